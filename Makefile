@@ -1,0 +1,40 @@
+# `make serve` and `make test` set everything up; finished work is not repeated.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
+
+.PHONY: serve test check format clean
+
+serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0.0.1:8080
+	@$(BIN)/embedding-service serve
+
+test: .venv/dev                ## set up, fetch the model, run the tests
+	$(BIN)/embedding-service pull
+	$(BIN)/pytest
+
+check: .venv/dev               ## what CI runs: lint, format, types, tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(MAKE) test
+
+format: .venv/dev              ## rewrite the code in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:                         ## remove the environment and the caches of the tools
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache
+
+.venv/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/runtime: .venv/python pyproject.toml constraints.txt
+	$(PIP) -e .
+	@touch $@
+
+.venv/dev: .venv/runtime
+	$(PIP) -e '.[dev]'
+	@touch $@

@@ -1,0 +1,163 @@
+"""The facade of the package: a loaded model that turns texts into vectors."""
+
+import hashlib
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from models import linear, weights
+from models.config import EncoderConfig
+from models.encoder import Encoder
+from models.families import FAMILIES
+from models.packing import Packing, round_up
+from models.pooling import pool
+from models.sentence import SentenceConfig
+from models.sources import DEFAULT, resolve, sha256
+from models.tokenizer import Ids, Tokenizer
+from models.vectors import normalize
+
+log = logging.getLogger(__name__)
+
+Floats = npt.NDArray[np.float32]
+Rows = Sequence[Sequence[int] | npt.NDArray[np.int32]]
+
+
+class Embedder:
+    """A model on a device, in a precision. Vectors do not depend on what they are batched with."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        tokenizer: Tokenizer,
+        sentence: SentenceConfig,
+        dtype: str,
+        fingerprint: str,
+    ) -> None:
+        self.tokenizer, self.sentence = tokenizer, sentence
+        self.config, self.device = encoder.config, encoder.device
+        self.dtype, self.fingerprint = dtype, fingerprint
+        self._encoder = encoder
+
+    @classmethod
+    def load(
+        cls,
+        model: str | Path = DEFAULT,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        revision: str | None = None,
+        cache: Path | None = None,
+    ) -> "Embedder":
+        """Load a model from a folder, the cache, or the network.
+
+        device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, or float16 (GPU).
+        Raises ModelError when the model, device or precision cannot be had.
+        """
+        folder = resolve(str(model), revision=revision, cache=cache)
+        where = _device(device)
+        layout = linear.choose(where, dtype)
+        config = EncoderConfig.read(folder)
+        sentence = SentenceConfig.read(folder, config.max_positions)
+        tokenizer = Tokenizer(folder / "tokenizer.json", sentence.max_length, sentence.lowercase)
+        loaded = weights.load(folder, FAMILIES[config.family], config.num_layers)
+        with torch.inference_mode():
+            encoder = Encoder(config, loaded, layout, where)
+        name = str(layout.dtype).removeprefix("torch.")
+        return cls(encoder, tokenizer, sentence, name, _fingerprint(folder, sentence))
+
+    @property
+    def dim(self) -> int:
+        """The number of dimensions of a vector."""
+        return self.config.hidden_size * len(self.sentence.pooling)
+
+    @property
+    def max_length(self) -> int:
+        """The most tokens of one text that are read, special ones included."""
+        return self.sentence.max_length
+
+    def tokenize(self, texts: Sequence[str], *, prompt: str | None = None) -> list[Ids]:
+        """Token ids of each text after a prompt (the model's default one if None)."""
+        before = self.sentence.default_prompt if prompt is None else prompt
+        return self.tokenizer.encode([before + text for text in texts])
+
+    def encode(self, ids: Rows, *, normalized: bool | None = None) -> Floats:
+        """One forward pass: B sequences of token ids -> (B, dim).
+
+        normalized: divide by the Euclidean length; by default as the model says.
+        """
+        with torch.inference_mode():
+            flat, packing = self._pack(ids)
+            pooled = pool(self._encoder(flat, packing), packing, self.sentence.pooling)
+        vectors: Floats = pooled.cpu().numpy()
+        wanted = self.sentence.normalize if normalized is None else normalized
+        return normalize(vectors) if wanted else vectors
+
+    def hidden(self, ids: Rows, layer: int | str | None = None) -> list[Floats]:
+        """Hidden states of each sequence: B sequences -> B times (length, D).
+
+        layer: how many layers to apply (all by default), or one summand of the input:
+        'token', 'position' or 'segment'.
+        """
+        with torch.inference_mode():
+            flat, packing = self._pack(ids)
+            if isinstance(layer, str):
+                states = self._encoder.part(layer, flat, packing)
+            else:
+                states = self._encoder(flat, packing, layer)
+        rows: Floats = states[: packing.tokens].to(torch.float32).cpu().numpy()
+        borders = np.cumsum([len(row) for row in ids])[:-1]
+        return np.split(rows, borders)
+
+    def embed(
+        self, texts: Sequence[str], *, prompt: str | None = None, budget: int = 2048
+    ) -> Floats:
+        """Texts to vectors, any number of them, `budget` tokens at a time: -> (B, dim)."""
+        ids = [row.ids for row in self.tokenize(texts, prompt=prompt)]
+        vectors = np.empty((len(ids), self.dim), dtype=np.float32)
+        for chosen in _batches([len(row) for row in ids], budget):
+            vectors[chosen] = self.encode([ids[i] for i in chosen])
+        return vectors
+
+    def warm(self) -> None:
+        """Build the kernels of the commonest batch sizes, so that no request waits for them."""
+        with torch.inference_mode():
+            for rows in sorted({round_up(tokens) for tokens in range(1, 513)}):
+                self._encoder.warm(rows)
+        self.encode([self.tokenizer.encode(["warm"])[0].ids] * 4)
+
+    def _pack(self, ids: Rows) -> tuple[Tensor, Packing]:
+        packing = Packing([len(row) for row in ids], self.device)
+        flat = np.zeros(packing.rows, dtype=np.int64)
+        np.concatenate(ids, out=flat[: packing.tokens], casting="unsafe")
+        return torch.from_numpy(flat).to(self.device), packing
+
+
+def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    batch: list[int] = []
+    tokens = 0
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and tokens + lengths[index] > budget:
+            yield batch
+            batch, tokens = [], 0
+        batch.append(index)
+        tokens += lengths[index]
+    if batch:
+        yield batch
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(name)
+
+
+def _fingerprint(folder: Path, sentence: SentenceConfig) -> str:
+    # What decides the vectors up to rounding: weights, tokenizer, and how states become a vector.
+    parts = [sha256(path) for path in [*weights.files(folder), folder / "tokenizer.json"]]
+    parts.append(repr((sentence.max_length, sentence.pooling, sentence.lowercase)))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

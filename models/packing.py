@@ -1,0 +1,70 @@
+"""Where each sequence of a packed batch lies; built once per batch and read by every layer."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_STEP = 8  # sequences attend in blocks padded to a multiple of this, a function of their own length
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sequences of one padded length P, attended together.
+
+    rows: (N * P,) the packed row of each slot. slots: (M,) the slots that hold a token.
+    mask: (N, 1, 1, P) zero for a token and -inf for padding.
+    """
+
+    count: int
+    length: int
+    rows: Tensor
+    slots: Tensor
+    mask: Tensor
+
+
+class Packing:
+    """Borders of B sequences laid one after another in T rows.
+
+    The row count is rounded up so that matrix sizes repeat from batch to batch; the rows after
+    `tokens` belong to no sequence.
+    """
+
+    def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
+        self.lengths = torch.tensor(lengths, dtype=torch.int64)
+        self.tokens = sum(lengths)
+        self.rows = round_up(self.tokens)
+        self.starts = (self.lengths.cumsum(0) - self.lengths).to(device)
+        self.positions = self._positions().to(device)
+        self.groups = [self._group(*group, device) for group in _by_length(lengths).items()]
+        self.lengths = self.lengths.to(device)
+
+    def _positions(self) -> Tensor:
+        positions = torch.zeros(self.rows, dtype=torch.int64)
+        first = self.starts.cpu().repeat_interleave(self.lengths)
+        positions[: self.tokens] = torch.arange(self.tokens) - first
+        return positions
+
+    def _group(self, length: int, members: list[int], device: torch.device) -> Group:
+        column = torch.arange(length)
+        holds = column < self.lengths[members, None]
+        rows = torch.where(holds, self.starts.cpu()[members, None] + column, 0).flatten()
+        mask = torch.zeros(len(members), 1, 1, length)
+        mask.masked_fill_(~holds[:, None, None], float("-inf"))
+        slots = holds.flatten().nonzero().flatten()
+        return Group(len(members), length, rows.to(device), slots.to(device), mask.to(device))
+
+
+def _by_length(lengths: Sequence[int]) -> dict[int, list[int]]:
+    groups = defaultdict(list)
+    for index, length in enumerate(lengths):
+        groups[-(-length // _STEP) * _STEP].append(index)
+    return groups
+
+
+def round_up(tokens: int) -> int:
+    """The row count used for a number of tokens: few distinct values, little waste."""
+    step = 4 if tokens <= 32 else 16 if tokens <= 512 else 64
+    return -(-tokens // step) * step

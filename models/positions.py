@@ -1,0 +1,30 @@
+"""Position schemes: how an encoder learns the order of its tokens, behind three hooks."""
+
+from torch import Tensor
+
+
+class Positions:
+    """A scheme overrides the hooks it needs; the encoder calls all three and never asks which."""
+
+    def embed(self, hidden: Tensor, positions: Tensor) -> Tensor:
+        """What enters the first layer: (T, D) token vectors, (T,) positions -> (T, D)."""
+        return hidden
+
+    def rotate(self, qkv: Tensor, positions: Tensor) -> Tensor:
+        """Queries and keys turned by their positions: (T, 3, H, Dh) -> (T, 3, H, Dh)."""
+        return qkv
+
+    def bias(self, length: int) -> Tensor | None:
+        """What is added to the scores of sequences of this length: (H, length, length)."""
+        return None
+
+
+class Learned(Positions):
+    """A trained vector for each position (Devlin et al. 2018, "BERT", arXiv 1810.04805)."""
+
+    def __init__(self, table: Tensor, constant: Tensor) -> None:
+        """table: (P, D). constant: (D,), the same for every token, folded in once."""
+        self._table = table + constant
+
+    def embed(self, hidden: Tensor, positions: Tensor) -> Tensor:
+        return hidden + self._table[positions]

@@ -1,0 +1,101 @@
+"""Text to token ids and back, telling what was cut."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Literal
+
+import tokenizers
+
+from models.errors import ModelError
+
+Side = Literal["right", "left"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """A text as token ids, special ones included, and how many tokens were cut off."""
+
+    ids: list[int]
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token. start and stop are characters of the text, None for what is not part of it."""
+
+    id: int
+    text: str
+    special: bool
+    start: int | None
+    stop: int | None
+
+
+class Tokenizer:
+    """A tokenizer.json of the `tokenizers` library, read without its padding and truncation."""
+
+    def __init__(self, path: Path, max_length: int, lowercase: bool = False) -> None:
+        try:
+            self._rust = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises nothing narrower
+            raise ModelError(f"{path} cannot be read: {error}") from None
+        self._rust.no_padding()
+        self._rust.no_truncation()
+        self.max_length, self._lowercase = max_length, lowercase
+        self.vocab_size: int = self._rust.get_vocab_size()
+        self._prefix, self._suffix = self._frame()
+
+    def _frame(self) -> tuple[list[int], list[int]]:
+        # The special ids that the tokenizer puts before and after every text.
+        sample = self._rust.encode("a")
+        marks = list(zip(sample.ids, sample.special_tokens_mask, strict=True))
+        prefix = [i for i, _ in takewhile(lambda mark: mark[1], marks)]
+        suffix = [i for i, _ in takewhile(lambda mark: mark[1], reversed(marks))]
+        return prefix, suffix[::-1]
+
+    def encode(self, texts: Sequence[str], side: Side = "right") -> list[Ids]:
+        """Token ids of each text, at most max_length, cut at `side`."""
+        batch = self._rust.encode_batch_fast([self._plain(text) for text in texts])
+        return [self.cut(encoding.ids, side) for encoding in batch]
+
+    def cut(self, ids: list[int], side: Side = "right") -> Ids:
+        """At most max_length ids; the special ids around a text stay."""
+        dropped = len(ids) - self.max_length
+        if dropped <= 0:
+            return Ids(ids)
+        return Ids([ids[i] for i in self._kept(ids, side)], dropped)
+
+    def tokens(
+        self, text: str, prompt: str = "", side: Side | None = None, special: bool = True
+    ) -> list[Token]:
+        """The tokens of a prompt and a text, cut at `side` (None: not at all)."""
+        encoding = self._rust.encode(self._plain(prompt + text), add_special_tokens=special)
+        found = [_token(encoding, i, text, len(prompt)) for i in range(len(encoding))]
+        return found if side is None else [found[i] for i in self._kept(encoding.ids, side)]
+
+    def decode(self, ids: Sequence[Sequence[int]], skip_special: bool = True) -> list[str]:
+        """The text of each sequence of ids."""
+        return self._rust.decode_batch([list(row) for row in ids], skip_special_tokens=skip_special)
+
+    def _kept(self, ids: Sequence[int], side: Side) -> list[int]:
+        before = len(self._prefix) if list(ids[: len(self._prefix)]) == self._prefix else 0
+        tail = len(ids) - len(self._suffix)
+        after = len(ids) - tail if list(ids[tail:]) == self._suffix else 0
+        body = range(before, len(ids) - after)
+        room = self.max_length - before - after
+        kept = body[:room] if side == "right" else body[max(len(body) - room, 0) :]
+        return [*range(before), *kept, *range(len(ids) - after, len(ids))]
+
+    def _plain(self, text: str) -> str:
+        return text.lower() if self._lowercase else text
+
+
+def _token(encoding: tokenizers.Encoding, index: int, text: str, shift: int) -> Token:
+    id, piece = encoding.ids[index], encoding.tokens[index]
+    special = bool(encoding.special_tokens_mask[index])
+    start, stop = (border - shift for border in encoding.offsets[index])
+    if special or stop <= 0:
+        return Token(id, piece, special, None, None)
+    start = max(start, 0)
+    return Token(id, text[start:stop], False, start, stop)

@@ -1,0 +1,75 @@
+"""What is done to finished vectors: shortened, normalised, compared, stored in fewer bits."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+DTYPES = ("float32", "float16", "int8", "uint8", "binary", "ubinary")
+
+
+def normalize(vectors: Floats) -> Floats:
+    """Each row divided by its Euclidean length; a row of zeros stays zero: (B, D) -> (B, D)."""
+    lengths = np.sqrt(np.einsum("bd,bd->b", vectors, vectors))[:, None]
+    units: Floats = vectors / np.maximum(lengths, np.float32(1e-12))
+    return units
+
+
+def finish(vectors: Floats, dimensions: int | None, normalized: bool) -> Floats:
+    """The first `dimensions` columns (all by default), normalised after the cut if asked."""
+    cut = vectors[:, :dimensions]
+    return normalize(cut) if normalized else np.ascontiguousarray(cut)
+
+
+def quantize(vectors: Floats, dtype: str) -> npt.NDArray[np.generic]:
+    """(B, D) floats in one of DTYPES; binary and ubinary pack eight dimensions into a byte.
+
+    int8 scales each vector so that its largest component is 127, which keeps every cosine and
+    needs no calibration set; uint8 is the same plus 128. A bit is set where the component is
+    positive, the first dimension in the highest bit; binary is ubinary minus 128, as
+    sentence-transformers stores it.
+    """
+    if dtype in ("float32", "float16"):
+        return vectors.astype(dtype, copy=False)
+    if dtype in ("binary", "ubinary"):
+        bits: npt.NDArray[np.uint8] = np.packbits(vectors > 0, axis=1)
+        return bits if dtype == "ubinary" else (bits.astype(np.int16) - 128).astype(np.int8)
+    peak = np.maximum(np.abs(vectors).max(axis=1, keepdims=True), np.float32(1e-12))
+    steps: npt.NDArray[np.int16] = np.rint(vectors * (127 / peak)).astype(np.int16)
+    return steps.astype(np.int8) if dtype == "int8" else (steps + 128).astype(np.uint8)
+
+
+def cosine(a: Floats, b: Floats) -> Floats:
+    """The cosine of every row of a with every row of b: (A, D), (B, D) -> (A, B)."""
+    cosines: Floats = np.clip(normalize(a) @ normalize(b).T, -1.0, 1.0)
+    return cosines
+
+
+def dot(a: Floats, b: Floats) -> Floats:
+    """The inner product of every pair of rows: (A, D), (B, D) -> (A, B)."""
+    products: Floats = a @ b.T
+    return products
+
+
+def euclidean(a: Floats, b: Floats) -> Floats:
+    """Minus the Euclidean distance of every pair, so that larger is closer: -> (A, B)."""
+    return -_pairs(a, b, lambda gap: np.sqrt(np.square(gap).sum(axis=-1)))
+
+
+def manhattan(a: Floats, b: Floats) -> Floats:
+    """Minus the sum of absolute differences of every pair, so that larger is closer: -> (A, B)."""
+    return -_pairs(a, b, lambda gap: np.abs(gap).sum(axis=-1))
+
+
+METRICS: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "cosine": cosine,
+    "dot": dot,
+    "euclidean": euclidean,
+    "manhattan": manhattan,
+}
+
+
+def _pairs(a: Floats, b: Floats, distance: Callable[[Floats], Floats]) -> Floats:
+    # Row by row: the difference of all pairs at once would need A * B * D floats.
+    return np.stack([distance(b - row) for row in a])

@@ -1,0 +1,49 @@
+"""GET /live, /ready, /health, /info and /metrics: what gateways, people and monitors ask."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from service.admission import Admission
+from service.api.body import answer
+from service.errors import EngineLost, Overloaded
+from service.metrics import Metrics
+
+
+class Health(Protocol):
+    """Whatever knows whether the engine embeds."""
+
+    @property
+    def embeds(self) -> bool: ...
+
+
+def router(
+    health: Health, admission: Admission, metrics: Metrics, info: Callable[[], dict[str, Any]]
+) -> APIRouter:
+    """The routes of this module."""
+    routes = APIRouter(tags=["status"])
+
+    @routes.get("/live", summary="Whether the server's event loop turns")
+    async def live() -> Response:
+        return answer({"status": "live"})
+
+    @routes.get("/health", summary="The same as /ready, under TEI's name")
+    @routes.get("/ready", summary="Whether the engine has just embedded and the queue is short")
+    async def ready() -> Response:
+        if not health.embeds:
+            raise EngineLost("the engine is not ready", retry=2)
+        if not admission.is_open:
+            raise Overloaded(f"the queue is {admission.wait:.1f} s long", retry=admission.wait)
+        return answer({"status": "ready", "queued_tokens": admission.queued})
+
+    @routes.get("/info", summary="The model, its precision, and the limits")
+    async def about() -> Response:
+        return answer(info())
+
+    @routes.get("/metrics", summary="Prometheus metrics")
+    async def scrape() -> Response:
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    return routes

@@ -1,0 +1,132 @@
+"""The composition root: the one place that knows every concrete class of the server."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+
+from models.config import EncoderConfig
+from models.sentence import SentenceConfig
+from models.tokenizer import Tokenizer
+from service import __version__, errors
+from service.admission import Admission
+from service.api import body, embed, openai, positions, similarity, status, text, tokens
+from service.edge import Edge
+from service.engine.messages import Description, EngineSpec
+from service.engine.supervisor import Supervisor
+from service.metrics import Metrics
+from service.pipeline import Pipeline
+from service.reader import Reader
+from service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_ABOUT = "Vectors of sentences, tokens and positions, and the cosine between them."
+
+
+def create_app(
+    settings: Settings,
+    folder: Path,
+    on_ready: Callable[[Description], None] = lambda _: None,
+    on_refused: Callable[[], None] = lambda: None,
+) -> FastAPI:
+    """The application for a model's folder.
+
+    on_ready: called whenever an engine starts to embed. on_refused: when it never will.
+    """
+    config = EncoderConfig.read(folder)
+    sentence = SentenceConfig.read(folder, config.max_positions)
+    reader = Reader(
+        Tokenizer(folder / "tokenizer.json", sentence.max_length, sentence.lowercase),
+        sentence,
+        max_texts=settings.max_texts,
+        max_tokens=settings.max_tokens,
+        auto_truncate=settings.auto_truncate,
+    )
+    supervisor = Supervisor(_spec(settings, folder), on_ready, on_refused)
+    admission, metrics = Admission(settings.max_wait), Metrics()
+    metrics.gauge("queued_tokens", "Tokens admitted and not answered.", lambda: admission.queued)
+    metrics.gauge("wait_seconds", "Expected wait of a new request.", lambda: admission.wait)
+    metrics.gauge("ready", "Whether the engine embeds.", lambda: supervisor.embeds)
+    metrics.gauge("engine_restarts", "Engines started again.", lambda: supervisor.restarts)
+    pipeline = Pipeline(reader, admission, supervisor, settings.request_timeout)
+    name = settings.served_name or settings.model
+
+    app = FastAPI(
+        title="embedding-service",
+        version=__version__,
+        description=_ABOUT,
+        lifespan=_lifespan(supervisor),
+        root_path=settings.root_path,
+        redoc_url=None,
+    )
+    most = settings.max_values
+    for routes in (
+        embed.router(pipeline, name),
+        tokens.router(pipeline, config, most),
+        positions.router(pipeline, config, most),
+        similarity.router(pipeline, most),
+        text.router(reader, settings.max_texts),
+        openai.router(pipeline, name),
+        status.router(
+            supervisor, admission, metrics, lambda: _info(settings, supervisor, sentence)
+        ),
+    ):
+        app.include_router(routes)
+    errors.install(app)
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    app.add_middleware(Edge, max_body=settings.max_body_bytes, key=key, metrics=metrics)
+    app.openapi = lambda: body.document(app)  # type: ignore[method-assign]
+    return app
+
+
+def _spec(settings: Settings, folder: Path) -> EngineSpec:
+    return EngineSpec(
+        address="",
+        folder=str(folder),
+        device=settings.device,
+        dtype=settings.dtype,
+        threads=settings.threads,
+        max_batch_tokens=settings.max_batch_tokens,
+        log_level=settings.log_level,
+    )
+
+
+def _lifespan(supervisor: Supervisor) -> Any:
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        running = asyncio.create_task(supervisor.run())
+        yield
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+    return lifespan
+
+
+def _info(settings: Settings, supervisor: Supervisor, sentence: SentenceConfig) -> dict[str, Any]:
+    limits = (
+        "max_body_bytes",
+        "max_texts",
+        "max_tokens",
+        "max_values",
+        "max_batch_tokens",
+        "max_wait",
+        "request_timeout",
+    )
+    return {
+        "version": __version__,
+        "model": settings.served_name or settings.model,
+        "source": settings.model,
+        "revision": settings.revision,
+        "engine": supervisor.description,
+        "engine_restarts": supervisor.restarts,
+        "prompts": sentence.prompts,
+        "default_prompt": sentence.default_prompt,
+        "auto_truncate": settings.auto_truncate,
+        "limits": {name: getattr(settings, name) for name in limits},
+    }

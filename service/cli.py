@@ -1,0 +1,177 @@
+"""The `embedding-service` command: serve, pull, info, embed."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import click
+from pydantic import ValidationError
+
+from models import sources
+from models.errors import ModelError
+from service import __version__
+from service.settings import Settings
+
+_MODEL = ("model", "revision", "cache")
+_ENGINE = ("device", "dtype", "threads")
+_CHUNK = 1024  # texts embedded between two steps of the progress bar
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="embedding-service")
+def main() -> None:
+    """Vectors of sentences, tokens and positions: a server and a tool.
+
+    Every option can also be set as an environment variable, EMBEDDING_ and its name in capitals
+    (EMBEDDING_PORT=9000), or as a line of a file named .env. A flag wins over the environment,
+    the environment over the file.
+    """
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def options(*names: str) -> Callable[[F], F]:
+    """Click options for settings, all of them by default; help and defaults come from Settings."""
+
+    def decorate(command: F) -> F:
+        for name in reversed(names or tuple(Settings.model_fields)):
+            field = Settings.model_fields[name]
+            default = field.get_default(call_default_factory=True)
+            shown = "" if default is None else f"  [default: {default}]"
+            flag = f"--{name.replace('_', '-')}"
+            kind = click.BOOL if isinstance(default, bool) else None
+            told = f"{field.description}{shown}"
+            command = click.option(flag, name, type=kind, help=told)(command)
+        return command
+
+    return decorate
+
+
+def read(flags: dict[str, Any]) -> Settings:
+    """Settings from flags, environment and file; ends the program with a clear message."""
+    try:
+        return Settings(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as error:
+        lines = [
+            f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
+            for found in error.errors(include_url=False)
+        ]
+        raise click.UsageError("\n".join(lines)) from None
+
+
+@main.command()
+@options()
+def serve(**flags: Any) -> None:
+    """Fetch the model if need be, and serve it over HTTP."""
+    from service.server import run
+
+    settings = read(flags)
+    sys.exit(run(settings, _folder(settings)))
+
+
+@main.command()
+@options(*_MODEL)
+def pull(**flags: Any) -> None:
+    """Fetch a model into the cache and verify every file of it."""
+    settings = read(flags)
+    folder = _folder(settings)
+    bundle = sources.BUNDLES.get(settings.model)
+    if bundle is not None and not Path(settings.model).is_dir():
+        _refuse_broken(bundle, folder)
+    click.echo(folder)
+
+
+@main.command()
+@options(*_MODEL, *_ENGINE)
+def info(**flags: Any) -> None:
+    """Load a model and print what it is, as JSON."""
+    embedder = _load(read(flags))
+    known = {
+        "dim": embedder.dim,
+        "max_length": embedder.max_length,
+        "pooling": embedder.sentence.pooling,
+        "normalize": embedder.sentence.normalize,
+        "prompts": embedder.sentence.prompts,
+        "device": str(embedder.device),
+        "dtype": embedder.dtype,
+        "fingerprint": embedder.fingerprint,
+    }
+    click.echo(json.dumps(known, indent=2))
+
+
+@main.command()
+@click.argument("source", type=click.File("r", encoding="utf-8"), default="-")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="File to write: .npy (one array) or .jsonl (a line for each text).",
+)
+@click.option("--prompt", default=None, help="Put before every text.")
+@options(*_MODEL, *_ENGINE)
+def embed(source: Any, output: Path, prompt: str | None, **flags: Any) -> None:
+    """Embed each line of SOURCE (default: standard input)."""
+    import numpy as np
+
+    if output.suffix not in (".npy", ".jsonl"):
+        raise click.UsageError(f"{output}: the name must end in .npy or .jsonl")
+    embedder = _load(read(flags))
+    texts = source.read().splitlines()
+    parts = []
+    with click.progressbar(length=len(texts), label="embedding", file=sys.stderr) as bar:
+        for chunk in _chunks(texts):
+            parts.append(embedder.embed(chunk, prompt=prompt))
+            bar.update(len(chunk))
+    vectors = np.concatenate(parts) if parts else np.empty((0, embedder.dim), dtype=np.float32)
+    with output.open("wb") as file:
+        _write(file, output.suffix, texts, vectors)
+
+
+def _chunks(texts: list[str]) -> Iterator[list[str]]:
+    rest = iter(texts)
+    while chunk := list(islice(rest, _CHUNK)):
+        yield chunk
+
+
+def _write(file: BinaryIO, suffix: str, texts: list[str], vectors: Any) -> None:
+    import numpy as np
+    import orjson
+
+    if suffix == ".npy":
+        np.save(file, vectors)
+        return
+    for text, vector in zip(texts, vectors, strict=True):
+        line = {"text": text, "embedding": vector}
+        file.write(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
+
+
+def _folder(settings: Settings) -> Path:
+    try:
+        return sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _load(settings: Settings) -> Any:
+    import torch
+
+    from models.embedder import Embedder
+    from service.engine.cpus import allotted
+
+    torch.set_num_threads(settings.threads or allotted())
+    try:
+        return Embedder.load(_folder(settings), device=settings.device, dtype=settings.dtype)
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _refuse_broken(bundle: sources.Bundle, folder: Path) -> None:
+    try:
+        sources.verify(bundle, folder)
+    except ModelError as error:
+        raise click.ClickException(f"{error}; delete {folder} and pull again") from None

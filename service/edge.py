@@ -1,0 +1,100 @@
+"""The outermost layer: request ids, keys, body size, and an account of every answer."""
+
+import hmac
+import logging
+import re
+import secrets
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.call import Call
+from service.errors import ServiceError, TooLarge, Unauthorized, respond
+from service.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+_OPEN = {"/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"}
+_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
+_TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+class Edge:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, app: ASGIApp, *, max_body: int, key: str | None, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+        self._max_body = max_body
+        self._credential = None if key is None else f"Bearer {key}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        call = Call(identify(headers))
+        scope.setdefault("state", {})["call"] = call
+        answered = _Answered(self._metrics, scope, call, send)
+        try:
+            self._check(scope, headers)
+            await self._app(scope, _Limited(receive, self._max_body), answered)
+        except ServiceError as error:
+            await respond(error, call.id)(scope, receive, answered)
+        except Exception:
+            log.exception("request %s failed", call.id)
+            unexpected = ServiceError("an unexpected error; see the server's log")
+            await respond(unexpected, call.id)(scope, receive, answered)
+
+    def _check(self, scope: Scope, headers: Headers) -> None:
+        if self._credential is not None and scope["path"] not in _OPEN:
+            given = headers.get("authorization", "").encode()
+            if not hmac.compare_digest(given, self._credential):
+                raise Unauthorized("give the API key as 'Authorization: Bearer KEY'")
+        length = headers.get("content-length", "0")
+        if length.isdigit() and int(length) > self._max_body:
+            raise _too_large(self._max_body)
+
+
+class _Limited:
+    """Receives a body, refusing what is beyond the limit though no length was announced."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive, self._left, self._most = receive, most, most
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise _too_large(self._most)
+        return message
+
+
+class _Answered:
+    """Sends an answer with the call's headers, and counts it."""
+
+    def __init__(self, metrics: Metrics, scope: Scope, call: Call, send: Send) -> None:
+        self._metrics, self._scope, self._call, self._send = metrics, scope, call, send
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], *self._call.headers()]
+            route = self._scope.get("route")
+            path = getattr(route, "path", "other")
+            self._metrics.observe(self._call, path, message["status"])
+        await self._send(message)
+
+
+def identify(headers: Headers) -> str:
+    """The client's request id, else the trace id of its traceparent, else a new one.
+
+    https://www.w3.org/TR/trace-context/#traceparent-header
+    """
+    given = headers.get("x-request-id", "")
+    if _ID.fullmatch(given):
+        return given
+    trace = _TRACE.fullmatch(headers.get("traceparent", ""))
+    return trace.group(1) if trace else secrets.token_hex(16)
+
+
+def _too_large(most: int) -> TooLarge:
+    return TooLarge(f"the body has more than {most} bytes", code="body_too_large")

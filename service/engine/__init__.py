@@ -1,0 +1,1 @@
+"""The engine process, and how the HTTP process starts it and talks to it."""

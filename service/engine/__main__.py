@@ -1,0 +1,63 @@
+"""The engine process: `python -m service.engine SPEC`, started by the server."""
+
+import logging
+import signal
+import sys
+
+import orjson
+import torch
+import zmq
+
+from models.embedder import Embedder
+from models.errors import ModelError
+from service.engine.cpus import allotted
+from service.engine.loop import Loop
+from service.engine.messages import REFUSED, Description, EngineSpec
+from service.engine.scheduler import Scheduler
+from service.log import configure
+
+log = logging.getLogger("service.engine")
+
+
+def main() -> None:
+    """Load the model, warm it, then serve jobs until the server goes away."""
+    spec = EngineSpec(**orjson.loads(sys.argv[1]))
+    configure(spec.log_level)
+    # A Ctrl-C reaches the whole group: the server decides when its engine stops.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(spec.threads or allotted())
+    try:
+        embedder = Embedder.load(spec.folder, device=spec.device, dtype=spec.dtype)
+    except ModelError as error:
+        log.error("%s", error)
+        sys.exit(REFUSED)
+    embedder.warm()
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
+    socket.set(zmq.SNDHWM, 0)
+    socket.set(zmq.RCVHWM, 0)
+    socket.bind(spec.address)
+    loop = Loop(socket, embedder, Scheduler(spec.max_batch_tokens), describe(embedder))
+    loop.run(lifeline=sys.stdin.fileno())
+    socket.close(linger=0)
+
+
+def describe(embedder: Embedder) -> Description:
+    """What the HTTP process has to know of the model."""
+    return Description(
+        dim=embedder.dim,
+        max_length=embedder.max_length,
+        num_layers=embedder.config.num_layers,
+        max_positions=embedder.config.max_positions,
+        vocab_size=embedder.config.vocab_size,
+        pooling=list(embedder.sentence.pooling),
+        normalize=embedder.sentence.normalize,
+        family=embedder.config.family,
+        device=str(embedder.device),
+        dtype=embedder.dtype,
+        threads=torch.get_num_threads(),
+        fingerprint=embedder.fingerprint,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""The engine's only thread: receive, schedule, encode, reply."""
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import zmq
+
+from service.engine.messages import POOLED, Description, Failure, Ids, Job, Result
+from service.engine.scheduler import Item, Scheduler
+
+log = logging.getLogger(__name__)
+
+Floats = npt.NDArray[np.float32]
+Address = tuple[bytes, bytes]  # which client, and its number for the job
+
+
+class Model(Protocol):
+    """What the loop needs of an embedder."""
+
+    def encode(self, ids: Sequence[Ids], *, normalized: bool | None = None) -> Floats: ...
+    def hidden(self, ids: Sequence[Ids], layer: int | str | None = None) -> list[Floats]: ...
+
+
+@dataclass
+class Open:
+    """A job that is not answered yet."""
+
+    rows: list[Ids]
+    arrived: float
+    done: dict[int, Floats] = field(default_factory=dict)
+    started: float = 0.0
+    computed: float = 0.0
+
+
+class Loop:
+    """Starts a batch as soon as there is work; the next one forms while it runs."""
+
+    def __init__(
+        self, socket: Any, model: Model, scheduler: Scheduler[Address], description: Description
+    ) -> None:
+        self._socket, self._model = socket, model
+        self._scheduler, self._description = scheduler, description
+        self._open: dict[Address, Open] = {}
+
+    def run(self, lifeline: int) -> None:
+        """Serve until the file descriptor `lifeline` closes: then the server is gone."""
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        poller.register(lifeline, zmq.POLLIN)
+        while True:
+            events = dict(poller.poll(0 if self._scheduler else None))
+            if lifeline in events:
+                return
+            if self._socket in events:
+                self._receive()
+            self._work(self._scheduler.next())
+
+    def _receive(self) -> None:
+        while True:
+            try:
+                client, number, verb, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            address = (client, number)
+            if verb == b"job":
+                self._accept(address, Job.parse(frames))
+            elif verb == b"cancel":
+                self._scheduler.cancel(address)
+                self._open.pop(address, None)
+            else:
+                self._reply(address, b"description", self._description.frames())
+
+    def _accept(self, address: Address, job: Job) -> None:
+        self._open[address] = Open(job.rows, time.perf_counter())
+        for index, row in enumerate(job.rows):
+            self._scheduler.add(Item(address, index, len(row), job.output))
+
+    def _work(self, batch: list[Item[Address]]) -> None:
+        if not batch:
+            return
+        start = time.perf_counter()
+        done = self._encode(batch)
+        spent = time.perf_counter() - start
+        for address in dict.fromkeys(item.job for item in batch):
+            job = self._open[address]
+            job.started = job.started or start
+            job.computed += spent
+        for item, vectors in done:
+            self._finish(item, vectors)
+
+    def _encode(self, batch: list[Item[Address]]) -> list[tuple[Item[Address], Floats | str]]:
+        """The vectors of each item, or what is wrong with it.
+
+        When a pass fails, its halves are tried alone: one bad text fails alone, and a batch that
+        is too large for the device's memory succeeds in parts.
+        """
+        rows = [self._open[item.job].rows[item.index] for item in batch]
+        try:
+            outputs = self._forward(rows, batch[0].kind)
+        except Exception as error:
+            if len(batch) == 1:
+                log.exception("a text of %d tokens cannot be encoded", batch[0].length)
+                return [(batch[0], f"the model failed on this input: {error}")]
+            half = len(batch) // 2
+            return self._encode(batch[:half]) + self._encode(batch[half:])
+        return [(item, _checked(out)) for item, out in zip(batch, outputs, strict=True)]
+
+    def _forward(self, rows: list[Ids], kind: str | int) -> Iterable[Floats]:
+        if kind == POOLED:
+            return self._model.encode(rows, normalized=False)
+        return self._model.hidden(rows, kind)
+
+    def _finish(self, item: Item[Address], vectors: Floats | str) -> None:
+        job = self._open.get(item.job)
+        if job is None:  # another of its texts has failed
+            return
+        if isinstance(vectors, str):
+            self._close(item.job, b"failure", Failure(vectors, item.index))
+            return
+        job.done[item.index] = np.atleast_2d(vectors)
+        if len(job.done) == len(job.rows):
+            parts = [job.done[index] for index in range(len(job.rows))]
+            whole = np.concatenate(parts) if len(parts) > 1 else np.ascontiguousarray(parts[0])
+            queued = round((job.started - job.arrived) * 1e6)
+            self._close(item.job, b"result", Result(whole, queued, round(job.computed * 1e6)))
+
+    def _close(self, address: Address, verb: bytes, message: Result | Failure) -> None:
+        del self._open[address]
+        self._scheduler.cancel(address)
+        self._reply(address, verb, message.frames())
+
+    def _reply(self, address: Address, verb: bytes, frames: list[Any]) -> None:
+        self._socket.send_multipart([*address, verb, *frames], zmq.NOBLOCK)
+
+
+def _checked(vectors: Floats) -> Floats | str:
+    if np.isfinite(vectors).all():
+        return vectors
+    return "the model gave a vector that is not finite; try another precision"

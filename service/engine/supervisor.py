@@ -1,0 +1,118 @@
+"""Starts the engine process, watches it, restarts it, and gives jobs to the one that runs."""
+
+import asyncio
+import contextlib
+import logging
+import sys
+import tempfile
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import orjson
+
+from service.engine.client import Client
+from service.engine.messages import POOLED, REFUSED, Description, EngineSpec, Job, Result
+from service.errors import EngineLost
+
+log = logging.getLogger(__name__)
+
+_BEAT = 1.0  # seconds between two proofs that the engine embeds
+_FRESH = 5.0  # a proof older than this is none
+_STALL = 60.0  # an engine that does not embed two tokens in this time hangs, and is killed
+_STEADY = 30.0  # an engine that ran this long did not fail to start
+_CANARY = Job(POOLED, [np.zeros(2, dtype=np.int32)])
+
+
+class Supervisor:
+    """One engine process at a time; requests that wait when it dies fail with EngineLost."""
+
+    def __init__(
+        self,
+        spec: EngineSpec,
+        on_ready: Callable[[Description], None],
+        on_refused: Callable[[], None],
+    ) -> None:
+        """on_refused: called when the engine says that starting it again would not help."""
+        self._spec, self._on_ready, self._on_refused = spec, on_ready, on_refused
+        self._client: Client | None = None
+        self._beat = 0.0
+        self.description: Description | None = None
+        self.restarts = 0
+
+    @property
+    def embeds(self) -> bool:
+        """Whether the engine has just embedded something."""
+        return time.monotonic() - self._beat < _FRESH
+
+    async def submit(self, job: Job) -> Result:
+        """The vectors of a job; raises EngineLost where no engine is ready."""
+        if self._client is None:
+            raise EngineLost("the model is not loaded yet; try again shortly", retry=2)
+        return await self._client.submit(job)
+
+    async def run(self) -> None:
+        """Keep an engine running until cancelled."""
+        delay = 0.1
+        while True:
+            started = time.monotonic()
+            status = await self._life()
+            if status == REFUSED:
+                self._on_refused()
+                return
+            delay = 0.1 if time.monotonic() - started > _STEADY else min(delay * 2, 10.0)
+            log.error("the engine ended with status %s; starting it again in %.1f s", status, delay)
+            self.restarts += 1
+            await asyncio.sleep(delay)
+
+    async def _life(self) -> int:
+        with tempfile.TemporaryDirectory(prefix="embedding-") as folder:
+            # A new address for each engine: the old one's jobs never reach its successor.
+            spec = replace(self._spec, address=f"ipc://{Path(folder) / 'engine'}")
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "service.engine", orjson.dumps(spec).decode(), stdin=PIPE
+            )
+            client = Client(spec.address)
+            attending = asyncio.create_task(self._attend(client, process))
+            try:
+                return await process.wait()
+            finally:
+                self._client, self._beat = None, 0.0
+                attending.cancel()
+                client.close(EngineLost("the engine died; try again", retry=2))
+                await _stop(process)
+
+    async def _attend(self, client: Client, process: Process) -> None:
+        description = await client.describe()
+        self._client = client
+        while True:
+            try:
+                async with asyncio.timeout(_STALL):
+                    await client.submit(_CANARY)
+            except TimeoutError:
+                log.error("the engine has not embedded for %.0f s; killing it", _STALL)
+                process.kill()
+                return
+            except EngineLost:
+                return
+            self._beat = time.monotonic()
+            if self.description is not description:
+                self.description = description
+                self._on_ready(description)
+            await asyncio.sleep(_BEAT)
+
+
+async def _stop(process: Process) -> None:
+    if process.returncode is not None:
+        return
+    assert process.stdin is not None
+    process.stdin.close()  # the engine's sign to leave
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(5):
+            await process.wait()
+            return
+    process.kill()
+    await process.wait()

@@ -1,0 +1,143 @@
+"""Everything that can go wrong with a request, and its one JSON shape.
+
+ServiceError
+├── BadRequest 400          invalid_request, unknown_prompt, input_too_long, …
+├── Unauthorized 401        invalid_api_key
+├── UnknownModel 404        model_not_found
+├── TooLarge 413            body_too_large, too_many_texts, too_many_tokens, too_many_values
+├── Overloaded 429          overloaded (with Retry-After)
+├── EncodingFailed 500      encoding_failed
+├── EngineLost 503          engine_unavailable (with Retry-After)
+└── TimedOut 504            timeout
+"""
+
+import logging
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+log = logging.getLogger(__name__)
+
+
+class ServiceError(Exception):
+    """An answer other than the one asked for.
+
+    param: the field at fault. index: which of the inputs. retry: seconds after which to try again.
+    """
+
+    status = 500
+    code = "internal_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        index: int | None = None,
+        retry: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message, self.param, self.index, self.retry = message, param, index, retry
+        self.code = code or type(self).code
+
+
+class BadRequest(ServiceError):
+    status, code = 400, "invalid_request"
+
+
+class Unauthorized(ServiceError):
+    status, code = 401, "invalid_api_key"
+
+
+class UnknownModel(ServiceError):
+    status, code = 404, "model_not_found"
+
+
+class TooLarge(ServiceError):
+    status, code = 413, "too_large"
+
+
+class Overloaded(ServiceError):
+    status, code = 429, "overloaded"
+
+
+class EncodingFailed(ServiceError):
+    status, code = 500, "encoding_failed"
+
+
+class EngineLost(ServiceError):
+    status, code = 503, "engine_unavailable"
+
+
+class TimedOut(ServiceError):
+    status, code = 504, "timeout"
+
+
+_HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
+
+
+def install(app: FastAPI) -> None:
+    """Answer every exception in the one shape."""
+    app.add_exception_handler(ServiceError, _service)
+    app.add_exception_handler(ValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def respond(error: ServiceError, request_id: str) -> Response:
+    """The response of an error; OpenAI's envelope with the input's index and the request id."""
+    kind = "invalid_request_error" if error.status < 500 else "server_error"
+    content = {
+        "message": error.message,
+        "type": kind,
+        "param": error.param,
+        "code": error.code,
+        "index": error.index,
+        "request_id": request_id,
+    }
+    headers = {} if error.retry is None else {"retry-after": str(max(1, round(error.retry)))}
+    if error.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    body = orjson.dumps({"error": content})
+    return Response(body, error.status, headers, media_type="application/json")
+
+
+def explain(error: ValidationError) -> BadRequest:
+    """The first problem of an invalid body, naming the field and the index of the input."""
+    first: Any = error.errors(include_url=False, include_context=False)[0]
+    # The names of a union's branches are ours, not the client's.
+    path = [part for part in first["loc"] if not str(part).startswith("<")]
+    param = next((part for part in path if isinstance(part, str)), None)
+    index = next((part for part in path if isinstance(part, int)), None)
+    where = ".".join(str(part) for part in path)
+    if first["type"] == "extra_forbidden":
+        return BadRequest(f"unknown field {where!r}", code="unknown_field", param=where)
+    message = first["msg"].removeprefix("Value error, ")
+    return BadRequest(f"{where}: {message}" if where else message, param=param, index=index)
+
+
+async def _service(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ServiceError)
+    return respond(error, request.state.call.id)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ValidationError)
+    return respond(explain(error), request.state.call.id)
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    wrapped = ServiceError(str(error.detail), code=_HTTP_CODES.get(error.status_code))
+    wrapped.status = error.status_code
+    return respond(wrapped, request.state.call.id)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    call = request.state.call
+    log.error("request %s failed", call.id, exc_info=error)
+    return respond(ServiceError("an unexpected error; see the server's log"), call.id)

@@ -1,0 +1,11 @@
+"""One line for each log message, alike in both processes."""
+
+import logging
+
+
+def configure(level: str) -> None:
+    """Send everything from `level` up to standard error."""
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
+    )
+    logging.getLogger("httpx").setLevel(logging.WARNING)

@@ -1,0 +1,57 @@
+"""From the texts of a request to vectors: read, admit, submit."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from service.admission import Admission
+from service.call import Call
+from service.engine.messages import POOLED, Job, Result
+from service.errors import TimedOut
+from service.reader import Reader, Reading, Row, Text
+
+Floats = npt.NDArray[np.float32]
+
+
+class Engine(Protocol):
+    """Whatever turns jobs into results."""
+
+    async def submit(self, job: Job) -> Result: ...
+
+
+class Pipeline:
+    """The way of a request, and the call's account of it."""
+
+    def __init__(
+        self, reader: Reader, admission: Admission, engine: Engine, timeout: float
+    ) -> None:
+        self.reader = reader
+        self._admission, self._engine, self._timeout = admission, engine, timeout
+
+    async def embed(
+        self, call: Call, inputs: Sequence[Text], reading: Reading
+    ) -> tuple[list[Row], Floats]:
+        """Pooled vectors as the model gives them, not normalised: rows, (B, dim)."""
+        rows = await self.reader.read(call, inputs, reading)
+        return rows, await self.submit(call, rows, POOLED)
+
+    async def hidden(self, call: Call, rows: Sequence[Row], output: str | int) -> list[Floats]:
+        """Token vectors after some layers, or a summand of the input: B times (length, D)."""
+        states = await self.submit(call, rows, output)
+        return np.split(states, np.cumsum([len(row.ids) for row in rows])[:-1])
+
+    async def submit(self, call: Call, rows: Sequence[Row], output: str | int) -> Floats:
+        """What the engine makes of rows; raises Overloaded, TimedOut, EngineLost."""
+        job = Job(output, [row.ids for row in rows])
+        with self._admission.admit(sum(len(row.ids) for row in rows)):
+            try:
+                async with asyncio.timeout(self._timeout):
+                    result = await self._engine.submit(job)
+            except TimeoutError:
+                raise TimedOut(f"not answered within {self._timeout:.0f} s", retry=1) from None
+        call.queue_us += result.queue_us
+        call.compute_us += result.compute_us
+        return result.vectors

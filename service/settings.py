@@ -1,0 +1,70 @@
+"""Every setting of the server: its name, default, limits and meaning, in one place."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from models.sources import DEFAULT, default_cache
+
+
+class Settings(BaseSettings):
+    """Read from flags, then EMBEDDING_* environment variables, then a .env file."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="EMBEDDING_", env_file=".env", extra="forbid", frozen=True
+    )
+
+    model: Annotated[
+        str, Field(description="Model: a folder, a bundled name, or organisation/name on a hub.")
+    ] = DEFAULT
+    revision: Annotated[str | None, Field(description="Commit, tag or branch of a hub model.")] = (
+        None
+    )
+    cache: Annotated[Path, Field(description="Folder where fetched models are kept.")] = Field(
+        default_factory=default_cache
+    )
+    served_name: Annotated[
+        str | None, Field(description="Model name in the OpenAI API (default: the model setting).")
+    ] = None
+    device: Annotated[str, Field(description="auto, cpu, cuda or cuda:N.")] = "auto"
+    dtype: Annotated[
+        Literal["auto", "float32", "bfloat16", "float16"],
+        Field(description="Precision: auto is float32 on a CPU, bfloat16 on a GPU."),
+    ] = "auto"
+    threads: Annotated[
+        NonNegativeInt, Field(description="CPU threads of the engine; 0: as many as allotted.")
+    ] = 0
+
+    host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on; 0: any.")] = 8080
+    root_path: Annotated[str, Field(description="Path prefix that a gateway strips.")] = ""
+    api_key: Annotated[
+        SecretStr | None, Field(description="If set, requests need 'Authorization: Bearer KEY'.")
+    ] = None
+
+    max_body_bytes: Annotated[PositiveInt, Field(description="Largest request body.")] = 8 << 20
+    max_texts: Annotated[PositiveInt, Field(description="Most texts in one request.")] = 2048
+    max_tokens: Annotated[PositiveInt, Field(description="Most tokens in one request.")] = 300_000
+    max_values: Annotated[
+        PositiveInt, Field(description="Most numbers in one answer of /positions or /tokens.")
+    ] = 4_000_000
+    auto_truncate: Annotated[
+        bool, Field(description="Cut texts longer than the model reads, unless a request says no.")
+    ] = True
+    max_batch_tokens: Annotated[
+        PositiveInt, Field(description="Most tokens in one forward pass.")
+    ] = 2048
+    max_wait: Annotated[
+        PositiveFloat, Field(description="Refuse with 429 when the queue takes longer, seconds.")
+    ] = 10.0
+    request_timeout: Annotated[
+        PositiveFloat, Field(description="Give up on a request with 504 after this, seconds.")
+    ] = 60.0
+    shutdown_timeout: Annotated[
+        PositiveInt, Field(description="Let running requests finish for this long, seconds.")
+    ] = 30
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Field(description="Least severe message.")
+    ] = "info"
