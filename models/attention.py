@@ -1,6 +1,5 @@
 """Attention over packed sequences: no token sees another text, and no text sees its batch."""
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -19,12 +18,12 @@ def attend(qkv: Tensor, packing: Packing, positions: Positions) -> Tensor:
     for group in packing.groups:
         block = qkv.index_select(0, group.rows).view(group.count, group.length, 3, heads, size)
         query, key, value = block.permute(2, 0, 3, 1, 4)
-        mask = _mask(group.mask, positions.bias(group.length)).to(qkv.dtype)
+        mask = _mask(group.mask, positions.bias(group.length))
         out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         flat = out.transpose(1, 2).reshape(-1, heads * size)
-        mixed.index_copy_(0, group.rows[group.slots], flat[group.slots])
+        mixed.index_copy_(0, group.targets, flat.index_select(0, group.slots))
     return mixed
 
 
 def _mask(mask: Tensor, bias: Tensor | None) -> Tensor:
-    return mask if bias is None else mask + torch.as_tensor(bias)
+    return mask if bias is None else mask + bias.to(mask.dtype)

@@ -131,7 +131,7 @@ class Embedder:
         self.encode([self.tokenizer.encode(["warm"])[0].ids] * 4)
 
     def _pack(self, ids: Rows) -> tuple[Tensor, Packing]:
-        packing = Packing([len(row) for row in ids], self.device)
+        packing = Packing([len(row) for row in ids], self.device, self._encoder.dtype)
         flat = np.zeros(packing.rows, dtype=np.int64)
         np.concatenate(ids, out=flat[: packing.tokens], casting="unsafe")
         return torch.from_numpy(flat).to(self.device), packing

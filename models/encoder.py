@@ -60,7 +60,7 @@ class Encoder:
         self, config: EncoderConfig, weights: Weights, layout: Layout, device: torch.device
     ) -> None:
         self.config, self.device = config, device
-        self._dtype = layout.dtype
+        self.dtype = layout.dtype
         # The tables stay in float32 in every precision: a lookup is cheap and their sum is exact.
         self._tables = {part: weights[f"{part}_table"].to(device) for part in PARTS}
         self._norm = _norm(weights, "norm", config, device, torch.float32)
@@ -72,7 +72,7 @@ class Encoder:
     def __call__(self, ids: Tensor, packing: Packing, layer: int | None = None) -> Tensor:
         """Hidden states after `layer` layers (all by default): (T,) -> (T, D)."""
         hidden = self._positions.embed(self._tables["token"][ids], packing.positions)
-        hidden = self._norm(hidden).to(self._dtype)
+        hidden = self._norm(hidden).to(self.dtype)
         for block in self._layers[:layer]:
             hidden = block(hidden, packing, self._positions, self.config.num_heads)
         return hidden
@@ -84,7 +84,7 @@ class Encoder:
 
     def warm(self, rows: int) -> None:
         """Let oneDNN build its kernels for a row count; the layers share them."""
-        x = torch.zeros(rows, self.config.hidden_size, dtype=self._dtype, device=self.device)
+        x = torch.zeros(rows, self.config.hidden_size, dtype=self.dtype, device=self.device)
         layer = self._layers[0]
         layer.qkv(x)
         layer.output(x, residual=x)

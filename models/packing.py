@@ -14,14 +14,15 @@ _STEP = 8  # sequences attend in blocks padded to a multiple of this, a function
 class Group:
     """Sequences of one padded length P, attended together.
 
-    rows: (N * P,) the packed row of each slot. slots: (M,) the slots that hold a token.
-    mask: (N, 1, 1, P) zero for a token and -inf for padding.
+    rows: (N * P,) the packed row that each slot reads. slots: (M,) the slots that hold a token.
+    targets: (M,) the packed rows of those tokens. mask: (N, 1, 1, P) 0 for a token, else -inf.
     """
 
     count: int
     length: int
     rows: Tensor
     slots: Tensor
+    targets: Tensor
     mask: Tensor
 
 
@@ -32,13 +33,17 @@ class Packing:
     `tokens` belong to no sequence.
     """
 
-    def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
+    def __init__(
+        self, lengths: Sequence[int], device: torch.device, dtype: torch.dtype = torch.float32
+    ) -> None:
+        """dtype: of the masks, the one that attention computes in."""
+        self._device, self._dtype = device, dtype
         self.lengths = torch.tensor(lengths, dtype=torch.int64)
         self.tokens = sum(lengths)
         self.rows = round_up(self.tokens)
         self.starts = (self.lengths.cumsum(0) - self.lengths).to(device)
         self.positions = self._positions().to(device)
-        self.groups = [self._group(*group, device) for group in _by_length(lengths).items()]
+        self.groups = [self._group(*group) for group in _by_length(lengths).items()]
         self.lengths = self.lengths.to(device)
 
     def _positions(self) -> Tensor:
@@ -47,14 +52,15 @@ class Packing:
         positions[: self.tokens] = torch.arange(self.tokens) - first
         return positions
 
-    def _group(self, length: int, members: list[int], device: torch.device) -> Group:
+    def _group(self, length: int, members: list[int]) -> Group:
         column = torch.arange(length)
         holds = column < self.lengths[members, None]
         rows = torch.where(holds, self.starts.cpu()[members, None] + column, 0).flatten()
-        mask = torch.zeros(len(members), 1, 1, length)
+        mask = torch.zeros(len(members), 1, 1, length, dtype=self._dtype)
         mask.masked_fill_(~holds[:, None, None], float("-inf"))
         slots = holds.flatten().nonzero().flatten()
-        return Group(len(members), length, rows.to(device), slots.to(device), mask.to(device))
+        tensors = (part.to(self._device) for part in (rows, slots, rows[slots], mask))
+        return Group(len(members), length, *tensors)
 
 
 def _by_length(lengths: Sequence[int]) -> dict[int, list[int]]:

@@ -48,9 +48,11 @@ def create_app(
         auto_truncate=settings.auto_truncate,
     )
     supervisor = Supervisor(_spec(settings, folder), on_ready, on_refused)
-    admission, metrics = Admission(settings.max_wait), Metrics()
+    admission = Admission(settings.max_wait, lambda: supervisor.rate)
+    metrics = Metrics()
     metrics.gauge("queued_tokens", "Tokens admitted and not answered.", lambda: admission.queued)
     metrics.gauge("wait_seconds", "Expected wait of a new request.", lambda: admission.wait)
+    metrics.gauge("tokens_per_second", "Of a full engine.", lambda: supervisor.rate)
     metrics.gauge("ready", "Whether the engine embeds.", lambda: supervisor.embeds)
     metrics.gauge("engine_restarts", "Engines started again.", lambda: supervisor.restarts)
     pipeline = Pipeline(reader, admission, supervisor, settings.request_timeout)

@@ -46,8 +46,9 @@ class Edge:
             await respond(unexpected, call.id)(scope, receive, answered)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
-        if self._credential is not None and scope["path"] not in _OPEN:
-            given = headers.get("authorization", "").encode()
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if self._credential is not None and path not in _OPEN:
+            given = headers.get("authorization", "").encode("latin-1")
             if not hmac.compare_digest(given, self._credential):
                 raise Unauthorized("give the API key as 'Authorization: Bearer KEY'")
         length = headers.get("content-length", "0")

@@ -108,7 +108,9 @@ def respond(error: ServiceError, request_id: str) -> Response:
 
 def explain(error: ValidationError) -> BadRequest:
     """The first problem of an invalid body, naming the field and the index of the input."""
-    first: Any = error.errors(include_url=False, include_context=False)[0]
+    found: list[Any] = error.errors(include_url=False, include_context=False)
+    # A misspelt field is told before the one that is missed because of it.
+    first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])
     # The names of a union's branches are ours, not the client's.
     path = [part for part in first["loc"] if not str(part).startswith("<")]
     param = next((part for part in path if isinstance(part, str)), None)

@@ -114,6 +114,11 @@ class Reader:
         # Ids are taken as they are: whoever sends them has added the special tokens.
         if not ids:
             raise BadRequest("an input has no token ids", code="no_input", index=index)
+        self.check(ids, index)
+        return self.tokenizer.cut(ids, side)
+
+    def check(self, ids: Sequence[int], index: int) -> None:
+        """Raises BadRequest for a token id that the vocabulary does not have."""
         wrong = next((i for i in ids if not 0 <= i < self.tokenizer.vocab_size), None)
         if wrong is not None:
             raise BadRequest(
@@ -121,7 +126,6 @@ class Reader:
                 code="unknown_token",
                 index=index,
             )
-        return self.tokenizer.cut(ids, side)
 
     def _row(self, index: int, row: Ids, truncate: bool | None) -> Row:
         allowed = self._auto_truncate if truncate is None else truncate

@@ -1,5 +1,7 @@
 """Runs the application under uvicorn and says where it listens."""
 
+import signal
+import sys
 from pathlib import Path
 
 import click
@@ -15,6 +17,9 @@ from service.settings import Settings
 def run(settings: Settings, folder: Path) -> int:
     """Serve until told to stop; 0, or 1 when the engine will not load the model."""
     configure(settings.log_level)
+    # uvicorn stops in good order, then raises the signal again: by then there is nothing left.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
     failed = False
 
     def greet(description: Description) -> None:

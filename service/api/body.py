@@ -47,6 +47,21 @@ def batch(inputs: Any) -> list[Text]:
     return [inputs] if _shape(inputs) != "<batch>" else inputs
 
 
+def _many(value: Any) -> str:
+    return "<text>" if isinstance(value, str) else "<texts>"
+
+
+Texts = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[list[str], Tag("<texts>")], Discriminator(_many)
+]
+"""A text or a list of texts."""
+
+
+def texts_of(inputs: str | list[str]) -> list[str]:
+    """Inputs as a list of texts."""
+    return [inputs] if isinstance(inputs, str) else inputs
+
+
 def _lower(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from pydantic import Discriminator, PositiveInt, Tag
+from pydantic import Discriminator, FiniteFloat, PositiveInt, Tag
 
 from models.vectors import METRICS
 from service.api.body import Body, ReadingBody, accepts, answer, call_of, parse
@@ -29,7 +29,7 @@ def _kind(value: Any) -> str:
 Side = Annotated[
     Annotated[str, Tag("<text>")]
     | Annotated[list[str], Tag("<texts>")]
-    | Annotated[list[list[float]], Tag("<vectors>")],
+    | Annotated[list[list[FiniteFloat]], Tag("<vectors>")],
     Discriminator(_kind),
 ]
 
@@ -59,38 +59,46 @@ def router(pipeline: Pipeline, max_values: int) -> APIRouter:
         body = await parse(request, SimilarityRequest)
         call = call_of(request)
         if body.inputs is not None:
-            return answer(await _source(call, body, body.inputs))
-        a, b = await _vectors(call, body)
+            return answer(await _source(pipeline, call, body, body.inputs))
+        a, b = await _vectors(pipeline, call, body)
         return answer({"metric": body.metric, **_compare(a, b, body, max_values)})
-
-    async def _source(call: Call, body: SimilarityRequest, inputs: Sentences) -> Floats:
-        if body.a is not None or body.b is not None:
-            raise BadRequest("give inputs, or a and b, not both", param="inputs")
-        reading = (body.parameters or body).reading()
-        texts = [inputs.source_sentence, *inputs.sentences]
-        _, vectors = await pipeline.embed(call, texts, reading)
-        scores: Floats = METRICS[body.metric](vectors[:1], vectors[1:])[0]
-        return scores
-
-    async def _vectors(call: Call, body: SimilarityRequest) -> tuple[Floats, Floats]:
-        if body.a is None or body.b is None:
-            raise BadRequest("give inputs, or both a and b", param="a" if body.a is None else "b")
-        sides = [_texts(body.a), _texts(body.b)]
-        texts = [text for side in sides for text in side or []]
-        found: Floats = np.empty((0, 0), dtype=np.float32)
-        if texts:
-            _, found = await pipeline.embed(call, texts, body.reading())
-        a = _array("a", body.a) if sides[0] is None else found[: len(sides[0])]
-        b = _array("b", body.b) if sides[1] is None else found[len(sides[0] or []) :]
-        if a.shape[1] != b.shape[1]:
-            raise BadRequest(f"a has {a.shape[1]} dimensions, b has {b.shape[1]}", param="b")
-        return a, b
 
     return routes
 
 
-def _texts(side: Any) -> list[str] | None:
-    return [side] if isinstance(side, str) else None if _kind(side) == "<vectors>" else side
+async def _source(
+    pipeline: Pipeline, call: Call, body: SimilarityRequest, inputs: Sentences
+) -> Floats:
+    if body.a is not None or body.b is not None:
+        raise BadRequest("give inputs, or a and b, not both", param="inputs")
+    if not inputs.sentences:
+        raise BadRequest("give at least one sentence", code="no_input", param="sentences")
+    reading = (body.parameters or body).reading()
+    texts = [inputs.source_sentence, *inputs.sentences]
+    _, vectors = await pipeline.embed(call, texts, reading)
+    scores: Floats = METRICS[body.metric](vectors[:1], vectors[1:])[0]
+    return scores
+
+
+async def _vectors(
+    pipeline: Pipeline, call: Call, body: SimilarityRequest
+) -> tuple[Floats, Floats]:
+    if body.a is None or body.b is None:
+        raise BadRequest("give inputs, or both a and b", param="a" if body.a is None else "b")
+    if [] in (body.a, body.b):
+        raise BadRequest("a and b need at least one entry each", code="no_input")
+    texts = [*_texts(body.a), *_texts(body.b)]
+    found = (await pipeline.embed(call, texts, body.reading()))[1] if texts else None
+    border = len(_texts(body.a))
+    a = _array("a", body.a) if found is None or not border else found[:border]
+    b = _array("b", body.b) if found is None or border == len(texts) else found[border:]
+    if a.shape[1] != b.shape[1]:
+        raise BadRequest(f"a has {a.shape[1]} dimensions, b has {b.shape[1]}", param="b")
+    return a, b
+
+
+def _texts(side: Any) -> list[str]:
+    return [side] if isinstance(side, str) else [] if _kind(side) == "<vectors>" else side
 
 
 def _array(name: str, rows: Any) -> Floats:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import NonNegativeInt
 
 from models.tokenizer import Token
-from service.api.body import Body, accepts, answer, parse
+from service.api.body import Body, Texts, accepts, answer, parse, texts_of
 from service.errors import BadRequest, TooLarge
 from service.reader import Reader, Reading
 
@@ -18,7 +18,7 @@ Ids = list[NonNegativeInt]
 class TokenizeRequest(Body):
     """inputs: a text or texts, read whole: nothing is truncated here."""
 
-    inputs: str | list[str]
+    inputs: Texts
     add_special_tokens: bool = True
     prompt_name: str | None = None
 
@@ -37,7 +37,7 @@ def router(reader: Reader, max_texts: int) -> APIRouter:
     @routes.post("/tokenize", summary="Tokens of texts", openapi_extra=accepts(TokenizeRequest))
     async def tokenize(request: Request) -> Response:
         body = await parse(request, TokenizeRequest)
-        texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+        texts = texts_of(body.inputs)
         _count(len(texts), max_texts)
         prompt = reader.prompt(Reading(prompt_name=body.prompt_name)) if body.prompt_name else ""
         special = body.add_special_tokens
@@ -46,8 +46,10 @@ def router(reader: Reader, max_texts: int) -> APIRouter:
     @routes.post("/decode", summary="Texts of token ids", openapi_extra=accepts(DecodeRequest))
     async def decode(request: Request) -> Response:
         body = await parse(request, DecodeRequest)
-        rows: Any = body.ids if body.ids and isinstance(body.ids[0], list) else [body.ids]
+        rows: Any = body.ids if all(isinstance(row, list) for row in body.ids) else [body.ids]
         _count(len(rows), max_texts)
+        for index, row in enumerate(rows):
+            reader.check(row, index)
         return answer(reader.tokenizer.decode(rows, body.skip_special_tokens))
 
     return routes

@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt
 from models.config import EncoderConfig
 from models.tokenizer import Token
 from models.vectors import normalize
-from service.api.body import ReadingBody, accepts, answer, call_of, parse
+from service.api.body import ReadingBody, Texts, accepts, answer, call_of, parse, texts_of
 from service.api.embed import Encoding, express
 from service.call import Call
 from service.errors import BadRequest, TooLarge
@@ -27,7 +27,7 @@ class TokensRequest(ReadingBody):
     tokens that touch them), computed with the whole text in view: late chunking.
     """
 
-    inputs: str | list[str]
+    inputs: Texts
     layer: NonNegativeInt | Part | None = None
     spans: list[list[Span]] | None = None
     normalize: bool = False
@@ -37,7 +37,7 @@ class TokensRequest(ReadingBody):
 class EmbedAllRequest(ReadingBody):
     """TEI's request."""
 
-    inputs: str | list[str]
+    inputs: Texts
 
 
 def router(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> APIRouter:
@@ -47,7 +47,7 @@ def router(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> APIRou
     @routes.post("/tokens", summary="Token vectors", openapi_extra=accepts(TokensRequest))
     async def tokens(request: Request) -> Response:
         body = await parse(request, TokensRequest)
-        texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+        texts = texts_of(body.inputs)
         layer = _layer(body.layer, config.num_layers)
         spans = _spans(body.spans, texts)
         states = await _states(call_of(request), texts, body.reading(), layer)
@@ -67,7 +67,7 @@ def router(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> APIRou
     )
     async def embed_all(request: Request) -> Response:
         body = await parse(request, EmbedAllRequest)
-        texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+        texts = texts_of(body.inputs)
         return answer(await _states(call_of(request), texts, body.reading(), config.num_layers))
 
     async def _states(

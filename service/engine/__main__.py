@@ -3,6 +3,7 @@
 import logging
 import signal
 import sys
+import time
 
 import orjson
 import torch
@@ -32,13 +33,23 @@ def main() -> None:
         log.error("%s", error)
         sys.exit(REFUSED)
     embedder.warm()
+    rate = measure(embedder, spec.max_batch_tokens)
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
     socket.set(zmq.SNDHWM, 0)
     socket.set(zmq.RCVHWM, 0)
     socket.bind(spec.address)
-    loop = Loop(socket, embedder, Scheduler(spec.max_batch_tokens), describe(embedder))
+    loop = Loop(socket, embedder, Scheduler(spec.max_batch_tokens), describe(embedder), rate)
     loop.run(lifeline=sys.stdin.fileno())
     socket.close(linger=0)
+
+
+def measure(embedder: Embedder, budget: int) -> float:
+    """Tokens per second of a full batch."""
+    length = min(embedder.max_length, budget)
+    rows = [[0] * length] * (budget // length)
+    start = time.perf_counter()
+    embedder.encode(rows)
+    return length * len(rows) / (time.perf_counter() - start)
 
 
 def describe(embedder: Embedder) -> Description:

@@ -41,10 +41,17 @@ class Loop:
     """Starts a batch as soon as there is work; the next one forms while it runs."""
 
     def __init__(
-        self, socket: Any, model: Model, scheduler: Scheduler[Address], description: Description
+        self,
+        socket: Any,
+        model: Model,
+        scheduler: Scheduler[Address],
+        description: Description,
+        rate: float,
     ) -> None:
+        """rate: tokens per second of a full batch, as measured before the first."""
         self._socket, self._model = socket, model
         self._scheduler, self._description = scheduler, description
+        self._rate = rate
         self._open: dict[Address, Open] = {}
 
     def run(self, lifeline: int) -> None:
@@ -86,12 +93,18 @@ class Loop:
         start = time.perf_counter()
         done = self._encode(batch)
         spent = time.perf_counter() - start
+        self._measure(sum(item.length for item in batch), spent)
         for address in dict.fromkeys(item.job for item in batch):
             job = self._open[address]
             job.started = job.started or start
             job.computed += spent
         for item, vectors in done:
             self._finish(item, vectors)
+
+    def _measure(self, tokens: int, seconds: float) -> None:
+        # Small batches say nothing of what a full engine can do.
+        if 2 * tokens >= self._scheduler.budget:
+            self._rate += 0.2 * (tokens / seconds - self._rate)
 
     def _encode(self, batch: list[Item[Address]]) -> list[tuple[Item[Address], Floats | str]]:
         """The vectors of each item, or what is wrong with it.
@@ -127,7 +140,8 @@ class Loop:
             parts = [job.done[index] for index in range(len(job.rows))]
             whole = np.concatenate(parts) if len(parts) > 1 else np.ascontiguousarray(parts[0])
             queued = round((job.started - job.arrived) * 1e6)
-            self._close(item.job, b"result", Result(whole, queued, round(job.computed * 1e6)))
+            result = Result(whole, queued, round(job.computed * 1e6), self._rate)
+            self._close(item.job, b"result", result)
 
     def _close(self, address: Address, verb: bytes, message: Result | Failure) -> None:
         del self._open[address]

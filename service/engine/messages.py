@@ -42,21 +42,22 @@ class Result:
     """The answer to a Job: vectors (B, D), or hidden states (T, D) of all texts in a row.
 
     queue_us: from arrival to the start of the first batch. compute_us: inside forward passes.
+    rate: tokens that the engine encodes in a second when it is full.
     """
 
     vectors: npt.NDArray[np.float32]
     queue_us: int
     compute_us: int
+    rate: float
 
     def frames(self) -> Frames:
-        head = {"dim": self.vectors.shape[1], "queue": self.queue_us, "compute": self.compute_us}
+        head = (self.vectors.shape[1], self.queue_us, self.compute_us, self.rate)
         return [orjson.dumps(head), self.vectors.data]
 
     @classmethod
     def parse(cls, frames: Sequence[Any]) -> "Result":
-        head = orjson.loads(frames[0])
-        vectors = np.frombuffer(frames[1], dtype=np.float32).reshape(-1, head["dim"])
-        return cls(vectors, head["queue"], head["compute"])
+        dim, *figures = orjson.loads(frames[0])
+        return cls(np.frombuffer(frames[1], dtype=np.float32).reshape(-1, dim), *figures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class Scheduler(Generic[J]):
     """
 
     def __init__(self, budget: int) -> None:
-        self._budget = budget
+        self.budget = budget
         self._arrived: OrderedDict[int, Item[J]] = OrderedDict()
         self._shortest: dict[str | int, list[tuple[int, int]]] = defaultdict(list)
         self._jobs: dict[J, set[int]] = defaultdict(set)
@@ -53,7 +53,7 @@ class Scheduler(Generic[J]):
         if not self._arrived:
             return []
         batch = [self._take(next(iter(self._arrived)))]
-        room = self._budget - batch[0].length
+        room = self.budget - batch[0].length
         heap = self._shortest[batch[0].kind]
         while heap and heap[0][0] <= room:
             length, number = heappop(heap)

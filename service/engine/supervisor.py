@@ -40,6 +40,7 @@ class Supervisor:
         self._spec, self._on_ready, self._on_refused = spec, on_ready, on_refused
         self._client: Client | None = None
         self._beat = 0.0
+        self.rate = 0.0  # tokens per second; 0: not known yet
         self.description: Description | None = None
         self.restarts = 0
 
@@ -52,7 +53,9 @@ class Supervisor:
         """The vectors of a job; raises EngineLost where no engine is ready."""
         if self._client is None:
             raise EngineLost("the model is not loaded yet; try again shortly", retry=2)
-        return await self._client.submit(job)
+        result = await self._client.submit(job)
+        self.rate = result.rate
+        return result
 
     async def run(self) -> None:
         """Keep an engine running until cancelled."""
@@ -91,7 +94,7 @@ class Supervisor:
         while True:
             try:
                 async with asyncio.timeout(_STALL):
-                    await client.submit(_CANARY)
+                    self.rate = (await client.submit(_CANARY)).rate
             except TimeoutError:
                 log.error("the engine has not embedded for %.0f s; killing it", _STALL)
                 process.kill()

@@ -1,0 +1,78 @@
+"""A real server process for the tests, on a free port."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+import httpx
+
+_LISTENS = re.compile(r"listens on (http://\S+)")
+
+
+class Server:
+    """`embedding-service serve` with settings; ready when entered, stopped when left."""
+
+    def __init__(self, log: Path, **settings: object) -> None:
+        self._log = log
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if "EMBEDDING_" not in name},
+            **{f"EMBEDDING_{name.upper()}": str(value) for name, value in settings.items()},
+        }
+        self.url = ""
+
+    def __enter__(self) -> "Server":
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "service", "serve", "--port", "0"],
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+            )
+        found = None
+        deadline = time.monotonic() + 60
+        while found is None:
+            assert self.process.poll() is None and time.monotonic() < deadline, self.log
+            time.sleep(0.02)
+            found = _LISTENS.search(self.log)
+        self.url = found.group(1)
+        self.client = httpx.Client(base_url=self.url, timeout=60)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.client.close()
+        self.stop()
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def engine(self) -> int:
+        """The process id of the engine."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return int(children.read_text().split()[0])
+
+    def stop(self) -> int:
+        """The exit status after a polite request to stop."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(20)
+
+    def post(self, path: str, body: object, **headers: str) -> httpx.Response:
+        return self.client.post(path, json=body, headers=headers)
+
+    def wait_ready(self, seconds: float) -> None:
+        """Fails when the server is not ready in that time."""
+        deadline = time.monotonic() + seconds
+        while self.client.get("/ready").status_code != 200:
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.02)

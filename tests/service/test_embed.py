@@ -1,0 +1,169 @@
+"""POST /embed against a running server."""
+
+import base64
+import concurrent.futures
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from models import Embedder
+from models.vectors import normalize, quantize
+from tests.service.server import Server
+
+
+def vectors(response: httpx.Response) -> np.ndarray[Any, np.dtype[np.float32]]:
+    assert response.status_code == 200, response.text
+    return np.array(response.json(), dtype=np.float32)
+
+
+def error(response: httpx.Response, status: int) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    found: dict[str, Any] = response.json()["error"]
+    assert found["request_id"] == response.headers["x-request-id"]
+    return found
+
+
+def test_a_text_answers_the_vector_of_the_library(server: Server, embedder: Embedder) -> None:
+    found = vectors(server.post("/embed", {"inputs": "Hello, world"}))
+    np.testing.assert_array_equal(found, embedder.embed(["Hello, world"]))
+
+
+def test_two_hundred_texts_in_one_request_keep_their_order(
+    server: Server, embedder: Embedder, texts: list[str]
+) -> None:
+    found = vectors(server.post("/embed", {"inputs": texts}))
+    np.testing.assert_array_equal(found, embedder.embed(texts))
+
+
+def test_sixty_four_clients_get_the_bytes_that_one_gets(server: Server, texts: list[str]) -> None:
+    def ask(text: str) -> bytes:
+        answer = httpx.post(f"{server.url}/embed", json={"inputs": text}, timeout=60)
+        assert answer.status_code == 200, answer.text
+        return answer.content
+
+    alone = [ask(text) for text in texts]
+    with concurrent.futures.ThreadPoolExecutor(64) as pool:
+        together = list(pool.map(ask, texts))
+    assert together == alone
+    batch = server.post("/embed", {"inputs": texts, "encoding_format": "base64"}).json()
+    single = [
+        server.post("/embed", {"inputs": text, "encoding_format": "base64"}).json()[0]
+        for text in texts
+    ]
+    assert batch == single
+
+
+def test_token_ids_of_tokenize_give_the_vector_of_the_text(server: Server) -> None:
+    text = "Token ids are a faithful way in."
+    ids = [token["id"] for token in server.post("/tokenize", {"inputs": text}).json()[0]]
+    expected = vectors(server.post("/embed", {"inputs": text}))
+    np.testing.assert_array_equal(vectors(server.post("/embed", {"inputs": ids})), expected)
+    mixed = vectors(server.post("/embed", {"inputs": ["other", ids, text]}))
+    np.testing.assert_array_equal(mixed[1:], np.concatenate([expected, expected]))
+
+
+def test_the_root_is_embed_as_in_tei(server: Server) -> None:
+    body = {"inputs": "root"}
+    assert server.post("/", body).content == server.post("/embed", body).content
+
+
+def test_normalize_false_keeps_the_length_of_the_pooled_vector(
+    server: Server, embedder: Embedder
+) -> None:
+    found = vectors(server.post("/embed", {"inputs": "long or short", "normalize": False}))
+    ids = [row.ids for row in embedder.tokenize(["long or short"])]
+    np.testing.assert_array_equal(found, embedder.encode(ids, normalized=False))
+    assert abs(np.linalg.norm(found) - 1) > 0.01
+
+
+def test_dimensions_cuts_and_normalises_again(server: Server) -> None:
+    whole = vectors(server.post("/embed", {"inputs": "matryoshka", "normalize": False}))
+    found = vectors(server.post("/embed", {"inputs": "matryoshka", "dimensions": 64}))
+    np.testing.assert_allclose(found, normalize(whole[:, :64]), atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint8", "binary", "ubinary"])
+def test_every_output_type_is_the_same_as_numbers_and_as_base64(server: Server, dtype: str) -> None:
+    body = {"inputs": ["one", "two words"], "output_dtype": dtype}
+    exact = vectors(server.post("/embed", {"inputs": ["one", "two words"]}))
+    expected = quantize(exact, dtype)
+    numbers = server.post("/embed", body).json()
+    np.testing.assert_array_equal(np.array(numbers, dtype=expected.dtype), expected)
+    strings = server.post("/embed", {**body, "encoding_format": "base64"}).json()
+    decoded = [np.frombuffer(base64.b64decode(row), dtype=expected.dtype) for row in strings]
+    np.testing.assert_array_equal(np.stack(decoded), expected)
+
+
+def test_details_tell_tokens_truncation_and_time(server: Server) -> None:
+    body = {"inputs": ["short", "word " * 600], "details": True, "dimensions": 8}
+    response = server.post("/embed", body)
+    found = response.json()
+    assert found["inputs"] == [
+        {"tokens": 3, "truncated": False, "dropped": 0},
+        {"tokens": 256, "truncated": True, "dropped": 346},
+    ]
+    assert found["usage"] == {"texts": 2, "tokens": 259}
+    assert found["dimensions"] == len(found["embeddings"][1]) == 8
+    assert 0 < found["timing"]["compute_us"] <= found["timing"]["total_us"]
+    assert response.headers["x-tokens"] == "259"
+    assert response.headers["x-truncated"] == "1"
+    assert int(response.headers["x-compute-us"]) == found["timing"]["compute_us"]
+
+
+def test_truncation_takes_the_side_that_is_asked(server: Server, embedder: Embedder) -> None:
+    text = "beginning " + "word " * 600 + "ending"
+    left = vectors(server.post("/embed", {"inputs": text, "truncation_direction": "Left"}))
+    right = vectors(server.post("/embed", {"inputs": text}))
+    ids = embedder.tokenizer.encode([text], "left")[0].ids
+    np.testing.assert_array_equal(left, embedder.encode([ids]))
+    assert not np.array_equal(left, right)
+
+
+def test_a_long_text_without_truncation_is_an_error_that_names_it(server: Server) -> None:
+    body = {"inputs": ["fine", "word " * 600], "truncate": False}
+    found = error(server.post("/embed", body), 400)
+    assert (found["code"], found["index"]) == ("input_too_long", 1)
+    assert "602 tokens" in found["message"] and "256" in found["message"]
+
+
+def test_a_prompt_is_put_before_every_text(server: Server) -> None:
+    plain = vectors(server.post("/embed", {"inputs": ["query: red", "query: blue"]}))
+    found = vectors(server.post("/embed", {"inputs": ["red", "blue"], "prompt": "query: "}))
+    np.testing.assert_array_equal(found, plain)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "param", "index"),
+    [
+        ({"inputs": "a", "nonsense": 1}, "unknown_field", "nonsense", None),
+        ({"input": "a"}, "unknown_field", "input", None),
+        ({}, "invalid_request", "inputs", None),
+        ({"inputs": []}, "no_input", None, None),
+        ({"inputs": ["a", None]}, "invalid_request", "inputs", 1),
+        ({"inputs": ["a", [1.5]]}, "invalid_request", "inputs", 1),
+        ({"inputs": ["a", []]}, "no_input", None, 1),
+        ({"inputs": [[101, 102], [101, 30522]]}, "unknown_token", None, 1),
+        ({"inputs": [-1]}, "unknown_token", None, 0),
+        ({"inputs": "a", "dimensions": 385}, "too_many_dimensions", "dimensions", None),
+        ({"inputs": "a", "dimensions": 0}, "invalid_request", "dimensions", None),
+        ({"inputs": "a", "normalize": "yes"}, "invalid_request", "normalize", None),
+        ({"inputs": "a", "output_dtype": "int4"}, "invalid_request", "output_dtype", None),
+        ({"inputs": "a", "prompt_name": "query"}, "unknown_prompt", "prompt_name", None),
+        ({"inputs": "a", "prompt": "b", "prompt_name": "c"}, "invalid_request", "prompt", None),
+    ],
+)
+def test_a_wrong_body_is_refused_and_named(
+    server: Server, body: object, code: str, param: str | None, index: int | None
+) -> None:
+    found = error(server.post("/embed", body), 400)
+    assert (found["code"], found["param"], found["index"]) == (code, param, index)
+    assert found["message"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'"text"', b"\xff", b'{"inputs": "\\ud800"}']
+)
+def test_what_is_no_json_object_is_refused(server: Server, content: bytes) -> None:
+    error(server.client.post("/embed", content=content), 400)

@@ -1,0 +1,127 @@
+"""Starting, dying, restarting and stopping: real processes, real signals."""
+
+import concurrent.futures
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from tests.service.server import Server
+from tests.service.test_embed import error
+
+
+@pytest.fixture
+def own(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
+    with Server(tmp_path / "log") as running:
+        yield running
+
+
+def test_the_server_is_ready_within_six_seconds_and_small(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    start = time.monotonic()
+    with Server(tmp_path / "log") as server:
+        assert time.monotonic() - start < 6
+        server.post("/embed", {"inputs": ["text " * 200] * 50})
+        assert psutil.Process(server.process.pid).memory_info().rss < 150e6
+
+
+def test_the_port_answers_while_the_model_loads(own: Server) -> None:
+    os.kill(own.engine, signal.SIGSTOP)
+    os.kill(own.engine, signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while own.client.get("/ready").status_code == 200 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert own.client.get("/live").status_code == 200
+    found = own.client.get("/ready")
+    assert error(found, 503)["code"] == "engine_unavailable"
+    assert int(found.headers["retry-after"]) >= 1
+    assert error(own.post("/embed", {"inputs": "a"}), 503)["code"] == "engine_unavailable"
+    own.wait_ready(15)
+
+
+def test_requests_that_wait_when_the_engine_dies_are_answered(own: Server) -> None:
+    stop = threading.Event()
+    statuses: list[int] = []
+
+    def load() -> None:
+        with httpx.Client(base_url=own.url, timeout=20) as client:
+            while not stop.is_set():
+                answer = client.post("/embed", json={"inputs": ["some words to embed"] * 8})
+                statuses.append(answer.status_code)
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        running = [pool.submit(load) for _ in range(16)]
+        time.sleep(1)
+        os.kill(own.engine, signal.SIGKILL)
+        killed = time.monotonic()
+        time.sleep(0.3)
+        own.wait_ready(15)
+        assert time.monotonic() - killed < 10
+        seen = len(statuses)
+        while len(statuses) < seen + 50 and time.monotonic() - killed < 30:
+            time.sleep(0.05)
+        stop.set()
+        for worker in running:
+            worker.result(timeout=20)  # none hangs, none lost its connection
+    assert set(statuses) == {200, 503}
+    assert statuses[-1] == 200
+    assert own.client.get("/info").json()["engine_restarts"] == 1
+
+
+def test_the_engine_leaves_when_the_server_is_killed(own: Server) -> None:
+    engine = psutil.Process(own.engine)
+    own.process.kill()
+    assert engine.wait(5) is not None or not engine.is_running()
+
+
+def test_a_stop_lets_running_requests_finish(own: Server) -> None:
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        body = {"inputs": ["a long text " * 80] * 40}
+        answer = pool.submit(httpx.post, f"{own.url}/embed", json=body, timeout=60)
+        time.sleep(0.3)
+        assert own.stop() == 0
+        assert answer.result().status_code == 200
+
+
+def test_a_request_that_takes_too_long_is_given_up_and_its_work_dropped(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", request_timeout=1, max_batch_tokens=256) as server:
+        text = "a long text " * 100  # fills a pass, so that it waits for all that came before
+        start = time.monotonic()
+        found = error(server.post("/embed", {"inputs": [text] * 1000}), 504)
+        assert found["code"] == "timeout" and time.monotonic() - start < 10
+        assert server.post("/embed", {"inputs": text}).status_code == 200
+
+
+def test_a_queue_that_is_too_long_refuses_and_says_when_to_return(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", max_wait=0.5) as server:
+        body = {"inputs": ["a long text " * 80] * 16}
+
+        def ask(_: int) -> httpx.Response:
+            time.sleep(_ * 0.1)
+            return httpx.post(f"{server.url}/embed", json=body, timeout=60)
+
+        with concurrent.futures.ThreadPoolExecutor(24) as pool:
+            answers = list(pool.map(ask, range(24)))
+        refused = [answer for answer in answers if answer.status_code == 429]
+        assert refused and {answer.status_code for answer in answers} == {200, 429}
+        assert error(refused[0], 429)["code"] == "overloaded"
+        assert int(refused[0].headers["retry-after"]) >= 1
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_server(tmp_path: Path) -> None:
+    with (
+        pytest.raises(AssertionError, match="not supported"),
+        Server(tmp_path / "log", dtype="float16"),
+    ):
+        pass

@@ -1,0 +1,147 @@
+"""The engine's loop with a small model whose vectors are easy to know, and a socket in memory."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import zmq
+
+from service.engine.loop import Loop
+from service.engine.messages import Failure, Ids, Job, Result
+from service.engine.scheduler import Scheduler
+
+Floats = npt.NDArray[np.float32]
+POISON, NAN, BIG = 13, 14, 15
+
+
+class Sum:
+    """A text's vector is the sum of its ids; some ids make it fail."""
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def encode(self, ids: Sequence[Ids], *, normalized: bool | None = None) -> Floats:
+        assert normalized is False
+        self.batches.append(len(ids))
+        if any(POISON in row for row in ids):
+            raise RuntimeError("poison")
+        if any(BIG in row for row in ids) and len(ids) > 2:
+            raise MemoryError
+        sums = np.array([[row.sum()] for row in ids], dtype=np.float32)
+        sums[[NAN in row for row in ids]] = np.nan
+        return sums
+
+    def hidden(self, ids: Sequence[Ids], layer: int | str | None = None) -> list[Floats]:
+        return [np.full((len(row), 2), layer, dtype=np.float32) for row in ids]
+
+
+class Socket:
+    def __init__(self) -> None:
+        self.received: list[list[bytes]] = []
+        self.sent: dict[bytes, tuple[bytes, list[bytes]]] = {}
+
+    def recv_multipart(self, flags: int) -> list[bytes]:
+        if not self.received:
+            raise zmq.Again
+        return self.received.pop(0)
+
+    def send_multipart(self, frames: list[Any], flags: int) -> None:
+        _, number, verb, *rest = frames
+        assert number not in self.sent, "answered twice"
+        self.sent[number] = (verb, [bytes(frame) for frame in rest])
+
+
+class Rig:
+    def __init__(self, budget: int = 100) -> None:
+        self.socket, self.model = Socket(), Sum()
+        self.scheduler: Scheduler[tuple[bytes, bytes]] = Scheduler(budget)
+        self.loop = Loop(self.socket, self.model, self.scheduler, None, 1.0)  # type: ignore[arg-type]
+
+    def send(self, number: bytes, *rows: list[int], output: str | int = "pooled") -> None:
+        job = Job(output, [np.array(row, dtype=np.int32) for row in rows])
+        self.socket.received.append([b"me", number, b"job", *map(bytes, job.frames())])
+
+    def cancel(self, number: bytes) -> None:
+        self.socket.received.append([b"me", number, b"cancel"])
+
+    def run(self) -> None:
+        self.loop._receive()
+        while self.scheduler:
+            self.loop._work(self.scheduler.next())
+
+    def result(self, number: bytes) -> list[list[float]]:
+        verb, frames = self.socket.sent[number]
+        assert verb == b"result"
+        return Result.parse(frames).vectors.tolist()
+
+    def failure(self, number: bytes) -> Failure:
+        verb, frames = self.socket.sent[number]
+        assert verb == b"failure"
+        return Failure.parse(frames)
+
+
+def test_jobs_that_wait_together_share_a_pass_and_keep_their_order() -> None:
+    rig = Rig()
+    rig.send(b"1", [1, 2, 3], [4])
+    rig.send(b"2", [5, 5])
+    rig.run()
+    assert rig.model.batches == [3]
+    assert rig.result(b"1") == [[6], [4]] and rig.result(b"2") == [[10]]
+
+
+def test_a_job_larger_than_a_pass_is_answered_once_and_whole() -> None:
+    rig = Rig(budget=4)
+    rig.send(b"1", [1, 1, 1], [2, 2], [3], [4, 4])
+    rig.run()
+    assert len(rig.model.batches) > 1 and rig.result(b"1") == [[3], [4], [3], [8]]
+
+
+def test_a_bad_text_fails_alone_and_is_named() -> None:
+    rig = Rig()
+    for number in range(8):
+        rig.send(b"%d" % number, [number], [POISON] if number == 5 else [1])
+    rig.run()
+    assert rig.failure(b"5").index == 1 and "poison" in rig.failure(b"5").message
+    assert all(rig.result(b"%d" % n) == [[n], [1]] for n in range(8) if n != 5)
+
+
+def test_a_job_with_two_bad_texts_is_answered_once() -> None:
+    rig = Rig()
+    rig.send(b"1", [POISON], [1], [POISON])
+    rig.run()
+    assert rig.failure(b"1").index in (0, 2)
+
+
+def test_a_batch_too_large_for_the_memory_is_split() -> None:
+    rig = Rig()
+    rig.send(b"1", *[[BIG, number] for number in range(7)])
+    rig.run()
+    assert rig.result(b"1") == [[BIG + number] for number in range(7)]
+
+
+def test_a_vector_that_is_not_finite_is_an_error_and_never_an_answer() -> None:
+    rig = Rig()
+    rig.send(b"1", [1], [NAN])
+    rig.send(b"2", [2])
+    rig.run()
+    assert "not finite" in rig.failure(b"1").message and rig.failure(b"1").index == 1
+    assert rig.result(b"2") == [[2]]
+
+
+def test_a_cancelled_job_is_neither_computed_nor_answered() -> None:
+    rig = Rig()
+    rig.send(b"1", [1])
+    rig.send(b"2", [2])
+    rig.cancel(b"1")
+    rig.run()
+    assert rig.model.batches == [1] and set(rig.socket.sent) == {b"2"}
+
+
+@pytest.mark.parametrize("layer", [0, 2])
+def test_hidden_states_come_back_in_a_row(layer: int) -> None:
+    rig = Rig()
+    rig.send(b"1", [1, 2], [3], output=layer)
+    rig.run()
+    assert rig.result(b"1") == [[layer, layer]] * 3

@@ -1,0 +1,47 @@
+"""Settings: one place, three sources."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from pydantic import ValidationError
+
+from service.cli import main, read
+from service.settings import Settings
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("EMBEDDING_PORT=1\nEMBEDDING_THREADS=1\nEMBEDDING_DTYPE=float32")
+    monkeypatch.setenv("EMBEDDING_PORT", "2")
+    monkeypatch.setenv("EMBEDDING_THREADS", "2")
+    settings = read({"port": "3", "host": None})
+    assert (settings.port, settings.threads, settings.dtype) == (3, 2, "float32")
+    assert settings.host == "127.0.0.1"
+
+
+def test_a_misspelt_line_of_the_file_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("EMBEDDING_PROT=9000")
+    with pytest.raises(ValidationError, match="prot"):
+        Settings()
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_is_a_flag_with_help(name: str) -> None:
+    text = CliRunner().invoke(main, ["serve", "--help"]).output
+    assert f"--{name.replace('_', '-')} " in text
+    assert Settings.model_fields[name].description
+
+
+def test_a_wrong_value_is_told_with_its_name() -> None:
+    result = CliRunner().invoke(main, ["serve", "--port", "many"])
+    assert result.exit_code == 2 and "port: Input should be a valid integer" in result.output
+
+
+def test_the_key_is_hidden_when_settings_are_printed() -> None:
+    assert "sesame" not in repr(Settings(api_key="sesame"))  # type: ignore[arg-type]

@@ -1,0 +1,97 @@
+"""POST /similarity against a running server."""
+
+import numpy as np
+import pytest
+from sentence_transformers import util
+
+from models import Embedder
+from tests.service.server import Server
+from tests.service.test_embed import error
+
+CATS, CAR = ["A cat sleeps.", "A kitten naps."], "The car is red."
+REFERENCE = {
+    "cosine": util.cos_sim,
+    "dot": util.dot_score,
+    "euclidean": util.euclidean_sim,
+    "manhattan": util.manhattan_sim,
+}
+
+
+def test_one_sentence_against_many_is_teis_shape(server: Server, embedder: Embedder) -> None:
+    inputs = {"source_sentence": CATS[0], "sentences": [CATS[1], CAR]}
+    found = server.post("/similarity", {"inputs": inputs}).json()
+    vectors = embedder.embed([*CATS, CAR])
+    np.testing.assert_allclose(found, vectors[0] @ vectors[1:].T, atol=1e-6)
+    assert found[0] > 0.5 > found[1]
+
+
+def test_parameters_of_tei_are_honoured(server: Server) -> None:
+    inputs = {"source_sentence": "a " * 300, "sentences": ["b"]}
+    body = {"inputs": inputs, "parameters": {"truncate": False}}
+    assert error(server.post("/similarity", body), 400)["code"] == "input_too_long"
+    body = {"inputs": inputs, "parameters": {"truncate": True, "truncation_direction": "left"}}
+    assert server.post("/similarity", body).status_code == 200
+
+
+@pytest.mark.parametrize("metric", REFERENCE)
+def test_every_metric_is_that_of_sentence_transformers(
+    server: Server, embedder: Embedder, metric: str
+) -> None:
+    ids = [row.ids for row in embedder.tokenize([*CATS, CAR])]
+    vectors = embedder.encode(ids, normalized=metric == "cosine")
+    body = {"a": CATS, "b": [CAR], "metric": metric}
+    found = server.post("/similarity", body).json()
+    assert found["metric"] == metric
+    expected = REFERENCE[metric](vectors[:2], vectors[2:])
+    np.testing.assert_allclose(found["scores"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_vectors_can_be_compared_with_texts_and_with_vectors(server: Server) -> None:
+    (vector,) = server.post("/embed", {"inputs": CAR}).json()
+    found = server.post("/similarity", {"a": CAR, "b": [vector]}).json()
+    assert found["scores"] == [[pytest.approx(1, abs=1e-6)]]
+    found = server.post("/similarity", {"a": [[1, 0], [1, 1]], "b": [[0, 2], [3, 0]]}).json()
+    half = pytest.approx(0.5**0.5)
+    assert found["scores"] == [[0, 1], [half, half]]
+
+
+def test_pairwise_compares_the_first_with_the_first(server: Server) -> None:
+    body = {"a": CATS, "b": [CAR, CAR], "mode": "pairwise"}
+    matrix = server.post("/similarity", {**body, "mode": "matrix"}).json()["scores"]
+    pairs = server.post("/similarity", body).json()["scores"]
+    np.testing.assert_allclose(pairs, np.diag(matrix), atol=1e-6)
+
+
+def test_top_k_names_the_closest_first(server: Server) -> None:
+    body = {"a": CATS[0], "b": [CAR, CATS[1], CATS[0]], "top_k": 2}
+    (best,) = server.post("/similarity", body).json()["top"]
+    assert [entry["index"] for entry in best] == [2, 1]
+    assert best[0]["score"] == pytest.approx(1, abs=1e-6) and best[1]["score"] < 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"a": "x"},
+        {"inputs": {"source_sentence": "x", "sentences": ["y"]}, "a": "z"},
+        {"inputs": {"source_sentence": "x"}},
+        {"inputs": {"source_sentence": "x", "sentences": []}},
+        {"a": "x", "b": [[1.0, 2.0]]},
+        {"a": [[1.0], [1.0, 2.0]], "b": "x"},
+        {"a": [[]], "b": [[]]},
+        {"a": [], "b": "x"},
+        {"a": [[1.0, None]], "b": "x"},
+        {"a": ["x", "y"], "b": "z", "mode": "pairwise"},
+        {"a": ["x"], "b": ["z"], "mode": "pairwise", "top_k": 1},
+        {"a": "x", "b": "y", "metric": "hamming"},
+    ],
+)
+def test_a_wrong_body_is_refused(server: Server, body: object) -> None:
+    assert error(server.post("/similarity", body), 400)["message"]
+
+
+def test_numbers_that_are_not_finite_are_refused(server: Server) -> None:
+    content = b'{"a": [[1.0], [1e999]], "b": [[1.0]]}'
+    found = error(server.client.post("/similarity", content=content), 400)
+    assert (found["param"], found["index"]) == ("a", 1)
