@@ -50,7 +50,7 @@ def alibi_slopes(heads: int) -> Floats:
 def alibi(positions: Ints, heads: int) -> Floats:
     """What is added to the attention scores, -slope * |query - key|: (H, P, P)."""
     distance = np.abs(positions[None, :] - positions[:, None]).astype(np.float32)
-    bias: Floats = -alibi_slopes(heads)[:, None, None] * distance
+    bias: Floats = 0 - alibi_slopes(heads)[:, None, None] * distance
     return bias
 
 

@@ -48,7 +48,7 @@ class Settings(BaseSettings):
     max_texts: Annotated[PositiveInt, Field(description="Most texts in one request.")] = 2048
     max_tokens: Annotated[PositiveInt, Field(description="Most tokens in one request.")] = 300_000
     max_values: Annotated[
-        PositiveInt, Field(description="Most numbers in one answer of /positions or /tokens.")
+        PositiveInt, Field(description="Most numbers in one answer of /positions, /tokens or /similarity.")
     ] = 4_000_000
     auto_truncate: Annotated[
         bool, Field(description="Cut texts longer than the model reads, unless a request says no.")

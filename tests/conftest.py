@@ -1,0 +1,116 @@
+"""What the tests share: the default model, 200 texts, and small checkpoints of random weights."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from models import linear, sources
+from models.embedder import Embedder
+from models.errors import ModelError
+from tests.service.server import Server
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # read when the first test imports a model hub's client
+
+PROSE = (Path(__file__).parent.parent / "LICENSE").read_text(encoding="utf-8")
+WORDS = PROSE.split()
+ODD = [
+    "",
+    " ",
+    "\n\t\r\n",
+    "cat",
+    "I",
+    "?!",
+    "…",
+    " ".join(WORDS[:600]),
+    PROSE[:3000],
+    "😀",
+    "Rain again 🌧️☔, then 👩‍👩‍👧 and a 🇨🇭 flag.",
+    "今天天气很好，我们去公园散步吧。",
+    "東京は日本の首都です",
+    "Привет, как дела?",
+    "שלום עולם and مرحبا بالعالم in one line",
+    "Ελληνικά, ΟΔΟΣ και οδός",
+    "İstanbul and STRASSE, Straße, ﬁligree",
+    "naïve café, fiancée, jalapeño, Ångström",
+    "cafe\u0301 with a combining accent",
+    "def add(a: int, b: int) -> int:\n    return a + b  # the sum\n",
+    '{"key": [1, 2.5e-3, null], "nested": {"a": true}}',
+    "SELECT name, count(*) FROM users WHERE id <> 7 GROUP BY name;",
+    "https://example.org/a/very/long/path?with=query&and=more#fragment",
+    "write to someone@example.com or call +41 44 123 45 67",
+    "3.14159 2,718,281 1e-12 0x7f -40 °C ½ ²",
+    "supercalifragilisticexpialidocious" * 4,
+    "x" * 300,
+    "no " * 300,
+    "first line\n\nsecond paragraph\n\n\nthird",
+    "  leading, double  spaces and trailing   ",
+    "[CLS] special [SEP] tokens [MASK] in [PAD] text [UNK]",
+    "zero\u200bwidth, soft\u00adhyphen, nul\x00byte, \ufeffmark and \ufffd",
+    *["The same sentence stands here three times."] * 3,
+]
+
+Folder = Callable[..., Path]
+
+
+def precisions() -> list[str]:
+    """The precisions of this processor; the others are refused, as a test of its own says."""
+    try:
+        linear.choose(torch.device("cpu"), "bfloat16")
+    except ModelError:
+        return ["float32"]
+    return ["float32", "bfloat16"]
+
+
+@pytest.fixture(scope="session")
+def texts() -> list[str]:
+    """200 texts of every kind: odd ones, then real prose of 1 to 40 words."""
+    starts = range(200 - len(ODD))
+    return ODD + [" ".join(WORDS[7 * i : 7 * i + 1 + i % 40]) for i in starts]
+
+
+@pytest.fixture(scope="session")
+def minilm_folder() -> Path:
+    """The default model, fetched on first use."""
+    return sources.resolve(sources.DEFAULT)
+
+
+@pytest.fixture(scope="session")
+def embedder(minilm_folder: Path) -> Embedder:
+    """The default model in float32."""
+    return Embedder.load(minilm_folder, device="cpu", dtype="float32")
+
+
+@pytest.fixture(scope="session", params=precisions())
+def any_embedder(request: pytest.FixtureRequest, minilm_folder: Path) -> Embedder:
+    """The default model in each precision of this processor."""
+    return Embedder.load(minilm_folder, device="cpu", dtype=request.param)
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    """Writes a small BERT of random weights; files: JSON files to lay beside it."""
+
+    def write(files: Mapping[str, object] | None = None, **config: Any) -> Path:
+        from tests.models.tiny import write_bert
+
+        folder = tmp_path_factory.mktemp("bert")
+        write_bert(folder, **config)
+        for name, content in (files or {}).items():
+            path = folder / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps(content), encoding="utf-8")
+        return folder
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def server(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One real server for the tests that do not change it."""
+    with Server(tmp_path_factory.mktemp("server") / "log") as running:
+        yield running

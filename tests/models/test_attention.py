@@ -1,0 +1,93 @@
+"""Tests of attention over packed sequences."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from models.attention import attend
+from models.packing import Packing
+from models.positions import Positions
+
+CPU = torch.device("cpu")
+HEADS, SIZE = 3, 8
+
+
+class Slanted(Positions):
+    """A bias that differs by head and by the order of the two tokens."""
+
+    def bias(self, length: int) -> Tensor:
+        step = torch.arange(length, dtype=torch.float32)
+        slopes = torch.tensor([0.5, -0.3, 0.1])[:, None, None]
+        return slopes * (step[None, :] - 2 * step[:, None])
+
+
+def random_qkv(packing: Packing) -> Tensor:
+    return torch.randn(
+        packing.rows, 3, HEADS, SIZE, generator=torch.Generator().manual_seed(packing.rows)
+    )
+
+
+def naive(qkv: Tensor, lengths: list[int], positions: Positions) -> Tensor:
+    """Each sequence alone, in double precision, as the paper writes it."""
+    outputs = []
+    for part in torch.split(qkv[: sum(lengths)].double(), lengths):
+        query, key, value = part.permute(1, 2, 0, 3)
+        scores = query @ key.transpose(1, 2) / math.sqrt(SIZE)
+        bias = positions.bias(len(part))
+        scores = scores if bias is None else scores + bias.double()
+        outputs.append((scores.softmax(dim=-1) @ value).transpose(0, 1).reshape(len(part), -1))
+    return torch.cat(outputs).float()
+
+
+@pytest.mark.parametrize("positions", [Positions(), Slanted()])
+@given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12))
+def test_attention_equals_a_plain_softmax_of_each_sequence(
+    lengths: list[int], positions: Positions
+) -> None:
+    packing = Packing(lengths, CPU)
+    qkv = random_qkv(packing)
+    mixed = attend(qkv, packing, positions)[: packing.tokens]
+    torch.testing.assert_close(mixed, naive(qkv, lengths, positions), atol=2e-6, rtol=1e-5)
+
+
+def test_the_rows_after_the_last_token_stay_zero() -> None:
+    packing = Packing([5, 9], CPU)
+    assert packing.rows > packing.tokens
+    mixed = attend(random_qkv(packing), packing, Positions())
+    assert not mixed[packing.tokens :].any()
+
+
+def test_the_rows_after_the_last_token_are_never_read() -> None:
+    packing = Packing([5, 9], CPU)
+    qkv = random_qkv(packing)
+    clean = attend(qkv, packing, Positions())
+    qkv[packing.tokens :] = float("nan")
+    assert torch.equal(attend(qkv, packing, Positions()), clean)
+
+
+@pytest.mark.parametrize("broken", [0, 1, 2])
+def test_a_sequence_of_nans_spoils_no_other(broken: int) -> None:
+    lengths = [3, 9, 5]
+    packing = Packing(lengths, CPU)
+    qkv = random_qkv(packing)
+    clean = torch.split(attend(qkv, packing, Positions())[: packing.tokens], lengths)
+    start = int(packing.starts[broken])
+    qkv[start : start + lengths[broken]] = float("nan")
+    mixed = torch.split(attend(qkv, packing, Positions())[: packing.tokens], lengths)
+    for index in {0, 1, 2} - {broken}:
+        assert torch.equal(mixed[index], clean[index])
+
+
+def test_a_sequence_is_the_same_bits_in_every_batch() -> None:
+    alone = Packing([13], CPU)
+    qkv = random_qkv(alone)[:13]
+    expected = attend(torch.cat([qkv, qkv[:3]]), alone, Slanted())[:13]
+    lengths = [7, 16, 13, 1, 40]
+    packing = Packing(lengths, CPU)
+    batch = random_qkv(packing)
+    batch[23:36] = qkv
+    assert torch.equal(attend(batch, packing, Slanted())[23:36], expected)

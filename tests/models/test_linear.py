@@ -1,0 +1,100 @@
+"""Tests of linear layers in every layout and precision."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from models.errors import ModelError
+from models.linear import ACTIVATIONS, Layout, Plain, Prepacked, choose
+from tests.conftest import precisions
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+ROUNDING = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+DTYPES = [getattr(torch, name) for name in precisions()]
+
+layouts = pytest.mark.parametrize(
+    "layout",
+    [kind for dtype in DTYPES for kind in (Plain(CPU, dtype), Prepacked(dtype))],
+    ids=lambda layout: f"{type(layout).__name__}-{layout.dtype}",
+)
+
+
+def reference(y: Tensor, activation: str) -> Tensor:
+    """The activations as their papers write them."""
+    if activation == "gelu":
+        return y * (1 + torch.erf(y / 2**0.5)) / 2
+    if activation in ("gelu_new", "gelu_pytorch_tanh"):
+        return y * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (y + 0.044715 * y**3))) / 2
+    return y.clamp(min=0) if activation == "relu" else y
+
+
+def numbers(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape)))
+
+
+@layouts
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_layer_is_product_bias_and_activation(layout: Layout, activation: str) -> None:
+    x, weight, bias = numbers(6, 16), numbers(8, 16) / 4, numbers(8)
+    x, weight, bias = (tensor.to(layout.dtype).float() for tensor in (x, weight, bias))
+    y = layout(weight, bias, activation)(x.to(layout.dtype))
+    assert y.dtype == layout.dtype
+    expected = reference(F.linear(x.double(), weight.double(), bias.double()), activation)
+    rounding = ROUNDING[layout.dtype]
+    torch.testing.assert_close(y.double(), expected, atol=rounding, rtol=rounding)
+
+
+@layouts
+def test_a_residual_is_added(layout: Layout) -> None:
+    x, weight, bias, residual = numbers(6, 16), numbers(8, 16) / 4, numbers(8), 3 * numbers(6, 8)
+    y = layout(weight, bias)(x.to(layout.dtype), residual=residual.to(layout.dtype))
+    rounding = 2 * ROUNDING[layout.dtype]
+    expected = F.linear(x, weight, bias) + residual
+    torch.testing.assert_close(y.float(), expected, atol=2 * rounding, rtol=rounding)
+
+
+@layouts
+def test_a_call_changes_none_of_its_inputs(layout: Layout) -> None:
+    x, residual = numbers(6, 16).to(layout.dtype), numbers(6, 8).to(layout.dtype)
+    kept = x.clone(), residual.clone()
+    layer = layout(numbers(8, 16), numbers(8))
+    first = layer(x, residual=residual)
+    assert torch.equal(x, kept[0])
+    assert torch.equal(residual, kept[1])
+    assert torch.equal(layer(x, residual=residual), first)
+
+
+def test_a_processor_computes_in_float32_unless_told() -> None:
+    assert choose(CPU, "auto").dtype == choose(CPU, "float32").dtype == torch.float32
+
+
+def test_bfloat16_is_computed_where_it_is_native_and_refused_elsewhere() -> None:
+    native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    assert ("bfloat16" in precisions()) == native
+    if native:
+        assert choose(CPU, "bfloat16").dtype == torch.bfloat16
+    else:
+        with pytest.raises(ModelError, match="dtype bfloat16 is not supported on this cpu"):
+            choose(CPU, "bfloat16")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int8", "", "nonsense"])
+def test_another_precision_is_refused_with_the_ones_there_are(dtype: str) -> None:
+    with pytest.raises(ModelError, match=f"dtype {dtype} is not supported .*: float32"):
+        choose(CPU, dtype)
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ("auto", torch.bfloat16),
+        ("bfloat16", torch.bfloat16),
+        ("float16", torch.float16),
+        ("float32", torch.float32),
+    ],
+)
+def test_a_gpu_computes_in_every_precision_in_plain_layout(asked: str, given: torch.dtype) -> None:
+    layout = choose(GPU, asked)
+    assert isinstance(layout, Plain)
+    assert (layout.device, layout.dtype) == (GPU, given)

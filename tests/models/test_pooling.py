@@ -1,0 +1,74 @@
+"""Tests of pooling, mode by mode."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+from models.packing import Packing
+from models.pooling import POOLINGS, pool
+from models.sentence import SentenceConfig
+
+LENGTHS = [3, 1, 8]
+Floats = npt.NDArray[np.float32]
+PACKING = Packing(LENGTHS, torch.device("cpu"))
+HIDDEN = torch.randn(PACKING.rows, 5, generator=torch.Generator().manual_seed(1))
+
+
+def by_hand(mode: str, states: Floats) -> Floats:
+    """One sequence (length, D), as the mode is defined."""
+    count = np.arange(1, len(states) + 1)[:, None]
+    results = {
+        "cls": states[0],
+        "max": states.max(axis=0),
+        "mean": states.sum(axis=0) / len(states),
+        "mean_sqrt_len_tokens": states.sum(axis=0) / np.sqrt(len(states)),
+        "weightedmean": (states * count).sum(axis=0) / count.sum(),
+        "lasttoken": states[-1],
+    }
+    return np.asarray(results[mode], dtype=np.float32)
+
+
+def sequences() -> list[Floats]:
+    return np.split(HIDDEN[: PACKING.tokens].numpy(), np.cumsum(LENGTHS)[:-1])
+
+
+@pytest.mark.parametrize("mode", POOLINGS)
+def test_a_pooling_is_its_definition_in_each_sequence(mode: str) -> None:
+    pooled = pool(HIDDEN, PACKING, [mode]).numpy()
+    assert pooled.shape == (3, 5)
+    for row, states in zip(pooled, sequences(), strict=True):
+        assert_allclose(row, by_hand(mode, states), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", POOLINGS)
+def test_the_rows_after_the_last_token_are_never_pooled(mode: str) -> None:
+    packing = Packing([3, 2], torch.device("cpu"))
+    hidden = torch.full((packing.rows, 5), float("nan"))
+    hidden[: packing.tokens] = 1.0
+    assert packing.rows > packing.tokens
+    assert torch.isfinite(pool(hidden, packing, [mode])).all()
+
+
+def test_several_poolings_stand_side_by_side_in_the_order_given() -> None:
+    both = pool(HIDDEN, PACKING, ["mean", "cls"])
+    expected = [pool(HIDDEN, PACKING, [mode]) for mode in ("mean", "cls")]
+    assert torch.equal(both, torch.cat(expected, dim=1))
+
+
+def test_states_of_low_precision_are_pooled_in_float32() -> None:
+    length = 300
+    packing = Packing([length], torch.device("cpu"))
+    hidden = torch.ones(packing.rows, 4, dtype=torch.bfloat16)
+    for mode in ("mean", "weightedmean"):
+        pooled = pool(hidden, packing, [mode])
+        assert pooled.dtype == torch.float32
+        assert_allclose(pooled.numpy(), 1.0, rtol=1e-6)
+
+
+def test_every_name_that_a_config_may_give_is_implemented() -> None:
+    from models.sentence import _MODES
+
+    assert set(_MODES) == set(POOLINGS)
+    assert set(SentenceConfig(max_length=1).pooling) <= set(POOLINGS)

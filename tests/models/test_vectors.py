@@ -1,0 +1,129 @@
+"""Tests of what is done to finished vectors, against sentence-transformers."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sentence_transformers import quantize_embeddings
+from sentence_transformers.util import (
+    cos_sim,
+    dot_score,
+    euclidean_sim,
+    manhattan_sim,
+    truncate_embeddings,
+)
+
+from models.vectors import METRICS, cosine, finish, normalize, quantize
+
+Floats = npt.NDArray[np.float32]
+
+
+def vectors(rows: int, columns: int, seed: int = 0) -> Floats:
+    return np.random.default_rng(seed).normal(size=(rows, columns)).astype(np.float32)
+
+
+def test_a_normalised_row_has_length_one() -> None:
+    units = normalize(vectors(20, 384) * 30)
+    assert units.dtype == np.float32
+    assert_allclose(np.linalg.norm(units, axis=1), 1.0, rtol=1e-6)
+
+
+def test_a_row_of_zeros_stays_zero() -> None:
+    assert_array_equal(normalize(np.zeros((2, 8), dtype=np.float32)), np.zeros((2, 8)))
+
+
+def test_a_row_is_normalised_to_the_same_bits_in_every_batch() -> None:
+    rows = vectors(33, 384)
+    together = normalize(rows)
+    for index in range(33):
+        assert normalize(rows[index : index + 1]).tobytes() == together[index].tobytes()
+
+
+@pytest.mark.parametrize("dimensions", [None, 1, 64, 384])
+def test_shortening_then_normalising_equals_sentence_transformers(dimensions: int | None) -> None:
+    rows = vectors(9, 384)
+    cut = torch.from_numpy(truncate_embeddings(rows, dimensions))
+    expected = torch.nn.functional.normalize(cut, dim=-1)
+    assert_allclose(finish(rows, dimensions, normalized=True), expected.numpy(), atol=1e-7)
+
+
+def test_shortening_alone_keeps_the_numbers_contiguous() -> None:
+    rows = vectors(9, 384)
+    cut = finish(rows, 64, normalized=False)
+    assert_array_equal(cut, rows[:, :64])
+    assert cut.flags.c_contiguous
+
+
+@pytest.mark.parametrize("columns", [8, 12, 384])
+@pytest.mark.parametrize("dtype", ["binary", "ubinary"])
+def test_bits_equal_those_of_sentence_transformers(dtype: Any, columns: int) -> None:
+    rows = vectors(17, columns)
+    rows[3, :4] = 0.0
+    ours = quantize(rows, dtype)
+    theirs = np.asarray(quantize_embeddings(rows, precision=dtype))
+    assert ours.dtype == theirs.dtype
+    assert_array_equal(ours, theirs)
+
+
+def cosines_of(stored: Floats) -> Floats:
+    return cosine(stored, stored)
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [("int8", 0), ("uint8", 128)])
+def test_a_byte_for_each_dimension_keeps_the_vector(dtype: str, zero: int) -> None:
+    rows = vectors(50, 384)
+    stored = quantize(rows, dtype)
+    assert stored.dtype == np.dtype(dtype)
+    restored = stored.astype(np.float32) - zero
+    assert_array_equal(np.abs(restored).max(axis=1), 127)
+    assert np.diag(cosine(rows, restored)).min() >= 0.9999
+    assert np.abs(cosines_of(rows) - cosines_of(restored)).max() < 0.002
+
+
+def test_a_row_of_zeros_is_stored_as_zeros() -> None:
+    zeros = np.zeros((1, 16), dtype=np.float32)
+    assert_array_equal(quantize(zeros, "int8"), np.zeros((1, 16)))
+    assert_array_equal(quantize(zeros, "uint8"), np.full((1, 16), 128))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_floats_are_rounded_at_most(dtype: str) -> None:
+    rows = vectors(5, 32)
+    stored = quantize(rows, dtype)
+    assert stored.dtype == np.dtype(dtype)
+    assert_array_equal(stored, rows.astype(dtype))
+
+
+@pytest.mark.parametrize(
+    ("metric", "reference"),
+    [
+        ("cosine", cos_sim),
+        ("dot", dot_score),
+        ("euclidean", euclidean_sim),
+        ("manhattan", manhattan_sim),
+    ],
+)
+def test_similarities_equal_those_of_sentence_transformers(metric: str, reference: object) -> None:
+    assert callable(reference)
+    a, b = vectors(7, 48, seed=1), vectors(4, 48, seed=2)
+    ours = METRICS[metric](a, b)
+    assert ours.shape == (7, 4)
+    assert ours.dtype == np.float32
+    assert_allclose(ours, reference(a, b).numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_nothing_is_closer_to_a_vector_than_itself(metric: str) -> None:
+    rows = normalize(vectors(12, 48))
+    similar = METRICS[metric](rows, rows)
+    assert_array_equal(similar.argmax(axis=1), np.arange(12))
+
+
+def test_a_cosine_is_never_above_one() -> None:
+    rows = vectors(200, 384)
+    similar = cosine(rows, rows)
+    assert similar.max() <= 1.0
+    assert cosine(rows, -rows).min() >= -1.0

@@ -1,0 +1,167 @@
+"""Tests of reading checkpoints."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import BertForMaskedLM
+
+from models.errors import ModelError
+from models.families import BERT
+from models.weights import Weights, load, rename
+from tests.conftest import Folder
+from tests.models.tiny import reference
+
+LAYERS = 3
+Change = Callable[[dict[str, Tensor]], dict[str, Tensor]]
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_bert: Folder) -> Path:
+    return tiny_bert()
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> Weights:
+    return load(folder, BERT, LAYERS)
+
+
+def rewritten(folder: Path, target: Path, change: Change) -> Path:
+    save_file(change(load_file(folder / "model.safetensors")), target / "model.safetensors")
+    return target
+
+
+def equal(a: Weights, b: Weights) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_tensors_arrive_under_our_names(folder: Path, plain: Weights) -> None:
+    theirs = load_file(folder / "model.safetensors")
+    pairs = {
+        "token_table": "embeddings.word_embeddings.weight",
+        "position_table": "embeddings.position_embeddings.weight",
+        "segment_table": "embeddings.token_type_embeddings.weight",
+        "norm.weight": "embeddings.LayerNorm.weight",
+        "layers.0.query.bias": "encoder.layer.0.attention.self.query.bias",
+        "layers.1.key.weight": "encoder.layer.1.attention.self.key.weight",
+        "layers.1.value.weight": "encoder.layer.1.attention.self.value.weight",
+        "layers.1.output.weight": "encoder.layer.1.attention.output.dense.weight",
+        "layers.2.attention_norm.bias": "encoder.layer.2.attention.output.LayerNorm.bias",
+        "layers.2.up.weight": "encoder.layer.2.intermediate.dense.weight",
+        "layers.2.down.bias": "encoder.layer.2.output.dense.bias",
+        "layers.2.ffn_norm.weight": "encoder.layer.2.output.LayerNorm.weight",
+    }
+    assert all(torch.equal(plain[ours], theirs[name]) for ours, name in pairs.items())
+
+
+def test_a_checkpoint_with_a_task_head_gives_the_same_weights(
+    tmp_path: Path, plain: Weights
+) -> None:
+    encoder = reference()
+    model = BertForMaskedLM(encoder.config)
+    model.bert.load_state_dict(encoder.state_dict(), strict=False)
+    model.save_pretrained(tmp_path)
+    assert any(name.startswith("bert.") for name in load_file(tmp_path / "model.safetensors"))
+    assert equal(load(tmp_path, BERT, LAYERS), plain)
+
+
+def test_a_sharded_checkpoint_gives_the_same_weights(tmp_path: Path, plain: Weights) -> None:
+    reference().save_pretrained(tmp_path, max_shard_size="60KB")
+    assert len(list(tmp_path.glob("model-*-of-*.safetensors"))) > 1
+    assert equal(load(tmp_path, BERT, LAYERS), plain)
+
+
+def test_a_lost_shard_is_noticed(tmp_path: Path) -> None:
+    reference().save_pretrained(tmp_path, max_shard_size="60KB")
+    min(tmp_path.glob("model-*.safetensors")).unlink()
+    with pytest.raises(ModelError, match="the checkpoint lacks"):
+        load(tmp_path, BERT, LAYERS)
+
+
+def gamma_and_beta(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    def old(name: str) -> str:
+        name = name.replace("LayerNorm.weight", "LayerNorm.gamma")
+        return name.replace("LayerNorm.bias", "LayerNorm.beta")
+
+    return {old(name): tensor for name, tensor in tensors.items()}
+
+
+def prefixed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"bert.{name}": tensor for name, tensor in tensors.items()}
+
+
+def with_position_ids(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return tensors | {"embeddings.position_ids": torch.arange(64)[None]}
+
+
+def without_pooler(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in tensors.items() if not name.startswith("pooler.")}
+
+
+@pytest.mark.parametrize("change", [gamma_and_beta, prefixed, with_position_ids, without_pooler])
+def test_older_and_barer_layouts_give_the_same_weights(
+    folder: Path, tmp_path: Path, plain: Weights, change: Change
+) -> None:
+    assert equal(load(rewritten(folder, tmp_path, change), BERT, LAYERS), plain)
+
+
+def test_a_checkpoint_of_half_precision_is_read_as_float32(folder: Path, tmp_path: Path) -> None:
+    half = rewritten(folder, tmp_path, lambda all: {name: t.half() for name, t in all.items()})
+    assert {tensor.dtype for tensor in load(half, BERT, LAYERS).values()} == {torch.float32}
+
+
+def test_an_unknown_tensor_is_named(folder: Path, tmp_path: Path) -> None:
+    changed = rewritten(folder, tmp_path, lambda all: all | {"adapter.weight": torch.zeros(1)})
+    with pytest.raises(ModelError, match=r"unknown tensor 'adapter\.weight'"):
+        load(changed, BERT, LAYERS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "embeddings.word_embeddings.bias",
+        "encoder.layer.0.1.output.dense.weight",
+        "encoder.layer.x.output.dense.weight",
+        "embeddings.position_ids.more",
+        "a.pooler.dense.weight",
+        "roberta.embeddings.word_embeddings.weight",
+    ],
+)
+def test_a_name_that_only_resembles_a_tensor_is_unknown(name: str) -> None:
+    with pytest.raises(ModelError, match="unknown tensor"):
+        rename(name, BERT)
+
+
+def test_a_missing_tensor_is_named(folder: Path, tmp_path: Path) -> None:
+    lost = "encoder.layer.2.output.dense.bias"
+    changed = rewritten(
+        folder, tmp_path, lambda all: {name: t for name, t in all.items() if name != lost}
+    )
+    with pytest.raises(ModelError, match=r"lacks \['layers\.2\.down\.bias'\]"):
+        load(changed, BERT, LAYERS)
+
+
+def test_a_missing_layer_is_noticed(folder: Path) -> None:
+    with pytest.raises(ModelError, match=r"lacks \['layers\.3\."):
+        load(folder, BERT, LAYERS + 1)
+
+
+def test_a_broken_file_is_named(folder: Path, tmp_path: Path) -> None:
+    whole = (folder / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ModelError, match=r"model\.safetensors cannot be read: .*fetch the model"):
+        load(tmp_path, BERT, LAYERS)
+
+
+def test_a_pickle_is_refused_with_advice(tmp_path: Path) -> None:
+    torch.save({"weight": torch.zeros(1)}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"convert pytorch_model\.bin to safetensors"):
+        load(tmp_path, BERT, LAYERS)
+
+
+def test_a_folder_without_weights_is_refused_without_that_advice(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"has no model\.safetensors$"):
+        load(tmp_path, BERT, LAYERS)

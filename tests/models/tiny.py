@@ -1,0 +1,72 @@
+"""A BERT of random weights so large that a wrong activation, bias or norm shows."""
+
+import string
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
+LETTERS = string.ascii_lowercase + string.digits
+COMMON = "the of to and or a in any you for license work that this copyright with such not by is"
+PIECES = [*SPECIAL, *LETTERS, *("##" + letter for letter in LETTERS), *".,;:()-'"]
+VOCABULARY = {piece: i for i, piece in enumerate(dict.fromkeys([*PIECES, *COMMON.split()]))}
+
+
+def write_bert(folder: Path, **config: Any) -> BertModel:
+    """Save model and tokenizer to a folder, and return the reference model."""
+    model = reference(**config)
+    model.save_pretrained(folder)
+    write_tokenizer(folder)
+    return model
+
+
+def reference(**config: Any) -> BertModel:
+    """A BERT in which every parameter is random and the norms' eps is large enough to show."""
+    sizes = {
+        "vocab_size": len(VOCABULARY),
+        "hidden_size": 48,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 80,
+        "max_position_embeddings": 64,
+        "layer_norm_eps": 0.05,
+    }
+    model = BertModel(BertConfig(**{**sizes, **config}))
+    model.train(False)
+    noise = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(
+                1.0 if name.endswith("LayerNorm.weight") else 0.0, 0.3, generator=noise
+            )
+    return model
+
+
+def write_tokenizer(folder: Path) -> None:
+    """Save a WordPiece tokenizer of letters and common words, as BERT's is made."""
+    rust = Tokenizer(models.WordPiece(VOCABULARY, unk_token="[UNK]"))
+    rust.normalizer = normalizers.BertNormalizer(lowercase=False)
+    rust.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    rust.decoder = decoders.WordPiece()
+    rust.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    fast: Any = PreTrainedTokenizerFast
+    fast(
+        tokenizer_object=rust,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+    ).save_pretrained(folder)

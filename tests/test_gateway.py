@@ -1,0 +1,105 @@
+"""The gateway's own configuration, in a real nginx in front of real servers."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.service.server import Server
+
+GATEWAY = Path(__file__).parent.parent / "deploy" / "gateway"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Gateway:
+    """nginx with the repository's files, but its own port and servers."""
+
+    def __init__(self, folder: Path, *servers: str) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        shutil.copy(GATEWAY / "nginx.conf", folder)
+        (folder / "listen.conf").write_text(f"listen 127.0.0.1:{self.port};")
+        (folder / "upstream.conf").write_text("".join(f"server {server};" for server in servers))
+        self._log = folder / "log"
+        nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+        assert nginx, "this test needs nginx: apt-get install nginx-light"
+        self._command = [nginx, "-p", str(folder), "-c", str(folder / "nginx.conf")]
+
+    def __enter__(self) -> "Gateway":
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    break
+            assert self._process.poll() is None, self.log
+            time.sleep(0.02)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait(10)
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+
+@pytest.fixture(scope="module")
+def gateway(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with Gateway(tmp_path_factory.mktemp("gateway"), server.url.removeprefix("http://")) as found:
+        yield found
+
+
+def embed(gateway: Gateway, text: str = "a", **headers: str) -> httpx.Response:
+    return httpx.post(f"{gateway.url}/embed", json={"inputs": text}, headers=headers, timeout=30)
+
+
+def test_an_answer_passes_unchanged(gateway: Gateway, server: Server) -> None:
+    answer = embed(gateway, "through the gateway")
+    assert answer.content == server.post("/embed", {"inputs": "through the gateway"}).content
+    assert int(answer.headers["x-compute-us"]) > 0
+
+
+def test_a_request_id_goes_all_the_way_or_is_made(gateway: Gateway) -> None:
+    assert embed(gateway, **{"x-request-id": "mine-7"}).headers["x-request-id"] == "mine-7"
+    assert re.fullmatch("[0-9a-f]{32}", embed(gateway).headers["x-request-id"])
+    assert '"mine-7"' in gateway.log
+
+
+def test_a_body_beyond_the_servers_limit_is_refused_in_the_servers_shape(gateway: Gateway) -> None:
+    answer = httpx.post(f"{gateway.url}/embed", content=b"x" * (8 * 2**20 + 1))
+    error = answer.json()["error"]
+    assert answer.status_code == 413 and error["code"] == "body_too_large"
+    assert error["request_id"] and error["message"]
+
+
+def test_without_a_server_the_gateway_answers_in_the_same_shape(tmp_path: Path) -> None:
+    with Gateway(tmp_path, f"127.0.0.1:{free_port()}") as alone:
+        answer = embed(alone)
+        assert answer.status_code == 502 and answer.json()["error"]["message"]
+
+
+def test_a_request_that_a_restarting_server_refuses_goes_to_another(
+    server: Server, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "other") as other:
+        hosts = [each.url.removeprefix("http://") for each in (server, other)]
+        with Gateway(tmp_path, *hosts) as both:
+            os.kill(other.engine, signal.SIGKILL)
+            statuses = {embed(both).status_code for _ in range(20)}
+            assert other.client.get("/info").json()["engine_restarts"] == 1
+    assert statuses == {200}

@@ -1,0 +1,61 @@
+"""Tests of which part of the project may know which."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODELS = sorted((ROOT / "models").rglob("*.py"))
+SERVICE = sorted((ROOT / "service").rglob("*.py"))
+OUTSIDE_ENGINE = [path for path in SERVICE if "engine" not in path.parts]
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The packages that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.split(".")[0]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", MODELS, ids=name)
+def test_models_know_nothing_of_the_service(path: Path) -> None:
+    above = {"service", "fastapi", "starlette", "uvicorn", "zmq", "asyncio", "pydantic"}
+    assert not above & set(imported(path))
+
+
+@pytest.mark.parametrize("path", OUTSIDE_ENGINE, ids=name)
+def test_the_service_outside_its_engine_never_imports_torch(path: Path) -> None:
+    assert "torch" not in set(imported(path))
+
+
+def test_what_the_http_process_imports_does_not_load_torch() -> None:
+    modules = ["config", "families", "sentence", "sources", "tables", "tokenizer", "vectors"]
+    program = "import importlib, sys\n" + "\n".join(
+        f"importlib.import_module({module!r}); assert 'torch' not in sys.modules, {module!r}"
+        for module in [*(f"models.{module}" for module in modules), "service.app", "service.cli"]
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_git_ignores_no_file_of_the_code(tmp_path: Path) -> None:
+    files = "\n".join(name(path) for path in [*MODELS, *SERVICE])
+    (tmp_path / ".gitignore").write_bytes((ROOT / ".gitignore").read_bytes())
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    command = ["git", "-c", "core.excludesFile=", "check-ignore", "--no-index", "--stdin"]
+    done = subprocess.run(
+        command, cwd=tmp_path, input=files, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")  # 1: it would ignore none of them

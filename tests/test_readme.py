@@ -1,0 +1,68 @@
+"""Every example of the README is run, and its settings table is the settings."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.settings import Settings
+from tests.service.server import Server
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+EXAMPLES = [
+    tuple(example.split("\n", 1))
+    for block in BLOCKS
+    for example in block.removeprefix("$ ").rstrip("\n").split("\n$ ")
+]
+
+
+def same(found: Any, expected: Any) -> bool:
+    """Equal, where numbers may differ by rounding and '…' stands for anything."""
+    if expected == "…":
+        return True
+    if isinstance(expected, dict):
+        return set(found) == set(expected) and all(same(found[k], expected[k]) for k in expected)
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(same, found, expected))
+    return bool(found == (pytest.approx(expected, abs=1e-5) if expected else expected))
+
+
+def read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text.strip()
+
+
+@pytest.mark.parametrize(("command", "answer"), EXAMPLES, ids=[e[0][:60] for e in EXAMPLES])
+def test_an_example_answers_what_the_readme_says(server: Server, command: str, answer: str) -> None:
+    local = command.replace("localhost:8080", server.url.removeprefix("http://"))
+    done = subprocess.run(["bash", "-c", local], capture_output=True, text=True, check=True)
+    assert same(read(done.stdout), read(answer)), done.stdout
+
+
+def test_every_endpoint_has_an_example(server: Server) -> None:
+    paths = set(server.client.get("/openapi.json").json()["paths"]) - {"/v1/models/{name}"}
+    assert paths <= {f"/{path}" for path in re.findall(r"localhost:8080/([\w/]+)", README)}
+
+
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
+def test_the_python_examples_run(server: Server, code: str) -> None:
+    local: dict[str, Any] = {}
+    exec(code.replace("http://localhost:8080", server.url), local)
+    assert "answer" in local or local["vectors"].shape == (1, 384)
+
+
+def test_the_settings_table_is_the_settings() -> None:
+    rows = re.findall(r"^\| `EMBEDDING_(\w+)` \| (.*?) ?\| (.*) \|$", README, re.MULTILINE)
+    assert [name.lower() for name, _, _ in rows] == list(Settings.model_fields)
+    for name, default, meaning in rows:
+        field = Settings.model_fields[name.lower()]
+        assert meaning == field.description
+        if name != "CACHE":
+            known = "" if field.default is None else str(field.default)
+            assert default.strip(" `") == known
