@@ -1,6 +1,7 @@
 """The `embedding-service` command: serve, pull, info, embed."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 from models import sources
 from models.errors import ModelError
 from service import __version__
-from service.settings import Settings
+from service.settings import Settings, unknown
 
 _MODEL = ("model", "revision", "cache")
 _ENGINE = ("device", "dtype", "threads")
@@ -70,6 +71,8 @@ def serve(**flags: Any) -> None:
     from service.server import run
 
     settings = read(flags)
+    for name in unknown(os.environ):
+        click.echo(f"warning: {name} is no setting; see embedding-service serve --help", err=True)
     sys.exit(run(settings, _folder(settings)))
 
 

@@ -1,20 +1,22 @@
 """Every setting of the server: its name, default, limits and meaning, in one place."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
+from dotenv import dotenv_values
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from models.sources import DEFAULT, default_cache
 
+PREFIX, FILE = "EMBEDDING_", ".env"
+
 
 class Settings(BaseSettings):
     """Read from flags, then EMBEDDING_* environment variables, then a .env file."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="EMBEDDING_", env_file=".env", extra="forbid", frozen=True
-    )
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=FILE, extra="ignore", frozen=True)
 
     model: Annotated[
         str, Field(description="Model: a folder, a bundled name, or organisation/name on a hub.")
@@ -48,7 +50,8 @@ class Settings(BaseSettings):
     max_texts: Annotated[PositiveInt, Field(description="Most texts in one request.")] = 2048
     max_tokens: Annotated[PositiveInt, Field(description="Most tokens in one request.")] = 300_000
     max_values: Annotated[
-        PositiveInt, Field(description="Most numbers in one answer of /positions, /tokens or /similarity.")
+        PositiveInt,
+        Field(description="Most numbers in one answer of /positions, /tokens or /similarity."),
     ] = 4_000_000
     auto_truncate: Annotated[
         bool, Field(description="Cut texts longer than the model reads, unless a request says no.")
@@ -68,3 +71,13 @@ class Settings(BaseSettings):
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Field(description="Least severe message.")
     ] = "info"
+
+
+def unknown(environment: Mapping[str, str]) -> list[str]:
+    """Names in the environment and the file that look like settings and are none."""
+    return sorted(
+        name
+        for name in environment.keys() | dotenv_values(FILE).keys()
+        if name.upper().startswith(PREFIX)
+        and name.upper().removeprefix(PREFIX).lower() not in Settings.model_fields
+    )

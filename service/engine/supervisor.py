@@ -16,7 +16,7 @@ import orjson
 
 from service.engine.client import Client
 from service.engine.messages import POOLED, REFUSED, Description, EngineSpec, Job, Result
-from service.errors import EngineLost
+from service.errors import EncodingFailed, EngineLost
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +101,10 @@ class Supervisor:
                 return
             except EngineLost:
                 return
+            except EncodingFailed as error:
+                log.error("the engine cannot embed: %s", error)
+                await asyncio.sleep(_BEAT)
+                continue
             self._beat = time.monotonic()
             if self.description is not description:
                 self.description = description
