@@ -37,6 +37,7 @@ def run(settings: Settings, folder: Path) -> int:
             log_config=None,
             access_log=settings.log_level == "debug",
             server_header=False,
+            timeout_keep_alive=75,  # longer than gateways keep an idle connection
             timeout_graceful_shutdown=settings.shutdown_timeout,
         )
     )

@@ -24,8 +24,9 @@ def main() -> None:
     """Load the model, warm it, then serve jobs until the server goes away."""
     spec = EngineSpec(**orjson.loads(sys.argv[1]))
     configure(spec.log_level)
-    # A Ctrl-C reaches the whole group: the server decides when its engine stops.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Signals may reach the whole group: it is the server that decides when its engine stops.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     torch.set_num_threads(spec.threads or allotted())
     try:
         embedder = Embedder.load(spec.folder, device=spec.device, dtype=spec.dtype)

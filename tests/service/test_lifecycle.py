@@ -81,6 +81,13 @@ def test_the_engine_leaves_when_the_server_is_killed(own: Server) -> None:
     assert engine.wait(5) is not None or not engine.is_running()
 
 
+def test_a_signal_to_the_whole_group_stops_the_server_and_not_its_engine(own: Server) -> None:
+    os.kill(own.engine, signal.SIGTERM)
+    os.kill(own.engine, signal.SIGINT)
+    assert own.post("/embed", {"inputs": "still here"}).status_code == 200
+    assert own.client.get("/info").json()["engine_restarts"] == 0
+
+
 def test_a_stop_lets_running_requests_finish(own: Server) -> None:
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         body = {"inputs": ["a long text " * 80] * 40}

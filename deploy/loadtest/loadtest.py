@@ -1,0 +1,372 @@
+"""Loads an embedding server with real text, in open loop (--rate) or closed loop (--clients)."""
+
+import argparse
+import asyncio
+import json
+import math
+import multiprocessing as mp
+import queue
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from pydoc_data.topics import topics
+from typing import Any
+
+import httpx
+
+KINDS = {"query": (3, 16), "passage": (50, 180), "document": (400, 1500)}  # fewest, most words
+PHASES = ("tokenize", "queue", "compute")  # the server tells them in x-tokenize-us and so on
+PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
+_START = 2.0  # seconds for the processes to be there before the first request
+_FLUSH = 0.25  # seconds between two messages of a process
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one process sends. rate: requests each second, or 0 and clients take turns."""
+
+    url: str
+    path: str
+    model: str
+    api_key: str | None
+    rate: float
+    clients: int
+    duration: float
+    warmup: float
+    timeout: float
+    texts_per_request: int
+    mix: dict[str, float]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One request; times in seconds, counted from the moment it was scheduled for.
+
+    Counting from the sending instead would hide what a slow answer does to those behind it.
+    """
+
+    scheduled: float  # since the start of the run
+    lag: float  # until it was sent: the load generator's own delay
+    total: float  # until the answer was there
+    outcome: str  # the status, or the client's exception
+    texts: int = 0
+    tokens: int = 0
+    truncated: int = 0
+    phases: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def good(self) -> bool:
+        return self.outcome == "200"
+
+
+class Texts:
+    """Texts of the wanted lengths, cut anywhere out of Python's reference manual.
+
+    They hardly ever repeat, so a server that remembers texts gains nothing.
+    """
+
+    def __init__(self, mix: dict[str, float], seed: int) -> None:
+        self._words = " ".join(topics.values()).split()
+        self._kinds, self._weights = list(mix), list(mix.values())
+        self._random = random.Random(seed)
+
+    def draw(self) -> str:
+        [kind] = self._random.choices(self._kinds, self._weights)
+        length = self._random.randint(*KINDS[kind])
+        start = self._random.randrange(len(self._words) - length)
+        return " ".join(self._words[start : start + length])
+
+
+class Sender:
+    """Sends requests of a plan and keeps a sample of each."""
+
+    def __init__(self, plan: Plan, client: httpx.AsyncClient, begin: float) -> None:
+        self._plan, self._client, self._begin = plan, client, begin
+        self._texts = Texts(plan.mix, plan.seed)
+        self.samples: list[Sample] = []
+
+    def now(self) -> float:
+        """Seconds since the start of the run."""
+        return time.monotonic() - self._begin
+
+    async def send(self, scheduled: float) -> float:
+        """One request; the seconds for which a server that is busy asks to be left alone."""
+        body = self._body()
+        lag = self.now() - scheduled
+        try:
+            response = await self._client.post(self._plan.path, content=body)
+        except httpx.HTTPError as error:
+            failed = Sample(scheduled, lag, self.now() - scheduled, type(error).__name__)
+            self.samples.append(failed)
+            return 0.0
+        self.samples.append(self._sample(scheduled, lag, response))
+        return float(response.headers.get("retry-after", 0))
+
+    def _body(self) -> bytes:
+        texts = [self._texts.draw() for _ in range(self._plan.texts_per_request)]
+        body: dict[str, Any] = {"inputs": texts}
+        if self._plan.path.startswith("/v1/"):
+            # As OpenAI's own clients ask.
+            body = {"input": texts, "model": self._plan.model, "encoding_format": "base64"}
+        return json.dumps(body).encode()
+
+    def _sample(self, scheduled: float, lag: float, response: httpx.Response) -> Sample:
+        def told(name: str) -> int:
+            return int(response.headers.get(name, 0))
+
+        return Sample(
+            scheduled=scheduled,
+            lag=lag,
+            total=self.now() - scheduled,
+            outcome=str(response.status_code),
+            texts=self._plan.texts_per_request,
+            tokens=told("x-tokens"),
+            truncated=told("x-truncated"),
+            phases={phase: told(f"x-{phase}-us") / 1e6 for phase in PHASES},
+        )
+
+
+async def arrivals(plan: Plan, sender: Sender) -> None:
+    """Open loop: requests come as strangers send them, whether or not the server keeps up."""
+    dice = random.Random(plan.seed)
+    at = dice.expovariate(plan.rate)
+    async with asyncio.TaskGroup() as group:
+        while at < plan.duration:
+            await asyncio.sleep(max(0.0, at - sender.now()))
+            group.create_task(sender.send(at))
+            at += dice.expovariate(plan.rate)
+
+
+async def turns(plan: Plan, sender: Sender) -> None:
+    """Closed loop: each client waits for its answer before it asks again."""
+
+    async def client() -> None:
+        while (now := sender.now()) < plan.duration:
+            await asyncio.sleep(await sender.send(now))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(plan.clients):
+            group.create_task(client())
+
+
+async def drive(plan: Plan, begin: float, put: Callable[[list[Sample]], None]) -> None:
+    """Everything that one process sends."""
+    headers = {"content-type": "application/json"}
+    if plan.api_key:
+        headers["authorization"] = f"Bearer {plan.api_key}"
+    # Open loop needs as many connections as there are unanswered requests.
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    async with httpx.AsyncClient(
+        base_url=plan.url, headers=headers, limits=limits, timeout=plan.timeout, trust_env=False
+    ) as client:
+        sender = Sender(plan, client, begin)
+        reporting = asyncio.create_task(_flush(sender, put))
+        await asyncio.sleep(max(0.0, -sender.now()))
+        await (arrivals if plan.rate else turns)(plan, sender)
+        reporting.cancel()
+        put(sender.samples)
+
+
+async def _flush(sender: Sender, put: Callable[[list[Sample]], None]) -> None:
+    while True:
+        await asyncio.sleep(_FLUSH)
+        put(sender.samples)
+        sender.samples = []
+
+
+def work(plan: Plan, begin: float, outbox: "mp.Queue[list[Sample] | float]") -> None:
+    """A process: sends, puts its samples into the outbox, then how much of a core it used."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    used = time.process_time()
+    asyncio.run(drive(plan, begin, outbox.put))
+    outbox.put((time.process_time() - used) / plan.duration)
+
+
+def run(plans: Sequence[Plan], progress: Callable[[list[Sample]], None]) -> "Run":
+    """Carry the plans out, each in a process of its own."""
+    context = mp.get_context("spawn")
+    outbox: mp.Queue[list[Sample] | float] = context.Queue()
+    begin = time.monotonic() + _START
+    processes = [context.Process(target=work, args=(plan, begin, outbox)) for plan in plans]
+    for process in processes:
+        process.start()
+    found = Run()
+    try:
+        while len(found.cores) < len(plans):
+            message = _receive(outbox, processes)
+            if isinstance(message, float):
+                found.cores.append(message)
+            else:
+                found.samples += message
+            progress(found.samples)
+    finally:
+        for process in processes:
+            process.terminate()
+    return found
+
+
+def _receive(
+    outbox: "mp.Queue[list[Sample] | float]", processes: Sequence[Any]
+) -> list[Sample] | float:
+    while True:
+        try:
+            return outbox.get(timeout=1)
+        except queue.Empty:
+            if any(process.exitcode for process in processes):
+                raise SystemExit("a process of the load test died") from None
+
+
+@dataclass
+class Run:
+    """What came of it; cores: the share of a core that each process used."""
+
+    samples: list[Sample] = field(default_factory=list)
+    cores: list[float] = field(default_factory=list)
+
+
+def report(plan: Plan, found: Run) -> dict[str, Any]:
+    """Numbers of the run after its warm-up; times in milliseconds, of good answers only."""
+    window = [sample for sample in found.samples if sample.scheduled >= plan.warmup]
+    good = [sample for sample in window if sample.good]
+    # What was answered in the time, whenever it came: an overloaded server's queue is no rate.
+    answered = [
+        sample
+        for sample in found.samples
+        if sample.good and plan.warmup <= sample.scheduled + sample.total < plan.duration
+    ]
+    seconds = plan.duration - plan.warmup
+    return {
+        "requests": len(window),
+        "outcomes": dict(Counter(sample.outcome for sample in window).most_common()),
+        "offered_per_second": len(window) / seconds,
+        "requests_per_second": len(answered) / seconds,
+        "texts_per_second": sum(sample.texts for sample in answered) / seconds,
+        "tokens_per_second": sum(sample.tokens for sample in answered) / seconds,
+        "truncated_texts": sum(sample.truncated for sample in good),
+        "milliseconds": {name: spread(values) for name, values in phases(good).items()},
+        "client_cores": max(found.cores),
+    }
+
+
+def phases(samples: Sequence[Sample]) -> dict[str, list[float]]:
+    """The parts of the time from schedule to answer; `other` is network, HTTP and waiting."""
+    parts = {"lag": [sample.lag for sample in samples]}
+    parts |= {phase: [sample.phases[phase] for sample in samples] for phase in PHASES}
+    parts["other"] = [sample.total - sample.lag - sum(sample.phases.values()) for sample in samples]
+    return parts | {"total": [sample.total for sample in samples]}
+
+
+def spread(seconds: Sequence[float]) -> dict[str, float]:
+    """Percentiles (nearest rank) in milliseconds."""
+    ordered = sorted(seconds)
+    last = len(ordered) - 1
+    return {
+        name: round(1000 * ordered[min(last, math.ceil(share * len(ordered)) - 1)], 3)
+        for name, share in PERCENTILES.items()
+        if ordered
+    }
+
+
+def table(found: dict[str, Any]) -> str:
+    """The report for a person."""
+    outcomes = "   ".join(f"{name}: {count}" for name, count in found["outcomes"].items())
+    lines = [
+        f"requests   {found['requests']}   {outcomes}",
+        f"offered    {found['offered_per_second']:.1f} requests/s",
+        f"answered   {found['requests_per_second']:.1f} requests/s   "
+        f"{found['texts_per_second']:.1f} texts/s   {found['tokens_per_second']:.0f} tokens/s",
+        f"truncated  {found['truncated_texts']} texts",
+        f"client     {100 * found['client_cores']:.0f} % of a core (the busiest process)",
+        "",
+        f"{'ms':10}" + "".join(f"{name:>10}" for name in PERCENTILES),
+    ]
+    for phase, values in found["milliseconds"].items():
+        cells = "".join(f"{values.get(name, math.nan):10.1f}" for name in PERCENTILES)
+        lines.append(f"{phase:10}{cells}")
+    return "\n".join(lines)
+
+
+def progress_line(duration: float) -> Callable[[list[Sample]], None]:
+    """A line on the terminal that is written over and over; nothing where there is none."""
+    begin = time.monotonic() + _START
+
+    def show(samples: list[Sample]) -> None:
+        if sys.stderr.isatty():
+            elapsed = max(0.0, time.monotonic() - begin)
+            failed = sum(not sample.good for sample in samples)
+            told = f"{elapsed:5.0f}/{duration:.0f} s   {len(samples)} answered   {failed} failed"
+            print(f"\r{told}", end="", file=sys.stderr, flush=True)
+
+    return show
+
+
+def mix(text: str) -> dict[str, float]:
+    """'query=70,passage=30' as weights."""
+    weights = {}
+    for part in text.split(","):
+        kind, _, weight = part.partition("=")
+        if kind not in KINDS:
+            raise argparse.ArgumentTypeError(f"{kind!r} is none of {', '.join(KINDS)}")
+        weights[kind] = float(weight)
+    return weights
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    add = options.add_argument
+    load = options.add_mutually_exclusive_group(required=True)
+    load.add_argument("--rate", type=float, default=0.0, help="requests/s, at random moments")
+    load.add_argument("--clients", type=int, default=0, help="clients that each wait their turn")
+    add("--url", default="http://127.0.0.1:8080", help="the server")
+    add("--path", choices=["/embed", "/v1/embeddings"], default="/embed", help="the API")
+    add("--model", default="all-MiniLM-L6-v2", help="model name for /v1/embeddings")
+    add("--api-key", help="sent as a bearer token")
+    add("--duration", type=float, default=30.0, help="seconds")
+    add("--warmup", type=float, default=5.0, help="first seconds, which are not counted")
+    add("--timeout", type=float, default=60.0, help="seconds until a request is given up")
+    add("--texts-per-request", type=int, default=1, help="texts in one request")
+    add("--mix", type=mix, default="query=70,passage=25,document=5", help="kinds and weights")
+    add("--processes", type=int, default=1, help="share the load among processes")
+    add("--seed", type=int, default=0, help="another number, other texts and moments")
+    add("--json", type=Path, metavar="FILE", help="write the report there too")
+    return options
+
+
+def split(plan: Plan, processes: int) -> list[Plan]:
+    """One plan for each process, which together are the plan."""
+    return [
+        replace(
+            plan,
+            rate=plan.rate / processes,
+            clients=plan.clients // processes + (number < plan.clients % processes),
+            seed=plan.seed * processes + number,
+        )
+        for number in range(processes)
+    ]
+
+
+def main() -> None:
+    args = vars(parser().parse_args())
+    file, processes = args.pop("json"), args.pop("processes")
+    plan = Plan(**args)
+    found = run(split(plan, processes), progress_line(plan.duration))
+    told = report(plan, found)
+    print(file=sys.stderr)
+    print(table(told))
+    if file:
+        settings = asdict(replace(plan, api_key=None)) | {"processes": processes}
+        file.write_text(json.dumps({"plan": settings, **told}, indent=2) + "\n")
+    sys.exit(0 if told["milliseconds"]["total"] else 1)
+
+
+if __name__ == "__main__":
+    main()
