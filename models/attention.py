@@ -1,14 +1,21 @@
 """Attention over packed sequences: no token sees another text, and no text sees its batch."""
 
+from collections.abc import Callable
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from models import native
 from models.packing import Packing
 from models.positions import Positions
 
+Attend = Callable[[Tensor, Packing, Positions], Tensor]
+"""softmax(q k^T / sqrt(Dh) + bias) v within each sequence: (T, 3, H, Dh) -> (T, H * Dh)."""
+
 
 def attend(qkv: Tensor, packing: Packing, positions: Positions) -> Tensor:
-    """softmax(q k^T / sqrt(Dh) + bias) v within each sequence: (T, 3, H, Dh) -> (T, H * Dh).
+    """Attend with torch alone, on any device.
 
     Sequences of similar length share one call. A sequence is padded by its own length alone and
     always masked, so its result is the same bits in every batch.
@@ -23,6 +30,26 @@ def attend(qkv: Tensor, packing: Packing, positions: Positions) -> Tensor:
         flat = out.transpose(1, 2).reshape(-1, heads * size)
         mixed.index_copy_(0, group.targets, flat.index_select(0, group.slots))
     return mixed
+
+
+def choose(device: torch.device, dtype: torch.dtype, head_size: int, biased: bool) -> Attend:
+    """The fastest attention for a device: compiled where it can be, else torch's."""
+    fits = device.type == "cpu" and dtype in native.NAMES and head_size % 16 == 0 and not biased
+    function = native.load(dtype) if fits else None
+    return attend if function is None else _compiled(function)
+
+
+def _compiled(function: Callable[..., None]) -> Attend:
+    def attend(qkv: Tensor, packing: Packing, positions: Positions) -> Tensor:
+        rows, _, heads, size = qkv.shape
+        mixed = qkv.new_empty(rows, heads * size)
+        mixed[packing.tokens :] = 0
+        starts, lengths = packing.starts, packing.lengths
+        pointers = (tensor.data_ptr() for tensor in (qkv, mixed, starts, lengths))
+        function(*pointers, len(lengths), heads, size)
+        return mixed
+
+    return attend
 
 
 def _mask(mask: Tensor, bias: Tensor | None) -> Tensor:

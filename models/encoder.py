@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.attention import attend
+from models.attention import Attend, choose
 from models.config import EncoderConfig
 from models.linear import Layout, Linear
 from models.packing import Packing
@@ -32,20 +32,35 @@ class Norm:
 
 
 @dataclass(frozen=True)
+class Attention:
+    """Multi-head attention, after the queries, keys and values and before the output."""
+
+    num_heads: int
+    positions: Positions
+    attend: Attend
+
+    def __call__(self, qkv: Tensor, packing: Packing) -> Tensor:
+        """(T, 3 * D) -> (T, D)."""
+        heads = qkv.view(qkv.shape[0], 3, self.num_heads, -1)
+        rotated = self.positions.rotate(heads, packing.positions)
+        return self.attend(rotated, packing, self.positions)
+
+
+@dataclass(frozen=True)
 class Layer:
     """Attention and feed-forward network, each added to its input and then normalised."""
 
     qkv: Linear
+    attention: Attention
     output: Linear
     attention_norm: Norm
     up: Linear
     down: Linear
     ffn_norm: Norm
 
-    def __call__(self, x: Tensor, packing: Packing, positions: Positions, heads: int) -> Tensor:
+    def __call__(self, x: Tensor, packing: Packing) -> Tensor:
         """(T, D) -> (T, D)."""
-        qkv = self.qkv(x).view(x.shape[0], 3, heads, -1)
-        mixed = attend(positions.rotate(qkv, packing.positions), packing, positions)
+        mixed = self.attention(self.qkv(x), packing)
         x = self.attention_norm(self.output(mixed, residual=x))
         return self.ffn_norm(self.down(self.up(x), residual=x))
 
@@ -63,18 +78,19 @@ class Encoder:
         self.dtype = layout.dtype
         # The tables stay in float32 in every precision: a lookup is cheap and their sum is exact.
         self._tables = {part: weights[f"{part}_table"].to(device) for part in PARTS}
-        self._norm = _norm(weights, "norm", config, device, torch.float32)
+        build = _Builder(config, weights, layout, device)
+        self._norm = build.norm("norm", torch.float32)
         self._positions = Learned(self._tables["position"], self._tables["segment"][0])
-        self._layers = [
-            _layer(weights, f"layers.{i}", config, layout, device) for i in range(config.num_layers)
-        ]
+        attend = choose(device, layout.dtype, config.head_size, self._positions.biased)
+        attention = Attention(config.num_heads, self._positions, attend)
+        self._layers = [build.layer(f"layers.{i}", attention) for i in range(config.num_layers)]
 
     def __call__(self, ids: Tensor, packing: Packing, layer: int | None = None) -> Tensor:
         """Hidden states after `layer` layers (all by default): (T,) -> (T, D)."""
         hidden = self._positions.embed(self._tables["token"][ids], packing.positions)
         hidden = self._norm(hidden).to(self.dtype)
         for block in self._layers[:layer]:
-            hidden = block(hidden, packing, self._positions, self.config.num_heads)
+            hidden = block(hidden, packing)
         return hidden
 
     def part(self, name: str, ids: Tensor, packing: Packing) -> Tensor:
@@ -91,29 +107,33 @@ class Encoder:
         layer.down(layer.up(x), residual=x)
 
 
-def _norm(
-    weights: Weights, name: str, config: EncoderConfig, device: torch.device, dtype: torch.dtype
-) -> Norm:
-    weight, bias = (weights[f"{name}.{part}"].to(device, dtype) for part in ("weight", "bias"))
-    return Norm(weight, bias, config.norm_eps)
+@dataclass(frozen=True)
+class _Builder:
+    """Makes the parts of an encoder from a checkpoint's tensors."""
 
+    config: EncoderConfig
+    weights: Weights
+    layout: Layout
+    device: torch.device
 
-def _layer(
-    weights: Weights, name: str, config: EncoderConfig, layout: Layout, device: torch.device
-) -> Layer:
-    def linear(*parts: str, activation: str = "none") -> Linear:
-        weight = torch.cat([weights[f"{name}.{part}.weight"] for part in parts])
-        bias = torch.cat([weights[f"{name}.{part}.bias"] for part in parts])
-        return layout(weight, bias, activation)
+    def norm(self, name: str, dtype: torch.dtype) -> Norm:
+        parts = (self.weights[f"{name}.{part}"] for part in ("weight", "bias"))
+        weight, bias = (part.to(self.device, dtype) for part in parts)
+        return Norm(weight, bias, self.config.norm_eps)
 
-    def norm(part: str) -> Norm:
-        return _norm(weights, f"{name}.{part}", config, device, layout.dtype)
+    def linear(self, *names: str, activation: str = "none") -> Linear:
+        """One product for several: their weights one under the other."""
+        weight = torch.cat([self.weights[f"{name}.weight"] for name in names])
+        bias = torch.cat([self.weights[f"{name}.bias"] for name in names])
+        return self.layout(weight, bias, activation)
 
-    return Layer(
-        qkv=linear("query", "key", "value"),
-        output=linear("output"),
-        attention_norm=norm("attention_norm"),
-        up=linear("up", activation=config.activation),
-        down=linear("down"),
-        ffn_norm=norm("ffn_norm"),
-    )
+    def layer(self, name: str, attention: Attention) -> Layer:
+        return Layer(
+            qkv=self.linear(f"{name}.query", f"{name}.key", f"{name}.value"),
+            attention=attention,
+            output=self.linear(f"{name}.output"),
+            attention_norm=self.norm(f"{name}.attention_norm", self.layout.dtype),
+            up=self.linear(f"{name}.up", activation=self.config.activation),
+            down=self.linear(f"{name}.down"),
+            ffn_norm=self.norm(f"{name}.ffn_norm", self.layout.dtype),
+        )

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -43,8 +44,12 @@ class Packing:
         self.rows = round_up(self.tokens)
         self.starts = (self.lengths.cumsum(0) - self.lengths).to(device)
         self.positions = self._positions().to(device)
-        self.groups = [self._group(*group) for group in _by_length(lengths).items()]
         self.lengths = self.lengths.to(device)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The sequences by padded length; computed for the attention that wants them."""
+        return [self._group(*group) for group in _by_length(self.lengths.tolist()).items()]
 
     def _positions(self) -> Tensor:
         positions = torch.zeros(self.rows, dtype=torch.int64)
@@ -54,7 +59,7 @@ class Packing:
 
     def _group(self, length: int, members: list[int]) -> Group:
         column = torch.arange(length)
-        holds = column < self.lengths[members, None]
+        holds = column < self.lengths.cpu()[members, None]
         rows = torch.where(holds, self.starts.cpu()[members, None] + column, 0).flatten()
         mask = torch.zeros(len(members), 1, 1, length, dtype=self._dtype)
         mask.masked_fill_(~holds[:, None, None], float("-inf"))
