@@ -44,9 +44,8 @@ def _compiled(function: Callable[..., None]) -> Attend:
         rows, _, heads, size = qkv.shape
         mixed = qkv.new_empty(rows, heads * size)
         mixed[packing.tokens :] = 0
-        starts, lengths = packing.starts, packing.lengths
-        pointers = (tensor.data_ptr() for tensor in (qkv, mixed, starts, lengths))
-        function(*pointers, len(lengths), heads, size)
+        tensors = (qkv.contiguous(), mixed, packing.starts, packing.lengths)
+        function(*(tensor.data_ptr() for tensor in tensors), len(packing.lengths), heads, size)
         return mixed
 
     return attend

@@ -13,6 +13,7 @@ from torch import Tensor
 from models import linear, weights
 from models.config import EncoderConfig
 from models.encoder import Encoder
+from models.errors import ModelError
 from models.families import FAMILIES
 from models.packing import Packing, round_up
 from models.pooling import pool
@@ -153,7 +154,10 @@ def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 def _device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise ModelError(f"device {name!r} cannot be had: {error}") from None
 
 
 def _fingerprint(folder: Path, sentence: SentenceConfig) -> str:

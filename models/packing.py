@@ -60,7 +60,9 @@ class Packing:
     def _group(self, length: int, members: list[int]) -> Group:
         column = torch.arange(length)
         holds = column < self.lengths.cpu()[members, None]
-        rows = torch.where(holds, self.starts.cpu()[members, None] + column, 0).flatten()
+        starts = self.starts.cpu()[members, None]
+        # Padding reads the sequence's own first row: another's, were it not finite, would spoil it.
+        rows = torch.where(holds, starts + column, starts).flatten()
         mask = torch.zeros(len(members), 1, 1, length, dtype=self._dtype)
         mask.masked_fill_(~holds[:, None, None], float("-inf"))
         slots = holds.flatten().nonzero().flatten()

@@ -42,7 +42,6 @@ def weighted_mean(hidden: Tensor, packing: Packing) -> Tensor:
     return _reduce(hidden * weights, packing, "sum") / total[:, None]
 
 
-# In the order in which sentence-transformers concatenates them when several are set.
 POOLINGS: dict[str, Pool] = {
     "cls": cls,
     "max": largest,
@@ -55,7 +54,7 @@ POOLINGS: dict[str, Pool] = {
 
 def pool(hidden: Tensor, packing: Packing, modes: Sequence[str]) -> Tensor:
     """The poolings of these names side by side, in float32: (T, D) -> (B, D * modes)."""
-    states = hidden[: packing.tokens].to(torch.float32)
+    states = hidden[: packing.tokens].to(torch.float32)  # without the rows of no sequence
     return torch.cat([POOLINGS[mode](states, packing) for mode in modes], dim=1)
 
 

@@ -4,12 +4,12 @@ from torch import Tensor
 
 
 class Positions:
-    """A scheme overrides the hooks it needs; the encoder calls all three and never asks which.
+    """A scheme overrides the hooks it needs; the encoder calls all three and never asks which."""
 
-    biased: whether `bias` ever adds something.
-    """
-
-    biased = False
+    @property
+    def biased(self) -> bool:
+        """Whether `bias` ever adds something."""
+        return type(self).bias is not Positions.bias
 
     def embed(self, hidden: Tensor, positions: Tensor) -> Tensor:
         """What enters the first layer: (T, D) token vectors, (T,) positions -> (T, D)."""

@@ -72,10 +72,10 @@ def _pooling(path: Path) -> tuple[str, ...]:
     if not raw.get("include_prompt", True):
         raise ModelError(f"{path}: include_prompt = false is not supported")
     modes = raw.get("pooling_mode") or [new for old, new in _BOOLEANS.items() if raw.get(old)]
-    modes = (modes,) if isinstance(modes, str) else tuple(modes)
-    if not modes or not set(modes) <= set(_MODES):
+    modes = (modes,) if isinstance(modes, str) else tuple(modes) or ("mean",)
+    if not set(modes) <= set(_MODES):
         raise ModelError(f"{path}: pooling {modes} is not supported; supported: {_MODES}")
-    return tuple(mode for mode in _MODES if mode in modes)
+    return modes
 
 
 def _encoder_options(folder: Path) -> dict[str, Any]:

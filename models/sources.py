@@ -171,6 +171,8 @@ def _hub(model: str, revision: str | None, cache: Path) -> Path:
         return snapshot(local=True)
     except LocalEntryNotFoundError:
         pass
+    except ValueError as error:
+        raise ModelError(f"{model!r} is no name of a model: {error}") from None
     try:
         return snapshot(local=False)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:

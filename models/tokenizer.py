@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import tokenizers
+from tokenizers import normalizers
 
 from models.errors import ModelError
 
@@ -42,9 +43,14 @@ class Tokenizer:
             raise ModelError(f"{path} cannot be read: {error}") from None
         self._rust.no_padding()
         self._rust.no_truncation()
-        self.max_length, self._lowercase = max_length, lowercase
+        if lowercase:
+            own = [] if self._rust.normalizer is None else [self._rust.normalizer]
+            self._rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *own])
+        self.max_length = max_length
         self.vocab_size: int = self._rust.get_vocab_size()
         self._prefix, self._suffix = self._frame()
+        if max_length <= len(self._prefix) + len(self._suffix):
+            raise ModelError(f"{path}: a length of {max_length} leaves no room for a text")
 
     def _frame(self) -> tuple[list[int], list[int]]:
         # The special ids that the tokenizer puts before and after every text.
@@ -56,7 +62,7 @@ class Tokenizer:
 
     def encode(self, texts: Sequence[str], side: Side = "right") -> list[Ids]:
         """Token ids of each text, at most max_length, cut at `side`."""
-        batch = self._rust.encode_batch_fast([self._plain(text) for text in texts])
+        batch = self._rust.encode_batch_fast(list(texts))
         return [self.cut(encoding.ids, side) for encoding in batch]
 
     def cut(self, ids: list[int], side: Side = "right") -> Ids:
@@ -70,7 +76,7 @@ class Tokenizer:
         self, text: str, prompt: str = "", side: Side | None = None, special: bool = True
     ) -> list[Token]:
         """The tokens of a prompt and a text, cut at `side` (None: not at all)."""
-        encoding = self._rust.encode(self._plain(prompt + text), add_special_tokens=special)
+        encoding = self._rust.encode(prompt + text, add_special_tokens=special)
         found = [_token(encoding, i, text, len(prompt)) for i in range(len(encoding))]
         return found if side is None else [found[i] for i in self._kept(encoding.ids, side)]
 
@@ -86,9 +92,6 @@ class Tokenizer:
         room = self.max_length - before - after
         kept = body[:room] if side == "right" else body[max(len(body) - room, 0) :]
         return [*range(before), *kept, *range(len(ids) - after, len(ids))]
-
-    def _plain(self, text: str) -> str:
-        return text.lower() if self._lowercase else text
 
 
 def _token(encoding: tokenizers.Encoding, index: int, text: str, shift: int) -> Token:

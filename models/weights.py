@@ -24,8 +24,10 @@ def load(folder: Path, family: Family, num_layers: int) -> Weights:
         ours = rename(name, family)
         if ours is not None:
             weights[ours] = tensor.to(torch.float32)
-    missing = _expected(family, num_layers) - weights.keys()
-    if missing:
+    expected = _expected(family, num_layers)
+    if unknown := weights.keys() - expected:
+        raise ModelError(f"{folder}: config.json knows no {sorted(unknown)[:4]}")
+    if missing := expected - weights.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)[:4]}")
     return weights
 
@@ -45,7 +47,7 @@ def rename(name: str, family: Family) -> str | None:
 
 def files(folder: Path) -> list[Path]:
     """The safetensors files of a checkpoint, one or several shards, in order."""
-    found = sorted(folder.glob("model*.safetensors"))
+    found = sorted([*folder.glob("model.safetensors"), *folder.glob("model-*-of-*.safetensors")])
     if not found:
         pickled = any(folder.glob("pytorch_model*.bin"))
         hint = "; convert pytorch_model.bin to safetensors: a pickle is never loaded"

@@ -161,14 +161,10 @@ def _folder(settings: Settings) -> Path:
 
 
 def _load(settings: Settings) -> Any:
-    import torch
+    from service.engine.load import load
 
-    from models.embedder import Embedder
-    from service.engine.cpus import allotted
-
-    torch.set_num_threads(settings.threads or allotted())
     try:
-        return Embedder.load(_folder(settings), device=settings.device, dtype=settings.dtype)
+        return load(_folder(settings), settings.device, settings.dtype, settings.threads)
     except ModelError as error:
         raise click.ClickException(str(error)) from None
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import torch
 
@@ -15,6 +16,8 @@ from models.errors import ModelError
 from tests.service.server import Server
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the first test imports a model hub's client
+hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("tests")
 
 PROSE = (Path(__file__).parent.parent / "LICENSE").read_text(encoding="utf-8")
 WORDS = PROSE.split()

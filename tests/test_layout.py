@@ -50,8 +50,18 @@ def test_what_the_http_process_imports_does_not_load_torch() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_package_offers_its_facade_and_nothing_else() -> None:
+    import models
+    from models.embedder import Embedder
+
+    assert models.Embedder is Embedder
+    with pytest.raises(AttributeError, match="'models' has no attribute 'Encoder'"):
+        _ = models.Encoder
+
+
 def test_git_ignores_no_file_of_the_code(tmp_path: Path) -> None:
-    files = "\n".join(name(path) for path in [*MODELS, *SERVICE])
+    sources = [*MODELS, *SERVICE, *ROOT.glob("models/*.cpp")]
+    files = "\n".join(name(path) for path in sources)
     (tmp_path / ".gitignore").write_bytes((ROOT / ".gitignore").read_bytes())
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     command = ["git", "-c", "core.excludesFile=", "check-ignore", "--no-index", "--stdin"]

@@ -11,7 +11,7 @@ import zmq
 
 from models.embedder import Embedder
 from models.errors import ModelError
-from service.engine.cpus import allotted
+from service.engine.load import load
 from service.engine.loop import Loop
 from service.engine.messages import REFUSED, Description, EngineSpec
 from service.engine.scheduler import Scheduler
@@ -27,9 +27,8 @@ def main() -> None:
     # Signals may reach the whole group: it is the server that decides when its engine stops.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    torch.set_num_threads(spec.threads or allotted())
     try:
-        embedder = Embedder.load(spec.folder, device=spec.device, dtype=spec.dtype)
+        embedder = load(spec.folder, spec.device, spec.dtype, spec.threads)
     except ModelError as error:
         log.error("%s", error)
         sys.exit(REFUSED)

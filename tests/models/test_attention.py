@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -44,6 +44,7 @@ def naive(qkv: Tensor, lengths: list[int], positions: Positions) -> Tensor:
 
 
 @pytest.mark.parametrize("positions", [Positions(), Slanted()])
+@settings(max_examples=30)
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12))
 def test_attention_equals_a_plain_softmax_of_each_sequence(
     lengths: list[int], positions: Positions
@@ -82,12 +83,17 @@ def test_a_sequence_of_nans_spoils_no_other(broken: int) -> None:
         assert torch.equal(mixed[index], clean[index])
 
 
-def test_a_sequence_is_the_same_bits_in_every_batch() -> None:
-    alone = Packing([13], CPU)
-    qkv = random_qkv(alone)[:13]
-    expected = attend(torch.cat([qkv, qkv[:3]]), alone, Slanted())[:13]
-    lengths = [7, 16, 13, 1, 40]
-    packing = Packing(lengths, CPU)
-    batch = random_qkv(packing)
-    batch[23:36] = qkv
-    assert torch.equal(attend(batch, packing, Slanted())[23:36], expected)
+@pytest.mark.parametrize("positions", [Positions(), Slanted()])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("length", [1, 8, 13, 64, 200])
+def test_a_sequence_is_the_same_bits_in_every_batch(
+    length: int, dtype: torch.dtype, positions: Positions
+) -> None:
+    alone, batch = (
+        Packing([length], CPU, dtype),
+        Packing([7, 16, length, 1, 40, length], CPU, dtype),
+    )
+    one, many = random_qkv(alone).to(dtype), random_qkv(batch).to(dtype)
+    many[23 : 23 + length] = one[:length]
+    expected = attend(one, alone, positions)[:length]
+    assert torch.equal(attend(many, batch, positions)[23 : 23 + length], expected)

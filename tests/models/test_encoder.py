@@ -111,6 +111,14 @@ def test_both_layouts_compute_the_same(tiny_bert: Folder) -> None:
         assert_equal(a, b)
 
 
+def test_the_input_is_rounded_once_however_low_the_precision(tiny_bert: Folder) -> None:
+    folder = tiny_bert()
+    exact, rounded = encoder(folder), encoder(folder, Plain(CPU, torch.bfloat16))
+    batch = rows(exact.config.vocab_size)
+    for a, b in zip(ours(exact, batch, 0), ours(rounded, batch, 0), strict=True):
+        assert torch.equal(a.bfloat16(), b)
+
+
 @pytest.mark.parametrize("part", ["token", "position", "segment"])
 def test_a_part_is_its_summand_of_the_input(tiny_bert: Folder, part: str) -> None:
     folder = tiny_bert()

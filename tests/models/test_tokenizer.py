@@ -12,6 +12,7 @@ from transformers import AutoTokenizer
 from models.errors import ModelError
 from models.tokenizer import Ids, Tokenizer
 from tests.conftest import WORDS, Folder
+from tests.models.tiny import SPECIAL
 
 CLS, SEP = 101, 102
 LONG = " ".join(WORDS[:600])
@@ -72,7 +73,7 @@ def test_ids_that_were_given_keep_the_special_ones_that_they_have(
 
 @given(
     length=st.integers(0, 20),
-    room=st.integers(2, 12),
+    room=st.integers(3, 12),
     special=st.booleans(),
     side=st.sampled_from(["right", "left"]),
 )
@@ -139,6 +140,11 @@ def test_offsets_count_from_the_text_and_not_from_its_prompt(tokenizer: Tokenize
         ("closed", 9, 15, False),
         ("[SEP]", None, None, True),
     ]
+
+
+def test_a_prompt_that_touches_the_text_is_still_no_part_of_it(tokenizer: Tokenizer) -> None:
+    found = tokenizer.tokens("now", "say:", special=False)
+    assert [(token.start, token.stop) for token in found] == [(None, None), (None, None), (0, 3)]
 
 
 def test_a_token_that_begins_in_the_prompt_shows_its_part_of_the_text(
@@ -211,6 +217,27 @@ def test_a_tokenizer_without_special_tokens_adds_none(tmp_path: Path, tiny_bert:
     assert Tokenizer(path, 2).cut(ids, "left") == Ids(ids[1:], 1)
 
 
+def test_several_special_tokens_on_each_side_are_kept(tmp_path: Path, tiny_bert: Folder) -> None:
+    raw = json.loads((tiny_bert() / "tokenizer.json").read_text(encoding="utf-8"))
+    pieces = ["[CLS]", "[MASK]", None, "[UNK]", "[SEP]"]
+    raw["post_processor"]["single"] = [
+        {"SpecialToken": {"id": piece, "type_id": 0}}
+        if piece
+        else {"Sequence": {"id": "A", "type_id": 0}}
+        for piece in pieces
+    ]
+    special = {piece: SPECIAL[piece] for piece in pieces if piece}
+    raw["post_processor"]["special_tokens"] = {
+        piece: {"id": piece, "ids": [id], "tokens": [piece]} for piece, id in special.items()
+    }
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(raw), encoding="utf-8")
+    whole = Tokenizer(path, 64).encode(["of the work that"])[0].ids
+    assert [whole[i] for i in (0, 1, -2, -1)] == list(special.values())
+    assert Tokenizer(path, 6).cut(whole).ids == [*whole[:4], *whole[-2:]]
+    assert Tokenizer(path, 6).cut(whole, "left").ids == [*whole[:2], *whole[-4:]]
+
+
 def test_lowercasing_gives_the_ids_of_small_letters(tiny_bert: Folder) -> None:
     path = tiny_bert() / "tokenizer.json"
     small, given = Tokenizer(path, 64, lowercase=True), Tokenizer(path, 64)
@@ -243,3 +270,8 @@ def test_a_broken_tokenizer_file_is_named(tmp_path: Path, content: str) -> None:
 def test_a_missing_tokenizer_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"tokenizer\.json cannot be read"):
         Tokenizer(tmp_path / "tokenizer.json", 8)
+
+
+def test_a_length_without_room_for_a_text_is_refused(minilm_folder: Path) -> None:
+    with pytest.raises(ModelError, match="length of 2 leaves no room"):
+        Tokenizer(minilm_folder / "tokenizer.json", 2)

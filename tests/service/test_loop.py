@@ -74,7 +74,8 @@ class Rig:
     def result(self, number: bytes) -> list[list[float]]:
         verb, frames = self.socket.sent[number]
         assert verb == b"result"
-        return Result.parse(frames).vectors.tolist()
+        rows: list[list[float]] = Result.parse(frames).vectors.tolist()
+        return rows
 
     def failure(self, number: bytes) -> Failure:
         verb, frames = self.socket.sent[number]

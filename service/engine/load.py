@@ -1,0 +1,17 @@
+"""Loads a model as settings say; importing this imports torch."""
+
+from pathlib import Path
+
+import torch
+
+from models.embedder import Embedder
+from service.engine.cpus import allotted
+
+
+def load(folder: str | Path, device: str, dtype: str, threads: int) -> Embedder:
+    """An embedder that computes on `threads` threads, 0 meaning as many as are allotted.
+
+    Raises ModelError when the model, device or precision cannot be had.
+    """
+    torch.set_num_threads(threads or allotted())
+    return Embedder.load(folder, device=device, dtype=dtype)
