@@ -56,7 +56,7 @@ def create_app(
     metrics.gauge("ready", "Whether the engine embeds.", lambda: supervisor.embeds)
     metrics.gauge("engine_restarts", "Engines started again.", lambda: supervisor.restarts)
     pipeline = Pipeline(reader, admission, supervisor, settings.request_timeout)
-    name = settings.served_name or settings.model
+    name = settings.name
 
     app = FastAPI(
         title="embedding-service",
@@ -122,7 +122,7 @@ def _info(settings: Settings, supervisor: Supervisor, sentence: SentenceConfig) 
     )
     return {
         "version": __version__,
-        "model": settings.served_name or settings.model,
+        "model": settings.name,
         "source": settings.model,
         "revision": settings.revision,
         "engine": supervisor.description,

@@ -42,11 +42,12 @@ def options(*names: str) -> Callable[[F], F]:
         for name in reversed(names or tuple(Settings.model_fields)):
             field = Settings.model_fields[name]
             default = field.get_default(call_default_factory=True)
-            shown = "" if default is None else f"  [default: {default}]"
+            shown = "" if default in (None, "") else f"  [default: {default}]"
             flag = f"--{name.replace('_', '-')}"
             kind = click.BOOL if isinstance(default, bool) else None
+            metavar = "NUMBER" if isinstance(default, int | float) and kind is None else None
             told = f"{field.description}{shown}"
-            command = click.option(flag, name, type=kind, help=told)(command)
+            command = click.option(flag, name, type=kind, metavar=metavar, help=told)(command)
         return command
 
     return decorate

@@ -52,7 +52,7 @@ def greeting(settings: Settings, port: int, engine: Description) -> str:
     key = "" if settings.api_key is None else " -H 'authorization: Bearer KEY'"
     return (
         f"\nembedding-service {__version__} listens on {url}  (API: {url}/docs)\n"
-        f"model {settings.model}: {engine.dim} dimensions, {engine.max_length} tokens, "
+        f"model {settings.name}: {engine.dim} dimensions, {engine.max_length} tokens, "
         f"on {engine.device} in {engine.dtype}, {engine.threads} threads\n"
         f'try: curl -s {url}/embed{key} -d \'{{"inputs": "Hello, world"}}\'\n'
     )

@@ -28,7 +28,8 @@ class Settings(BaseSettings):
         default_factory=default_cache
     )
     served_name: Annotated[
-        str | None, Field(description="Model name in the OpenAI API (default: the model setting).")
+        str | None,
+        Field(description="Model name in answers; by default the model's, or its folder's."),
     ] = None
     device: Annotated[str, Field(description="auto, cpu, cuda or cuda:N.")] = "auto"
     dtype: Annotated[
@@ -71,6 +72,12 @@ class Settings(BaseSettings):
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Field(description="Least severe message.")
     ] = "info"
+
+    @property
+    def name(self) -> str:
+        """What the model is called in answers."""
+        path = Path(self.model)
+        return self.served_name or (path.resolve().name if path.is_dir() else self.model)
 
 
 def unknown(environment: Mapping[str, str]) -> list[str]:

@@ -46,3 +46,11 @@ def test_what_looks_like_a_setting_and_is_none_is_noticed(
         *("EMBEDDING_HOTS", "EMBEDDING_PROT"),
     ]
     assert Settings().port == 9
+
+
+def test_a_model_in_a_folder_is_called_by_the_folders_name(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    folder = str(tmp_path / "mine")
+    assert Settings(model=folder).name == "mine"
+    assert Settings(model=folder, served_name="other").name == "other"
+    assert Settings().name == "all-MiniLM-L6-v2"
