@@ -10,6 +10,7 @@ import uvicorn
 from service import __version__
 from service.app import create_app
 from service.engine.messages import Description
+from service.heap import freeze
 from service.log import configure
 from service.settings import Settings
 
@@ -23,6 +24,7 @@ def run(settings: Settings, folder: Path) -> int:
     failed = False
 
     def greet(description: Description) -> None:
+        freeze()
         click.echo(greeting(settings, _port(server), description), err=True)
 
     def stop() -> None:

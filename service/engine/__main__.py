@@ -15,6 +15,7 @@ from service.engine.load import load
 from service.engine.loop import Loop
 from service.engine.messages import REFUSED, Description, EngineSpec
 from service.engine.scheduler import Scheduler
+from service.heap import freeze
 from service.log import configure
 
 log = logging.getLogger("service.engine")
@@ -38,6 +39,7 @@ def main() -> None:
     socket.set(zmq.SNDHWM, 0)
     socket.set(zmq.RCVHWM, 0)
     socket.bind(spec.address)
+    freeze()
     loop = Loop(socket, embedder, Scheduler(spec.max_batch_tokens), describe(embedder), rate)
     loop.run(lifeline=sys.stdin.fileno())
     socket.close(linger=0)
