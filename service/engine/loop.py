@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -14,6 +14,9 @@ from service.engine.messages import POOLED, Description, Failure, Ids, Job, Resu
 from service.engine.scheduler import Item, Scheduler
 
 log = logging.getLogger(__name__)
+
+# Of the last pass. On two processors this gave 8 clients 30 % more, 32 clients 8 %; 0.4 no more.
+_LINGER = 0.2
 
 Floats = npt.NDArray[np.float32]
 Address = tuple[bytes, bytes]  # which client, and its number for the job
@@ -38,7 +41,10 @@ class Open:
 
 
 class Loop:
-    """Starts a batch as soon as there is work; the next one forms while it runs."""
+    """Starts a batch as soon as there is work; the next one forms while it runs.
+
+    A request that finds the engine idle never waits for company.
+    """
 
     def __init__(
         self,
@@ -52,6 +58,7 @@ class Loop:
         self._socket, self._model = socket, model
         self._scheduler, self._description = scheduler, description
         self._rate = rate
+        self._shared = 0.0  # seconds of the last pass if it was for several, or left some waiting
         self._open: dict[Address, Open] = {}
 
     def run(self, lifeline: int) -> None:
@@ -65,7 +72,18 @@ class Loop:
                 return
             if self._socket in events:
                 self._receive()
+                self._linger(lambda wait: self._socket in dict(poller.poll(wait)))
             self._work(self._scheduler.next())
+
+    def _linger(self, arrives: Callable[[int], bool]) -> None:
+        """Wait for those whom the last pass has answered together, if they come back at once.
+
+        They would miss this pass and fill another. arrives: whether something comes within some
+        milliseconds.
+        """
+        until = time.perf_counter() + _LINGER * self._shared
+        while (left := until - time.perf_counter()) > 0 and arrives(min(1, int(left * 1e3))):
+            self._receive()
 
     def _receive(self) -> None:
         while True:
@@ -94,6 +112,7 @@ class Loop:
         done = self._encode(batch)
         spent = time.perf_counter() - start
         self._measure(sum(item.length for item in batch), spent)
+        self._shared = spent if len(batch) > 1 or self._scheduler else 0.0
         for address in dict.fromkeys(item.job for item in batch):
             job = self._open[address]
             job.started = job.started or start

@@ -1,5 +1,6 @@
 """The engine's loop with a small model whose vectors are easy to know, and a socket in memory."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -146,3 +147,42 @@ def test_hidden_states_come_back_in_a_row(layer: int) -> None:
     rig.send(b"1", [1, 2], [3], output=layer)
     rig.run()
     assert rig.result(b"1") == [[layer, layer]] * 3
+
+
+def test_those_who_were_answered_together_may_share_the_next_pass_too() -> None:
+    rig = Rig()
+    rig.loop._shared = 10.0  # the last pass was long, and for several
+    late = [b"2", b"3"]
+
+    def arrives(wait: int) -> bool:
+        assert 0 <= wait <= 1
+        if late:
+            rig.send(late.pop(0), [1])
+            return True
+        return False
+
+    rig.send(b"1", [1])
+    rig.loop._receive()
+    rig.loop._linger(arrives)
+    rig.run()
+    assert rig.model.batches == [3]
+
+
+def test_a_request_that_finds_the_engine_idle_is_not_held_up() -> None:
+    rig = Rig()
+
+    def arrives(wait: int) -> bool:
+        raise AssertionError("waited")
+
+    for number in (b"1", b"2"):
+        rig.send(number, [1])
+        rig.run()
+        rig.loop._linger(arrives)
+
+
+def test_waiting_for_company_ends_though_more_and_more_come() -> None:
+    rig = Rig()
+    rig.loop._shared = 0.1
+    start = time.perf_counter()
+    rig.loop._linger(lambda wait: True)
+    assert 0.02 <= time.perf_counter() - start < 0.1
