@@ -12,6 +12,7 @@ from models.tokenizer import Ids, Side, Tokenizer
 from service.call import Call
 from service.engine import messages
 from service.errors import BadRequest, TooLarge
+from service.limits import check_texts
 
 _LONG = 20_000  # characters; a longer batch is tokenised beside the event loop
 
@@ -55,7 +56,7 @@ class Reader:
     async def read(self, call: Call, inputs: Sequence[Text], reading: Reading) -> list[Row]:
         """Rows of each input, in order; raises BadRequest or TooLarge."""
         start = time.perf_counter()
-        self._count(inputs)
+        check_texts(len(inputs), self._max_texts)
         prompt = self.prompt(reading)
         if sum(map(len, inputs)) > _LONG:
             rows = await asyncio.to_thread(self._rows, inputs, prompt, reading)
@@ -88,15 +89,6 @@ class Reader:
                 code="unknown_prompt",
                 param="prompt_name",
             ) from None
-
-    def _count(self, inputs: Sequence[Text]) -> None:
-        if not inputs:
-            raise BadRequest("give at least one text", code="no_input")
-        if len(inputs) > self._max_texts:
-            raise TooLarge(
-                f"the request has {len(inputs)} texts, the limit is {self._max_texts}",
-                code="too_many_texts",
-            )
 
     def _rows(self, inputs: Sequence[Text], prompt: str, reading: Reading) -> list[Row]:
         texts = [prompt + item for item in inputs if isinstance(item, str)]

@@ -10,7 +10,8 @@ from models import tables
 from models.config import EncoderConfig
 from service.api.body import Body, accepts, answer, call_of, parse
 from service.call import Call
-from service.errors import BadRequest, TooLarge
+from service.errors import BadRequest
+from service.limits import check_values
 from service.pipeline import Floats, Pipeline
 from service.reader import Row
 
@@ -82,7 +83,7 @@ def router(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> APIRou
 
     async def _respond(call: Call, body: PositionsRequest) -> Response:
         rows = body.rows()
-        _limit(_values(body, len(rows), config), max_values)
+        check_values(_values(body, len(rows), config), max_values)
         if body.scheme == "learned":
             found = {"vectors": await _learned(call, rows)}
         else:
@@ -139,13 +140,6 @@ def _values(body: PositionsRequest, rows: int, config: EncoderConfig) -> int:
         "relative": rows,
     }
     return rows * width[body.scheme]
-
-
-def _limit(values: int, most: int) -> None:
-    if values > most:
-        raise TooLarge(
-            f"the answer has {values} numbers, the limit is {most}", code="too_many_values"
-        )
 
 
 def _query() -> list[dict[str, Any]]:

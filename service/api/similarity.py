@@ -9,7 +9,8 @@ from pydantic import Discriminator, FiniteFloat, PositiveInt, Tag
 from models.vectors import METRICS
 from service.api.body import Body, ReadingBody, accepts, answer, call_of, parse
 from service.call import Call
-from service.errors import BadRequest, TooLarge
+from service.errors import BadRequest
+from service.limits import check_values
 from service.pipeline import Floats, Pipeline
 
 
@@ -121,8 +122,7 @@ def _compare(a: Floats, b: Floats, body: SimilarityRequest, most: int) -> dict[s
             raise BadRequest("top_k goes with mode matrix", param="top_k")
         pairs = zip(a, b, strict=True)
         return {"scores": [metric(x[None], y[None])[0, 0].item() for x, y in pairs]}
-    if len(a) * len(b) > most:
-        raise TooLarge(f"{len(a)} x {len(b)} scores, the limit is {most}", code="too_many_values")
+    check_values(len(a) * len(b), most)
     scores = metric(a, b)
     return {"scores": scores} if body.top_k is None else {"top": _best(scores, body.top_k)}
 

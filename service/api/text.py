@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt
 
 from models.tokenizer import Token
 from service.api.body import Body, Texts, accepts, answer, parse, texts_of
-from service.errors import BadRequest, TooLarge
+from service.limits import check_texts
 from service.reader import Reader, Reading
 
 Ids = list[NonNegativeInt]
@@ -38,7 +38,7 @@ def router(reader: Reader, max_texts: int) -> APIRouter:
     async def tokenize(request: Request) -> Response:
         body = await parse(request, TokenizeRequest)
         texts = texts_of(body.inputs)
-        _count(len(texts), max_texts)
+        check_texts(len(texts), max_texts)
         prompt = reader.prompt(Reading(prompt_name=body.prompt_name)) if body.prompt_name else ""
         special = body.add_special_tokens
         return answer([_describe(reader, prompt + text, special) for text in texts])
@@ -47,19 +47,12 @@ def router(reader: Reader, max_texts: int) -> APIRouter:
     async def decode(request: Request) -> Response:
         body = await parse(request, DecodeRequest)
         rows: Any = body.ids if all(isinstance(row, list) for row in body.ids) else [body.ids]
-        _count(len(rows), max_texts)
+        check_texts(len(rows), max_texts)
         for index, row in enumerate(rows):
             reader.check(row, index)
         return answer(reader.tokenizer.decode(rows, body.skip_special_tokens))
 
     return routes
-
-
-def _count(texts: int, most: int) -> None:
-    if not texts:
-        raise BadRequest("give at least one text", code="no_input")
-    if texts > most:
-        raise TooLarge(f"the request has {texts} texts, the limit is {most}", code="too_many_texts")
 
 
 def _describe(reader: Reader, text: str, special: bool) -> list[dict[str, Any]]:

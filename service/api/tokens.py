@@ -12,7 +12,8 @@ from models.vectors import normalize
 from service.api.body import ReadingBody, Texts, accepts, answer, call_of, parse, texts_of
 from service.api.embed import Encoding, express
 from service.call import Call
-from service.errors import BadRequest, TooLarge
+from service.errors import BadRequest
+from service.limits import check_values
 from service.pipeline import Floats, Pipeline
 from service.reader import Reading
 
@@ -74,7 +75,7 @@ def router(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> APIRou
         call: Call, texts: list[str], reading: Reading, layer: str | int
     ) -> list[Floats]:
         rows = await pipeline.reader.read(call, texts, reading)
-        _limit(call.tokens * config.hidden_size, max_values)
+        check_values(call.tokens * config.hidden_size, max_values)
         return await pipeline.hidden(call, rows, layer)
 
     return routes
@@ -105,13 +106,6 @@ def _spans(spans: list[list[Span]] | None, texts: list[str]) -> list[list[Span] 
                     index=index,
                 )
     return list(spans)
-
-
-def _limit(values: int, most: int) -> None:
-    if values > most:
-        raise TooLarge(
-            f"the answer has {values} numbers, the limit is {most}", code="too_many_values"
-        )
 
 
 def _result(

@@ -58,7 +58,7 @@ class Loop:
         self._socket, self._model = socket, model
         self._scheduler, self._description = scheduler, description
         self._rate = rate
-        self._shared = 0.0  # seconds of the last pass if it was for several, or left some waiting
+        self._until = 0.0  # until when the next pass may wait for company
         self._open: dict[Address, Open] = {}
 
     def run(self, lifeline: int) -> None:
@@ -78,11 +78,10 @@ class Loop:
     def _linger(self, arrives: Callable[[int], bool]) -> None:
         """Wait for those whom the last pass has answered together, if they come back at once.
 
-        They would miss this pass and fill another. arrives: whether something comes within some
-        milliseconds.
+        They would miss this pass and fill another. An engine that was idle waits for nobody.
+        arrives: whether something comes within some milliseconds.
         """
-        until = time.perf_counter() + _LINGER * self._shared
-        while (left := until - time.perf_counter()) > 0 and arrives(min(1, int(left * 1e3))):
+        while (left := self._until - time.perf_counter()) > 0 and arrives(min(1, int(left * 1e3))):
             self._receive()
 
     def _receive(self) -> None:
@@ -112,7 +111,8 @@ class Loop:
         done = self._encode(batch)
         spent = time.perf_counter() - start
         self._measure(sum(item.length for item in batch), spent)
-        self._shared = spent if len(batch) > 1 or self._scheduler else 0.0
+        shared = len(batch) > 1 or len(self._scheduler) > 0
+        self._until = start + spent * (1 + _LINGER) if shared else 0.0
         for address in dict.fromkeys(item.job for item in batch):
             job = self._open[address]
             job.started = job.started or start

@@ -151,7 +151,7 @@ def test_hidden_states_come_back_in_a_row(layer: int) -> None:
 
 def test_those_who_were_answered_together_may_share_the_next_pass_too() -> None:
     rig = Rig()
-    rig.loop._shared = 10.0  # the last pass was long, and for several
+    rig.loop._until = time.perf_counter() + 10
     late = [b"2", b"3"]
 
     def arrives(wait: int) -> bool:
@@ -182,7 +182,15 @@ def test_a_request_that_finds_the_engine_idle_is_not_held_up() -> None:
 
 def test_waiting_for_company_ends_though_more_and_more_come() -> None:
     rig = Rig()
-    rig.loop._shared = 0.1
     start = time.perf_counter()
+    rig.loop._until = start + 0.02
     rig.loop._linger(lambda wait: True)
     assert 0.02 <= time.perf_counter() - start < 0.1
+
+
+def test_the_wait_for_company_is_a_part_of_the_last_pass_and_counted_from_its_end() -> None:
+    rig = Rig()
+    rig.send(b"1", [1], [2])
+    start = time.perf_counter()
+    rig.run()
+    assert start < rig.loop._until < start + 1.2 * (time.perf_counter() - start)

@@ -1,0 +1,19 @@
+"""Limits that several endpoints share, each with its own code."""
+
+from service.errors import BadRequest, TooLarge
+
+
+def check_texts(texts: int, most: int) -> None:
+    """Raises BadRequest for no text at all, TooLarge for too many."""
+    if not texts:
+        raise BadRequest("give at least one text", code="no_input")
+    if texts > most:
+        raise TooLarge(f"the request has {texts} texts, the limit is {most}", code="too_many_texts")
+
+
+def check_values(values: int, most: int) -> None:
+    """Raises TooLarge for an answer of too many numbers."""
+    if values > most:
+        raise TooLarge(
+            f"the answer has {values} numbers, the limit is {most}", code="too_many_values"
+        )
