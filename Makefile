@@ -31,7 +31,7 @@ clean:                         ## remove the environment and the caches of the t
 	$(PYTHON) -m venv .venv
 	@touch $@
 
-.venv/runtime: .venv/python pyproject.toml constraints.txt hatch_build.py models/attention.cpp
+.venv/runtime: .venv/python pyproject.toml constraints.txt hatch_build.py $(wildcard models/kernels/*.cpp models/kernels/*.h)
 	$(PIP) -e .
 	@touch $@
 

@@ -10,13 +10,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from models import linear, weights
+from models import weights
 from models.config import EncoderConfig
-from models.encoder import Encoder
+from models.encoder import Embeddings, Encoder
 from models.errors import ModelError
 from models.families import FAMILIES
+from models.layers import Layers
 from models.packing import Packing, round_up
 from models.pooling import pool
+from models.precision import Choice, Precisions, choose
+from models.probes import SENTENCES
 from models.sentence import SentenceConfig
 from models.sources import DEFAULT, resolve, sha256
 from models.tokenizer import Ids, Tokenizer
@@ -36,12 +39,12 @@ class Embedder:
         encoder: Encoder,
         tokenizer: Tokenizer,
         sentence: SentenceConfig,
-        dtype: str,
+        choice: Choice,
         fingerprint: str,
     ) -> None:
         self.tokenizer, self.sentence = tokenizer, sentence
         self.config, self.device = encoder.config, encoder.device
-        self.dtype, self.fingerprint = dtype, fingerprint
+        self.dtype, self.trials, self.fingerprint = choice.dtype, choice.trials, fingerprint
         self._encoder = encoder
 
     @classmethod
@@ -56,20 +59,23 @@ class Embedder:
     ) -> "Embedder":
         """Load a model from a folder, the cache, or the network.
 
-        device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, or float16 (GPU).
+        device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU) or
+        int8 (CPU); auto is the fastest that stays faithful to float32 on a set of sentences.
         Raises ModelError when the model, device or precision cannot be had.
         """
         folder = resolve(str(model), revision=revision, cache=cache)
-        where = _device(device)
-        layout = linear.choose(where, dtype)
         config = EncoderConfig.read(folder)
         sentence = SentenceConfig.read(folder, config.max_positions)
         tokenizer = Tokenizer(folder / "tokenizer.json", sentence.max_length, sentence.lowercase)
         loaded = weights.load(folder, FAMILIES[config.family], config.num_layers)
         with torch.inference_mode():
-            encoder = Encoder(config, loaded, layout, where)
-        name = str(layout.dtype).removeprefix("torch.")
-        return cls(encoder, tokenizer, sentence, name, _fingerprint(folder, sentence))
+            where = _device(device)
+            embeddings = Embeddings(config, loaded, where)
+            probe = _Probe(config, embeddings, sentence, tokenizer)
+            precisions = Precisions(config, loaded, embeddings.positions, where)
+            choice = choose(precisions, dtype, probe)
+        encoder = Encoder(config, embeddings, choice.layers)
+        return cls(encoder, tokenizer, sentence, choice, _fingerprint(folder, sentence))
 
     @property
     def dim(self) -> int:
@@ -92,9 +98,7 @@ class Embedder:
         normalized: divide by the Euclidean length; by default as the model says.
         """
         with torch.inference_mode():
-            flat, packing = self._pack(ids)
-            pooled = pool(self._encoder(flat, packing), packing, self.sentence.pooling)
-        vectors: Floats = pooled.cpu().numpy()
+            vectors = _encode(self._encoder, ids, self.sentence.pooling)
         wanted = self.sentence.normalize if normalized is None else normalized
         return normalize(vectors) if wanted else vectors
 
@@ -105,7 +109,7 @@ class Embedder:
         'token', 'position' or 'segment'.
         """
         with torch.inference_mode():
-            flat, packing = self._pack(ids)
+            flat, packing = _pack(self._encoder, ids)
             if isinstance(layer, str):
                 states = self._encoder.part(layer, flat, packing)
             else:
@@ -131,11 +135,36 @@ class Embedder:
                 self._encoder.warm(rows)
         self.encode([self.tokenizer.encode(["warm"])[0].ids] * 4)
 
-    def _pack(self, ids: Rows) -> tuple[Tensor, Packing]:
-        packing = Packing([len(row) for row in ids], self.device, self._encoder.dtype)
-        flat = np.zeros(packing.rows, dtype=np.int64)
-        np.concatenate(ids, out=flat[: packing.tokens], casting="unsafe")
-        return torch.from_numpy(flat).to(self.device), packing
+
+class _Probe:
+    """The unit vectors of the probe sentences, computed with the layers to be judged."""
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        embeddings: Embeddings,
+        sentence: SentenceConfig,
+        tokenizer: Tokenizer,
+    ) -> None:
+        self._config, self._embeddings, self._pooling = config, embeddings, sentence.pooling
+        self._ids = [row.ids for row in tokenizer.encode(list(SENTENCES))]
+
+    def __call__(self, layers: Layers) -> Floats:
+        encoder = Encoder(self._config, self._embeddings, layers)
+        return normalize(_encode(encoder, self._ids, self._pooling))
+
+
+def _encode(encoder: Encoder, ids: Rows, pooling: Sequence[str]) -> Floats:
+    flat, packing = _pack(encoder, ids)
+    vectors: Floats = pool(encoder(flat, packing), packing, pooling).cpu().numpy()
+    return vectors
+
+
+def _pack(encoder: Encoder, ids: Rows) -> tuple[Tensor, Packing]:
+    packing = Packing([len(row) for row in ids], encoder.device, encoder.dtype)
+    flat = np.zeros(packing.rows, dtype=np.int64)
+    np.concatenate(ids, out=flat[: packing.tokens], casting="unsafe")
+    return torch.from_numpy(flat).to(encoder.device), packing
 
 
 def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

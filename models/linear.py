@@ -6,8 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.errors import ModelError
-
 ACTIVATIONS = {  # name in config.json -> (oneDNN's name, its algorithm)
     "none": ("none", ""),
     "gelu": ("gelu", "none"),
@@ -24,11 +22,16 @@ class Linear(Protocol):
 
 
 class Layout(Protocol):
-    """Builds a Linear from float32 weight (out, in), bias (out,) and an activation's name."""
+    """Builds a Linear from float32 weight (out, in), bias (out,) and an activation's name.
+
+    name: of the linear layer itself, for a layout that treats each in its own way.
+    """
 
     dtype: torch.dtype
 
-    def __call__(self, weight: Tensor, bias: Tensor, activation: str = "none") -> Linear: ...
+    def __call__(
+        self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
+    ) -> Linear: ...
 
 
 class Plain:
@@ -37,7 +40,9 @@ class Plain:
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
         self.device, self.dtype = device, dtype
 
-    def __call__(self, weight: Tensor, bias: Tensor, activation: str = "none") -> Linear:
+    def __call__(
+        self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
+    ) -> Linear:
         return _PlainLinear(
             weight.to(self.device, self.dtype), bias.to(self.device, self.dtype), activation
         )
@@ -63,7 +68,9 @@ class Prepacked:
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
 
-    def __call__(self, weight: Tensor, bias: Tensor, activation: str = "none") -> Linear:
+    def __call__(
+        self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
+    ) -> Linear:
         return _PrepackedLinear(weight.to(self.dtype), bias.to(self.dtype), activation)
 
 
@@ -82,25 +89,25 @@ class _PrepackedLinear:
         return ops.binary(x, residual, self.weight, self.bias, "add")  # type: ignore[no-any-return]
 
 
-def choose(device: torch.device, dtype: str) -> Layout:
-    """The layout for a device and a precision's name, 'auto' meaning the device's default.
+class Observed:
+    """Plain float32 that remembers the largest magnitude of each input, by the layer's name."""
 
-    Raises ModelError where the device cannot compute in that precision at full speed.
-    """
-    chosen = dtype if dtype != "auto" else "float32" if device.type == "cpu" else "bfloat16"
-    if chosen not in _supported(device):
-        raise ModelError(
-            f"dtype {chosen} is not supported on this {device.type}; "
-            f"supported: {', '.join(_supported(device))}"
-        )
-    if device.type == "cpu" and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return Prepacked(getattr(torch, chosen))
-    return Plain(device, getattr(torch, chosen))
+    dtype = torch.float32
+
+    def __init__(self) -> None:
+        self.peaks: dict[str, Tensor] = {}
+
+    def __call__(
+        self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
+    ) -> Linear:
+        self.peaks[name] = torch.zeros(weight.shape[1])
+        return _ObservedLinear(_PlainLinear(weight, bias, activation), self.peaks[name])
 
 
-def _supported(device: torch.device) -> list[str]:
-    if device.type != "cpu":
-        return ["float32", "bfloat16", "float16"]
-    # Emulated bfloat16 is up to a hundred times slower than float32, so it is refused.
-    native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return ["float32", "bfloat16"] if native else ["float32"]
+class _ObservedLinear:
+    def __init__(self, linear: _PlainLinear, peaks: Tensor) -> None:
+        self._linear, self._peaks = linear, peaks
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        self._peaks.copy_(self._peaks.maximum(x.abs().amax(dim=0)))
+        return self._linear(x, residual)

@@ -1,38 +1,229 @@
-"""Loads the compiled attention of attention.cpp, where it was built and can run."""
+"""The layers of an encoder in compiled code: models/kernels, built for each instruction set."""
 
 import ctypes
 import logging
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Mapping
+from ctypes import addressof, c_double, c_int64, c_void_p
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+
+from models.config import EncoderConfig
+from models.layers import MATRICES, matrix
+from models.packing import Packing
+from models.positions import Positions
+from models.quantization import quantize
+from models.weights import Weights
 
 log = logging.getLogger(__name__)
 
-LIBRARY = Path(__file__).with_name("libattention.so")
-NAMES = {torch.float32: "attention_float32", torch.bfloat16: "attention_bfloat16"}
+FOLDER = Path(__file__).parent / "kernels"
+ISAS: Mapping[str, frozenset[str]] = {  # what Linux calls the features of each, the fastest first
+    "amx": frozenset({"avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"}),
+    "bf16": frozenset({"avx512_vnni", "avx512_bf16"}),
+    "vnni": frozenset({"avx512_vnni"}),
+    "avx512": frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}),
+    "avx2": frozenset({"avx2", "fma", "bmi2"}),
+}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
+_ACTIVATIONS = {"none": 0, "gelu": 1, "gelu_new": 2, "gelu_pytorch_tanh": 2, "relu": 3}
+_PANEL = 16  # columns of a packed matrix that lie together
 
 
-def load(dtype: torch.dtype, library: Path = LIBRARY) -> Callable[..., None] | None:
-    """The function for a precision, or None with a line in the log that says why not."""
-    if not library.exists():
-        log.info("attention runs on torch: it was not compiled at installation")
-        return None
+class _Matrix(ctypes.Structure):
+    _fields_ = [(name, c_void_p) for name in ("panels", "bias", "scales", "sums", "smoothing")]
+
+
+class _Norm(ctypes.Structure):
+    _fields_ = [(name, c_void_p) for name in ("weight", "bias")]
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = [
+        *((name, _Matrix) for name in MATRICES),
+        *((name, _Norm) for name in ("attention_norm", "ffn_norm")),
+    ]
+
+
+class _Shape(ctypes.Structure):
+    _fields_ = [
+        *((name, c_int64) for name in ("width", "heads", "inner", "activation")),
+        ("eps", c_double),
+    ]
+
+
+class _Bias(ctypes.Structure):
+    _fields_ = [("offsets", c_void_p), ("reach", c_int64), ("causal", c_int64)]
+
+
+class _Call(ctypes.Structure):
+    _fields_ = [
+        ("shape", c_void_p),
+        ("layers", c_void_p),
+        ("count", c_int64),
+        ("bias", _Bias),
+        ("x", c_void_p),
+        ("lengths", c_void_p),
+        ("sequences", c_int64),
+    ]
+
+
+class Packed:
+    """Weights as the kernels of an instruction set read them in a precision.
+
+    Raises AttributeError where the instruction set lacks the precision.
+    """
+
+    def __init__(
+        self, weights: Weights, dtype: str, isa: str, peaks: Mapping[str, Tensor] | None = None
+    ) -> None:
+        """peaks: for int8, the largest magnitude of each input of each product, by its name."""
+        self.function = getattr(library(isa), f"encode_{dtype}")
+        self._weights, self._dtype, self._peaks = weights, dtype, peaks or {}
+        self._kept: list[Tensor] = []  # the kernels know only their addresses
+        names = {name.rsplit(".", 2)[0] for name in weights if name.startswith("layers.")}
+        self.layers = [self._layer(f"layers.{i}") for i in range(len(names))]
+
+    def _layer(self, name: str) -> _Layer:
+        matrices = {part: self._matrix(name, part) for part in MATRICES}
+        norms = {part: self._norm(f"{name}.{part}") for part in ("attention_norm", "ffn_norm")}
+        return _Layer(**matrices, **norms)
+
+    def _matrix(self, layer: str, name: str) -> _Matrix:
+        weight, bias = matrix(self._weights, layer, name)
+        if self._dtype != "int8":
+            return _Matrix(
+                panels=self._panels(weight.to(DTYPES[self._dtype])), bias=self._keep(bias)
+            )
+        quantized = quantize(weight, self._peaks[f"{layer}.{name}"])
+        return _Matrix(
+            panels=self._panels(quantized.weight),
+            bias=self._keep(bias),
+            scales=self._keep(quantized.scales),
+            sums=self._keep(quantized.sums),
+            smoothing=self._keep(quantized.smoothing),
+        )
+
+    def _norm(self, name: str) -> _Norm:
+        return _Norm(*(self._keep(self._weights[f"{name}.{part}"]) for part in ("weight", "bias")))
+
+    def _panels(self, weight: Tensor) -> int:
+        """(out, in) -> (out / 16, in / group, 16, group), a group being 32 bits of one row."""
+        rows, columns = weight.shape
+        group = 4 // weight.element_size()
+        blocks = weight.view(rows // _PANEL, _PANEL, columns // group, group)
+        return self._keep(blocks.permute(0, 2, 1, 3))
+
+    def _keep(self, tensor: Tensor) -> int:
+        self._kept.append(tensor.contiguous())
+        return self._kept[-1].data_ptr()
+
+
+class NativeLayers:
+    """Layers that take and give float32, and multiply in the precision that they are packed in."""
+
+    dtype = torch.float32
+
+    def __init__(self, config: EncoderConfig, packed: Packed, positions: Positions) -> None:
+        self._packed, self._positions = packed, positions
+        self._layers = (_Layer * len(packed.layers))(*packed.layers)
+        self._shape = _Shape(
+            width=config.hidden_size,
+            heads=config.num_heads,
+            inner=config.intermediate_size,
+            activation=_ACTIVATIONS[config.activation],
+            eps=config.norm_eps,
+        )
+
+    def __call__(self, hidden: Tensor, packing: Packing, count: int) -> Tensor:
+        """Overwrites `hidden`, contiguous float32."""
+        bias = self._bias(packing)
+        call = _Call(
+            shape=addressof(self._shape),
+            layers=addressof(self._layers),
+            count=count,
+            bias=_Bias(
+                None if bias is None else bias.data_ptr(),
+                int(packing.lengths.max()) if bias is not None else 0,
+                self._positions.causal,
+            ),
+            x=hidden.data_ptr(),
+            lengths=packing.lengths.data_ptr(),
+            sequences=len(packing.lengths),
+        )
+        self._packed.function(addressof(call), *_openmp(), torch.get_num_threads())
+        return hidden
+
+    def warm(self, rows: int) -> None:
+        """Nothing is built for a row count."""
+
+    def _bias(self, packing: Packing) -> Tensor | None:
+        offsets = self._positions.bias(int(packing.lengths.max()))
+        if offsets is None:
+            return None
+        # Whole vectors are read: the last may go past the table's end.
+        return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, _PANEL))
+
+
+def fits(config: EncoderConfig, positions: Positions) -> bool:
+    """Whether the kernels know how to compute a model."""
+    sizes = config.hidden_size % 64 == config.intermediate_size % 64 == config.head_size % 32 == 0
+    return sizes and config.activation in _ACTIVATIONS and not positions.rotates
+
+
+@cache
+def isa(dtype: str, given: frozenset[str] | None = None, folder: Path = FOLDER) -> str | None:
+    """The best instruction set that was built for, and that can run and compute in a precision.
+
+    given: the features of a processor, by default this one's.
+    """
+    has = features() if given is None else given
+    fitting = (name for name, needed in ISAS.items() if needed <= has)
+    return next((name for name in fitting if computes(name, dtype, folder)), None)
+
+
+@cache
+def library(isa: str, folder: Path = FOLDER) -> ctypes.CDLL:
+    """The kernels built for an instruction set; raises OSError where they cannot be loaded."""
+    loaded = ctypes.CDLL(str(folder / f"libencoder-{isa}.so"))
+    if not loaded.use_tiles():
+        raise OSError("the system does not lend the matrix unit")
+    for name in DTYPES:
+        if hasattr(loaded, f"encode_{name}"):
+            function = getattr(loaded, f"encode_{name}")
+            function.argtypes, function.restype = [c_void_p, c_void_p, c_void_p, c_int64], None
+    _openmp()
+    return loaded
+
+
+def computes(isa: str, dtype: str, folder: Path = FOLDER) -> bool:
+    """Whether an instruction set was built for, can be loaded and computes in a precision."""
+    if not (folder / f"libencoder-{isa}.so").exists():
+        return False
     try:
-        function = getattr(ctypes.CDLL(str(library)), NAMES[dtype])
-        parallel = _parallel()
+        return hasattr(library(isa, folder), f"encode_{dtype}")
     except (OSError, AttributeError) as error:
-        log.warning("attention runs on torch: %s", error)
-        return None
-    function.argtypes = [ctypes.c_void_p] * 5 + [ctypes.c_int64] * 3
-    function.restype = None
-    return partial(function, parallel)
+        log.warning("kernels for %s are not used: %s", isa, error)
+        return False
 
 
-def _parallel() -> Any:
+@cache
+def _openmp() -> tuple[Any, Any]:
     # Looked up in torch's own libraries: it is their OpenMP runtime that must start the threads.
     # Another one, even of the same name, would be a second pool spinning on the same cores.
-    library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
-    return ctypes.cast(ctypes.CDLL(str(library)).GOMP_parallel, ctypes.c_void_p)
+    loaded = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+    entries = (loaded.GOMP_parallel, loaded.omp_get_num_threads)
+    return tuple(ctypes.cast(entry, c_void_p) for entry in entries)  # type: ignore[return-value]
+
+
+def features() -> frozenset[str]:
+    """What Linux says of this processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    return frozenset(flags.partition(":")[2].split())

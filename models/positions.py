@@ -6,10 +6,13 @@ from torch import Tensor
 class Positions:
     """A scheme overrides the hooks it needs; the encoder calls all three and never asks which."""
 
+    causal = False
+    """Whether a token sees none that come later."""
+
     @property
-    def biased(self) -> bool:
-        """Whether `bias` ever adds something."""
-        return type(self).bias is not Positions.bias
+    def rotates(self) -> bool:
+        """Whether `rotate` ever turns something."""
+        return type(self).rotate is not Positions.rotate
 
     def embed(self, hidden: Tensor, positions: Tensor) -> Tensor:
         """What enters the first layer: (T, D) token vectors, (T,) positions -> (T, D)."""
@@ -19,8 +22,11 @@ class Positions:
         """Queries and keys turned by their positions: (T, 3, H, Dh) -> (T, 3, H, Dh)."""
         return qkv
 
-    def bias(self, length: int) -> Tensor | None:
-        """What is added to the scores of sequences of this length: (H, length, length)."""
+    def bias(self, reach: int) -> Tensor | None:
+        """What is added to the scores, by the key's position minus the query's.
+
+        (H, 2 * reach - 1): the distances 1 - reach to reach - 1, in order.
+        """
         return None
 
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import hypothesis
 import pytest
-import torch
 
-from models import linear, sources
+from models import native, precision, sources
 from models.embedder import Embedder
-from models.errors import ModelError
 from tests.service.server import Server
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the first test imports a model hub's client
@@ -62,11 +60,8 @@ Folder = Callable[..., Path]
 
 def precisions() -> list[str]:
     """The precisions of this processor; the others are refused, as a test of its own says."""
-    try:
-        linear.choose(torch.device("cpu"), "bfloat16")
-    except ModelError:
-        return ["float32"]
-    return ["float32", "bfloat16"]
+    quantized = native.isa("int8") is not None
+    return ["float32"] + ["bfloat16"] * precision.short() + ["int8"] * quantized
 
 
 @pytest.fixture(scope="session")

@@ -50,7 +50,9 @@ def test_vectors_equal_sentence_transformers(
     any_embedder: Embedder, texts: list[str], theirs: Floats
 ) -> None:
     vectors = any_embedder.embed(texts)
-    assert (vectors * theirs).sum(axis=1).min() >= 0.9998
+    cosines = (vectors * theirs).sum(axis=1)
+    assert cosines.min() >= (0.996 if any_embedder.dtype == "int8" else 0.9998)
+    assert cosines.mean() >= 0.999
     if any_embedder.dtype == "float32":
         assert np.abs(vectors - theirs).max() <= 2e-6
 
@@ -309,7 +311,7 @@ def test_normalising_may_be_chosen(embedder: Embedder) -> None:
 
 def test_an_embedder_says_what_it_is(any_embedder: Embedder) -> None:
     assert (any_embedder.dim, any_embedder.max_length) == (384, 256)
-    assert any_embedder.dtype in ("float32", "bfloat16")
+    assert any_embedder.dtype in ("float32", "bfloat16", "int8")
     assert any_embedder.device.type == "cpu"
     assert any_embedder.embed(["cat"]).dtype == np.float32
 

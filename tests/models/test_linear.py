@@ -5,13 +5,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.errors import ModelError
-from models.linear import ACTIVATIONS, Layout, Plain, Prepacked, choose
-from tests.conftest import precisions
+from models.linear import ACTIVATIONS, Layout, Observed, Plain, Prepacked
+from models.precision import short
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 ROUNDING = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
-DTYPES = [getattr(torch, name) for name in precisions()]
+DTYPES = [torch.float32] + [torch.bfloat16] * short()
 
 layouts = pytest.mark.parametrize(
     "layout",
@@ -65,36 +64,12 @@ def test_a_call_changes_none_of_its_inputs(layout: Layout) -> None:
     assert torch.equal(layer(x, residual=residual), first)
 
 
-def test_a_processor_computes_in_float32_unless_told() -> None:
-    assert choose(CPU, "auto").dtype == choose(CPU, "float32").dtype == torch.float32
-
-
-def test_bfloat16_is_computed_where_it_is_native_and_refused_elsewhere() -> None:
-    native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    assert ("bfloat16" in precisions()) == native
-    if native:
-        assert choose(CPU, "bfloat16").dtype == torch.bfloat16
-    else:
-        with pytest.raises(ModelError, match="dtype bfloat16 is not supported on this cpu"):
-            choose(CPU, "bfloat16")
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float64", "int8", "", "nonsense"])
-def test_another_precision_is_refused_with_the_ones_there_are(dtype: str) -> None:
-    with pytest.raises(ModelError, match=f"dtype {dtype} is not supported .*: float32"):
-        choose(CPU, dtype)
-
-
-@pytest.mark.parametrize(
-    ("asked", "given"),
-    [
-        ("auto", torch.bfloat16),
-        ("bfloat16", torch.bfloat16),
-        ("float16", torch.float16),
-        ("float32", torch.float32),
-    ],
-)
-def test_a_gpu_computes_in_every_precision_in_plain_layout(asked: str, given: torch.dtype) -> None:
-    layout = choose(GPU, asked)
-    assert isinstance(layout, Plain)
-    assert (layout.device, layout.dtype) == (GPU, given)
+def test_an_observed_layer_remembers_the_largest_of_each_input_and_changes_nothing() -> None:
+    layout = Observed()
+    weight, bias = numbers(8, 16), numbers(8)
+    layer = layout(weight, bias, "gelu", name="up")
+    first, second = numbers(6, 16), -3 * numbers(5, 16)
+    for x in (first, second):
+        assert torch.equal(layer(x), Plain(CPU, torch.float32)(weight, bias, "gelu")(x))
+    expected = torch.cat([first, second]).abs().amax(dim=0)
+    assert torch.equal(layout.peaks["up"], expected)

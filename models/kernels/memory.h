@@ -1,0 +1,50 @@
+// Memory that a thread keeps from call to call, and hands out piece by piece.
+
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+constexpr long round_up(long n, long step) { return (n + step - 1) / step * step; }
+
+class Arena {
+ public:
+  Arena() = default;
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena() { std::free(memory_); }
+
+  // A T made of pieces that its constructor takes; the last one laid is no more.
+  template <typename T, typename... Arguments>
+  T lay(const Arguments&... arguments) {
+    used_ = 0;
+    T measured(*this, arguments...);
+    if (used_ > size_) grow();
+    used_ = 0;
+    return T(*this, arguments...);
+  }
+  template <typename T>
+  T* take(long count) {
+    char* piece = memory_ + used_;
+    used_ += round_up(count * static_cast<long>(sizeof(T)), 64);
+    return reinterpret_cast<T*>(piece);
+  }
+
+ private:
+  static constexpr long HUGE_PAGE = 2 << 20;
+
+  void grow() {
+    std::free(memory_);
+    size_ = round_up(used_, HUGE_PAGE);
+    memory_ = static_cast<char*>(std::aligned_alloc(HUGE_PAGE, size_));
+    if (!memory_) throw std::bad_alloc();
+    // Few large pages instead of hundreds of small ones: the processor keeps their addresses.
+    madvise(memory_, size_, MADV_HUGEPAGE);
+  }
+
+  char* memory_ = nullptr;
+  long size_ = 0, used_ = 0;
+};

@@ -1,0 +1,87 @@
+// Rows of activations: as each precision multiplies them, normalised, and quantised.
+
+#pragma once
+
+#include "multiply.h"
+
+struct Norm {
+  const float *weight, *bias;
+};
+
+struct Matrix {  // (depth, columns), packed
+  const void* panels;
+  const float* bias;
+  const float* scales;     // of each column's 8-bit integers
+  const int32_t* sums;     // of each column's 8-bit integers
+  const float* smoothing;  // what each element of a row is multiplied by before it is quantised
+};
+
+// What a product reads: rows of operands, and of quantised ones how they map to numbers.
+template <typename Kind>
+struct Rows {
+  typename Kind::Operand* data;
+  float* scales;
+  int32_t* zeros;
+};
+
+// Ba et al. 2016, "Layer Normalization", arXiv 1607.06450, in place.
+INLINE void normalise(float* x, long width, const Norm& norm, float eps) {
+  Floats total{}, squares{};
+  for (long d = 0; d < width; d += W) total += load(x + d);
+  const float mean = sum(total) / static_cast<float>(width);
+  for (long d = 0; d < width; d += W) {
+    const Floats centred = load(x + d) - mean;
+    squares = fma(centred, centred, squares);
+  }
+  const float scale = 1.0f / std::sqrt(sum(squares) / static_cast<float>(width) + eps);
+  for (long d = 0; d < width; d += W)
+    store(x + d, fma((load(x + d) - mean) * scale, load(norm.weight + d), load(norm.bias + d)));
+}
+
+// Row `row` of `rows` from floats. In float32 the operands are the floats themselves.
+INLINE void prepare(const float*, long, const Matrix&, const Rows<Float32>&, long) {}
+
+// Sums of products to numbers, with the bias.
+template <typename Kind>
+INLINE Floats finish(Floats sums, const Matrix& matrix, const Rows<Kind>&, long, long column) {
+  return sums + load(matrix.bias + column);
+}
+
+#ifdef __AVX512BF16__
+INLINE void prepare(const float* x, long width, const Matrix&, const Rows<BFloats>& rows,
+                    long row) {
+  for (long d = 0; d < width; d += W) store(rows.data + row * width + d, load(x + d));
+}
+#endif
+
+#ifdef __AVX512VNNI__
+// Asymmetric, by token: from the least to the largest number of the row, zero among them.
+INLINE void prepare(const float* x, long width, const Matrix& matrix, const Rows<Int8>& rows,
+                    long row) {
+  Floats least{}, most{};
+  for (long d = 0; d < width; d += W) {
+    const Floats y = load(x + d) * load(matrix.smoothing + d);
+    least = smaller(least, y);
+    most = larger(most, y);
+  }
+  const float low = smallest(least), range = largest(most) - low;
+  const float scale = range > 1e-30f ? range / 255.0f : 1e-30f, inverse = 1.0f / scale;
+  const float zero = std::nearbyint(-low * inverse);
+  for (long d = 0; d < width; d += W) {
+    const Floats y = load(x + d) * load(matrix.smoothing + d);
+    // Not below 0: the conversion saturates unsigned numbers.
+    const Floats q = larger(fma(y, splat(inverse), splat(zero)), splat(0.0f));
+    const __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32((__m512)q));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(rows.data + row * width + d), bytes);
+  }
+  rows.scales[row] = scale;
+  rows.zeros[row] = static_cast<int32_t>(zero);
+}
+
+INLINE Floats finish(Ints sums, const Matrix& matrix, const Rows<Int8>& rows, long row,
+                     long column) {
+  const Ints centred = sums - rows.zeros[row] * load_ints(matrix.sums + column);
+  const Floats scale = load(matrix.scales + column) * rows.scales[row];
+  return fma(__builtin_convertvector(centred, Floats), scale, load(matrix.bias + column));
+}
+#endif

@@ -1,0 +1,145 @@
+// Vectors of floats, and the functions of them that a transformer needs.
+//
+// Written once with the compiler's vector type; each instruction set compiles it to its own
+// instructions. Multiplications are fused with additions only where fma() says so, so that a value
+// is the same bits wherever the compiler inlines the expression.
+
+#pragma once
+
+#include <immintrin.h>
+
+#include <cmath>
+#include <cstdint>
+
+#define INLINE inline __attribute__((always_inline))
+
+#ifdef __AVX512F__
+constexpr long W = 16;  // floats in a vector
+#else
+constexpr long W = 8;
+#endif
+
+typedef float Floats __attribute__((vector_size(4 * W)));
+typedef int32_t Ints __attribute__((vector_size(4 * W)));
+typedef uint32_t Words __attribute__((vector_size(4 * W)));
+typedef uint16_t Halves __attribute__((vector_size(2 * W)));
+typedef float LooseFloats __attribute__((vector_size(4 * W), aligned(4), may_alias));
+typedef int32_t LooseInts __attribute__((vector_size(4 * W), aligned(1), may_alias));
+typedef uint16_t LooseHalves __attribute__((vector_size(2 * W), aligned(2), may_alias));
+
+struct BFloat16 {  // the upper half of a float
+  uint16_t bits;
+};
+
+INLINE Floats load(const float* p) { return *reinterpret_cast<const LooseFloats*>(p); }
+INLINE Floats load(const BFloat16* p) {
+  const Halves halves = *reinterpret_cast<const LooseHalves*>(p);
+  return (Floats)(__builtin_convertvector(halves, Words) << 16);
+}
+INLINE Ints load_ints(const void* p) { return *reinterpret_cast<const LooseInts*>(p); }
+INLINE void store(float* p, Floats x) { *reinterpret_cast<LooseFloats*>(p) = x; }
+INLINE void store(BFloat16* p, Floats x) {  // rounded to nearest, ties to even
+#ifdef __AVX512BF16__
+  const __m256bh halves = _mm512_cvtneps_pbh((__m512)x);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (__m256i)halves);
+#else
+  Words bits = (Words)x;
+  bits = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
+  *reinterpret_cast<LooseHalves*>(p) = __builtin_convertvector(bits, Halves);
+#endif
+}
+
+INLINE Floats splat(float x) { return Floats{} + x; }
+INLINE Ints lanes() {  // 0, 1, 2 ...
+  Ints numbers;
+  for (int i = 0; i < W; i++) numbers[i] = i;
+  return numbers;
+}
+
+INLINE Floats fma(Floats a, Floats b, Floats c) {
+#ifdef __AVX512F__
+  return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#else
+  return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#endif
+}
+
+INLINE Floats larger(Floats a, Floats b) { return a > b ? a : b; }
+INLINE Floats smaller(Floats a, Floats b) { return a < b ? a : b; }
+
+// The lanes of one vector, combined by halves: always in the same order.
+template <typename Combine>
+INLINE float reduce(Floats x, Combine&& combine) {
+#pragma GCC unroll 4
+  for (int step = W / 2; step > 0; step /= 2) x = combine(x, __builtin_shuffle(x, lanes() ^ step));
+  return x[0];
+}
+INLINE float sum(Floats x) {
+  return reduce(x, [](Floats a, Floats b) { return a + b; });
+}
+INLINE float largest(Floats x) { return reduce(x, larger); }
+INLINE float smallest(Floats x) { return reduce(x, smaller); }
+
+template <int N>
+INLINE Floats polynomial(Floats x, const float (&coefficients)[N]) {
+  Floats y = splat(coefficients[N - 1]);
+#pragma GCC unroll 16
+  for (int i = N - 2; i >= 0; i--) y = fma(y, x, splat(coefficients[i]));
+  return y;
+}
+
+// e^x for |x| <= 87 (beyond, as at the border), to about one unit in the last place: 2^n times a
+// polynomial of the rest (the reduction and coefficients of Cephes' expf).
+INLINE Floats exponential(Floats x) {
+  x = larger(smaller(x, splat(87.0f)), splat(-87.0f));
+  const Floats magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  const Floats shifted = fma(x, splat(1.44269504f), magic);
+  const Floats n = shifted - magic;
+  x = fma(n, splat(-0.693359375f), x);
+  x = fma(n, splat(2.12194440e-4f), x);
+  const float coefficients[] = {5.0000001201e-1f, 1.6666665459e-1f, 4.1665795894e-2f,
+                                8.3334519073e-3f, 1.3981999507e-3f, 1.9875691500e-4f};
+  const Floats y = fma(polynomial(x, coefficients), x * x, x) + 1.0f;
+  return (Floats)((Ints)y + ((Ints)shifted << 23));
+}
+
+// The normal distribution's cumulative function, 1/2 + x P(x^2) / Q(x^2), within 2e-7.
+INLINE Floats cumulative(Floats x) {
+  constexpr float end = 5.3f;
+  const Floats clamped = larger(smaller(x, splat(end)), splat(-end)), square = clamped * clamped;
+  const float p[] = {0.398942266f,    0.0328629215f, 0.00462344526f,
+                     0.000159569853f, 6.37187831e-06f, 2.40982084e-08f};
+  const float q[] = {1.0f,           0.249041471f,   0.0280968574f,
+                     0.00183231707f, 7.10950114e-05f, 1.23801633e-06f};
+  const Floats y = fma(clamped, polynomial(square, p) / polynomial(square, q), splat(0.5f));
+  return x > end ? splat(1.0f) : x < -end ? splat(0.0f) : y;
+}
+
+// The same within 2e-5, without a division: for results that are rounded to 8 bits anyway.
+INLINE Floats cumulative_roughly(Floats x) {
+  constexpr float end = 4.2f;
+  const Floats clamped = larger(smaller(x, splat(end)), splat(-end));
+  const float p[] = {0.398508668f,    -0.0655992984f,  0.00933742885f,  -0.000960755027f,
+                     6.82655921e-05f, -3.13983664e-06f, 8.32968779e-08f, -9.61295089e-10f};
+  const Floats y = fma(clamped, polynomial(clamped * clamped, p), splat(0.5f));
+  return larger(smaller(y, splat(1.0f)), splat(0.0f));
+}
+
+enum class Activation : int64_t { none, gelu, gelu_tanh, relu };
+
+// Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", arXiv 1606.08415.
+template <bool exact>
+INLINE Floats activate(Floats x, Activation activation) {
+  switch (activation) {
+    case Activation::gelu:
+      return x * (exact ? cumulative(x) : cumulative_roughly(x));
+    case Activation::gelu_tanh: {  // x (1 + tanh u) / 2 = x / (1 + e^-2u)
+      const Floats u = 0.7978845608f * x * fma(x * x, splat(0.044715f), splat(1.0f));
+      return x / (1.0f + exponential(-2.0f * u));
+    }
+    case Activation::relu:
+      return larger(x, splat(0.0f));
+    default:
+      return x;
+  }
+}

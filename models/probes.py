@@ -1,0 +1,43 @@
+"""Sentences on which a precision is calibrated and judged: many subjects, forms and lengths."""
+
+SENTENCES = (
+    "how to reset a forgotten password",
+    "cheap flights to lisbon in march",
+    "What is the boiling point of water at high altitude?",
+    "The cat slept on the warm windowsill all afternoon.",
+    "Invoices are due within thirty days of receipt.",
+    "def area(radius: float) -> float:\n    return math.pi * radius ** 2",
+    "SELECT city, AVG(price) FROM flats GROUP BY city ORDER BY 2 DESC;",
+    "TypeError: unsupported operand type(s) for +: 'int' and 'str'",
+    "Mix the flour, sugar and butter, then fold in two beaten eggs and bake for forty minutes.",
+    "The committee postponed its vote after the auditors questioned last year's accounts.",
+    "A mutation in this gene impairs the transport of chloride ions across the cell membrane.",
+    "Der Zug nach Hamburg fährt heute von Gleis sieben ab.",
+    "Le musée est fermé le mardi, sauf pendant les vacances scolaires.",
+    "La biblioteca abre a las nueve y cierra a las ocho de la tarde.",
+    "https://www.example.com/products/4711?colour=blue&size=m",
+    "3.5 kg of apples at 2.20 each, plus 7 % tax: 8.24 in all",
+    "WARNING!!! Do NOT open this valve while the pump is running.",
+    "thx, see u tmrw :)",
+    "Although the bridge had been inspected in spring, engineers found new cracks in the northern "
+    "pylon, closed two lanes, and asked the city for money to replace the bearings before winter.",
+    "Photosynthesis turns carbon dioxide and water into sugar and oxygen. Light is caught by "
+    "chlorophyll in the leaves; its energy splits water molecules, and the freed electrons drive "
+    "the making of the compounds that the plant later spends on growth.",
+    "The tenant shall keep the premises in good repair, shall not sublet any part of them without "
+    "the landlord's written consent, and shall allow the landlord to enter at reasonable hours, "
+    "after a day's notice, to inspect the condition of the property.",
+    "In the second half the visitors pressed higher up the pitch and won the ball back quickly. "
+    "Their captain hit the post from twenty metres, and a minute later the youngest player on "
+    "the field turned in a low cross to make it two to one. The home side pushed for an equaliser "
+    "until the end, but their keeper's late save only kept the score from growing.",
+    "Interest rates rose again on Thursday, the sixth increase in a year. The central bank said "
+    "that prices were still climbing faster than it would like, above all for food and rent, and "
+    "that it expected unemployment to go up slightly before inflation fell back to its target. "
+    "Shares of lenders gained, while builders and retailers lost ground in heavy trading.",
+    "To install the software, download the archive for your system, check its signature, and "
+    "unpack it into an empty folder. Run the configuration script first: it asks where to keep "
+    "data and which port to listen on, and writes both to a file that you may edit later. Then "
+    "start the server and open the status page in a browser. If the page does not load, look at "
+    "the last lines of the log, which name the setting that is missing or wrong.",
+)

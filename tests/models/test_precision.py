@@ -1,0 +1,125 @@
+"""Tests of the choice among precisions."""
+
+import time
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from models.embedder import Embedder
+from models.errors import ModelError
+from models.layers import Layers
+from models.packing import Packing
+from models.precision import FAITHFUL, Precisions, choose, short
+from tests.conftest import precisions
+
+
+class Named:
+    """Layers that compute nothing, and can be told apart."""
+
+    dtype = torch.float32
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, hidden: torch.Tensor, packing: Packing, count: int) -> torch.Tensor:
+        return hidden
+
+    def warm(self, rows: int) -> None:
+        return None
+
+
+class Machine:
+    """A device on which each precision takes so long and has such a cosine to float32."""
+
+    def __init__(self, **precisions: tuple[float, float]) -> None:
+        self.precisions = precisions
+        self.built: list[str] = []
+
+    def supported(self) -> list[str]:
+        return list(self.precisions)
+
+    def check(self, dtype: str) -> None:
+        assert dtype in self.precisions
+
+    def layers(self, dtype: str, observe: object) -> Layers:
+        self.built.append(dtype)
+        return Named(dtype)
+
+    def vectors(self, layers: Layers) -> npt.NDArray[np.float32]:
+        assert isinstance(layers, Named)
+        seconds, cosine = self.precisions[layers.name]
+        time.sleep(seconds)
+        return np.array([[1, 0], [cosine, np.sqrt(1 - cosine**2)]], dtype=np.float32)
+
+
+def chosen(machine: Machine, wanted: str = "auto") -> str:
+    choice = choose(machine, wanted, machine.vectors)
+    assert isinstance(choice.layers, Named) and choice.layers.name == choice.dtype
+    return choice.dtype
+
+
+# In float32 both vectors are [1, 0].
+EXACT = (0.03, 1.0)
+
+
+def test_auto_is_the_fastest_that_is_faithful() -> None:
+    machine = Machine(float32=EXACT, bfloat16=(0.01, 0.9999), int8=(0.001, 0.99))
+    assert chosen(machine) == "bfloat16"
+
+
+def test_auto_goes_as_low_as_is_faithful() -> None:
+    assert chosen(Machine(float32=EXACT, bfloat16=(0.01, 0.9999), int8=(0.001, 0.9996))) == "int8"
+
+
+def test_auto_stays_exact_where_less_precision_is_not_faster() -> None:
+    assert chosen(Machine(float32=EXACT, bfloat16=(0.03, 1.0))) == "float32"
+
+
+def test_a_processor_of_one_precision_loses_no_time_on_trials() -> None:
+    machine = Machine(float32=(60.0, 1.0))
+    assert chosen(machine) == "float32"
+    assert machine.built == ["float32"]
+
+
+def test_what_is_asked_for_is_given_and_measured() -> None:
+    machine = Machine(float32=EXACT, int8=(0.06, 0.9))
+    choice = choose(machine, "int8", machine.vectors)
+    assert choice.dtype == "int8"
+    assert choice.trials[0].dtype == "float32"
+    assert choice.trials[1].cosine == pytest.approx(0.9, abs=1e-5)
+    assert choice.trials[1].speedup == pytest.approx(0.5, rel=0.2)
+
+
+def test_every_precision_of_this_processor_is_faithful_enough(any_embedder: Embedder) -> None:
+    least = {"float32": 1.0, "bfloat16": 0.9998, "int8": 0.998}[any_embedder.dtype]
+    assert any_embedder.trials[-1].dtype == any_embedder.dtype
+    assert any_embedder.trials[-1].cosine >= least
+
+
+def test_auto_keeps_its_promise_on_the_default_model() -> None:
+    embedder = Embedder.load(device="cpu")
+    trial = next(trial for trial in embedder.trials if trial.dtype == embedder.dtype)
+    assert trial.cosine >= FAITHFUL
+
+
+def precise(device: str) -> Precisions:
+    return Precisions(None, {}, None, torch.device(device))  # type: ignore[arg-type]
+
+
+def test_bfloat16_is_computed_where_it_is_native_and_refused_elsewhere() -> None:
+    assert ("bfloat16" in precisions()) == short()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "", "nonsense"])
+def test_another_precision_is_refused_with_the_ones_there_are(dtype: str) -> None:
+    with pytest.raises(ModelError, match=f"dtype {dtype} is not supported .*: float32"):
+        Embedder.load(device="cpu", dtype=dtype)
+
+
+def test_a_gpu_computes_in_every_floating_point_precision() -> None:
+    gpu = precise("cuda")
+    assert gpu.supported() == ["float32", "bfloat16", "float16"]
+    with pytest.raises(ModelError, match="dtype int8 is not supported on this cuda"):
+        gpu.check("int8")
