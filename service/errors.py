@@ -140,6 +140,6 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    call = request.state.call
-    log.error("request %s failed", call.id, exc_info=error)
-    return respond(ServiceError("an unexpected error; see the server's log"), call.id)
+    # What is raised here is raised again by FastAPI, and logged at the edge.
+    unexpected = ServiceError("an unexpected error; see the server's log")
+    return respond(unexpected, request.state.call.id)

@@ -3,11 +3,11 @@
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Request, Response
 from pydantic import Discriminator, FiniteFloat, PositiveInt, Tag
 
 from models.vectors import METRICS
-from service.api.body import Body, ReadingBody, accepts, answer, call_of, parse
+from service.api.body import Body, ReadingBody
+from service.api.operation import Operation
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values
@@ -51,20 +51,16 @@ class SimilarityRequest(ReadingBody):
     top_k: PositiveInt | None = None
 
 
-def router(pipeline: Pipeline, max_values: int) -> APIRouter:
-    """The routes of this module."""
-    routes = APIRouter(tags=["similarity"])
+def operation(pipeline: Pipeline, max_values: int) -> Operation[SimilarityRequest]:
+    """The operation of this module."""
 
-    @routes.post("/similarity", summary="Similarity", openapi_extra=accepts(SimilarityRequest))
-    async def similarity(request: Request) -> Response:
-        body = await parse(request, SimilarityRequest)
-        call = call_of(request)
+    async def similarity(call: Call, body: SimilarityRequest) -> Any:
         if body.inputs is not None:
-            return answer(await _source(pipeline, call, body, body.inputs))
+            return await _source(pipeline, call, body, body.inputs)
         a, b = await _vectors(pipeline, call, body)
-        return answer({"metric": body.metric, **_compare(a, b, body, max_values)})
+        return {"metric": body.metric, **_compare(a, b, body, max_values)}
 
-    return routes
+    return Operation("/similarity", SimilarityRequest, similarity, "Similarity", "similarity")
 
 
 async def _source(

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from service.admission import Admission
-from service.api.body import answer
+from service.api.answer import answer
 from service.errors import EngineLost, Overloaded
 from service.metrics import Metrics
 
