@@ -9,6 +9,7 @@ import uvicorn
 
 from service import __version__
 from service.app import create_app
+from service.connection import Connection
 from service.engine.messages import Description
 from service.heap import freeze
 from service.log import configure
@@ -36,6 +37,7 @@ def run(settings: Settings, folder: Path) -> int:
             create_app(settings, folder, on_ready=greet, on_refused=stop),
             host=settings.host,
             port=settings.port,
+            http=Connection,
             log_config=None,
             access_log=settings.log_level == "debug",
             server_header=False,
