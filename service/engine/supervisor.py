@@ -53,11 +53,11 @@ class Supervisor:
         """Whether the engine has just embedded something."""
         return time.monotonic() - self._beat < _FRESH
 
-    async def submit(self, job: Job) -> Result:
-        """The vectors of a job; raises EngineLost where no engine is ready."""
+    async def submit(self, job: Job, timeout: float) -> Result:
+        """The vectors of a job; raises EngineLost where no engine is ready, or TimeoutError."""
         if self._client is None:
             raise EngineLost("the model is not loaded yet; try again shortly", retry=2)
-        result = await self._client.submit(job)
+        result = await self._client.submit(job, timeout)
         self.rate = result.rate
         return result
 
@@ -99,8 +99,7 @@ class Supervisor:
         self._client = client
         while True:
             try:
-                async with asyncio.timeout(_STALL):
-                    self.rate = (await client.submit(_CANARY)).rate
+                self.rate = (await client.submit(_CANARY, _STALL)).rate
             except TimeoutError:
                 log.error("the engine has not embedded for %.0f s; killing it", _STALL)
                 process.kill()
