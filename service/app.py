@@ -35,10 +35,12 @@ def create_app(
     folder: Path,
     on_ready: Callable[[Description], None] = lambda _: None,
     on_refused: Callable[[], None] = lambda: None,
+    leaving: Callable[[], bool] = lambda: False,
 ) -> Edge:
     """The application for a model's folder.
 
     on_ready: called whenever an engine starts to embed. on_refused: when it never will.
+    leaving: whether the server was told to stop.
     """
     config = EncoderConfig.read(folder)
     sentence = SentenceConfig.read(folder, config.max_positions)
@@ -56,12 +58,11 @@ def create_app(
         *text.operations(reader, settings.max_texts),
         openai.operation(pipeline, name),
     ]
+    info = lambda: _info(settings, supervisor, sentence)  # noqa: E731
     routers = [
         positions.router(encodings),
         openai.router(name),
-        status.router(
-            supervisor, admission, metrics, lambda: _info(settings, supervisor, sentence)
-        ),
+        status.router(supervisor, admission, metrics, leaving, info),
     ]
     app = _fastapi(operations, routers, _lifespan(supervisor), settings.root_path)
     return Edge(

@@ -1,14 +1,21 @@
 """What is known of one HTTP request while it is answered, and told in its headers."""
 
+import asyncio
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(slots=True)
 class Call:
-    """Times are in microseconds: tokenising, waiting for the engine, inside forward passes."""
+    """Times are in microseconds: tokenising, waiting for the engine, inside forward passes.
+
+    task: what works on the answer; it ends when the client hangs up.
+    """
 
     id: str
+    task: "asyncio.Task[Any] | None" = None
+    hung_up: bool = False
     started: float = field(default_factory=time.perf_counter)
     texts: int = 0
     tokens: int = 0
@@ -16,6 +23,12 @@ class Call:
     tokenize_us: int = 0
     queue_us: int = 0
     compute_us: int = 0
+
+    def hang_up(self) -> None:
+        """Nobody waits for the answer any more."""
+        self.hung_up = True
+        if self.task is not None:
+            self.task.cancel()
 
     @property
     def total_us(self) -> int:

@@ -1,5 +1,6 @@
 """The outermost layer: request ids, keys, body size, and an account of every answer."""
 
+import asyncio
 import hmac
 import logging
 import random
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.call import Call
-from service.errors import ServiceError, TooLarge, Unauthorized, explain, respond
+from service.errors import HungUp, ServiceError, TooLarge, Unauthorized, explain, respond
 from service.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -44,13 +45,15 @@ class Edge:
             await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        call = Call(identify(headers))
+        call = Call(identify(headers), asyncio.current_task())
         scope.setdefault("state", {})["call"] = call
         answered = _Answered(self._metrics, scope, call, send)
         try:
             self._check(scope["path"].removeprefix(self._root_path), headers)
             await self._app(scope, _Limited(receive, self._max_body), answered)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and not call.hung_up:
+                raise  # the server stops
             if not answered.begun:
                 await respond(_told(error, call), call.id)(scope, receive, answered)
 
@@ -107,8 +110,10 @@ def identify(headers: Headers) -> str:
     return trace.group(1).decode() if trace else f"{random.getrandbits(128):032x}"
 
 
-def _told(error: Exception, call: Call) -> ServiceError:
+def _told(error: BaseException, call: Call) -> ServiceError:
     """What the client is told of an error; it is not told what nobody expected."""
+    if call.hung_up:
+        return HungUp("the client has hung up")
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, ValidationError):

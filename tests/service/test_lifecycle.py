@@ -97,6 +97,37 @@ def test_a_stop_lets_running_requests_finish(own: Server) -> None:
         assert answer.result().status_code == 200
 
 
+def test_a_server_told_to_stop_is_not_ready_and_serves_until_the_gateway_has_seen_it(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", drain_delay=1.5) as server:
+        server.process.send_signal(signal.SIGTERM)
+        told = time.monotonic()
+        time.sleep(0.3)
+        with httpx.Client(base_url=server.url) as new:
+            for client in (server.client, new):
+                assert error(client.get("/ready"), 503)["code"] == "shutting_down"
+                assert client.post("/embed", json={"inputs": "a"}).status_code == 200
+        assert server.process.wait(10) == 0
+        assert time.monotonic() - told > 1.5
+
+
+def test_a_client_that_hangs_up_takes_its_texts_out_of_the_queue(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", max_batch_tokens=256) as server:
+        body = {"inputs": ["a long text " * 100] * 1000}
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{server.url}/embed", json=body, timeout=httpx.Timeout(30, read=1))
+        deadline = time.monotonic() + 3
+        while "embedding_queued_tokens 0.0" not in server.client.get("/metrics").text:
+            assert time.monotonic() < deadline, "still queued"
+            time.sleep(0.02)
+        assert server.post("/embed", {"inputs": "a long text " * 100}).status_code == 200
+        assert 'path="/embed",status="499"} 1.0' in server.client.get("/metrics").text
+        assert "ERROR" not in server.log
+
+
 def test_a_request_that_takes_too_long_is_given_up_and_its_work_dropped(
     minilm_folder: object, tmp_path: Path
 ) -> None:
