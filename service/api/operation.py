@@ -1,6 +1,6 @@
 """POST endpoints: JSON in, JSON out, as plain ASGI beneath FastAPI, which took longer than they."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -25,7 +25,7 @@ class Operation(Generic[B]):
 
     path: str
     body: type[B]
-    work: Callable[[Call, B], Awaitable[Any]]
+    work: Callable[[Call, B], Coroutine[Any, Any, Any]]
     summary: str
     tag: str
     aliases: tuple[str, ...] = ()

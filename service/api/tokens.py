@@ -15,7 +15,7 @@ from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values
 from service.pipeline import Floats, Pipeline
-from service.reader import Reading
+from service.reader import Row
 
 Span = tuple[NonNegativeInt, NonNegativeInt]
 Part = Literal["token", "position", "segment"]
@@ -48,10 +48,8 @@ def operations(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> li
         texts = texts_of(body.inputs)
         layer = _layer(body.layer, config.num_layers)
         spans = _spans(body.spans, texts)
-        states = await _states(call, texts, body.reading(), layer)
-        prompt = pipeline.reader.prompt(body.reading())
-        side = body.truncation_direction
-        described = [pipeline.reader.tokenizer.tokens(text, prompt, side) for text in texts]
+        rows, described = await pipeline.reader.describe(call, texts, body.reading())
+        states = await _states(call, rows, layer)
         results = [
             _result(vectors, found, wanted, body)
             for vectors, found, wanted in zip(states, described, spans, strict=True)
@@ -59,12 +57,10 @@ def operations(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> li
         return {"layer": layer, "results": results}
 
     async def embed_all(call: Call, body: EmbedAllRequest) -> Any:
-        return await _states(call, texts_of(body.inputs), body.reading(), config.num_layers)
+        rows = await pipeline.reader.read(call, texts_of(body.inputs), body.reading())
+        return await _states(call, rows, config.num_layers)
 
-    async def _states(
-        call: Call, texts: list[str], reading: Reading, layer: str | int
-    ) -> list[Floats]:
-        rows = await pipeline.reader.read(call, texts, reading)
+    async def _states(call: Call, rows: list[Row], layer: str | int) -> list[Floats]:
         check_values(call.tokens * config.hidden_size, max_values)
         return await pipeline.hidden(call, rows, layer)
 
