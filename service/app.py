@@ -14,8 +14,7 @@ from models.sentence import SentenceConfig
 from models.tokenizer import Tokenizer
 from service import __version__, errors
 from service.admission import Admission
-from service.api import embed, openai, positions, similarity, status, text, tokens
-from service.api.document import document
+from service.api import document, embed, openai, positions, similarity, status, text, tokens
 from service.api.operation import Operation, Shortcut
 from service.edge import Edge
 from service.engine.messages import Description, EngineSpec
@@ -106,14 +105,15 @@ def _fastapi(
         description=_ABOUT,
         lifespan=lifespan,
         root_path=root_path,
+        docs_url=None,
         redoc_url=None,
     )
     for operation in operations:  # so that other methods than POST are told apart from no path
         app.router.routes.extend(operation.routes())
-    for router in routers:
+    for router in (document.router(), *routers):
         app.include_router(router)
     errors.install(app)
-    app.openapi = lambda: document(app, operations)  # type: ignore[method-assign]
+    app.openapi = lambda: document.document(app, operations)  # type: ignore[method-assign]
     return app
 
 

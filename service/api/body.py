@@ -13,6 +13,11 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+def example(**fields: Any) -> ConfigDict:
+    """The configuration of a body that shows one in the documentation."""
+    return ConfigDict(json_schema_extra={"examples": [fields]})
+
+
 def _shape(value: Any) -> str:
     if isinstance(value, str):
         return "<text>"

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import PositiveInt
 
 from models.vectors import finish, quantize
-from service.api.body import Inputs, ReadingBody, batch
+from service.api.body import Inputs, ReadingBody, batch, example
 from service.api.operation import Operation
 from service.call import Call
 from service.errors import BadRequest
@@ -20,6 +20,8 @@ OutputType = Literal["float32", "float16", "int8", "uint8", "binary", "ubinary"]
 
 class EmbedRequest(ReadingBody):
     """inputs: a text, its token ids, or a list of either."""
+
+    model_config = example(inputs=["Hello, world", "A second text"], dimensions=8)
 
     inputs: Inputs
     normalize: bool = True

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from pydantic import PositiveInt
 
 from service.api.answer import answer
-from service.api.body import Body, Inputs, batch
+from service.api.body import Body, Inputs, batch, example
 from service.api.embed import Encoding, express, shorten
 from service.api.operation import Operation
 from service.call import Call
@@ -18,6 +18,8 @@ from service.reader import Reading
 
 class EmbeddingsRequest(Body):
     """OpenAI's request. user is accepted, as there, and not used."""
+
+    model_config = example(input="Hello, world", dimensions=8)
 
     input: Inputs
     model: str | None = None

@@ -9,7 +9,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from models import tables
 from models.config import EncoderConfig
 from service.api.answer import answer, call_of
-from service.api.body import Body
+from service.api.body import Body, example
 from service.api.operation import Operation
 from service.call import Call
 from service.errors import BadRequest
@@ -36,6 +36,8 @@ class PositionsRequest(Body):
     heads: alibi. buckets, max_distance, bidirectional: relative. What is not given is taken
     from the served model.
     """
+
+    model_config = example(scheme="rotary", count=2, dim=8)
 
     scheme: Scheme = "learned"
     positions: list[Position] | None = None

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Discriminator, FiniteFloat, PositiveInt, Tag
 
 from models.vectors import METRICS, finish
-from service.api.body import Body, ReadingBody
+from service.api.body import Body, ReadingBody, example
 from service.api.operation import Operation
 from service.call import Call
 from service.errors import BadRequest
@@ -42,6 +42,8 @@ class SimilarityRequest(ReadingBody):
     mode: matrix, every a with every b; pairwise, the first a with the first b and so on.
     top_k: for each a, the closest b, best first.
     """
+
+    model_config = example(a=["A cat sleeps."], b=["A kitten naps.", "The car is red."])
 
     inputs: Sentences | None = None
     parameters: ReadingBody | None = None

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import NonNegativeInt
 
 from models.tokenizer import Token
-from service.api.body import Body, Texts, texts_of
+from service.api.body import Body, Texts, example, texts_of
 from service.api.operation import Operation
 from service.call import Call
 from service.limits import check_texts
@@ -19,6 +19,8 @@ Ids = list[NonNegativeInt]
 class TokenizeRequest(Body):
     """inputs: a text or texts, read whole: nothing is truncated here."""
 
+    model_config = example(inputs="Hello, world")
+
     inputs: Texts
     add_special_tokens: bool = True
     prompt_name: str | None = None
@@ -26,6 +28,8 @@ class TokenizeRequest(Body):
 
 class DecodeRequest(Body):
     """ids: token ids of a text, or of several."""
+
+    model_config = example(ids=[101, 102])
 
     ids: Ids | list[Ids]
     skip_special_tokens: bool = True

@@ -8,7 +8,7 @@ from pydantic import NonNegativeInt
 from models.config import EncoderConfig
 from models.tokenizer import Token
 from models.vectors import normalize
-from service.api.body import ReadingBody, Texts, texts_of
+from service.api.body import ReadingBody, Texts, example, texts_of
 from service.api.embed import Encoding, express
 from service.api.operation import Operation
 from service.call import Call
@@ -28,6 +28,8 @@ class TokensRequest(ReadingBody):
     tokens that touch them), computed with the whole text in view: late chunking.
     """
 
+    model_config = example(inputs="Hello, world", spans=[[[0, 5]]])
+
     inputs: Texts
     layer: NonNegativeInt | Part | None = None
     spans: list[list[Span]] | None = None
@@ -37,6 +39,8 @@ class TokensRequest(ReadingBody):
 
 class EmbedAllRequest(ReadingBody):
     """TEI's request."""
+
+    model_config = example(inputs="Hello, world")
 
     inputs: Texts
 
