@@ -14,6 +14,12 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(Gathered(transport, self.loop))  # type: ignore[arg-type]
 
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        # A large body pauses reading; who does not read does not see the client leave.
+        if not self.pipeline:
+            self.flow.resume_reading()
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if self.cycle is not None and self.cycle.disconnected:

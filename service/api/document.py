@@ -31,9 +31,12 @@ def document(app: FastAPI, operations: Sequence[Operation[Any]]) -> dict[str, An
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
     shared = found.setdefault("components", {}).setdefault("schemas", {})
+    paths: dict[str, Any] = {}
     for operation in operations:
         described = operation.describe()
         for media in described["requestBody"]["content"].values():
             shared.update(media["schema"].pop("$defs", {}))
-        found["paths"].setdefault(operation.path, {})["post"] = described
-    return found
+        paths[operation.path] = {"post": described}
+    for path, methods in found["paths"].items():
+        paths.setdefault(path, {}).update(methods)
+    return {**found, "paths": paths}

@@ -60,7 +60,7 @@ def express(values: np.ndarray[Any, Any], encoding: str) -> Any:
     """An array for JSON: nested numbers, or a base64 string of each row's little-endian bytes."""
     if encoding == "float":
         return values
-    return [base64.b64encode(row.tobytes()).decode() for row in values]
+    return [base64.b64encode(row).decode() for row in values]
 
 
 def _details(
