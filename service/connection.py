@@ -1,4 +1,4 @@
-"""A client's connection: uvicorn's, with less system calls and an eye on who hangs up."""
+"""A client's connection: uvicorn's, with fewer system calls and an eye on who hangs up."""
 
 import asyncio
 from typing import Any
