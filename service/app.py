@@ -3,18 +3,19 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from models.config import EncoderConfig
 from models.sentence import SentenceConfig
 from models.tokenizer import Tokenizer
 from service import __version__, errors
 from service.admission import Admission
-from service.api import body, embed, openai, positions, similarity, status, text, tokens
+from service.api import document, embed, openai, positions, similarity, status, text, tokens
+from service.api.operation import Operation, Shortcut
 from service.edge import Edge
 from service.engine.messages import Description, EngineSpec
 from service.engine.supervisor import Supervisor
@@ -33,56 +34,86 @@ def create_app(
     folder: Path,
     on_ready: Callable[[Description], None] = lambda _: None,
     on_refused: Callable[[], None] = lambda: None,
-) -> FastAPI:
+    leaving: Callable[[], bool] = lambda: False,
+) -> Edge:
     """The application for a model's folder.
 
     on_ready: called whenever an engine starts to embed. on_refused: when it never will.
+    leaving: whether the server was told to stop.
     """
     config = EncoderConfig.read(folder)
     sentence = SentenceConfig.read(folder, config.max_positions)
-    reader = Reader(
+    reader = _reader(settings, folder, sentence)
+    supervisor = Supervisor(_spec(settings, folder), on_ready, on_refused)
+    admission = Admission(settings.max_wait, lambda: supervisor.rate)
+    metrics = _metrics(admission, supervisor)
+    pipeline = Pipeline(reader, admission, supervisor, settings.request_timeout)
+    name, most = settings.name, settings.max_values
+    operations = [
+        embed.operation(pipeline, name),
+        *tokens.operations(pipeline, config, most),
+        (encodings := positions.operation(pipeline, config, most)),
+        similarity.operation(pipeline, most),
+        *text.operations(reader, settings.max_texts),
+        openai.operation(pipeline, name),
+    ]
+    info = lambda: _info(settings, supervisor, sentence)  # noqa: E731
+    routers = [
+        positions.router(encodings),
+        openai.router(name),
+        status.router(supervisor, admission, metrics, leaving, info),
+    ]
+    app = _fastapi(operations, routers, _lifespan(supervisor), settings.root_path)
+    return Edge(
+        Shortcut(app, operations, settings.root_path),
+        root_path=settings.root_path,
+        max_body=settings.max_body_bytes,
+        key=settings.api_key.get_secret_value() if settings.api_key else None,
+        metrics=metrics,
+    )
+
+
+def _reader(settings: Settings, folder: Path, sentence: SentenceConfig) -> Reader:
+    return Reader(
         Tokenizer(folder / "tokenizer.json", sentence.max_length, sentence.lowercase),
         sentence,
         max_texts=settings.max_texts,
         max_tokens=settings.max_tokens,
         auto_truncate=settings.auto_truncate,
     )
-    supervisor = Supervisor(_spec(settings, folder), on_ready, on_refused)
-    admission = Admission(settings.max_wait, lambda: supervisor.rate)
+
+
+def _metrics(admission: Admission, supervisor: Supervisor) -> Metrics:
     metrics = Metrics()
     metrics.gauge("queued_tokens", "Tokens admitted and not answered.", lambda: admission.queued)
     metrics.gauge("wait_seconds", "Expected wait of a new request.", lambda: admission.wait)
     metrics.gauge("tokens_per_second", "Of a full engine.", lambda: supervisor.rate)
     metrics.gauge("ready", "Whether the engine embeds.", lambda: supervisor.embeds)
     metrics.gauge("engine_restarts", "Engines started again.", lambda: supervisor.restarts)
-    pipeline = Pipeline(reader, admission, supervisor, settings.request_timeout)
-    name = settings.name
+    return metrics
 
+
+def _fastapi(
+    operations: Sequence[Operation[Any]],
+    routers: Sequence[APIRouter],
+    lifespan: Any,
+    root_path: str,
+) -> FastAPI:
     app = FastAPI(
         title="embedding-service",
         version=__version__,
         description=_ABOUT,
-        lifespan=_lifespan(supervisor),
-        root_path=settings.root_path,
+        lifespan=lifespan,
+        root_path=root_path,
+        docs_url=None,
         redoc_url=None,
     )
-    most = settings.max_values
-    for routes in (
-        embed.router(pipeline, name),
-        tokens.router(pipeline, config, most),
-        positions.router(pipeline, config, most),
-        similarity.router(pipeline, most),
-        text.router(reader, settings.max_texts),
-        openai.router(pipeline, name),
-        status.router(
-            supervisor, admission, metrics, lambda: _info(settings, supervisor, sentence)
-        ),
-    ):
-        app.include_router(routes)
+    for operation in operations:  # so that other methods than POST are told apart from no path
+        app.router.routes.extend(operation.routes())
+    for router in (document.router(), *routers):
+        app.include_router(router)
     errors.install(app)
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    app.add_middleware(Edge, max_body=settings.max_body_bytes, key=key, metrics=metrics)
-    app.openapi = lambda: body.document(app)  # type: ignore[method-assign]
+    app.openapi = lambda: document.document(app, operations)  # type: ignore[method-assign]
     return app
 
 

@@ -1,14 +1,21 @@
 """What is known of one HTTP request while it is answered, and told in its headers."""
 
+import asyncio
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(slots=True)
 class Call:
-    """Times are in microseconds: tokenising, waiting for the engine, inside forward passes."""
+    """Times are in microseconds: tokenising, waiting for the engine, inside forward passes.
+
+    task: what works on the answer; it ends when the client hangs up.
+    """
 
     id: str
+    task: "asyncio.Task[Any] | None" = None
+    hung_up: bool = False
     started: float = field(default_factory=time.perf_counter)
     texts: int = 0
     tokens: int = 0
@@ -17,19 +24,24 @@ class Call:
     queue_us: int = 0
     compute_us: int = 0
 
+    def hang_up(self) -> None:
+        """Nobody waits for the answer any more."""
+        self.hung_up = True
+        if self.task is not None:
+            self.task.cancel()
+
     @property
     def total_us(self) -> int:
         return round((time.perf_counter() - self.started) * 1e6)
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """The headers of every answer."""
-        values = {
-            "x-request-id": self.id,
-            "x-tokens": self.tokens,
-            "x-truncated": self.truncated,
-            "x-tokenize-us": self.tokenize_us,
-            "x-queue-us": self.queue_us,
-            "x-compute-us": self.compute_us,
-            "x-total-us": self.total_us,
-        }
-        return [(name.encode(), str(value).encode()) for name, value in values.items()]
+        return [
+            (b"x-request-id", self.id.encode()),
+            (b"x-tokens", b"%d" % self.tokens),
+            (b"x-truncated", b"%d" % self.truncated),
+            (b"x-tokenize-us", b"%d" % self.tokenize_us),
+            (b"x-queue-us", b"%d" % self.queue_us),
+            (b"x-compute-us", b"%d" % self.compute_us),
+            (b"x-total-us", b"%d" % self.total_us),
+        ]

@@ -1,57 +1,68 @@
 """The outermost layer: request ids, keys, body size, and an account of every answer."""
 
+import asyncio
 import hmac
 import logging
 import random
 import re
+from collections.abc import Mapping
 
-from starlette.datastructures import Headers
+from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.call import Call
-from service.errors import ServiceError, TooLarge, Unauthorized, respond
+from service.errors import HungUp, ServiceError, TooLarge, Unauthorized, explain, respond
 from service.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
 _OPEN = {"/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"}
-_ID = re.compile(r"[\w.:/+=@-]{1,128}", re.ASCII)
-_TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+_ID = re.compile(rb"[\w.:/+=@-]{1,128}", re.ASCII)
+_TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+
+Headers = Mapping[bytes, bytes]
 
 
 class Edge:
-    """ASGI middleware around the whole application."""
+    """ASGI application around the whole server."""
 
-    def __init__(self, app: ASGIApp, *, max_body: int, key: str | None, metrics: Metrics) -> None:
-        self._app, self._metrics = app, metrics
-        self._max_body = max_body
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        root_path: str,
+        max_body: int,
+        key: str | None,
+        metrics: Metrics,
+    ) -> None:
+        """root_path: a prefix of paths that is ignored."""
+        self._app, self._root_path = app, root_path
+        self._max_body, self._metrics = max_body, metrics
         self._credential = None if key is None else f"Bearer {key}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        call = Call(identify(headers))
+        headers = dict(scope["headers"])
+        call = Call(identify(headers), asyncio.current_task())
         scope.setdefault("state", {})["call"] = call
         answered = _Answered(self._metrics, scope, call, send)
         try:
-            self._check(scope, headers)
+            self._check(scope["path"].removeprefix(self._root_path), headers)
             await self._app(scope, _Limited(receive, self._max_body), answered)
-        except ServiceError as error:
-            await respond(error, call.id)(scope, receive, answered)
-        except Exception:
-            log.exception("request %s failed", call.id)
-            unexpected = ServiceError("an unexpected error; see the server's log")
-            await respond(unexpected, call.id)(scope, receive, answered)
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and not call.hung_up:
+                raise  # the server stops
+            if not answered.begun:
+                await respond(_told(error, call), call.id)(scope, receive, answered)
 
-    def _check(self, scope: Scope, headers: Headers) -> None:
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
+    def _check(self, path: str, headers: Headers) -> None:
         if self._credential is not None and path not in _OPEN:
-            given = headers.get("authorization", "").encode("latin-1")
+            given = headers.get(b"authorization", b"")
             if not hmac.compare_digest(given, self._credential):
                 raise Unauthorized("give the API key as 'Authorization: Bearer KEY'")
-        length = headers.get("content-length", "0")
+        length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._max_body:
             raise _too_large(self._max_body)
 
@@ -75,9 +86,11 @@ class _Answered:
 
     def __init__(self, metrics: Metrics, scope: Scope, call: Call, send: Send) -> None:
         self._metrics, self._scope, self._call, self._send = metrics, scope, call, send
+        self.begun = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            self.begun = True
             message["headers"] = [*message["headers"], *self._call.headers()]
             route = self._scope.get("route")
             path = getattr(route, "path", "other")
@@ -90,11 +103,23 @@ def identify(headers: Headers) -> str:
 
     https://www.w3.org/TR/trace-context/#traceparent-header
     """
-    given = headers.get("x-request-id", "")
-    if _ID.fullmatch(given):
-        return given
-    trace = _TRACE.fullmatch(headers.get("traceparent", ""))
-    return trace.group(1) if trace else f"{random.getrandbits(128):032x}"
+    given = headers.get(b"x-request-id")
+    if given is not None and _ID.fullmatch(given):
+        return given.decode()
+    trace = _TRACE.fullmatch(headers.get(b"traceparent", b""))
+    return trace.group(1).decode() if trace else f"{random.getrandbits(128):032x}"
+
+
+def _told(error: BaseException, call: Call) -> ServiceError:
+    """What the client is told of an error; it is not told what nobody expected."""
+    if call.hung_up:
+        return HungUp("the client has hung up")
+    if isinstance(error, ServiceError):
+        return error
+    if isinstance(error, ValidationError):
+        return explain(error)
+    log.error("request %s failed", call.id, exc_info=error)
+    return ServiceError("an unexpected error; see the server's log")
 
 
 def _too_large(most: int) -> TooLarge:

@@ -6,8 +6,10 @@ ServiceError
 ├── UnknownModel 404        model_not_found
 ├── TooLarge 413            body_too_large, too_many_texts, too_many_tokens, too_many_values
 ├── Overloaded 429          overloaded (with Retry-After)
+├── HungUp 499              client_gone; only metrics see it
 ├── EncodingFailed 500      encoding_failed
 ├── EngineLost 503          engine_unavailable (with Retry-After)
+├── Leaving 503             shutting_down
 └── TimedOut 504            timeout
 """
 
@@ -65,12 +67,20 @@ class Overloaded(ServiceError):
     status, code = 429, "overloaded"
 
 
+class HungUp(ServiceError):
+    status, code = 499, "client_gone"  # nginx's number for it
+
+
 class EncodingFailed(ServiceError):
     status, code = 500, "encoding_failed"
 
 
 class EngineLost(ServiceError):
     status, code = 503, "engine_unavailable"
+
+
+class Leaving(ServiceError):
+    status, code = 503, "shutting_down"
 
 
 class TimedOut(ServiceError):
@@ -140,6 +150,6 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    call = request.state.call
-    log.error("request %s failed", call.id, exc_info=error)
-    return respond(ServiceError("an unexpected error; see the server's log"), call.id)
+    # What is raised here is raised again by FastAPI, and logged at the edge.
+    unexpected = ServiceError("an unexpected error; see the server's log")
+    return respond(unexpected, request.state.call.id)

@@ -1,6 +1,5 @@
 """From the texts of a request to vectors: read, admit, submit."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -19,7 +18,7 @@ Floats = npt.NDArray[np.float32]
 class Engine(Protocol):
     """Whatever turns jobs into results."""
 
-    async def submit(self, job: Job) -> Result: ...
+    async def submit(self, job: Job, timeout: float) -> Result: ...
 
 
 class Pipeline:
@@ -48,8 +47,7 @@ class Pipeline:
         job = Job(output, [row.ids for row in rows])
         with self._admission.admit(sum(len(row.ids) for row in rows)):
             try:
-                async with asyncio.timeout(self._timeout):
-                    result = await self._engine.submit(job)
+                result = await self._engine.submit(job, self._timeout)
             except TimeoutError:
                 raise TimedOut(f"not answered within {self._timeout:.0f} s", retry=1) from None
         call.queue_us += result.queue_us

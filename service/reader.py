@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from models.sentence import SentenceConfig
-from models.tokenizer import Ids, Side, Tokenizer
+from models.tokenizer import Ids, Side, Token, Tokenizer
 from service.call import Call
 from service.engine import messages
 from service.errors import BadRequest, TooLarge
@@ -17,6 +18,8 @@ from service.limits import check_texts
 _LONG = 20_000  # characters; a longer batch is tokenised beside the event loop
 
 Text = str | list[int]
+T = TypeVar("T", bound=Text)
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,30 @@ class Reader:
     async def read(self, call: Call, inputs: Sequence[Text], reading: Reading) -> list[Row]:
         """Rows of each input, in order; raises BadRequest or TooLarge."""
         start = time.perf_counter()
+        rows = await self._apart(self._rows, inputs, reading)
+        self._account(call, rows, start)
+        return rows
+
+    async def describe(
+        self, call: Call, texts: Sequence[str], reading: Reading
+    ) -> tuple[list[Row], list[list[Token]]]:
+        """The same of texts, and the tokens of each row, which take longer."""
+        start = time.perf_counter()
+        described = await self._apart(self._described, texts, reading)
+        rows = [row for row, _ in described]
+        self._account(call, rows, start)
+        return rows, [tokens for _, tokens in described]
+
+    async def _apart(
+        self, work: Callable[[Sequence[T], str, Reading], R], inputs: Sequence[T], reading: Reading
+    ) -> R:
         check_texts(len(inputs), self._max_texts)
         prompt = self.prompt(reading)
         if sum(map(len, inputs)) > _LONG:
-            rows = await asyncio.to_thread(self._rows, inputs, prompt, reading)
-        else:
-            rows = self._rows(inputs, prompt, reading)
+            return await asyncio.to_thread(work, inputs, prompt, reading)
+        return work(inputs, prompt, reading)
+
+    def _account(self, call: Call, rows: Sequence[Row], start: float) -> None:
         call.texts += len(rows)
         call.tokens += sum(len(row.ids) for row in rows)
         call.truncated += sum(row.dropped > 0 for row in rows)
@@ -71,7 +92,6 @@ class Reader:
                 code="too_many_tokens",
             )
         call.tokenize_us += round((time.perf_counter() - start) * 1e6)
-        return rows
 
     def prompt(self, reading: Reading) -> str:
         """What is put before each text; raises BadRequest for a name the model does not have."""
@@ -101,6 +121,18 @@ class Reader:
             )
             for index, item in enumerate(inputs)
         ]
+
+    def _described(
+        self, texts: Sequence[str], prompt: str, reading: Reading
+    ) -> list[tuple[Row, list[Token]]]:
+        found = []
+        for index, text in enumerate(texts):
+            whole = kept = self.tokenizer.tokens(text, prompt)
+            if len(whole) > self.tokenizer.max_length:
+                kept = self.tokenizer.tokens(text, prompt, reading.side)
+            ids = Ids([token.id for token in kept], len(whole) - len(kept))
+            found.append((self._row(index, ids, reading.truncate), kept))
+        return found
 
     def _given(self, index: int, ids: list[int], side: Side) -> Ids:
         # Ids are taken as they are: whoever sends them has added the special tokens.

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from dotenv import dotenv_values
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, SecretStr
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from models.sources import DEFAULT, default_cache
@@ -69,6 +69,10 @@ class Settings(BaseSettings):
     shutdown_timeout: Annotated[
         PositiveInt, Field(description="Let running requests finish for this long, seconds.")
     ] = 30
+    drain_delay: Annotated[
+        NonNegativeFloat,
+        Field(description="At a stop, keep serving this long with /ready at 503, seconds."),
+    ] = 0.0
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Field(description="Least severe message.")
     ] = "info"

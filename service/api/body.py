@@ -1,13 +1,9 @@
-"""Request bodies: validated from raw bytes, documented in OpenAPI, unknown fields refused."""
+"""Request bodies: strict, and unknown fields refused."""
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-import orjson
-from fastapi import FastAPI, Request, Response
-from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Tag
 
-from service.call import Call
 from service.reader import Reading, Text
 
 
@@ -15,6 +11,11 @@ class Body(BaseModel):
     """What every request body shares."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def example(**fields: Any) -> ConfigDict:
+    """The configuration of a body that shows one in the documentation."""
+    return ConfigDict(json_schema_extra={"examples": [fields]})
 
 
 def _shape(value: Any) -> str:
@@ -76,44 +77,3 @@ class ReadingBody(Body):
 
     def reading(self) -> Reading:
         return Reading(self.truncate, self.truncation_direction, self.prompt, self.prompt_name)
-
-
-B = TypeVar("B", bound=Body)
-
-
-async def parse(request: Request, model: type[B]) -> B:
-    """The body of a request; raises ValidationError, or TooLarge from the edge."""
-    return model.model_validate_json(await request.body())
-
-
-def call_of(request: Request) -> Call:
-    """The account of this request that its headers and metrics are made of."""
-    call: Call = request.state.call
-    return call
-
-
-def answer(content: Any) -> Response:
-    """JSON; numpy arrays are written straight from their buffers."""
-    return Response(
-        orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json"
-    )
-
-
-def accepts(model: type[Body]) -> dict[str, Any]:
-    """The OpenAPI description of a body that `parse` reads."""
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
-def document(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document, with the definitions that bodies share moved to its components."""
-    found = get_openapi(
-        title=app.title, version=app.version, description=app.description, routes=app.routes
-    )
-    shared = found.setdefault("components", {}).setdefault("schemas", {})
-    for path in found["paths"].values():
-        for operation in path.values():
-            content = operation.get("requestBody", {}).get("content", {})
-            for media in content.values():
-                shared.update(media["schema"].pop("$defs", {}))
-    return found

@@ -4,11 +4,11 @@ import base64
 from typing import Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Request, Response
 from pydantic import PositiveInt
 
 from models.vectors import finish, quantize
-from service.api.body import Inputs, ReadingBody, accepts, answer, batch, call_of, parse
+from service.api.body import Inputs, ReadingBody, batch, example
+from service.api.operation import Operation
 from service.call import Call
 from service.errors import BadRequest
 from service.pipeline import Floats, Pipeline
@@ -21,6 +21,8 @@ OutputType = Literal["float32", "float16", "int8", "uint8", "binary", "ubinary"]
 class EmbedRequest(ReadingBody):
     """inputs: a text, its token ids, or a list of either."""
 
+    model_config = example(inputs=["Hello, world", "A second text"], dimensions=8)
+
     inputs: Inputs
     normalize: bool = True
     dimensions: PositiveInt | None = None
@@ -29,21 +31,17 @@ class EmbedRequest(ReadingBody):
     details: bool = False
 
 
-def router(pipeline: Pipeline, model: str) -> APIRouter:
-    """The routes of this module."""
-    routes = APIRouter(tags=["embeddings"])
+def operation(pipeline: Pipeline, model: str) -> Operation[EmbedRequest]:
+    """The operation of this module."""
 
-    @routes.post("/", include_in_schema=False)
-    @routes.post("/embed", summary="Sentence embeddings", openapi_extra=accepts(EmbedRequest))
-    async def embed(request: Request) -> Response:
-        body = await parse(request, EmbedRequest)
-        call = call_of(request)
+    async def embed(call: Call, body: EmbedRequest) -> Any:
         rows, vectors = await pipeline.embed(call, batch(body.inputs), body.reading())
         vectors = shorten(vectors, body.dimensions, body.normalize)
         values = express(quantize(vectors, body.output_dtype), body.encoding_format)
-        return answer(_details(values, vectors, rows, call, model) if body.details else values)
+        return _details(values, vectors, rows, call, model) if body.details else values
 
-    return routes
+    summary, tag = "Sentence embeddings", "embeddings"
+    return Operation("/embed", EmbedRequest, embed, summary, tag, aliases=("/",))
 
 
 def shorten(vectors: Floats, dimensions: int | None, normalized: bool) -> Floats:
@@ -62,7 +60,7 @@ def express(values: np.ndarray[Any, Any], encoding: str) -> Any:
     """An array for JSON: nested numbers, or a base64 string of each row's little-endian bytes."""
     if encoding == "float":
         return values
-    return [base64.b64encode(row.tobytes()).decode() for row in values]
+    return [base64.b64encode(row).decode() for row in values]
 
 
 def _details(

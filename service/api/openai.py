@@ -3,11 +3,14 @@
 import time
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import PositiveInt
 
-from service.api.body import Body, Inputs, accepts, answer, batch, call_of, parse
+from service.api.answer import answer
+from service.api.body import Body, Inputs, batch, example
 from service.api.embed import Encoding, express, shorten
+from service.api.operation import Operation
+from service.call import Call
 from service.errors import UnknownModel
 from service.pipeline import Pipeline
 from service.reader import Reading
@@ -16,6 +19,8 @@ from service.reader import Reading
 class EmbeddingsRequest(Body):
     """OpenAI's request. user is accepted, as there, and not used."""
 
+    model_config = example(input="Hello, world", dimensions=8)
+
     input: Inputs
     model: str | None = None
     encoding_format: Encoding = "float"
@@ -23,22 +28,26 @@ class EmbeddingsRequest(Body):
     user: str | None = None
 
 
-def router(pipeline: Pipeline, model: str) -> APIRouter:
-    """The routes of this module."""
-    routes = APIRouter(tags=["OpenAI"])
-    card = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "self-hosted"}
+_TAG = "OpenAI"
 
-    @routes.post("/embeddings", include_in_schema=False)
-    @routes.post(
-        "/v1/embeddings", summary="OpenAI embeddings", openapi_extra=accepts(EmbeddingsRequest)
-    )
-    async def embeddings(request: Request) -> Response:
-        body = await parse(request, EmbeddingsRequest)
+
+def operation(pipeline: Pipeline, model: str) -> Operation[EmbeddingsRequest]:
+    """The operation of this module."""
+
+    async def embeddings(call: Call, body: EmbeddingsRequest) -> Any:
         check(body.model or model, model)
-        call = call_of(request)
         _, vectors = await pipeline.embed(call, batch(body.input), Reading())
         values = express(shorten(vectors, body.dimensions, True), body.encoding_format)
-        return answer(_listing(values, model, call.tokens))
+        return _listing(values, model, call.tokens)
+
+    path, aliases = "/v1/embeddings", ("/embeddings",)
+    return Operation(path, EmbeddingsRequest, embeddings, "OpenAI embeddings", _TAG, aliases)
+
+
+def router(model: str) -> APIRouter:
+    """The other routes of this module."""
+    routes = APIRouter(tags=[_TAG])
+    card = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "self-hosted"}
 
     @routes.get("/v1/models", summary="The served model")
     async def models() -> Response:

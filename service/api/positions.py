@@ -8,7 +8,9 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from models import tables
 from models.config import EncoderConfig
-from service.api.body import Body, accepts, answer, call_of, parse
+from service.api.answer import answer, call_of
+from service.api.body import Body, example
+from service.api.operation import Operation
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values
@@ -34,6 +36,8 @@ class PositionsRequest(Body):
     heads: alibi. buckets, max_distance, bidirectional: relative. What is not given is taken
     from the served model.
     """
+
+    model_config = example(scheme="rotary", count=2, dim=8)
 
     scheme: Scheme = "learned"
     positions: list[Position] | None = None
@@ -63,32 +67,22 @@ class PositionsRequest(Body):
         return np.array(listed, dtype=np.int64)
 
 
-def router(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> APIRouter:
-    """The routes of this module."""
-    routes = APIRouter(tags=["positions"])
+_PATH, _SUMMARY, _TAG = "/positions", "Position encodings", "positions"
 
-    @routes.post(
-        "/positions", summary="Position encodings", openapi_extra=accepts(PositionsRequest)
-    )
-    async def post(request: Request) -> Response:
-        return await _respond(call_of(request), await parse(request, PositionsRequest))
 
-    @routes.get("/positions", summary="Position encodings", openapi_extra={"parameters": _query()})
-    async def get(request: Request) -> Response:
-        fields: dict[str, Any] = dict(request.query_params)
-        if "positions" in fields:
-            fields["positions"] = fields["positions"].split(",")
-        body = PositionsRequest.model_validate(fields, strict=False)
-        return await _respond(call_of(request), body)
+def operation(
+    pipeline: Pipeline, config: EncoderConfig, max_values: int
+) -> Operation[PositionsRequest]:
+    """The operation of this module."""
 
-    async def _respond(call: Call, body: PositionsRequest) -> Response:
+    async def positions(call: Call, body: PositionsRequest) -> Any:
         rows = body.rows()
         check_values(_values(body, len(rows), config), max_values)
         if body.scheme == "learned":
             found = {"vectors": await _learned(call, rows)}
         else:
             found = _SCHEMES[body.scheme](rows, body, config)
-        return answer({"scheme": body.scheme, "positions": rows, **found})
+        return {"scheme": body.scheme, "positions": rows, **found}
 
     async def _learned(call: Call, rows: tables.Ints) -> Floats:
         if len(rows) and rows.max() >= config.max_positions:
@@ -100,6 +94,21 @@ def router(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> APIRou
         text = Row(np.zeros(config.max_positions, dtype=np.int32), 0)
         table = await pipeline.submit(call, [text], "position")
         return table[rows]
+
+    return Operation(_PATH, PositionsRequest, positions, _SUMMARY, _TAG)
+
+
+def router(post: Operation[PositionsRequest]) -> APIRouter:
+    """The same by GET, with the fields of the body in the query."""
+    routes = APIRouter(tags=[_TAG])
+
+    @routes.get(_PATH, summary=_SUMMARY, openapi_extra={"parameters": _query()})
+    async def get(request: Request) -> Response:
+        fields: dict[str, Any] = dict(request.query_params)
+        if "positions" in fields:
+            fields["positions"] = fields["positions"].split(",")
+        body = PositionsRequest.model_validate(fields, strict=False)
+        return answer(await post.work(call_of(request), body))
 
     return routes
 

@@ -3,15 +3,16 @@
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Request, Response
 from pydantic import Discriminator, FiniteFloat, PositiveInt, Tag
 
-from models.vectors import METRICS
-from service.api.body import Body, ReadingBody, accepts, answer, call_of, parse
+from models.vectors import METRICS, finish
+from service.api.body import Body, ReadingBody, example
+from service.api.operation import Operation
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values
 from service.pipeline import Floats, Pipeline
+from service.reader import Reading
 
 
 class Sentences(Body):
@@ -42,6 +43,8 @@ class SimilarityRequest(ReadingBody):
     top_k: for each a, the closest b, best first.
     """
 
+    model_config = example(a=["A cat sleeps."], b=["A kitten naps.", "The car is red."])
+
     inputs: Sentences | None = None
     parameters: ReadingBody | None = None
     a: Side | None = None
@@ -51,20 +54,16 @@ class SimilarityRequest(ReadingBody):
     top_k: PositiveInt | None = None
 
 
-def router(pipeline: Pipeline, max_values: int) -> APIRouter:
-    """The routes of this module."""
-    routes = APIRouter(tags=["similarity"])
+def operation(pipeline: Pipeline, max_values: int) -> Operation[SimilarityRequest]:
+    """The operation of this module."""
 
-    @routes.post("/similarity", summary="Similarity", openapi_extra=accepts(SimilarityRequest))
-    async def similarity(request: Request) -> Response:
-        body = await parse(request, SimilarityRequest)
-        call = call_of(request)
+    async def similarity(call: Call, body: SimilarityRequest) -> Any:
         if body.inputs is not None:
-            return answer(await _source(pipeline, call, body, body.inputs))
+            return await _source(pipeline, call, body, body.inputs)
         a, b = await _vectors(pipeline, call, body)
-        return answer({"metric": body.metric, **_compare(a, b, body, max_values)})
+        return {"metric": body.metric, **_compare(a, b, body, max_values)}
 
-    return routes
+    return Operation("/similarity", SimilarityRequest, similarity, "Similarity", "similarity")
 
 
 async def _source(
@@ -76,7 +75,7 @@ async def _source(
         raise BadRequest("give at least one sentence", code="no_input", param="sentences")
     reading = (body.parameters or body).reading()
     texts = [inputs.source_sentence, *inputs.sentences]
-    _, vectors = await pipeline.embed(call, texts, reading)
+    vectors = await _embed(pipeline, call, texts, reading)
     scores: Floats = METRICS[body.metric](vectors[:1], vectors[1:])[0]
     return scores
 
@@ -89,13 +88,19 @@ async def _vectors(
     if [] in (body.a, body.b):
         raise BadRequest("a and b need at least one entry each", code="no_input")
     texts = [*_texts(body.a), *_texts(body.b)]
-    found = (await pipeline.embed(call, texts, body.reading()))[1] if texts else None
+    found = await _embed(pipeline, call, texts, body.reading()) if texts else None
     border = len(_texts(body.a))
     a = _array("a", body.a) if found is None or not border else found[:border]
     b = _array("b", body.b) if found is None or border == len(texts) else found[border:]
     if a.shape[1] != b.shape[1]:
         raise BadRequest(f"a has {a.shape[1]} dimensions, b has {b.shape[1]}", param="b")
     return a, b
+
+
+async def _embed(pipeline: Pipeline, call: Call, texts: list[str], reading: Reading) -> Floats:
+    """Vectors as sentence-transformers compares them: of unit length where the model says so."""
+    _, vectors = await pipeline.embed(call, texts, reading)
+    return finish(vectors, None, pipeline.reader.sentence.normalize)
 
 
 def _texts(side: Any) -> list[str]:

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from service.admission import Admission
-from service.api.body import answer
-from service.errors import EngineLost, Overloaded
+from service.api.answer import answer
+from service.errors import EngineLost, Leaving, Overloaded
 from service.metrics import Metrics
 
 
@@ -20,9 +20,13 @@ class Health(Protocol):
 
 
 def router(
-    health: Health, admission: Admission, metrics: Metrics, info: Callable[[], dict[str, Any]]
+    health: Health,
+    admission: Admission,
+    metrics: Metrics,
+    leaving: Callable[[], bool],
+    info: Callable[[], dict[str, Any]],
 ) -> APIRouter:
-    """The routes of this module."""
+    """The routes of this module. leaving: whether the server was told to stop."""
     routes = APIRouter(tags=["status"])
 
     @routes.get("/live", summary="Whether the server's event loop turns")
@@ -32,6 +36,8 @@ def router(
     @routes.get("/health", summary="The same as /ready, under TEI's name")
     @routes.get("/ready", summary="Whether the engine has just embedded and the queue is short")
     async def ready() -> Response:
+        if leaving():
+            raise Leaving("the server was told to stop")
         if not health.embeds:
             raise EngineLost("the engine is not ready", retry=2)
         if not admission.is_open:

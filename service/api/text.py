@@ -4,11 +4,12 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
 from pydantic import NonNegativeInt
 
 from models.tokenizer import Token
-from service.api.body import Body, Texts, accepts, answer, parse, texts_of
+from service.api.body import Body, Texts, example, texts_of
+from service.api.operation import Operation
+from service.call import Call
 from service.limits import check_texts
 from service.reader import Reader, Reading
 
@@ -18,6 +19,8 @@ Ids = list[NonNegativeInt]
 class TokenizeRequest(Body):
     """inputs: a text or texts, read whole: nothing is truncated here."""
 
+    model_config = example(inputs="Hello, world")
+
     inputs: Texts
     add_special_tokens: bool = True
     prompt_name: str | None = None
@@ -26,33 +29,33 @@ class TokenizeRequest(Body):
 class DecodeRequest(Body):
     """ids: token ids of a text, or of several."""
 
+    model_config = example(ids=[101, 102])
+
     ids: Ids | list[Ids]
     skip_special_tokens: bool = True
 
 
-def router(reader: Reader, max_texts: int) -> APIRouter:
-    """The routes of this module."""
-    routes = APIRouter(tags=["text"])
+def operations(reader: Reader, max_texts: int) -> list[Operation[Any]]:
+    """The operations of this module."""
 
-    @routes.post("/tokenize", summary="Tokens of texts", openapi_extra=accepts(TokenizeRequest))
-    async def tokenize(request: Request) -> Response:
-        body = await parse(request, TokenizeRequest)
+    async def tokenize(call: Call, body: TokenizeRequest) -> Any:
         texts = texts_of(body.inputs)
         check_texts(len(texts), max_texts)
         prompt = reader.prompt(Reading(prompt_name=body.prompt_name)) if body.prompt_name else ""
         special = body.add_special_tokens
-        return answer([_describe(reader, prompt + text, special) for text in texts])
+        return [_describe(reader, prompt + text, special) for text in texts]
 
-    @routes.post("/decode", summary="Texts of token ids", openapi_extra=accepts(DecodeRequest))
-    async def decode(request: Request) -> Response:
-        body = await parse(request, DecodeRequest)
+    async def decode(call: Call, body: DecodeRequest) -> Any:
         rows: Any = body.ids if all(isinstance(row, list) for row in body.ids) else [body.ids]
         check_texts(len(rows), max_texts)
         for index, row in enumerate(rows):
             reader.check(row, index)
-        return answer(reader.tokenizer.decode(rows, body.skip_special_tokens))
+        return reader.tokenizer.decode(rows, body.skip_special_tokens)
 
-    return routes
+    return [
+        Operation("/tokenize", TokenizeRequest, tokenize, "Tokens of texts", "text"),
+        Operation("/decode", DecodeRequest, decode, "Texts of token ids", "text"),
+    ]
 
 
 def _describe(reader: Reader, text: str, special: bool) -> list[dict[str, Any]]:

@@ -3,19 +3,19 @@
 from typing import Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Request, Response
 from pydantic import NonNegativeInt
 
 from models.config import EncoderConfig
 from models.tokenizer import Token
 from models.vectors import normalize
-from service.api.body import ReadingBody, Texts, accepts, answer, call_of, parse, texts_of
+from service.api.body import ReadingBody, Texts, example, texts_of
 from service.api.embed import Encoding, express
+from service.api.operation import Operation
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values
 from service.pipeline import Floats, Pipeline
-from service.reader import Reading
+from service.reader import Row
 
 Span = tuple[NonNegativeInt, NonNegativeInt]
 Part = Literal["token", "position", "segment"]
@@ -28,6 +28,8 @@ class TokensRequest(ReadingBody):
     tokens that touch them), computed with the whole text in view: late chunking.
     """
 
+    model_config = example(inputs="Hello, world", spans=[[[0, 5]]])
+
     inputs: Texts
     layer: NonNegativeInt | Part | None = None
     spans: list[list[Span]] | None = None
@@ -38,47 +40,40 @@ class TokensRequest(ReadingBody):
 class EmbedAllRequest(ReadingBody):
     """TEI's request."""
 
+    model_config = example(inputs="Hello, world")
+
     inputs: Texts
 
 
-def router(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> APIRouter:
-    """The routes of this module."""
-    routes = APIRouter(tags=["tokens"])
+def operations(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> list[Operation[Any]]:
+    """The operations of this module."""
 
-    @routes.post("/tokens", summary="Token vectors", openapi_extra=accepts(TokensRequest))
-    async def tokens(request: Request) -> Response:
-        body = await parse(request, TokensRequest)
+    async def tokens(call: Call, body: TokensRequest) -> Any:
         texts = texts_of(body.inputs)
         layer = _layer(body.layer, config.num_layers)
         spans = _spans(body.spans, texts)
-        states = await _states(call_of(request), texts, body.reading(), layer)
-        prompt = pipeline.reader.prompt(body.reading())
-        side = body.truncation_direction
-        described = [pipeline.reader.tokenizer.tokens(text, prompt, side) for text in texts]
+        rows, described = await pipeline.reader.describe(call, texts, body.reading())
+        states = await _states(call, rows, layer)
         results = [
             _result(vectors, found, wanted, body)
             for vectors, found, wanted in zip(states, described, spans, strict=True)
         ]
-        return answer({"layer": layer, "results": results})
+        return {"layer": layer, "results": results}
 
-    @routes.post(
-        "/embed_all",
-        summary="Token vectors as TEI has them",
-        openapi_extra=accepts(EmbedAllRequest),
-    )
-    async def embed_all(request: Request) -> Response:
-        body = await parse(request, EmbedAllRequest)
-        texts = texts_of(body.inputs)
-        return answer(await _states(call_of(request), texts, body.reading(), config.num_layers))
+    async def embed_all(call: Call, body: EmbedAllRequest) -> Any:
+        rows = await pipeline.reader.read(call, texts_of(body.inputs), body.reading())
+        return await _states(call, rows, config.num_layers)
 
-    async def _states(
-        call: Call, texts: list[str], reading: Reading, layer: str | int
-    ) -> list[Floats]:
-        rows = await pipeline.reader.read(call, texts, reading)
+    async def _states(call: Call, rows: list[Row], layer: str | int) -> list[Floats]:
         check_values(call.tokens * config.hidden_size, max_values)
         return await pipeline.hidden(call, rows, layer)
 
-    return routes
+    return [
+        Operation("/tokens", TokensRequest, tokens, "Token vectors", "tokens"),
+        Operation(
+            "/embed_all", EmbedAllRequest, embed_all, "Token vectors as TEI has them", "tokens"
+        ),
+    ]
 
 
 def _layer(layer: int | str | None, num_layers: int) -> int | str:

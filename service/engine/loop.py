@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -10,7 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import zmq
 
-from service.engine.messages import POOLED, Description, Failure, Ids, Job, Result
+from service.engine.messages import (
+    POOLED,
+    Description,
+    Failure,
+    Ids,
+    Job,
+    Result,
+    pack_outcomes,
+    unpack_jobs,
+)
 from service.engine.scheduler import Item, Scheduler
 
 log = logging.getLogger(__name__)
@@ -19,7 +29,7 @@ log = logging.getLogger(__name__)
 _LINGER = 0.2
 
 Floats = npt.NDArray[np.float32]
-Address = tuple[bytes, bytes]  # which client, and its number for the job
+Address = tuple[bytes, int]  # which client, and its number for the job
 
 
 class Model(Protocol):
@@ -60,6 +70,7 @@ class Loop:
         self._rate = rate
         self._until = 0.0  # until when the next pass may wait for company
         self._open: dict[Address, Open] = {}
+        self._outbox: dict[bytes, list[tuple[int, Result | Failure]]] = defaultdict(list)
 
     def run(self, lifeline: int) -> None:
         """Serve until the file descriptor `lifeline` closes: then the server is gone."""
@@ -87,17 +98,18 @@ class Loop:
     def _receive(self) -> None:
         while True:
             try:
-                client, number, verb, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
+                client, verb, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            address = (client, number)
-            if verb == b"job":
-                self._accept(address, Job.parse(frames))
+            if verb == b"jobs":
+                for number, job in unpack_jobs(frames):
+                    self._accept((client, number), job)
             elif verb == b"cancel":
+                address = (client, int(frames[0]))
                 self._scheduler.cancel(address)
                 self._open.pop(address, None)
             else:
-                self._reply(address, b"description", self._description.frames())
+                self._send(client, b"description", self._description.frames())
 
     def _accept(self, address: Address, job: Job) -> None:
         self._open[address] = Open(job.rows, time.perf_counter())
@@ -119,6 +131,7 @@ class Loop:
             job.computed += spent
         for item, vectors in done:
             self._finish(item, vectors)
+        self._reply()
 
     def _measure(self, tokens: int, seconds: float) -> None:
         # Small batches say nothing of what a full engine can do.
@@ -152,23 +165,29 @@ class Loop:
         if job is None:  # another of its texts has failed
             return
         if isinstance(vectors, str):
-            self._close(item.job, b"failure", Failure(vectors, item.index))
+            self._close(item.job, Failure(vectors, item.index))
             return
         job.done[item.index] = np.atleast_2d(vectors)
         if len(job.done) == len(job.rows):
             parts = [job.done[index] for index in range(len(job.rows))]
             whole = np.concatenate(parts) if len(parts) > 1 else np.ascontiguousarray(parts[0])
             queued = round((job.started - job.arrived) * 1e6)
-            result = Result(whole, queued, round(job.computed * 1e6), self._rate)
-            self._close(item.job, b"result", result)
+            self._close(item.job, Result(whole, queued, round(job.computed * 1e6), self._rate))
 
-    def _close(self, address: Address, verb: bytes, message: Result | Failure) -> None:
+    def _close(self, address: Address, outcome: Result | Failure) -> None:
+        client, number = address
         del self._open[address]
         self._scheduler.cancel(address)
-        self._reply(address, verb, message.frames())
+        self._outbox[client].append((number, outcome))
 
-    def _reply(self, address: Address, verb: bytes, frames: list[Any]) -> None:
-        self._socket.send_multipart([*address, verb, *frames], zmq.NOBLOCK)
+    def _reply(self) -> None:
+        """Send what a pass has finished: one message for each client."""
+        for client, outcomes in self._outbox.items():
+            self._send(client, b"outcomes", pack_outcomes(outcomes))
+        self._outbox.clear()
+
+    def _send(self, client: bytes, verb: bytes, frames: list[Any]) -> None:
+        self._socket.send_multipart([client, verb, *frames], zmq.NOBLOCK)
 
 
 def _checked(vectors: Floats) -> Floats | str:

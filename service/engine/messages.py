@@ -1,7 +1,8 @@
 """What the HTTP process and the engine process say to each other, as ZeroMQ frames."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,6 @@ class Job:
     output: str | int
     rows: list[Ids]
 
-    def frames(self) -> Frames:
-        lengths = np.fromiter(map(len, self.rows), dtype=np.int32, count=len(self.rows))
-        return [orjson.dumps(self.output), lengths.tobytes(), np.concatenate(self.rows).tobytes()]
-
-    @classmethod
-    def parse(cls, frames: Sequence[bytes]) -> "Job":
-        output, lengths, flat = frames
-        borders = np.frombuffer(lengths, dtype=np.int32).cumsum()[:-1]
-        return cls(orjson.loads(output), np.split(np.frombuffer(flat, dtype=np.int32), borders))
-
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -50,15 +41,6 @@ class Result:
     compute_us: int
     rate: float
 
-    def frames(self) -> Frames:
-        head = (self.vectors.shape[1], self.queue_us, self.compute_us, self.rate)
-        return [orjson.dumps(head), self.vectors.data]
-
-    @classmethod
-    def parse(cls, frames: Sequence[Any]) -> "Result":
-        dim, *figures = orjson.loads(frames[0])
-        return cls(np.frombuffer(frames[1], dtype=np.float32).reshape(-1, dim), *figures)
-
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -67,12 +49,51 @@ class Failure:
     message: str
     index: int
 
-    def frames(self) -> Frames:
-        return [orjson.dumps({"message": self.message, "index": self.index})]
 
-    @classmethod
-    def parse(cls, frames: Sequence[Any]) -> "Failure":
-        return cls(**orjson.loads(frames[0]))
+Jobs = Sequence[tuple[int, Job]]
+Outcomes = Sequence[tuple[int, Result | Failure]]
+
+
+def pack_jobs(jobs: Jobs) -> Frames:
+    """Numbered jobs as one message."""
+    head = [(number, job.output, [len(row) for row in job.rows]) for number, job in jobs]
+    return [orjson.dumps(head), np.concatenate([row for _, job in jobs for row in job.rows]).data]
+
+
+def unpack_jobs(frames: Sequence[bytes]) -> Iterator[tuple[int, Job]]:
+    """The way back of pack_jobs."""
+    flat = np.frombuffer(frames[1], dtype=np.int32)
+    start = 0
+    for number, output, lengths in orjson.loads(frames[0]):
+        stops = list(accumulate(lengths, initial=start))
+        yield number, Job(output, [flat[a:b] for a, b in pairwise(stops)])
+        start = stops[-1]
+
+
+def pack_outcomes(outcomes: Outcomes) -> Frames:
+    """Numbered answers as one message."""
+    head = [
+        (number, found.message, found.index)
+        if isinstance(found, Failure)
+        else (number, found.vectors.shape, found.queue_us, found.compute_us, found.rate)
+        for number, found in outcomes
+    ]
+    parts = [found.vectors.data for _, found in outcomes if isinstance(found, Result)]
+    return [orjson.dumps(head), parts[0] if len(parts) == 1 else b"".join(parts)]
+
+
+def unpack_outcomes(frames: Sequence[bytes]) -> Iterator[tuple[int, Result | Failure]]:
+    """The way back of pack_outcomes."""
+    flat = np.frombuffer(frames[1], dtype=np.float32)
+    start = 0
+    for number, *found in orjson.loads(frames[0]):
+        if len(found) == 2:
+            yield number, Failure(*found)
+            continue
+        (rows, dim), *figures = found
+        stop = start + rows * dim
+        yield number, Result(flat[start:stop].reshape(rows, dim), *figures)
+        start = stop
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,11 @@ class Supervisor:
         spec: EngineSpec,
         on_ready: Callable[[Description], None],
         on_refused: Callable[[], None],
+        program: str = sys.executable,
     ) -> None:
         """on_refused: called when the engine says that starting it again would not help."""
         self._spec, self._on_ready, self._on_refused = spec, on_ready, on_refused
+        self._program = program
         self._client: Client | None = None
         self._beat = 0.0
         self.rate = 0.0  # tokens per second; 0: not known yet
@@ -53,11 +55,11 @@ class Supervisor:
         """Whether the engine has just embedded something."""
         return time.monotonic() - self._beat < _FRESH
 
-    async def submit(self, job: Job) -> Result:
-        """The vectors of a job; raises EngineLost where no engine is ready."""
+    async def submit(self, job: Job, timeout: float) -> Result:
+        """The vectors of a job; raises EngineLost where no engine is ready, or TimeoutError."""
         if self._client is None:
             raise EngineLost("the model is not loaded yet; try again shortly", retry=2)
-        result = await self._client.submit(job)
+        result = await self._client.submit(job, timeout)
         self.rate = result.rate
         return result
 
@@ -66,12 +68,18 @@ class Supervisor:
         delay = 0.1
         while True:
             started = time.monotonic()
-            status = await self._life()
+            try:
+                status = await self._life()
+                what = f"the engine ended with status {status}"
+            except OSError as error:
+                # No process, memory or disk to be had: that passes, or an operator sees it here
+                # and in /ready. To end the server would only move the same loop to its manager.
+                status, what = None, f"the engine cannot be started: {error}"
             if status == REFUSED:
                 self._on_refused()
                 return
             delay = 0.1 if time.monotonic() - started > _STEADY else min(delay * 2, 10.0)
-            log.error("the engine ended with status %s; starting it again in %.1f s", status, delay)
+            log.error("%s; starting it again in %.1f s", what, delay)
             self.restarts += 1
             await asyncio.sleep(delay)
 
@@ -80,7 +88,7 @@ class Supervisor:
             # A new address for each engine: the old one's jobs never reach its successor.
             spec = replace(self._spec, address=f"ipc://{Path(folder) / 'engine'}")
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "service.engine", orjson.dumps(spec).decode()),
+                *(self._program, "-m", "service.engine", orjson.dumps(spec).decode()),
                 stdin=PIPE,
                 env={**_PATIENCE, **os.environ},
             )
@@ -99,8 +107,7 @@ class Supervisor:
         self._client = client
         while True:
             try:
-                async with asyncio.timeout(_STALL):
-                    self.rate = (await client.submit(_CANARY)).rate
+                self.rate = (await client.submit(_CANARY, _STALL)).rate
             except TimeoutError:
                 log.error("the engine has not embedded for %.0f s; killing it", _STALL)
                 process.kill()

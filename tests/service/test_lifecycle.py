@@ -1,8 +1,10 @@
 """Starting, dying, restarting and stopping: real processes, real signals."""
 
 import concurrent.futures
+import json
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -95,6 +97,45 @@ def test_a_stop_lets_running_requests_finish(own: Server) -> None:
         time.sleep(0.3)
         assert own.stop() == 0
         assert answer.result().status_code == 200
+
+
+def test_a_server_told_to_stop_is_not_ready_and_serves_until_the_gateway_has_seen_it(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", drain_delay=1.5) as server:
+        server.process.send_signal(signal.SIGTERM)
+        told = time.monotonic()
+        time.sleep(0.3)
+        with httpx.Client(base_url=server.url) as new:
+            for client in (server.client, new):
+                assert error(client.get("/ready"), 503)["code"] == "shutting_down"
+                assert client.post("/embed", json={"inputs": "a"}).status_code == 200
+        assert server.process.wait(10) == 0
+        assert time.monotonic() - told > 1.5
+
+
+@pytest.mark.parametrize("words", [50, 250])
+def test_a_client_that_hangs_up_takes_its_texts_out_of_the_queue(
+    minilm_folder: object, tmp_path: Path, words: int
+) -> None:
+    # uvicorn stops reading from a connection, and so sees no end of it, at 64 KiB of body.
+    texts = json.dumps({"inputs": ["a " * words] * (100_000 // words)}).encode()
+    with Server(tmp_path / "log", max_batch_tokens=words) as server:
+        address = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((address[0], int(address[1]))) as client:
+            head = f"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-length: {len(texts)}\r\n\r\n"
+            client.sendall(head.encode())
+            time.sleep(0.1)
+            client.sendall(texts)
+            while "embedding_queued_tokens 0.0" in server.client.get("/metrics").text:
+                time.sleep(0.02)
+        deadline = time.monotonic() + 2
+        while "embedding_queued_tokens 0.0" not in server.client.get("/metrics").text:
+            assert time.monotonic() < deadline, "still queued"
+            time.sleep(0.02)
+        assert server.post("/embed", {"inputs": "a"}).status_code == 200
+        assert 'path="/embed",status="499"} 1.0' in server.client.get("/metrics").text
+        assert "ERROR" not in server.log
 
 
 def test_a_request_that_takes_too_long_is_given_up_and_its_work_dropped(

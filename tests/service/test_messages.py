@@ -1,25 +1,51 @@
 """What crosses the socket arrives as it was sent."""
 
+from typing import Any
+
 import numpy as np
-import pytest
 
-from service.engine.messages import Failure, Job, Result
-
-
-@pytest.mark.parametrize("output", ["pooled", 3, "token"])
-def test_a_job_survives_the_wire(output: str | int) -> None:
-    rows = [np.array(row, dtype=np.int32) for row in ([1, 2, 3], [4], [5, 6])]
-    found = Job.parse([bytes(frame) for frame in Job(output, rows).frames()])
-    assert found.output == output
-    assert [row.tolist() for row in found.rows] == [[1, 2, 3], [4], [5, 6]]
-
-
-def test_a_result_survives_the_wire() -> None:
-    vectors = np.arange(6, dtype=np.float32).reshape(2, 3)
-    found = Result.parse([bytes(frame) for frame in Result(vectors, 5, 7, 0.5).frames()])
-    np.testing.assert_array_equal(found.vectors, vectors)
-    assert (found.queue_us, found.compute_us, found.rate) == (5, 7, 0.5)
+from service.engine.messages import (
+    Failure,
+    Job,
+    Result,
+    pack_jobs,
+    pack_outcomes,
+    unpack_jobs,
+    unpack_outcomes,
+)
 
 
-def test_a_failure_survives_the_wire() -> None:
-    assert Failure.parse(Failure("why", 3).frames()) == Failure("why", 3)
+def wire(frames: list[Any]) -> list[bytes]:
+    return [bytes(frame) for frame in frames]
+
+
+def test_jobs_survive_the_wire_together() -> None:
+    texts: list[tuple[str | int, list[list[int]]]] = [
+        ("pooled", [[1, 2, 3], [4], [5, 6]]),
+        (3, [[7]]),
+        ("token", [[8, 9], [10]]),
+    ]
+    jobs = [Job(out, [np.array(row, dtype=np.int32) for row in rows]) for out, rows in texts]
+    found = dict(unpack_jobs(wire(pack_jobs(list(enumerate(jobs, 5))))))
+    assert list(found) == [5, 6, 7]
+    assert [(job.output, [row.tolist() for row in job.rows]) for job in found.values()] == texts
+
+
+def test_results_and_failures_survive_the_wire_together() -> None:
+    flat = np.arange(10, dtype=np.float32)
+    sent: list[tuple[int, Result | Failure]] = [
+        (1, Result(flat[:6].reshape(2, 3), 5, 7, 0.5)),
+        (2, Failure("why", 3)),
+        (9, Result(flat[6:].reshape(1, 4), 6, 8, 0.25)),
+    ]
+    for outcomes in (sent, sent[:1], sent[1:2]):
+        found = list(unpack_outcomes(wire(pack_outcomes(outcomes))))
+        assert [number for number, _ in found] == [number for number, _ in outcomes]
+        for (_, got), (_, expected) in zip(found, outcomes, strict=True):
+            if isinstance(expected, Failure):
+                assert got == expected
+                continue
+            assert isinstance(got, Result)
+            np.testing.assert_array_equal(got.vectors, expected.vectors)
+            figures = (expected.queue_us, expected.compute_us, expected.rate)
+            assert (got.queue_us, got.compute_us, got.rate) == figures

@@ -1,10 +1,13 @@
 """POST /similarity against a running server."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sentence_transformers import util
 
 from models import Embedder
+from tests.conftest import Folder
 from tests.service.server import Server
 from tests.service.test_embed import error
 
@@ -37,13 +40,28 @@ def test_parameters_of_tei_are_honoured(server: Server) -> None:
 def test_every_metric_is_that_of_sentence_transformers(
     server: Server, embedder: Embedder, metric: str
 ) -> None:
-    ids = [row.ids for row in embedder.tokenize([*CATS, CAR])]
-    vectors = embedder.encode(ids, normalized=metric == "cosine")
+    vectors = embedder.embed([*CATS, CAR])
     body = {"a": CATS, "b": [CAR], "metric": metric}
     found = server.post("/similarity", body).json()
     assert found["metric"] == metric
     expected = REFERENCE[metric](vectors[:2], vectors[2:])
     np.testing.assert_allclose(found["scores"], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_vectors_have_unit_length_where_the_model_says_so(
+    tiny_bert: Folder, tmp_path: Path, normalized: bool
+) -> None:
+    module = "sentence_transformers.models."
+    modules = [
+        {"idx": 0, "name": "0", "path": "", "type": f"{module}Transformer"},
+        {"idx": 1, "name": "1", "path": "", "type": f"{module}Normalize"},
+    ]
+    folder = tiny_bert({"modules.json": modules[: 1 + normalized]})
+    with Server(tmp_path / "log", model=folder) as server:
+        body = {"a": "the work", "b": "the work", "metric": "dot"}
+        ((product,),) = server.post("/similarity", body).json()["scores"]
+    assert (abs(product - 1) < 1e-5) is normalized
 
 
 def test_vectors_can_be_compared_with_texts_and_with_vectors(server: Server) -> None:

@@ -1,0 +1,95 @@
+"""POST endpoints: JSON in, JSON out, as plain ASGI beneath FastAPI, which took longer than they."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import orjson
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.api.body import Body
+from service.call import Call
+
+B = TypeVar("B", bound=Body)
+
+_JSON = (b"content-type", b"application/json")
+
+
+@dataclass(frozen=True)
+class Operation(Generic[B]):
+    """One POST endpoint: the model of its body, and what turns a body into content for JSON.
+
+    aliases: other paths of it, which the documentation does not show.
+    """
+
+    path: str
+    body: type[B]
+    work: Callable[[Call, B], Coroutine[Any, Any, Any]]
+    summary: str
+    tag: str
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return self.path, *self.aliases
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises ValidationError for a wrong body, and ServiceError."""
+        scope["route"] = self
+        body = self.body.model_validate_json(await _read(receive))
+        payload = dump(await self.work(scope["state"]["call"], body))
+        headers = [_JSON, (b"content-length", b"%d" % len(payload))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": payload})
+
+    def routes(self) -> list[Route]:
+        """What tells a router of it."""
+        return [Route(path, self, methods=["POST"], include_in_schema=False) for path in self.paths]
+
+    def describe(self) -> dict[str, Any]:
+        """Its part of the OpenAPI document."""
+        schema = self.body.model_json_schema(ref_template="#/components/schemas/{model}")
+        return {
+            "tags": [self.tag],
+            "summary": self.summary,
+            "operationId": self.work.__name__,
+            "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+            "responses": {
+                "200": {
+                    "description": "Successful Response",
+                    "content": {"application/json": {"schema": {}}},
+                }
+            },
+        }
+
+
+class Shortcut:
+    """Goes straight to an operation; whatever else is asked goes the way through `app`."""
+
+    def __init__(
+        self, app: ASGIApp, operations: Sequence[Operation[Any]], root_path: str = ""
+    ) -> None:
+        """root_path: a prefix of paths that is ignored."""
+        self._app, self._root_path = app, root_path
+        self._posts = {path: operation for operation in operations for path in operation.paths}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app: ASGIApp = self._app
+        if scope["type"] == "http" and scope["method"] == "POST":
+            app = self._posts.get(scope["path"].removeprefix(self._root_path), app)
+        await app(scope, receive, send)
+
+
+def dump(content: Any) -> bytes:
+    """JSON; numpy arrays are written straight from their buffers."""
+    return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+async def _read(receive: Receive) -> bytes:
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body", False):
+        message = await receive()
+        body += message.get("body", b"")
+    return body

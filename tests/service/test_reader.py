@@ -1,0 +1,85 @@
+"""The reader on the default model's tokenizer, with an eye on how often it is asked."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.config import EncoderConfig
+from models.sentence import SentenceConfig
+from models.tokenizer import Ids, Side, Token, Tokenizer
+from service.admission import Admission
+from service.api import tokens
+from service.api.tokens import TokensRequest
+from service.call import Call
+from service.engine.messages import Job, Result
+from service.errors import BadRequest
+from service.pipeline import Pipeline
+from service.reader import Reader, Reading
+
+LONG = "many words " * 300
+
+
+class Counting(Tokenizer):
+    """Counts the texts that it reads."""
+
+    read = 0
+
+    def encode(self, texts: Sequence[str], side: Side = "right") -> list[Ids]:
+        self.read += len(texts)
+        return super().encode(texts, side)
+
+    def tokens(
+        self, text: str, prompt: str = "", side: Side | None = None, special: bool = True
+    ) -> list[Token]:
+        self.read += 1
+        return super().tokens(text, prompt, side, special)
+
+
+class Zeros:
+    """An engine whose vectors are zeros."""
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        length = sum(len(row) for row in job.rows)
+        return Result(np.zeros((length, 384), dtype=np.float32), 0, 0, 1.0)
+
+
+@pytest.fixture
+def reader(minilm_folder: Path) -> Reader:
+    return Reader(
+        Counting(minilm_folder / "tokenizer.json", 256),
+        SentenceConfig(max_length=256),
+        max_texts=10,
+        max_tokens=10_000,
+        auto_truncate=True,
+    )
+
+
+def test_token_vectors_read_each_text_once(reader: Reader, minilm_folder: Path) -> None:
+    pipeline = Pipeline(reader, Admission(1, lambda: 0.0), Zeros(), 1)
+    operation, _ = tokens.operations(pipeline, EncoderConfig.read(minilm_folder), 10**9)
+    body = TokensRequest(inputs=["Hello, world", "a second text"])
+    found: Any = asyncio.run(operation.work(Call("a"), body))
+    assert [len(result["tokens"]) for result in found["results"]] == [5, 5]
+    assert isinstance(reader.tokenizer, Counting) and reader.tokenizer.read == 2
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_described_texts_are_the_rows_that_are_read(reader: Reader, side: Side) -> None:
+    reading, texts = Reading(side=side, prompt="query: "), ["short", LONG, ""]
+    plain, told = Call("a"), Call("b")
+    rows = asyncio.run(reader.read(plain, texts, reading))
+    again, described = asyncio.run(reader.describe(told, texts, reading))
+    for row, other, found in zip(rows, again, described, strict=True):
+        assert row.ids.tolist() == other.ids.tolist() == [token.id for token in found]
+        assert row.dropped == other.dropped
+    assert (plain.texts, plain.tokens, plain.truncated) == (3, 265, 1)
+    assert (told.texts, told.tokens, told.truncated) == (3, 265, 1)
+
+
+def test_a_long_text_that_may_not_be_cut_is_refused_when_described_too(reader: Reader) -> None:
+    with pytest.raises(BadRequest, match="input 1 has 602 tokens"):
+        asyncio.run(reader.describe(Call("a"), ["a", LONG], Reading(truncate=False)))
