@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Contestant:
-    """environment: a file in requirements/, or None for the interpreter that runs the driver."""
+    """environment: a file in requirements/, or None for the interpreter that runs the driver.
+
+    precision: of the products, and if another one is meant than the engine's choice, of the rest.
+    """
 
     name: str
     module: str
@@ -24,7 +27,7 @@ PEERS = (
     Contestant("onnxruntime, float32", "onnxruntime", "onnxruntime", "float32"),
     *(
         Contestant(f"OpenVINO, {precision}", "openvino", "openvino", precision)
-        for precision in ("float32", "bfloat16", "int8")
+        for precision in ("float32", "bfloat16", "int8", "int8 in float32")
     ),
 )
 ALL = (REFERENCE, *PEERS, *OURS)

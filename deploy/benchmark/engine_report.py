@@ -65,7 +65,7 @@ def _fidelity(found: Mapping[str, Any]) -> str:
 def _roofline(found: Mapping[str, Any], classes: list[str]) -> str:
     rows = []
     for name, engine in found["engines"].items():
-        peak = found["gflops"][engine["precision"]]
+        peak = found["gflops"][engine["precision"].split()[0]]
         if peak is None:
             continue
         most = peak * 1000 / found["mflop_per_token"]

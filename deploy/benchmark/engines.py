@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from deploy.benchmark import contest, engine_report, machine, options, roofline
-from deploy.benchmark.contestants import ALL, REFERENCE, Contestant
+from deploy.benchmark.contestants import ALL, REFERENCE
 from deploy.benchmark.fidelity import fidelity
 from deploy.benchmark.peers.protocol import Job
 from deploy.benchmark.workloads import Workload, calibration, workloads
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _compare(args: argparse.Namespace, job: Job, work: Sequence[Workload]) -> dict[str, Any]:
-    chosen = [one for one in ALL if one is REFERENCE or _wanted(one, args.only)]
+    chosen = [one for one in ALL if one is REFERENCE or options.wanted(one.name, args.only)]
     with ExitStack() as stack:
         log = stack.enter_context((args.home / "engines.log").open("w"))
         entries = contest.start(chosen, job, args.home, log, stack)
@@ -63,10 +63,6 @@ def _compare(args: argparse.Namespace, job: Job, work: Sequence[Workload]) -> di
         }
         for entry in entries
     }
-
-
-def _wanted(contestant: Contestant, only: Sequence[str]) -> bool:
-    return not only or any(part.lower() in contestant.name.lower() for part in only)
 
 
 def main() -> None:

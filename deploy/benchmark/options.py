@@ -5,6 +5,7 @@ import datetime
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,11 @@ def parse(found: argparse.ArgumentParser) -> argparse.Namespace:
     args.home = args.home.resolve()
     args.home.mkdir(parents=True, exist_ok=True)
     return args
+
+
+def wanted(name: str, only: Sequence[str]) -> bool:
+    """Whether a contestant is meant; nothing said, all are."""
+    return not only or any(part.lower() in name.lower() for part in only)
 
 
 def write(path: Path, told: dict[str, Any]) -> None:

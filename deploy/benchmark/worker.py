@@ -16,6 +16,7 @@ from deploy.benchmark.environments import ROOT, Unavailable
 from deploy.benchmark.peers.batching import Floats
 from deploy.benchmark.peers.protocol import Job
 
+OFFLINE = {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1"}
 Groups = Sequence[Sequence[Sequence[int]]]  # of rows of token ids
 
 
@@ -36,7 +37,7 @@ class Worker:
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env=os.environ | threads(job.threads),
+            env=os.environ | OFFLINE | threads(job.threads),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -77,6 +78,6 @@ class Worker:
 
 
 def threads(count: int) -> dict[str, str]:
-    """The environment in which numerical libraries use so many threads, and no network."""
+    """The environment in which numerical libraries use so many threads."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    return dict.fromkeys(names, str(count)) | {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}
+    return dict.fromkeys(names, str(count))
