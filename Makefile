@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
 
-.PHONY: serve test check format clean
+.PHONY: serve test check format bench-engines bench-servers clean
 
 serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0.0.1:8080
 	@$(BIN)/embedding-service serve
@@ -21,6 +21,12 @@ check: .venv/dev               ## what CI runs: lint, format, types, tests
 format: .venv/dev              ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+bench-engines: .venv/dev       ## this engine against others (deploy/benchmark/README.md)
+	$(BIN)/python -m deploy.benchmark.engines $(ARGS)
+
+bench-servers: .venv/dev       ## this server against others, under load
+	$(BIN)/python -m deploy.benchmark.servers $(ARGS)
 
 clean:                         ## remove the environment and the caches of the tools
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache

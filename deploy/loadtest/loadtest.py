@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from pydoc_data.topics import topics
 from typing import Any
 
 import httpx
+from corpus import Corpus
 
 KINDS = {"query": (3, 16), "passage": (50, 180), "document": (400, 1500)}  # fewest, most words
 PHASES = ("tokenize", "queue", "compute")  # the server tells them in x-tokenize-us and so on
@@ -66,21 +66,16 @@ class Sample:
 
 
 class Texts:
-    """Texts of the wanted lengths, cut anywhere out of Python's reference manual.
-
-    They hardly ever repeat, so a server that remembers texts gains nothing.
-    """
+    """Texts of the kinds in a mix, as often as their weights say."""
 
     def __init__(self, mix: dict[str, float], seed: int) -> None:
-        self._words = " ".join(topics.values()).split()
         self._kinds, self._weights = list(mix), list(mix.values())
         self._random = random.Random(seed)
+        self._corpus = Corpus(self._random)
 
     def draw(self) -> str:
         [kind] = self._random.choices(self._kinds, self._weights)
-        length = self._random.randint(*KINDS[kind])
-        start = self._random.randrange(len(self._words) - length)
-        return " ".join(self._words[start : start + length])
+        return self._corpus.cut(*KINDS[kind])
 
 
 class Sender:

@@ -1,0 +1,33 @@
+"""The engines that are compared: which worker, in which environment, in which precision."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """environment: a file in requirements/, or None for the interpreter that runs the driver.
+
+    precision: of the products, and if another one is meant than the engine's choice, of the rest.
+    """
+
+    name: str
+    module: str
+    environment: str | None
+    precision: str
+
+
+REFERENCE = Contestant(
+    "sentence-transformers", "sentence_transformers", "sentence-transformers", "float32"
+)
+OURS = tuple(
+    Contestant(f"this, {precision}", "ours", None, precision)
+    for precision in ("float32", "bfloat16", "int8")
+)
+PEERS = (
+    Contestant("onnxruntime, float32", "onnxruntime", "onnxruntime", "float32"),
+    *(
+        Contestant(f"OpenVINO, {precision}", "openvino", "openvino", precision)
+        for precision in ("float32", "bfloat16", "int8", "int8 in float32")
+    ),
+)
+ALL = (REFERENCE, *PEERS, *OURS)

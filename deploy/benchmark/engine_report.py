@@ -1,0 +1,78 @@
+"""The comparison of the engines as tables for a person."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from deploy.benchmark import machine
+from deploy.benchmark.tables import spread, summary, table
+
+
+def report(found: Mapping[str, Any]) -> str:
+    """All the tables."""
+    work = found["workloads"]
+    classes = [name for name, about in work.items() if about["throughput"]]
+    others = [name for name in work if name not in classes]
+    return "\n".join(
+        [
+            machine.line(found["machine"]),
+            f"{found['model']}, {found['threads']} threads, {found['rounds']} rounds; "
+            "median of the rounds (lowest-highest)",
+            _throughput(found, classes, "tokens"),
+            _throughput(found, classes, "texts"),
+            _latency(found, others),
+            _fidelity(found),
+            _roofline(found, classes),
+        ]
+    )
+
+
+def rates(found: Mapping[str, Any], engine: Mapping[str, Any], name: str, unit: str) -> list[float]:
+    """Tokens or texts per second of a workload, in each round."""
+    count = found["workloads"][name][unit]
+    return [count / seconds for seconds in engine["seconds"][name]]
+
+
+def _throughput(found: Mapping[str, Any], classes: list[str], unit: str) -> str:
+    rows = [
+        [name, *(spread(summary(rates(found, engine, one, unit))) for one in classes)]
+        for name, engine in found["engines"].items()
+    ]
+    return table(f"{unit} per second", ["", *classes], rows)
+
+
+def _latency(found: Mapping[str, Any], names: list[str]) -> str:
+    rows = [
+        [name, *(spread(summary(engine["seconds"][one]), 2, 1000) for one in names)]
+        for name, engine in found["engines"].items()
+    ]
+    return table("p50 in milliseconds: a query of 12 tokens, short texts", ["", *names], rows)
+
+
+def _fidelity(found: Mapping[str, Any]) -> str:
+    rows = [
+        [
+            name,
+            f"{engine['fidelity']['min_cosine']:.6f}",
+            f"{engine['fidelity']['mean_cosine']:.6f}",
+            f"{engine['fidelity']['max_difference']:.1e}",
+        ]
+        for name, engine in found["engines"].items()
+    ]
+    header = ["", "min cosine", "mean cosine", "max difference"]
+    return table("vectors against sentence-transformers in float32", header, rows)
+
+
+def _roofline(found: Mapping[str, Any], classes: list[str]) -> str:
+    rows = []
+    for name, engine in found["engines"].items():
+        peak = found["gflops"][engine["precision"].split()[0]]
+        if peak is None:
+            continue
+        most = peak * 1000 / found["mflop_per_token"]
+        shares = (
+            f"{summary(rates(found, engine, one, 'tokens'))['median'] / most:.0%}"
+            for one in classes
+        )
+        rows.append([name, f"{peak:.0f}", f"{most:.0f}", *shares])
+    title = "share of what the linear layers alone would take at the peak of large products"
+    return table(title, ["", "peak GFLOP/s", "tokens/s", *classes], rows)

@@ -1,0 +1,78 @@
+"""Compares this project's engine with others on the same token ids, in turn, in one run."""
+
+import argparse
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any
+
+from deploy.benchmark import contest, engine_report, machine, options, roofline
+from deploy.benchmark.contestants import ALL, REFERENCE
+from deploy.benchmark.fidelity import fidelity
+from deploy.benchmark.peers.protocol import Job
+from deploy.benchmark.workloads import Workload, calibration, workloads
+from models.config import EncoderConfig
+from models.sentence import SentenceConfig
+from models.sources import resolve
+from models.tokenizer import Tokenizer
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """The whole comparison, as it is written to the file."""
+    folder = resolve(args.model)
+    sentence = SentenceConfig.read(folder, EncoderConfig.read(folder).max_positions)
+    tokenizer = Tokenizer(folder / "tokenizer.json", sentence.max_length, sentence.lowercase)
+
+    def tokenize(texts: Sequence[str]) -> list[list[int]]:
+        return [[int(number) for number in row.ids] for row in tokenizer.encode(texts)]
+
+    work = workloads(tokenize, seed=args.seed, quick=args.quick)
+    held_out = calibration(tokenize, seed=args.seed)
+    told: dict[str, Any] = {
+        "machine": machine.describe(),
+        "model": folder.name,
+        "threads": args.threads,
+        "rounds": args.rounds,
+        "seed": args.seed,
+        "quick": args.quick,
+        "gflops": roofline.peaks(args.threads),
+        "mflop_per_token": roofline.flop_per_token(folder) / 1e6,
+        "workloads": {one.name: one.describe() for one in work},
+    }
+    job = Job(str(folder), str(args.home), "", args.threads, held_out)
+    told["engines"] = _compare(args, job, work)
+    return told
+
+
+def _compare(args: argparse.Namespace, job: Job, work: Sequence[Workload]) -> dict[str, Any]:
+    chosen = [one for one in ALL if one is REFERENCE or options.wanted(one.name, args.only)]
+    with ExitStack() as stack:
+        log = stack.enter_context((args.home / "engines.log").open("w"))
+        entries = contest.start(chosen, job, args.home, log, stack)
+        if entries[0].contestant is not REFERENCE:
+            raise SystemExit("without the reference there is nothing to compare with")
+        contest.prepare(entries, work)
+        contest.measure(entries, work, args.rounds)
+    return {
+        entry.contestant.name: {
+            "precision": entry.contestant.precision,
+            "about": entry.worker.about,
+            "settings": entry.settings,
+            "fidelity": asdict(fidelity(entry.vectors, entries[0].vectors)),
+            "seconds": entry.rounds,
+        }
+        for entry in entries
+    }
+
+
+def main() -> None:
+    parser = options.parser(__doc__, "engines")
+    parser.add_argument("--quick", action="store_true", help="a quarter of the texts")
+    args = options.parse(parser)
+    found = run(args)
+    options.write(args.json, found)
+    print(engine_report.report(found))
+
+
+if __name__ == "__main__":
+    main()

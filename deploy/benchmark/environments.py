@@ -1,0 +1,47 @@
+"""A virtual environment for each peer, made from its file in requirements/ on first use."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_REQUIREMENTS = Path(__file__).parent / "requirements"
+_STAMP = "installed.txt"
+
+
+class Unavailable(Exception):
+    """A peer cannot be had here; the message says why."""
+
+
+def python(home: Path, name: str) -> Path:
+    """The interpreter of an environment. Raises Unavailable when it cannot be installed."""
+    folder = home / "venvs" / name
+    wanted = "".join(file.read_text() for file in _files(name))
+    stamp = folder / _STAMP
+    if not stamp.exists() or stamp.read_text() != wanted:
+        print(f"installing {name} into {folder}", file=sys.stderr, flush=True)
+        _install(folder, name)
+        stamp.write_text(wanted)
+    return folder / "bin" / "python"
+
+
+def _files(name: str) -> list[Path]:
+    # What is in the second file would ask for packages that it runs without, or breaks with.
+    files = [_REQUIREMENTS / f"{name}.txt", _REQUIREMENTS / f"{name}.no-deps.txt"]
+    return [file for file in files if file.exists()]
+
+
+def _install(folder: Path, name: str) -> None:
+    if not (folder / "bin" / "python").exists():
+        _run(name, sys.executable, "-m", "venv", str(folder))
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    for file in _files(name):
+        more = ["--no-deps"] if file.name.endswith(".no-deps.txt") else []
+        _run(name, *pip, *more, "-r", str(file))
+
+
+def _run(name: str, *command: str) -> None:
+    try:
+        subprocess.run(command, check=True, stdout=sys.stderr)
+    except subprocess.CalledProcessError as error:
+        raise Unavailable(f"{name} could not be installed: {error}") from None

@@ -1,0 +1,25 @@
+"""How far the vectors of an engine are from those of the reference."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from deploy.benchmark.peers.batching import Floats
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """Over all the vectors of all the workloads."""
+
+    min_cosine: float
+    mean_cosine: float
+    max_difference: float
+
+
+def fidelity(found: Mapping[str, Floats], wanted: Mapping[str, Floats]) -> Fidelity:
+    """Cosines of the vectors of all workloads to the reference's, and the largest difference."""
+    ours, theirs = (np.concatenate([part[name] for name in wanted]) for part in (found, wanted))
+    lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    cosines = (ours.astype(np.float64) * theirs).sum(axis=1) / lengths
+    return Fidelity(float(cosines.min()), float(cosines.mean()), float(np.abs(ours - theirs).max()))

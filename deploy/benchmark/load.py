@@ -1,0 +1,78 @@
+"""Load on a server: requests of a kind from some number of clients, sent and timed by wrk."""
+
+import json
+import random
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy.benchmark.serving import MODEL
+from deploy.benchmark.workloads import WORDS
+from deploy.loadtest.corpus import Corpus
+
+_SCRIPT = Path(__file__).parent / "request.lua"
+_POOL = {"short": 8192, "passage": 2048}  # different texts, so that hardly any comes twice
+_TIMEOUT = 60  # seconds until wrk gives a request up
+
+
+@dataclass(frozen=True)
+class Load:
+    """Each client sends a request of so many texts when it has the answer to its last."""
+
+    kind: str
+    clients: int
+    texts: int = 1
+
+    @property
+    def name(self) -> str:
+        what = self.kind if self.texts == 1 else f"{self.texts} {self.kind}"
+        return f"{what}, {self.clients} client{'s' * (self.clients > 1)}"
+
+
+LOADS = (
+    *(Load("short", clients) for clients in (1, 8, 32, 128)),
+    *(Load("passage", clients) for clients in (1, 32)),
+    Load("short", 4, texts=32),
+)
+
+
+def require() -> None:
+    """Exits with a hint where wrk is not installed."""
+    if not shutil.which("wrk"):
+        raise SystemExit("wrk sends the load and is not installed: apt-get install wrk")
+
+
+def texts(kind: str, count: int, seed: int) -> list[str]:
+    """Texts of a class."""
+    corpus = Corpus(random.Random(seed))
+    return [corpus.cut(*WORDS[kind]) for _ in range(count)]
+
+
+def write(folder: Path, extra: Mapping[str, Any], seed: int) -> dict[Load, Path]:
+    """A file of request bodies, one a line, for each load."""
+    pools = {kind: texts(kind, count, seed) for kind, count in _POOL.items()}
+    files = {}
+    for load in LOADS:
+        pool = pools[load.kind]
+        inputs = [pool[i : i + load.texts] for i in range(0, len(pool), load.texts)]
+        lines = (json.dumps({"input": one, "model": MODEL, **extra}) for one in inputs)
+        files[load] = folder / f"{load.kind}-{load.clients}-{load.texts}.txt"
+        files[load].write_text("\n".join(lines) + "\n")
+    return files
+
+
+def send(url: str, load: Load, bodies: Path, seconds: int) -> dict[str, Any]:
+    """What wrk measured: requests per second, p50 and p99 in seconds, errors."""
+    command = ["wrk", "-t1", f"-c{load.clients}", f"-d{seconds}s", f"--timeout={_TIMEOUT}s"]
+    done = subprocess.run(
+        [*command, f"--script={_SCRIPT}", url, "--", str(bodies)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    answered = found["requests"] - found["refused"]
+    return found | {"requests_per_second": answered / found["seconds"]}

@@ -1,0 +1,53 @@
+"""Options that the benchmarks have in common, and the file they write."""
+
+import argparse
+import datetime
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from deploy.benchmark.environments import ROOT
+from deploy.benchmark.machine import cores
+from models.sources import DEFAULT
+
+
+def parser(about: str | None, name: str) -> argparse.ArgumentParser:
+    """The command line; name: how the file with the results begins."""
+    found = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    home = Path(os.environ.get("BENCH_HOME", ROOT / ".bench"))
+    today = datetime.datetime.now(datetime.UTC).date()
+    file = Path(__file__).parent / "results" / f"{name}-{today}.json"
+    add = found.add_argument
+    add("--model", default=DEFAULT, help="a folder or a bundled name")
+    add("--rounds", type=int, default=5, help="how often each contestant has its turn")
+    add("--only", action="append", default=[], metavar="TEXT", help="contestants named so")
+    add("--threads", type=int, default=cores(), help="of each contestant")
+    add("--seed", type=int, default=0, help="another number, other texts")
+    add("--home", type=Path, default=home, help="folder of the peers; also BENCH_HOME")
+    add("--json", type=Path, default=file, metavar="FILE", help="where the results go")
+    return found
+
+
+def parse(found: argparse.ArgumentParser) -> argparse.Namespace:
+    """The arguments, with paths that hold wherever a peer is started, and the home made."""
+    args = found.parse_args()
+    args.home = args.home.resolve()
+    args.home.mkdir(parents=True, exist_ok=True)
+    return args
+
+
+def wanted(name: str, only: Sequence[str]) -> bool:
+    """Whether a contestant is meant; nothing said, all are."""
+    return not only or any(part.lower() in name.lower() for part in only)
+
+
+def write(path: Path, told: dict[str, Any]) -> None:
+    """Keep the results."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(told, indent=1) + "\n")
+    print(f"results: {path}", file=sys.stderr)

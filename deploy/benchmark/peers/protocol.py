@@ -1,0 +1,149 @@
+"""The worker's side of the benchmark: lines of JSON on standard input ask, others answer.
+
+A worker waits for its turn by reading; it computes only between a question and its answer.
+"""
+
+import base64
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from deploy.benchmark.peers.batching import Floats, Ids, batches
+
+_BUDGETS = (2048, 1024, 512, 4096, 256, 128)  # tokens of one forward pass, likely ones first
+_TRIED = 4  # groups of a workload that settings are tried on
+_HOPELESS = 1.5  # times the best: a setting as slow as this at first sight is not tried again
+
+
+class Refused(Exception):
+    """The engine cannot be had here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker is told at its start.
+
+    folder: the model. cache: where converted models may be kept. calibration: token ids.
+    """
+
+    folder: str
+    cache: str
+    precision: str
+    threads: int
+    calibration: list[list[int]]
+
+
+class Engine(Protocol):
+    """What is measured. modes: ways to run a list of batches, the best of which is found by trial.
+
+    padded: whether a batch takes as much as its longest row in every row. about: versions.
+    """
+
+    @property
+    def modes(self) -> Sequence[str]: ...
+
+    @property
+    def padded(self) -> bool: ...
+
+    @property
+    def about(self) -> dict[str, Any]: ...
+
+    def encode(self, work: Sequence[Sequence[Ids]], mode: str) -> Iterable[Floats]:
+        """The vectors of each batch, of length 1."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a workload is run best: tokens in a batch, and a mode of the engine."""
+
+    budget: int
+    mode: str
+
+
+@dataclass
+class Workload:
+    """Groups of rows, each embedded and timed as a whole."""
+
+    groups: list[list[Ids]]
+    setting: Setting
+
+
+def serve(build: Callable[[Job], Engine]) -> None:
+    """Answer questions until there are no more."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # libraries that print must not disturb the answers
+
+    def answer(**told: Any) -> None:
+        print(json.dumps(told), file=answers, flush=True)
+
+    try:
+        engine = build(Job(**json.loads(sys.stdin.readline())))
+    except Refused as reason:
+        answer(refused=str(reason))
+        return
+    answer(about=engine.about)
+    workloads: dict[str, Workload] = {}
+    for line in sys.stdin:
+        question = json.loads(line)
+        name = question["name"]
+        if question["ask"] == "prepare":
+            groups = [[np.array(row, dtype=np.int32) for row in group] for group in question["of"]]
+            workloads[name] = Workload(groups, best(engine, groups[:_TRIED]))
+            vectors = np.concatenate([_encode(engine, g, workloads[name].setting) for g in groups])
+            text = base64.b64encode(vectors.astype("<f4").tobytes()).decode()
+            answer(setting=asdict(workloads[name].setting), vectors=text)
+        else:
+            answer(seconds=timed(engine, workloads[name], question["passes"]))
+
+
+def best(engine: Engine, groups: list[list[Ids]]) -> Setting:
+    """The setting that embeds the groups fastest, by a short trial."""
+    found: dict[Setting, float] = {}
+    for setting in _settings(engine, groups):
+        first = _pass(engine, groups, setting)
+        if first < _HOPELESS * min(found.values(), default=first):
+            found[setting] = min(_pass(engine, groups, setting) for _ in range(2))
+    return min(found, key=found.__getitem__)
+
+
+def timed(engine: Engine, workload: Workload, passes: int) -> list[float]:
+    """Seconds for each group in each pass, after one pass that warms the caches up."""
+    times = []
+    for number in range(1 + passes):
+        for group in workload.groups:
+            begin = time.perf_counter()
+            _encode(engine, group, workload.setting)
+            if number:
+                times.append(time.perf_counter() - begin)
+    return times
+
+
+def _settings(engine: Engine, groups: list[list[Ids]]) -> Iterable[Setting]:
+    seen = []
+    for budget in _BUDGETS:
+        cut = [batches([len(row) for row in g], budget, padded=engine.padded) for g in groups]
+        if cut not in seen:  # a larger budget may change nothing
+            seen.append(cut)
+            yield from (Setting(budget, mode) for mode in engine.modes)
+
+
+def _pass(engine: Engine, groups: list[list[Ids]], setting: Setting) -> float:
+    begin = time.perf_counter()
+    for group in groups:
+        _encode(engine, group, setting)
+    return time.perf_counter() - begin
+
+
+def _encode(engine: Engine, rows: list[Ids], setting: Setting) -> Floats:
+    work = batches([len(row) for row in rows], setting.budget, padded=engine.padded)
+    found = list(engine.encode([[rows[i] for i in batch] for batch in work], setting.mode))
+    vectors = np.empty((len(rows), found[0].shape[1]), dtype=np.float32)
+    for batch, part in zip(work, found, strict=True):
+        vectors[batch] = part
+    return vectors

@@ -1,0 +1,25 @@
+"""What the machine could do if nothing but matrix products cost time."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from deploy.benchmark.environments import ROOT
+from models.config import EncoderConfig
+
+
+def peaks(count: int) -> dict[str, float | None]:
+    """The machine's rate of matrix products in GFLOP/s, by precision."""
+    command = [sys.executable, "-m", "deploy.benchmark.peers.roofline", str(count)]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    found: dict[str, float | None] = json.loads(done.stdout)
+    return found
+
+
+def flop_per_token(folder: Path) -> float:
+    """Of the matrix products with weights, which are nearly all of the work."""
+    config = EncoderConfig.read(folder)
+    size = config.hidden_size
+    weights = 4 * size * size + 2 * size * config.intermediate_size
+    return 2.0 * config.num_layers * weights

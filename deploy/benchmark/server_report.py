@@ -1,0 +1,77 @@
+"""The comparison of the servers as tables for a person."""
+
+import statistics
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from deploy.benchmark import machine
+from deploy.benchmark.tables import spread, summary, table
+
+Round = Mapping[str, Any]
+
+
+def report(found: Mapping[str, Any]) -> str:
+    """All the tables."""
+    loads = list(next(iter(found["servers"].values()), {}))
+    return "\n".join(
+        [
+            machine.line(found["machine"]),
+            f"{found['model']}, {found['threads']} threads, {found['rounds']} rounds of "
+            f"{found['seconds']} seconds; median of the rounds (lowest-highest)",
+            _table(found, loads, "requests per second", lambda one: one["requests_per_second"]),
+            _table(found, loads, "p50 in milliseconds", lambda one: 1000 * one["p50"], 1),
+            _table(found, loads, "p99 in milliseconds", lambda one: 1000 * one["p99"], 1),
+            _table(found, loads, "errors", lambda one: one["errors"]),
+            _ratios(found, loads),
+            _fidelity(found),
+        ]
+    )
+
+
+def ratios(found: Mapping[str, Any], name: str, load: str) -> list[float]:
+    """Our requests per second to those of the best peer, in each round that both were in."""
+    peers = [
+        _rates(found, peer, load)
+        for peer in found["peers"]
+        if load in found["servers"].get(peer, {})
+    ]
+    if not peers:
+        return []
+    best = max(peers, key=statistics.median)
+    return [ours / theirs for ours, theirs in zip(_rates(found, name, load), best, strict=False)]
+
+
+def _rates(found: Mapping[str, Any], name: str, load: str) -> list[float]:
+    return [one["requests_per_second"] for one in found["servers"][name][load]]
+
+
+def _table(
+    found: Mapping[str, Any],
+    loads: list[str],
+    title: str,
+    value: Callable[[Round], float],
+    digits: int = 0,
+) -> str:
+    rows = [
+        [name, *(spread(summary([value(one) for one in of[load]]), digits) for load in loads)]
+        for name, of in found["servers"].items()
+    ]
+    return table(title, ["", *loads], rows)
+
+
+def _ratios(found: Mapping[str, Any], loads: list[str]) -> str:
+    rows = []
+    for name in found["servers"]:
+        values = [ratios(found, name, load) for load in loads]
+        if name not in found["peers"] and all(values):
+            rows.append([name, *(spread(summary(each), 2) for each in values)])
+    return table("requests per second, to the best peer's of the same round", ["", *loads], rows)
+
+
+def _fidelity(found: Mapping[str, Any]) -> str:
+    rows = [
+        [name, f"{of['min_cosine']:.6f}", f"{of['mean_cosine']:.6f}", f"{of['max_difference']:.1e}"]
+        for name, of in found["fidelity"].items()
+    ]
+    header = ["", "min cosine", "mean cosine", "max difference"]
+    return table("vectors against sentence-transformers in float32", header, rows)

@@ -1,0 +1,104 @@
+"""Compares this project's server with others under the same load, one at a time, in rounds.
+
+A server is started anew for its turn and stopped after it: some of them poll while they are idle,
+others watch their processes by the clock, so that waiting beside each other, running or stopped by
+a signal, they would spoil the numbers. What one start does better than another is in the spread.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from deploy.benchmark import load, machine, options, server_report
+from deploy.benchmark.contest import note
+from deploy.benchmark.environments import Unavailable
+from deploy.benchmark.fidelity import fidelity
+from deploy.benchmark.peers.batching import Floats
+from deploy.benchmark.serving import PEERS, REFERENCE, Server, drain, ours, running, vectors
+from models.sources import resolve
+
+_WARM = 2  # seconds of a load before it is timed
+_CHECKED = 64  # texts whose vectors are compared
+
+Rounds = dict[str, dict[str, list[dict[str, Any]]]]  # server -> load -> what each round gave
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """The whole comparison, as it is written to the file."""
+    servers = [one for one in everyone(args.dtype) if options.wanted(one.name, args.only)]
+    told: dict[str, Any] = {
+        "machine": machine.describe(),
+        "model": resolve(args.model).name,
+        "threads": args.threads,
+        "rounds": args.rounds,
+        "seconds": args.seconds,
+        "seed": args.seed,
+        "peers": [one.name for one in PEERS],
+    }
+    rounds: Rounds = {}
+    answers: dict[str, Floats] = {}
+    for number in range(args.rounds):
+        first = number % len(servers)
+        for server in [*servers[first:], *servers[:first]]:
+            note(f"round {number + 1} of {args.rounds}: {server.name}")
+            try:
+                turn(args, server, number, rounds, answers)
+            except Unavailable as reason:
+                note(f"skipped: {server.name}: {reason}")
+                servers.remove(server)
+    told["servers"] = rounds
+    told["fidelity"] = _fidelity(answers)
+    return told
+
+
+def everyone(dtypes: Sequence[str]) -> list[Server]:
+    """The peers, and our server in some precisions."""
+    return [*PEERS, *(ours(dtype) for dtype in dtypes or ("auto", "float32"))]
+
+
+def turn(
+    args: argparse.Namespace,
+    server: Server,
+    number: int,
+    rounds: Rounds,
+    answers: dict[str, Floats],
+) -> None:
+    """All the loads on one server; the texts are others in every round."""
+    seed = args.seed + number
+    with (
+        tempfile.TemporaryDirectory() as name,
+        running(server, resolve(args.model), args.home, args.threads) as url,
+    ):
+        answers[server.name] = vectors(url, load.texts("short", _CHECKED, args.seed))
+        for one, bodies in load.write(Path(name), server.extra, seed).items():
+            load.send(url, one, bodies, _WARM)
+            drain(url)
+            found = load.send(url, one, bodies, args.seconds)
+            drain(url)
+            rounds.setdefault(server.name, {}).setdefault(one.name, []).append(found)
+
+
+def _fidelity(answers: Mapping[str, Floats]) -> dict[str, Any]:
+    if REFERENCE.name not in answers:
+        return {}
+    wanted = {"short": answers[REFERENCE.name]}
+    return {name: asdict(fidelity({"short": found}, wanted)) for name, found in answers.items()}
+
+
+def main() -> None:
+    parser = options.parser(__doc__, "servers")
+    add = parser.add_argument
+    add("--dtype", action="append", default=[], help="of this server; default: auto, float32")
+    add("--seconds", type=int, default=8, help="of each load in each round")
+    args = options.parse(parser)
+    load.require()
+    found = run(args)
+    options.write(args.json, found)
+    print(server_report.report(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""The servers that are compared, and how one of them is started and stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import httpx
+import numpy as np
+
+from deploy.benchmark import environments
+from deploy.benchmark.environments import ROOT, Unavailable
+from deploy.benchmark.peers.batching import Floats
+from deploy.benchmark.worker import OFFLINE, threads
+
+MODEL = "m"  # what every server calls it
+_PORT = 8765
+_DRAIN = 3  # requests: the plain server's lock lets a few overtake
+_START, _STOP = 300.0, 15.0  # seconds; vLLM takes a minute to start
+
+
+@dataclass(frozen=True)
+class Server:
+    """environment: a file in requirements/, or None for the interpreter that runs the driver.
+
+    program: what is run of it. arguments: for a model's folder and a port. extra: fields of each
+    request beside OpenAI's. own_threads: it counts the cores itself and does worse when told.
+    """
+
+    name: str
+    environment: str | None
+    program: str
+    arguments: Callable[[str, str], Sequence[str]]
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    own_threads: bool = False
+
+
+def ours(dtype: str) -> Server:
+    """This project's server in a precision."""
+    return Server(
+        f"this, {dtype}",
+        None,
+        "python",
+        lambda folder, port: (
+            *("-m", "service", "serve", "--model", folder, "--served-name", MODEL),
+            *("--port", port, "--dtype", dtype),
+        ),
+    )
+
+
+PEERS = (
+    Server(
+        "plain FastAPI, sentence-transformers",
+        "sentence-transformers",
+        "python",
+        lambda folder, port: ("-m", "deploy.benchmark.peers.plain", folder, port),
+    ),
+    Server(
+        "Infinity, torch",
+        "infinity",
+        "infinity_emb",
+        lambda folder, port: (
+            *("v2", "--model-id", folder, "--served-model-name", MODEL),
+            *("--engine", "torch", "--device", "cpu", "--no-bettertransformer"),
+            *("--host", "127.0.0.1", "--port", port, "--url-prefix", "/v1"),
+        ),
+    ),
+    Server(
+        "vLLM, bfloat16",  # in its default, float16, it is several times slower on a CPU
+        "vllm",
+        "python",
+        lambda folder, port: (
+            *("-m", "vllm.entrypoints.openai.api_server", "--model", folder),
+            *("--served-model-name", MODEL, "--runner", "pooling", "--dtype", "bfloat16"),
+            *("--host", "127.0.0.1", "--port", port, "--gpu-memory-utilization", "0.2"),
+        ),
+        extra={"truncate_prompt_tokens": -1},  # else it refuses what is too long
+        own_threads=True,
+    ),
+)
+
+
+REFERENCE = PEERS[0]
+
+
+@contextmanager
+def running(server: Server, folder: Path, home: Path, count: int) -> Iterator[str]:
+    """The URL of a server that answers, for as long as it is needed.
+
+    count: its threads, unless it counts them itself. Raises Unavailable when it cannot be
+    installed or does not start.
+    """
+    name = server.environment
+    python = environments.python(home, name) if name else Path(sys.executable)
+    told = {key: text for key, text in os.environ.items() if not key.startswith("EMBEDDING_")}
+    told |= OFFLINE if server.own_threads else OFFLINE | threads(count)
+    with (home / "servers.log").open("a") as log:
+        process = subprocess.Popen(
+            [str(python.with_name(server.program)), *server.arguments(str(folder), str(_PORT))],
+            cwd=ROOT,
+            env=told | {"EMBEDDING_THREADS": str(count)},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # so that its children can be stopped with it
+        )
+        try:
+            yield _answering(process, f"http://127.0.0.1:{_PORT}/v1/embeddings", log)
+        finally:
+            _stop(process)
+
+
+def vectors(url: str, texts: Sequence[str]) -> Floats:
+    """The answer of a server as a matrix."""
+    body = {"input": list(texts), "model": MODEL}
+    data = httpx.post(url, json=body, timeout=60, trust_env=False).raise_for_status().json()["data"]
+    return np.array([entry["embedding"] for entry in data], dtype=np.float32)
+
+
+def drain(url: str) -> None:
+    """Wait until the requests that a load left behind are answered, which are before these."""
+    for _ in range(_DRAIN):
+        vectors(url, ["drained?"])
+
+
+def _answering(process: "subprocess.Popen[bytes]", url: str, log: IO[str]) -> str:
+    end = time.monotonic() + _START
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise Unavailable(f"it ended with {process.returncode}; see {log.name}")
+        try:
+            vectors(url, ["ready?"])
+        except httpx.HTTPError:
+            time.sleep(0.5)
+        else:
+            return url
+    raise Unavailable(f"no answer after {_START:.0f} seconds; see {log.name}")
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(_STOP)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            continue

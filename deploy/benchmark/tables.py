@@ -1,0 +1,28 @@
+"""Plain tables for a terminal, and numbers with their spread."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+
+def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A title and aligned columns, the first to the left."""
+    lines = [list(header), *map(list, rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    told = [
+        line[0].ljust(widths[0])
+        + "".join(cell.rjust(width + 3) for cell, width in zip(line[1:], widths[1:], strict=True))
+        for line in lines
+    ]
+    return "\n".join(["", title, *told])
+
+
+def summary(values: Sequence[float]) -> dict[str, Any]:
+    """Median and spread over the rounds."""
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def spread(told: dict[str, Any], digits: int = 0, unit: float = 1.0) -> str:
+    """Such a summary as 'median (min-max)'."""
+    median, low, high = (f"{told[key] * unit:.{digits}f}" for key in ("median", "min", "max"))
+    return f"{median} ({low}-{high})"

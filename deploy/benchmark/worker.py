@@ -1,0 +1,83 @@
+"""The driver's side of a worker: a process that is asked in lines of JSON and waits in between."""
+
+import base64
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from deploy.benchmark.environments import ROOT, Unavailable
+from deploy.benchmark.peers.batching import Floats
+from deploy.benchmark.peers.protocol import Job
+
+OFFLINE = {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1"}
+Groups = Sequence[Sequence[Sequence[int]]]  # of rows of token ids
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The setting that a worker found best for a workload, and its vectors."""
+
+    setting: dict[str, Any]
+    vectors: Floats
+
+
+class Worker:
+    """A contestant in a process of its own. It computes only while a method of it is running."""
+
+    def __init__(self, python: Path, module: str, job: Job, log: IO[str]) -> None:
+        """Raises Unavailable when the engine refuses the job or dies."""
+        command = [str(python), "-m", f"deploy.benchmark.peers.{module}"]
+        self._process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=os.environ | OFFLINE | threads(job.threads),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        try:
+            self.about: dict[str, Any] = self._ask(**asdict(job))["about"]
+        except Unavailable:
+            self.stop()
+            raise
+
+    def prepare(self, name: str, groups: Groups) -> Prepared:
+        """Hand over a workload; the worker tries its settings on it."""
+        told = self._ask(ask="prepare", name=name, of=groups)
+        rows = sum(map(len, groups))
+        vectors = np.frombuffer(base64.b64decode(told["vectors"]), dtype="<f4").reshape(rows, -1)
+        return Prepared(told["setting"], vectors)
+
+    def run(self, name: str, passes: int) -> list[float]:
+        """Seconds of each group of a workload in each pass."""
+        seconds: list[float] = self._ask(ask="run", name=name, passes=passes)["seconds"]
+        return seconds
+
+    def stop(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+
+    def _ask(self, **question: Any) -> dict[str, Any]:
+        assert self._process.stdin and self._process.stdout
+        with contextlib.suppress(BrokenPipeError):  # it has died, so there is no answer either
+            print(json.dumps(question), file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        told: dict[str, Any] = json.loads(line) if line else {"refused": "it died; see the log"}
+        if "refused" in told:
+            raise Unavailable(told["refused"])
+        return told
+
+
+def threads(count: int) -> dict[str, str]:
+    """The environment in which numerical libraries use so many threads."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return dict.fromkeys(names, str(count))
