@@ -42,7 +42,7 @@ def ratios(found: Mapping[str, Any], name: str, load: str) -> list[float]:
 
 
 def _rates(found: Mapping[str, Any], name: str, load: str) -> list[float]:
-    return [one["requests_per_second"] for one in found["servers"][name][load]]
+    return [one["requests_per_second"] for one in found["servers"][name].get(load, [])]
 
 
 def _table(
@@ -53,10 +53,14 @@ def _table(
     digits: int = 0,
 ) -> str:
     rows = [
-        [name, *(spread(summary([value(one) for one in of[load]]), digits) for load in loads)]
+        [name, *(_cell([value(one) for one in of.get(load, [])], digits) for load in loads)]
         for name, of in found["servers"].items()
     ]
     return table(title, ["", *loads], rows)
+
+
+def _cell(values: list[float], digits: int) -> str:
+    return spread(summary(values), digits) if values else "-"  # it failed before
 
 
 def _ratios(found: Mapping[str, Any], loads: list[str]) -> str:
@@ -64,7 +68,7 @@ def _ratios(found: Mapping[str, Any], loads: list[str]) -> str:
     for name in found["servers"]:
         values = [ratios(found, name, load) for load in loads]
         if name not in found["peers"] and all(values):
-            rows.append([name, *(spread(summary(each), 2) for each in values)])
+            rows.append([name, *(_cell(each, 2) for each in values)])
     return table("requests per second, to the best peer's of the same round", ["", *loads], rows)
 
 

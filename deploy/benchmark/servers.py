@@ -6,11 +6,14 @@ a signal, they would spoil the numbers. What one start does better than another 
 """
 
 import argparse
+import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from deploy.benchmark import load, machine, options, server_report
 from deploy.benchmark.contest import note
@@ -41,12 +44,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     rounds: Rounds = {}
     answers: dict[str, Floats] = {}
     for number in range(args.rounds):
-        first = number % len(servers)
+        first = number % max(1, len(servers))
         for server in [*servers[first:], *servers[:first]]:
             note(f"round {number + 1} of {args.rounds}: {server.name}")
             try:
                 turn(args, server, number, rounds, answers)
-            except Unavailable as reason:
+            except (Unavailable, httpx.HTTPError, subprocess.CalledProcessError) as reason:
                 note(f"skipped: {server.name}: {reason}")
                 servers.remove(server)
     told["servers"] = rounds
