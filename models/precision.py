@@ -44,16 +44,16 @@ class Precisions:
         """Those that run at full speed, float32 first."""
         if self.device.type != "cpu":
             return ["float32", "bfloat16", "float16"]
-        quantized = self._isa("int8") is not None
-        return ["float32"] + ["bfloat16"] * short() + ["int8"] * quantized
+        compiled = [name for name in ("bfloat16", "int8") if self._isa(name)]
+        return ["float32", *compiled] if compiled else ["float32"] + ["bfloat16"] * short()
 
     def check(self, dtype: str) -> None:
         """Raises ModelError where the device cannot compute in a precision at full speed."""
         if dtype in self.supported():
             return
         hint = ""
-        if dtype == "int8" and self.device.type == "cpu":
-            hint = " (int8 needs AVX-512 VNNI and a C++ compiler at installation)"
+        if dtype in ("bfloat16", "int8") and self.device.type == "cpu":
+            hint = " (it needs AVX-512 with BF16 or VNNI, and a C++ compiler at installation)"
         raise ModelError(
             f"dtype {dtype} is not supported on this {self.device.type}{hint}; "
             f"supported: {', '.join(self.supported())}"
@@ -88,8 +88,12 @@ class Precisions:
 
 
 def short() -> bool:
-    """Whether this processor multiplies bfloat16. Emulated, it is up to 100 times slower."""
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    """Whether torch's own bfloat16 is to be had on this processor.
+
+    Emulated, it is up to a hundred times slower than float32. On a matrix unit, oneDNN sums in an
+    order that depends on the number of rows: then a text's vector would depend on its batch.
+    """
+    return torch.cpu._is_avx512_bf16_supported() and not torch.cpu._is_amx_tile_supported()
 
 
 Vectors = Callable[[Layers], npt.NDArray[np.float32]]

@@ -77,7 +77,10 @@ class Tokenizer:
     ) -> list[Token]:
         """The tokens of a prompt and a text, cut at `side` (None: not at all)."""
         encoding = self._rust.encode(prompt + text, add_special_tokens=special)
-        found = [_token(encoding, i, text, len(prompt)) for i in range(len(encoding))]
+        # Each of these is made anew when it is asked for.
+        kinds = zip(encoding.ids, encoding.tokens, encoding.special_tokens_mask, strict=True)
+        places = [(a - len(prompt), b - len(prompt)) for a, b in encoding.offsets]
+        found = [_token(*kind, place, text) for kind, place in zip(kinds, places, strict=True)]
         return found if side is None else [found[i] for i in self._kept(encoding.ids, side)]
 
     def decode(self, ids: Sequence[Sequence[int]], skip_special: bool = True) -> list[str]:
@@ -94,11 +97,9 @@ class Tokenizer:
         return [*range(before), *kept, *range(len(ids) - after, len(ids))]
 
 
-def _token(encoding: tokenizers.Encoding, index: int, text: str, shift: int) -> Token:
-    id, piece = encoding.ids[index], encoding.tokens[index]
-    special = bool(encoding.special_tokens_mask[index])
-    start, stop = (border - shift for border in encoding.offsets[index])
+def _token(id: int, piece: str, special: int, place: tuple[int, int], text: str) -> Token:
+    start, stop = place
     if special or stop <= 0:
-        return Token(id, piece, special, None, None)
+        return Token(id, piece, bool(special), None, None)
     start = max(start, 0)
     return Token(id, text[start:stop], False, start, stop)

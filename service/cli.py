@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -102,6 +103,7 @@ def info(**flags: Any) -> None:
         "prompts": embedder.sentence.prompts,
         "device": str(embedder.device),
         "dtype": embedder.dtype,
+        "trials": [asdict(trial) for trial in embedder.trials],
         "fingerprint": embedder.fingerprint,
     }
     click.echo(json.dumps(known, indent=2))

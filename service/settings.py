@@ -33,8 +33,11 @@ class Settings(BaseSettings):
     ] = None
     device: Annotated[str, Field(description="auto, cpu, cuda or cuda:N.")] = "auto"
     dtype: Annotated[
-        Literal["auto", "float32", "bfloat16", "float16"],
-        Field(description="Precision: auto is float32 on a CPU, bfloat16 on a GPU."),
+        Literal["auto", "float32", "bfloat16", "float16", "int8"],
+        Field(
+            description="Precision: float32, bfloat16, float16 (GPU), int8 (CPU), or auto: the "
+            "fastest of this device that stays faithful."
+        ),
     ] = "auto"
     threads: Annotated[
         NonNegativeInt, Field(description="CPU threads of the engine; 0: as many as allotted.")

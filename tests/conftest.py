@@ -60,8 +60,8 @@ Folder = Callable[..., Path]
 
 def precisions() -> list[str]:
     """The precisions of this processor; the others are refused, as a test of its own says."""
-    quantized = native.isa("int8") is not None
-    return ["float32"] + ["bfloat16"] * precision.short() + ["int8"] * quantized
+    compiled = [name for name in ("bfloat16", "int8") if native.isa(name)]
+    return ["float32", *(compiled or ["bfloat16"] * precision.short())]
 
 
 @pytest.fixture(scope="session")

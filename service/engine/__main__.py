@@ -4,6 +4,7 @@ import logging
 import signal
 import sys
 import time
+from dataclasses import asdict
 
 import orjson
 import torch
@@ -33,6 +34,11 @@ def main() -> None:
     except ModelError as error:
         log.error("%s", error)
         sys.exit(REFUSED)
+    for trial in embedder.trials[1:]:
+        log.info(
+            "%s: cosine to float32 at least %.5f, %.1f times as fast",
+            *(trial.dtype, trial.cosine, trial.speedup),
+        )
     embedder.warm()
     rate = measure(embedder, spec.max_batch_tokens)
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
@@ -67,6 +73,7 @@ def describe(embedder: Embedder) -> Description:
         family=embedder.config.family,
         device=str(embedder.device),
         dtype=embedder.dtype,
+        trials=[asdict(trial) for trial in embedder.trials],
         threads=torch.get_num_threads(),
         fingerprint=embedder.fingerprint,
     )

@@ -111,7 +111,10 @@ class EngineSpec:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a loaded engine says of itself."""
+    """What a loaded engine says of itself.
+
+    trials: how each precision that was tried compares with float32.
+    """
 
     dim: int
     max_length: int
@@ -123,6 +126,7 @@ class Description:
     family: str
     device: str
     dtype: str
+    trials: list[dict[str, Any]]
     threads: int
     fingerprint: str
 

@@ -12,7 +12,7 @@ from models.errors import ModelError
 from models.layers import Layers
 from models.packing import Packing
 from models.precision import FAITHFUL, Precisions, choose, short
-from tests.conftest import precisions
+from tests.conftest import Folder
 
 
 class Named:
@@ -108,8 +108,14 @@ def precise(device: str) -> Precisions:
     return Precisions(None, {}, None, torch.device(device))  # type: ignore[arg-type]
 
 
-def test_bfloat16_is_computed_where_it_is_native_and_refused_elsewhere() -> None:
-    assert ("bfloat16" in precisions()) == short()
+def test_a_model_that_the_kernels_cannot_compute_has_the_precisions_of_torch(
+    tiny_bert: Folder,
+) -> None:
+    if short():
+        assert Embedder.load(tiny_bert(), device="cpu", dtype="bfloat16").dtype == "bfloat16"
+    else:
+        with pytest.raises(ModelError, match=r"dtype bfloat16 .* \(it needs .* supported: float32"):
+            Embedder.load(tiny_bert(), device="cpu", dtype="bfloat16")
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", "", "nonsense"])

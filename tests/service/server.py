@@ -15,10 +15,14 @@ _LISTENS = re.compile(r"listens on (http://\S+)")
 
 
 class Server:
-    """`embedding-service serve` with settings; ready when entered, stopped when left."""
+    """`embedding-service serve` with settings; ready when entered, stopped when left.
+
+    In float32 unless told otherwise: what `auto` chooses depends on the machine.
+    """
 
     def __init__(self, log: Path, **settings: object) -> None:
         self._log = log
+        settings = {"dtype": "float32"} | settings
         self._environment = {
             **{name: value for name, value in os.environ.items() if "EMBEDDING_" not in name},
             **{f"EMBEDDING_{name.upper()}": str(value) for name, value in settings.items()},

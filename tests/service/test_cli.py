@@ -48,7 +48,7 @@ def test_info_tells_what_the_model_is(minilm_folder: Path) -> None:
 
 def test_embed_writes_an_array(embedder: Embedder, tmp_path: Path) -> None:
     target = tmp_path / "vectors.npy"
-    run("embed", "-o", str(target), stdin="one\ntwo words\n\nthree")
+    run("embed", "--dtype", "float32", "-o", str(target), stdin="one\ntwo words\n\nthree")
     np.testing.assert_array_equal(
         np.load(target), embedder.embed(["one", "two words", "", "three"])
     )
@@ -57,7 +57,7 @@ def test_embed_writes_an_array(embedder: Embedder, tmp_path: Path) -> None:
 def test_embed_writes_lines(embedder: Embedder, tmp_path: Path) -> None:
     source, target = tmp_path / "texts", tmp_path / "vectors.jsonl"
     source.write_text("eins\nzwei\n")
-    run("embed", str(source), "-o", str(target), "--prompt", "query: ")
+    run("embed", str(source), "-o", str(target), "--prompt", "query: ", "--dtype", "float32")
     lines = [json.loads(line) for line in target.read_text().splitlines()]
     assert [line["text"] for line in lines] == ["eins", "zwei"]
     np.testing.assert_array_equal(

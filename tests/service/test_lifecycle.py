@@ -14,6 +14,8 @@ import httpx
 import psutil
 import pytest
 
+from models.precision import FAITHFUL
+from tests.conftest import precisions
 from tests.service.server import Server
 from tests.service.test_embed import error
 
@@ -28,10 +30,21 @@ def test_the_server_is_ready_within_six_seconds_and_small(
     minilm_folder: object, tmp_path: Path
 ) -> None:
     start = time.monotonic()
-    with Server(tmp_path / "log") as server:
+    with Server(tmp_path / "log", dtype="auto") as server:
         assert time.monotonic() - start < 6
         server.post("/embed", {"inputs": ["text " * 200] * 50})
         assert psutil.Process(server.process.pid).memory_info().rss < 150e6
+
+
+def test_auto_says_what_it_tried_and_chose(minilm_folder: object, tmp_path: Path) -> None:
+    with Server(tmp_path / "log", dtype="auto") as server:
+        engine = server.client.get("/info").json()["engine"]
+        trials = {trial["dtype"]: trial for trial in engine["trials"]}
+        assert list(trials) == precisions()
+        assert trials["float32"]["cosine"] == trials["float32"]["speedup"] == 1
+        assert trials[engine["dtype"]]["cosine"] >= FAITHFUL
+        for name in set(trials) - {"float32"}:
+            assert f"{name}: cosine to float32 at least {trials[name]['cosine']:.5f}" in server.log
 
 
 def test_the_port_answers_while_the_model_loads(own: Server) -> None:
