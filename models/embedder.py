@@ -6,18 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from models import weights
+from models.batch import Batch, Rows
 from models.config import EncoderConfig
-from models.encoder import Embeddings, Encoder
+from models.encoder import Embeddings, Encoder, Floats
 from models.errors import ModelError
 from models.families import FAMILIES
-from models.layers import Layers
-from models.packing import Packing, round_up
-from models.pooling import pool
 from models.precision import Choice, Precisions, choose
 from models.probes import SENTENCES
 from models.sentence import SentenceConfig
@@ -27,25 +23,22 @@ from models.vectors import normalize
 
 log = logging.getLogger(__name__)
 
-Floats = npt.NDArray[np.float32]
-Rows = Sequence[Sequence[int] | npt.NDArray[np.int32]]
-
 
 class Embedder:
     """A model on a device, in a precision. Vectors do not depend on what they are batched with."""
 
     def __init__(
         self,
-        encoder: Encoder,
         tokenizer: Tokenizer,
         sentence: SentenceConfig,
+        embeddings: Embeddings,
         choice: Choice,
         fingerprint: str,
     ) -> None:
         self.tokenizer, self.sentence = tokenizer, sentence
-        self.config, self.device = encoder.config, encoder.device
+        self.config, self.device = embeddings.config, embeddings.device
         self.dtype, self.trials, self.fingerprint = choice.dtype, choice.trials, fingerprint
-        self._encoder = encoder
+        self._embeddings, self._encoder = embeddings, choice.encoder
 
     @classmethod
     def load(
@@ -71,11 +64,9 @@ class Embedder:
         with torch.inference_mode():
             where = _device(device)
             embeddings = Embeddings(config, loaded, where)
-            probe = _Probe(config, embeddings, sentence, tokenizer)
-            precisions = Precisions(config, loaded, embeddings.positions, where)
-            choice = choose(precisions, dtype, probe)
-        encoder = Encoder(config, embeddings, choice.layers)
-        return cls(encoder, tokenizer, sentence, choice, _fingerprint(folder, sentence))
+            probe = _Probe(tokenizer, sentence.pooling)
+            choice = choose(Precisions(loaded, embeddings), dtype, probe)
+        return cls(tokenizer, sentence, embeddings, choice, _fingerprint(folder, sentence))
 
     @property
     def dim(self) -> int:
@@ -95,28 +86,28 @@ class Embedder:
     def encode(self, ids: Rows, *, normalized: bool | None = None) -> Floats:
         """One forward pass: B sequences of token ids -> (B, dim).
 
+        Raises ValueError for an id or a length that the model does not have.
+
         normalized: divide by the Euclidean length; by default as the model says.
         """
-        with torch.inference_mode():
-            vectors = _encode(self._encoder, ids, self.sentence.pooling)
+        vectors = self._encoder.vectors(self._batch(ids), self.sentence.pooling)
         wanted = self.sentence.normalize if normalized is None else normalized
         return normalize(vectors) if wanted else vectors
 
     def hidden(self, ids: Rows, layer: int | str | None = None) -> list[Floats]:
         """Hidden states of each sequence: B sequences -> B times (length, D).
 
+        Raises ValueError for an id or a length that the model does not have.
+
         layer: how many layers to apply (all by default), or one summand of the input:
         'token', 'position' or 'segment'.
         """
-        with torch.inference_mode():
-            flat, packing = _pack(self._encoder, ids)
-            if isinstance(layer, str):
-                states = self._encoder.part(layer, flat, packing)
-            else:
-                states = self._encoder(flat, packing, layer)
-        rows: Floats = states[: packing.tokens].to(torch.float32).cpu().numpy()
-        borders = np.cumsum([len(row) for row in ids])[:-1]
-        return np.split(rows, borders)
+        batch = self._batch(ids)
+        if isinstance(layer, str):
+            rows = self._embeddings.part(layer, batch)
+        else:
+            rows = self._encoder.states(batch, self.config.num_layers if layer is None else layer)
+        return np.split(rows, batch.lengths.cumsum()[:-1])
 
     def embed(
         self, texts: Sequence[str], *, prompt: str | None = None, budget: int = 2048
@@ -130,41 +121,24 @@ class Embedder:
 
     def warm(self) -> None:
         """Build the kernels of the commonest batch sizes, so that no request waits for them."""
-        with torch.inference_mode():
-            for rows in sorted({round_up(tokens) for tokens in range(1, 513)}):
-                self._encoder.warm(rows)
+        self._encoder.warm()
         self.encode([self.tokenizer.encode(["warm"])[0].ids] * 4)
+
+    def _batch(self, ids: Rows) -> Batch:
+        batch = Batch.of(ids)
+        batch.check(self.config.vocab_size, self.config.max_positions)
+        return batch
 
 
 class _Probe:
-    """The unit vectors of the probe sentences, computed with the layers to be judged."""
+    """The unit vectors of the probe sentences, as an encoder computes them."""
 
-    def __init__(
-        self,
-        config: EncoderConfig,
-        embeddings: Embeddings,
-        sentence: SentenceConfig,
-        tokenizer: Tokenizer,
-    ) -> None:
-        self._config, self._embeddings, self._pooling = config, embeddings, sentence.pooling
-        self._ids = [row.ids for row in tokenizer.encode(list(SENTENCES))]
+    def __init__(self, tokenizer: Tokenizer, pooling: Sequence[str]) -> None:
+        self._batch = Batch.of([row.ids for row in tokenizer.encode(list(SENTENCES))])
+        self._pooling = pooling
 
-    def __call__(self, layers: Layers) -> Floats:
-        encoder = Encoder(self._config, self._embeddings, layers)
-        return normalize(_encode(encoder, self._ids, self._pooling))
-
-
-def _encode(encoder: Encoder, ids: Rows, pooling: Sequence[str]) -> Floats:
-    flat, packing = _pack(encoder, ids)
-    vectors: Floats = pool(encoder(flat, packing), packing, pooling).cpu().numpy()
-    return vectors
-
-
-def _pack(encoder: Encoder, ids: Rows) -> tuple[Tensor, Packing]:
-    packing = Packing([len(row) for row in ids], encoder.device, encoder.dtype)
-    flat = np.zeros(packing.rows, dtype=np.int64)
-    np.concatenate(ids, out=flat[: packing.tokens], casting="unsafe")
-    return torch.from_numpy(flat).to(encoder.device), packing
+    def __call__(self, encoder: Encoder) -> Floats:
+        return normalize(encoder.vectors(self._batch, self._pooling))
 
 
 def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

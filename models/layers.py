@@ -5,7 +5,6 @@ T tokens, D hidden size, H heads, Dh head size.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +13,7 @@ from torch import Tensor
 from models.attention import attend
 from models.config import EncoderConfig
 from models.linear import Layout, Linear
-from models.packing import Packing
+from models.packing import Packing, round_up
 from models.positions import Positions
 from models.weights import Weights
 
@@ -24,18 +23,6 @@ MATRICES: Mapping[str, tuple[str, ...]] = {  # one product for several of the ch
     "up": ("up",),
     "down": ("down",),
 }
-
-
-class Layers(Protocol):
-    """The first `count` layers of an encoder: (T, D) -> (T, D), in `dtype`."""
-
-    dtype: torch.dtype
-
-    def __call__(self, hidden: Tensor, packing: Packing, count: int) -> Tensor: ...
-
-    def warm(self, rows: int) -> None:
-        """Do once what the first batch of this row count would wait for."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -75,7 +62,7 @@ class Layer:
 
 
 class TorchLayers:
-    """Layers in the precision of their linear layout."""
+    """The layers of an encoder, in the precision of their linear layout."""
 
     def __init__(
         self,
@@ -90,18 +77,24 @@ class TorchLayers:
         build = _Builder(config, weights, positions, layout, device)
         self._layers = [build.layer(f"layers.{i}") for i in range(config.num_layers)]
 
+    def __len__(self) -> int:
+        return len(self._layers)
+
     def __call__(self, hidden: Tensor, packing: Packing, count: int) -> Tensor:
+        """The first `count` layers: (T, D) -> (T, D), in `dtype`."""
         for layer in self._layers[:count]:
             hidden = layer(hidden, packing)
         return hidden
 
-    def warm(self, rows: int) -> None:
-        """Let oneDNN build its kernels for a row count; the layers share them."""
-        x = torch.zeros(rows, self._width, dtype=self.dtype, device=self._device)
+    @torch.inference_mode()
+    def warm(self) -> None:
+        """Let oneDNN build its kernels for the commonest row counts; the layers share them."""
         layer = self._layers[0]
-        layer.qkv(x)
-        layer.output(x, residual=x)
-        layer.down(layer.up(x), residual=x)
+        for rows in sorted({round_up(tokens) for tokens in range(1, 513)}):
+            x = torch.zeros(rows, self._width, dtype=self.dtype, device=self._device)
+            layer.qkv(x)
+            layer.output(x, residual=x)
+            layer.down(layer.up(x), residual=x)
 
 
 @dataclass(frozen=True)

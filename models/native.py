@@ -1,19 +1,21 @@
-"""The layers of an encoder in compiled code: models/kernels, built for each instruction set."""
+"""The encoder in compiled code: models/kernels, built for each instruction set."""
 
 import ctypes
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import addressof, c_double, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from models.batch import Batch
 from models.config import EncoderConfig
+from models.encoder import Embeddings, Floats
 from models.layers import MATRICES, matrix
-from models.packing import Packing
 from models.positions import Positions
 from models.quantization import quantize
 from models.weights import Weights
@@ -30,6 +32,7 @@ ISAS: Mapping[str, frozenset[str]] = {  # what Linux calls the features of each,
 }
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
 _ACTIVATIONS = {"none": 0, "gelu": 1, "gelu_new": 2, "gelu_pytorch_tanh": 2, "relu": 3}
+_POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 _PANEL = 16  # columns of a packed matrix that lie together
 
 
@@ -55,6 +58,10 @@ class _Shape(ctypes.Structure):
     ]
 
 
+class _Tables(ctypes.Structure):
+    _fields_ = [("tokens", c_void_p), ("positions", c_void_p), ("norm", _Norm)]
+
+
 class _Bias(ctypes.Structure):
     _fields_ = [("offsets", c_void_p), ("reach", c_int64), ("causal", c_int64)]
 
@@ -64,10 +71,15 @@ class _Call(ctypes.Structure):
         ("shape", c_void_p),
         ("layers", c_void_p),
         ("count", c_int64),
+        ("tables", c_void_p),
         ("bias", _Bias),
-        ("x", c_void_p),
+        ("ids", c_void_p),
         ("lengths", c_void_p),
         ("sequences", c_int64),
+        ("states", c_void_p),
+        ("poolings", c_void_p),
+        ("pooled", c_int64),
+        ("vectors", c_void_p),
     ]
 
 
@@ -122,14 +134,19 @@ class Packed:
         return self._kept[-1].data_ptr()
 
 
-class NativeLayers:
-    """Layers that take and give float32, and multiply in the precision that they are packed in."""
+class NativeEncoder:
+    """An encoder that keeps float32, and multiplies in the precision that it is packed in."""
 
-    dtype = torch.float32
-
-    def __init__(self, config: EncoderConfig, packed: Packed, positions: Positions) -> None:
-        self._packed, self._positions = packed, positions
+    def __init__(self, embeddings: Embeddings, packed: Packed) -> None:
+        config = embeddings.config
+        self._embeddings, self._packed, self._width = embeddings, packed, config.hidden_size
         self._layers = (_Layer * len(packed.layers))(*packed.layers)
+        norm, places = embeddings.norm, embeddings.positions.table
+        self._tables = _Tables(
+            tokens=embeddings.tokens.data_ptr(),
+            positions=places.data_ptr(),
+            norm=_Norm(norm.weight.data_ptr(), norm.bias.data_ptr()),
+        )
         self._shape = _Shape(
             width=config.hidden_size,
             heads=config.num_heads,
@@ -138,40 +155,60 @@ class NativeLayers:
             eps=config.norm_eps,
         )
 
-    def __call__(self, hidden: Tensor, packing: Packing, count: int) -> Tensor:
-        """Overwrites `hidden`, contiguous float32."""
-        bias = self._bias(packing)
+    def states(self, batch: Batch, count: int) -> Floats:
+        """Hidden states after so many layers: (T, D)."""
+        found = np.empty((len(batch.ids), self._width), dtype=np.float32)
+        self._run(batch, count=count, states=found.ctypes.data)
+        return found
+
+    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
+        """The poolings of each sequence's last hidden states, side by side: (B, poolings * D)."""
+        wanted = (c_int64 * len(poolings))(*map(_POOLINGS.index, poolings))
+        found = np.empty((len(batch.lengths), len(poolings) * self._width), dtype=np.float32)
+        self._run(
+            batch,
+            count=len(self._layers),
+            poolings=addressof(wanted),
+            pooled=len(poolings),
+            vectors=found.ctypes.data,
+        )
+        return found
+
+    def warm(self) -> None:
+        """Nothing is built for a batch."""
+
+    def _run(self, batch: Batch, **wanted: int) -> None:
+        bias, reach = self._bias(batch)
         call = _Call(
             shape=addressof(self._shape),
             layers=addressof(self._layers),
-            count=count,
+            tables=addressof(self._tables),
             bias=_Bias(
                 None if bias is None else bias.data_ptr(),
-                int(packing.lengths.max()) if bias is not None else 0,
-                self._positions.causal,
+                reach,
+                self._embeddings.positions.causal,
             ),
-            x=hidden.data_ptr(),
-            lengths=packing.lengths.data_ptr(),
-            sequences=len(packing.lengths),
+            ids=batch.ids.ctypes.data,
+            lengths=batch.lengths.ctypes.data,
+            sequences=len(batch.lengths),
+            **wanted,
         )
         self._packed.function(addressof(call), *_openmp(), torch.get_num_threads())
-        return hidden
 
-    def warm(self, rows: int) -> None:
-        """Nothing is built for a row count."""
-
-    def _bias(self, packing: Packing) -> Tensor | None:
-        offsets = self._positions.bias(int(packing.lengths.max()))
+    def _bias(self, batch: Batch) -> tuple[Tensor | None, int]:
+        reach = int(batch.lengths.max())
+        offsets = self._embeddings.positions.bias(reach)
         if offsets is None:
-            return None
+            return None, 0
         # Whole vectors are read: the last may go past the table's end.
-        return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, _PANEL))
+        return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, _PANEL)), reach
 
 
 def fits(config: EncoderConfig, positions: Positions) -> bool:
     """Whether the kernels know how to compute a model."""
     sizes = config.hidden_size % 64 == config.intermediate_size % 64 == config.head_size % 32 == 0
-    return sizes and config.activation in _ACTIVATIONS and not positions.rotates
+    known = config.activation in _ACTIVATIONS and positions.table is not None
+    return sizes and known and not positions.rotates
 
 
 @cache

@@ -8,6 +8,8 @@ class Positions:
 
     causal = False
     """Whether a token sees none that come later."""
+    table: Tensor | None = None
+    """(P, D): what `embed` adds to a token's vector at each position, if that is all it does."""
 
     @property
     def rotates(self) -> bool:
@@ -35,7 +37,7 @@ class Learned(Positions):
 
     def __init__(self, table: Tensor, constant: Tensor) -> None:
         """table: (P, D). constant: (D,), the same for every token, folded in once."""
-        self._table = table + constant
+        self.table: Tensor = table + constant
 
     def embed(self, hidden: Tensor, positions: Tensor) -> Tensor:
-        return hidden + self._table[positions]
+        return hidden + self.table[positions]

@@ -6,20 +6,22 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from models import native
-from models.config import EncoderConfig
+from models.encoder import Embeddings, Encoder, Floats, TorchEncoder
 from models.errors import ModelError
-from models.layers import Layers, TorchLayers
-from models.linear import Observed, Plain, Prepacked
-from models.positions import Positions
+from models.layers import TorchLayers
+from models.linear import Layout, Observed, Plain, Prepacked
 from models.weights import Weights
 
 FAITHFUL = 0.9995
 """The least cosine to float32, over all probe sentences, of a precision that `auto` chooses."""
+
+
+Vectors = Callable[[Encoder], Floats]
+"""The unit vectors of the probe sentences, as an encoder computes them."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class Precisions:
-    """Builds the layers of one model in any precision that the device has."""
+    """Builds one model's encoder in any precision that the device has."""
 
-    config: EncoderConfig
     weights: Weights
-    positions: Positions
-    device: torch.device
+    embeddings: Embeddings
+
+    @property
+    def device(self) -> torch.device:
+        return self.embeddings.device
 
     def supported(self) -> list[str]:
         """Those that run at full speed, float32 first."""
@@ -59,29 +63,31 @@ class Precisions:
             f"supported: {', '.join(self.supported())}"
         )
 
-    def layers(self, dtype: str, observe: Callable[[Layers], object]) -> Layers:
-        """The layers in a supported precision.
+    def encoder(self, dtype: str, observe: Vectors) -> Encoder:
+        """The encoder in a supported precision.
 
-        observe: runs calibration sentences through layers, for int8.
+        observe: runs calibration sentences through an encoder, for int8.
         """
         isa = self._isa(dtype)
         if isa is not None:
             peaks = self._peaks(observe) if dtype == "int8" else None
             packed = native.Packed(self.weights, dtype, isa, peaks)
-            return native.NativeLayers(self.config, packed, self.positions)
+            return native.NativeEncoder(self.embeddings, packed)
         kind = getattr(torch, dtype)
         onednn = self.device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-        layout = Prepacked(kind) if onednn else Plain(self.device, kind)
-        return self._torch(layout)
+        return self._torch(Prepacked(kind) if onednn else Plain(self.device, kind))
 
-    def _torch(self, layout: Plain | Prepacked | Observed) -> TorchLayers:
-        return TorchLayers(self.config, self.weights, self.positions, layout, self.device)
+    def _torch(self, layout: Layout) -> TorchEncoder:
+        parts = self.embeddings
+        layers = TorchLayers(parts.config, self.weights, parts.positions, layout, self.device)
+        return TorchEncoder(parts, layers)
 
     def _isa(self, dtype: str) -> str | None:
-        fits = self.device.type == "cpu" and native.fits(self.config, self.positions)
+        parts = self.embeddings
+        fits = self.device.type == "cpu" and native.fits(parts.config, parts.positions)
         return native.isa(dtype) if fits else None
 
-    def _peaks(self, observe: Callable[[Layers], object]) -> Mapping[str, Tensor]:
+    def _peaks(self, observe: Vectors) -> Mapping[str, Tensor]:
         layout = Observed()
         observe(self._torch(layout))
         return layout.peaks
@@ -96,16 +102,12 @@ def short() -> bool:
     return torch.cpu._is_avx512_bf16_supported() and not torch.cpu._is_amx_tile_supported()
 
 
-Vectors = Callable[[Layers], npt.NDArray[np.float32]]
-"""The unit vectors of the probe sentences, computed with some layers."""
-
-
 @dataclass(frozen=True)
 class Choice:
-    """The layers that a model uses, and what was found out about their precision."""
+    """The encoder that a model uses, and what was found out about its precision."""
 
     dtype: str
-    layers: Layers
+    encoder: Encoder
     trials: tuple[Trial, ...]
 
 
@@ -116,37 +118,37 @@ class Source(Protocol):
 
     def check(self, dtype: str) -> None: ...
 
-    def layers(self, dtype: str, observe: Vectors) -> Layers: ...
+    def encoder(self, dtype: str, observe: Vectors) -> Encoder: ...
 
 
 def choose(precisions: Source, wanted: str, vectors: Vectors) -> Choice:
-    """Layers in a precision, or for 'auto' in the fastest one that is FAITHFUL on the probes.
+    """The encoder in a precision, or for 'auto' in the fastest one that is FAITHFUL on the probes.
 
     Raises ModelError where the device cannot compute in it at full speed.
     """
     if wanted != "auto":
         precisions.check(wanted)
-    exact = precisions.layers("float32", vectors)
+    exact = precisions.encoder("float32", vectors)
     names = [wanted] if wanted != "auto" else precisions.supported()
     others = [name for name in names if name != "float32"]
     best, trials = Choice("float32", exact, ()), [Trial("float32", 1.0, 1.0)]
     reference, base = _timed(exact, vectors) if others else (np.empty(0, np.float32), 0.0)
     fastest = 1.0
     for dtype in others:
-        layers = precisions.layers(dtype, vectors)
-        found, seconds = _timed(layers, vectors)
+        encoder = precisions.encoder(dtype, vectors)
+        found, seconds = _timed(encoder, vectors)
         cosine, speedup = float((found * reference).sum(axis=1).min()), base / seconds
         trials.append(Trial(dtype, round(cosine, 6), round(speedup, 2)))
         if wanted == dtype or (cosine >= FAITHFUL and speedup > _MARGIN * fastest):
-            best, fastest = Choice(dtype, layers, ()), speedup
+            best, fastest = Choice(dtype, encoder, ()), speedup
     return replace(best, trials=tuple(trials))
 
 
 _MARGIN = 1.1  # so much faster must it be, or chance would decide between equals
 
 
-def _timed(layers: Layers, vectors: Vectors) -> tuple[npt.NDArray[np.float32], float]:
-    vectors(layers)  # what is built at first use
+def _timed(encoder: Encoder, vectors: Vectors) -> tuple[Floats, float]:
+    vectors(encoder)  # what is built at first use
     start = time.perf_counter()
-    found = vectors(layers)
+    found = vectors(encoder)
     return found, time.perf_counter() - start

@@ -68,23 +68,30 @@ INLINE void pack_values(const BFloat16* values, long stride, long length, long d
     }
 }
 
+// e^x as exactly as what it is stored in.
+INLINE Floats weigh(Floats x, float*) { return exponential(x); }
+INLINE Floats weigh(Floats x, BFloat16*) { return exponential_roughly(x); }
+
 // A row of scores to weights that are not divided by their sum yet; returns the sum.
 template <typename Value>
 INLINE float soften(float* scores, long seen, long columns, float scale, const float* bias,
                     Value* out) {
-  const long end = round_up(seen, W);
-  // Unseen keys in the last vector weigh e^-87, which a sum of at least 1 does not notice.
-  Floats peaks = splat(-1e30f), total{};
-  for (long j = 0; j < end; j += W) {
-    Floats x = load(scores + j) * scale;
-    if (bias) x += load(bias + j);
-    if (j + W > seen) x = lanes() < static_cast<int>(seen - j) ? x : splat(-1e30f);
-    store(scores + j, x);
-    peaks = larger(peaks, x);
+  const long end = round_up(seen, W), whole = seen / W * W;
+  if (bias) {
+    for (long j = 0; j < end; j += W)
+      store(scores + j, fma(load(scores + j), splat(scale), load(bias + j)));
+    scale = 1.0f;
   }
-  const float peak = largest(peaks);
+  // Unseen keys in the last vector weigh e^-87 at most, which a sum of at least 1 does not notice.
+  if (whole < end) {
+    const Floats x = load(scores + whole);
+    store(scores + whole, lanes() < static_cast<int>(seen - whole) ? x : splat(-1e30f));
+  }
+  Floats peaks = splat(-1e30f), total{};
+  for (long j = 0; j < end; j += W) peaks = larger(peaks, load(scores + j));
+  const Floats peak = splat(-scale * largest(peaks));
   for (long j = 0; j < end; j += W) {
-    const Floats x = exponential(load(scores + j) - peak);
+    const Floats x = weigh(fma(load(scores + j), splat(scale), peak), out);
     store(out + j, x);
     total += x;
   }

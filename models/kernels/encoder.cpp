@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "attention.h"
-#include "rows.h"
+#include "pool.h"
 #include "team.h"
 
 namespace {
@@ -31,11 +31,16 @@ struct Shape {
 struct Call {
   const Shape* shape;
   const Layer* layers;
-  int64_t count;  // of layers
+  int64_t count;  // of layers to compute
+  const Tables* tables;
   Bias bias;
-  float* x;  // (T, D)
-  const int64_t* lengths;
-  int64_t sequences;
+  const int64_t* ids;      // (T,)
+  const int64_t* lengths;  // (B,)
+  int64_t sequences;       // B
+  float* states;           // (T, D), or null if nobody wants them
+  const Pooling* poolings;
+  int64_t pooled;  // how many poolings
+  float* vectors;  // (B, pooled * D)
 };
 
 // How a precision computes attention, and where it puts what is not quantised yet.
@@ -106,18 +111,15 @@ class Work {
       : call_(call), shape_(*call.shape), part_(part), space_(space), working_(working), me_(me) {}
 
   void run() {
-    const long width = shape_.width;
-    const auto [first, last] = me_.share(part_.tokens);
-    std::memcpy(space_.x + first * width, call_.x + (part_.offset + first) * width,
-                (last - first) * width * sizeof(float));
+    embed_rows();
     if (call_.count) prepare_rows(call_.layers[0].qkv);
     me_.wait();
     for (long i = 0; i < call_.count; i++) {
       attention(call_.layers[i]);
       feed_forward(call_.layers[i], i + 1 < call_.count ? &call_.layers[i + 1].qkv : nullptr);
     }
-    std::memcpy(call_.x + (part_.offset + first) * width, space_.x + first * width,
-                (last - first) * width * sizeof(float));
+    if (call_.states) copy_rows();
+    pool_sequences();
   }
 
  private:
@@ -127,8 +129,8 @@ class Work {
     const long width = shape_.width, size = width / shape_.heads;
     const auto [first, last] = me_.share(shape_.heads);
     for (long part = 0; part < 3 * width; part += width)
-      product(layer.qkv, space_.narrow, 0, part_.tokens, width, {part + first * size, part + last * size},
-              [&](long row, long column, Floats y) {
+      product(layer.qkv, space_.narrow, 0, part_.tokens, width,
+              {part + first * size, part + last * size}, [&](long row, long column, Floats y) {
                 store(space_.qkv + row * 3 * width + column, y);
               });
     auto* qkv = space_.qkv;
@@ -148,9 +150,9 @@ class Work {
   }
 
   void feed_forward(const Layer& layer, const Matrix* next) {
-    const long block = me_.size == 1 ? BLOCK : part_.tokens;
+    const long block = me_.size == 1 ? BLOCK : part_.tokens, inner = shape_.inner;
     for (long row = 0; row < part_.tokens; row += block) {
-      const long rows = part_.tokens - row < block ? part_.tokens - row : block, inner = shape_.inner;
+      const long rows = part_.tokens - row < block ? part_.tokens - row : block;
       auto* out = space_.stage;
       product(layer.up, space_.narrow, row, rows, shape_.width, columns(inner),
               [&](long r, long column, Floats y) {
@@ -187,6 +189,37 @@ class Work {
   Range columns(long count) const {
     const auto [first, last] = me_.share(count / COLUMNS);
     return {first * COLUMNS, last * COLUMNS};
+  }
+
+  void embed_rows() {
+    const auto [first, last] = me_.share(part_.tokens);
+    const auto eps = static_cast<float>(shape_.eps);
+    long start = 0;
+    for (long i = part_.first; i < part_.last; start += call_.lengths[i++]) {
+      const long end = std::min<long>(last, start + call_.lengths[i]);
+      for (long row = std::max(first, start); row < end; row++)
+        embed(*call_.tables, call_.ids[part_.offset + row], row - start, shape_.width, eps,
+              space_.x + row * shape_.width);
+    }
+  }
+
+  void copy_rows() {
+    const long width = shape_.width;
+    const auto [first, last] = me_.share(part_.tokens);
+    std::memcpy(call_.states + (part_.offset + first) * width, space_.x + first * width,
+                (last - first) * width * sizeof(float));
+  }
+
+  void pool_sequences() {
+    const long width = shape_.width;
+    const auto [first, last] = me_.share(part_.last - part_.first);
+    const float* rows = space_.x;
+    for (long i = part_.first; i < part_.last; rows += call_.lengths[i++] * width) {
+      if (i - part_.first < first || i - part_.first >= last) continue;
+      for (long j = 0; j < call_.pooled; j++)
+        pool(rows, call_.lengths[i], width, call_.poolings[j],
+             call_.vectors + (i * call_.pooled + j) * width);
+    }
   }
 
   void prepare_rows(const Matrix& reader) {

@@ -59,6 +59,7 @@ constexpr long TILE_ROWS = 32;  // rows of a product that are computed together,
 constexpr long TILE_ROWS = 28;
 #endif
 constexpr long PANEL = 16;    // columns
+constexpr long STEP = 8;      // groups of a depth, of which there are a multiple of it
 constexpr long COLUMNS = 32;  // columns are multiples of this, depths of 64 bytes
 constexpr long SLACK = 32;    // rows after the last one of a that may be read, and are not used
 
@@ -67,10 +68,27 @@ constexpr long panel(long depth) {  // bytes
   return depth * PANEL * static_cast<long>(sizeof(typename Kind::Weight));
 }
 
+// The panels after the two that are read, on their way into the second-level cache while these are
+// multiplied with every block of rows: some lines at each step.
+class Ahead {
+ public:
+  Ahead(const char* panels, long bytes, long blocks, long steps) : next_(panels + bytes) {
+    constexpr long near = 16384;  // so little is there in time anyway
+    if (blocks > 1 && bytes > near) lines_ = (bytes / 64 + blocks * steps - 1) / (blocks * steps);
+  }
+  INLINE void fetch() {
+    for (long i = 0; i < lines_; i++, next_ += 64) __builtin_prefetch(next_, 0, 2);
+  }
+
+ private:
+  const char* next_;
+  long lines_ = 0;
+};
+
 // R rows times two vectors of columns, in registers.
 template <typename Kind, int R, typename Done>
 INLINE void tile(const typename Kind::Operand* a, long stride, const typename Kind::Weight* b,
-                 long depth, Done&& done) {
+                 long depth, Ahead& ahead, Done&& done) {
   // Three rows to a pointer: the others are reached by the processor's own address arithmetic.
   const char* base[(R + 2) / 3];
   const long bytes = stride * static_cast<long>(sizeof(*a));
@@ -78,17 +96,20 @@ INLINE void tile(const typename Kind::Operand* a, long stride, const typename Ki
   const auto* line = reinterpret_cast<const char*>(b);
   const long second = W == PANEL ? panel<Kind>(depth) : 4 * W;  // where the second vector is
   typename Kind::Sums held[R][2] = {};
-  for (long k = 0; k < depth / Kind::group; k++, line += 64) {
-    Ints columns[2];
+  for (long start = 0; start < depth / Kind::group; start += STEP) {
+    ahead.fetch();
+    for (long k = start; k < start + STEP; k++, line += 64) {
+      Ints columns[2];
 #pragma GCC unroll 2
-    for (int j = 0; j < 2; j++) columns[j] = load_ints(line + j * second);
+      for (int j = 0; j < 2; j++) columns[j] = load_ints(line + j * second);
 #pragma GCC unroll 16
-    for (int r = 0; r < R; r++) {
-      int32_t four;
-      std::memcpy(&four, base[r / 3] + (r % 3) * bytes + 4 * k, 4);
-      const Ints row = Ints{} + four;
+      for (int r = 0; r < R; r++) {
+        int32_t four;
+        std::memcpy(&four, base[r / 3] + (r % 3) * bytes + 4 * k, 4);
+        const Ints row = Ints{} + four;
 #pragma GCC unroll 2
-      for (int j = 0; j < 2; j++) held[r][j] = Kind::dot(held[r][j], row, columns[j]);
+        for (int j = 0; j < 2; j++) held[r][j] = Kind::dot(held[r][j], row, columns[j]);
+      }
     }
   }
 #pragma GCC unroll 16
@@ -100,11 +121,11 @@ INLINE void tile(const typename Kind::Operand* a, long stride, const typename Ki
 // The smallest tile of an even number of rows that holds `rows`.
 template <typename Kind, int R, typename Done>
 INLINE void fitting(long rows, const typename Kind::Operand* a, long stride,
-                    const typename Kind::Weight* b, long depth, Done&& done) {
+                    const typename Kind::Weight* b, long depth, Ahead& ahead, Done&& done) {
   if constexpr (R > 2) {
-    if (rows <= R - 2) return fitting<Kind, R - 2>(rows, a, stride, b, depth, done);
+    if (rows <= R - 2) return fitting<Kind, R - 2>(rows, a, stride, b, depth, ahead, done);
   }
-  tile<Kind, R>(a, stride, b, depth, done);
+  tile<Kind, R>(a, stride, b, depth, ahead, done);
 }
 
 template <typename Kind, typename Done>
@@ -112,28 +133,34 @@ INLINE void vector_multiply(const typename Kind::Operand* a, long stride, long r
                             const typename Kind::Weight* b, long depth, long first, long last,
                             Done&& done) {
   const long blocks = (rows + ROWS - 1) / ROWS, step = ((rows + blocks - 1) / blocks + 1) / 2 * 2;
-  for (long column = first; column < last; column += 2 * W)
+  const long steps = depth / Kind::group / STEP;
+  for (long column = first; column < last; column += 2 * W) {
+    const auto* panels = b + column * depth;
+    const long bytes = 2 * W * panel<Kind>(depth) / PANEL;
+    Ahead ahead(reinterpret_cast<const char*>(panels), bytes, blocks, steps);
     for (long row = 0; row < rows; row += step) {
-      const long left = rows - row;
-      fitting<Kind, ROWS>(step, a + row * stride, stride, b + column * depth, depth,
+      const long left = rows - row < step ? rows - row : step;
+      fitting<Kind, ROWS>(left, a + row * stride, stride, panels, depth, ahead,
                           [&](long r, long j, typename Kind::Sums sums) {
                             if (r < left) done(row + r, column + j, sums);
                           });
     }
+  }
 }
 
 #ifdef __AMX_TILE__
 // The matrix unit: tiles of 16 rows of 64 bytes. Sums of 32 rows and 32 columns are tiles 0 to 3.
 
+struct alignas(64) TileShapes {
+  uint8_t palette = 1, start = 0, reserved[14] = {};
+  uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+// A constant, for the compiler believes that the instruction reads only its first 8 bytes.
+constexpr TileShapes SHAPES;
+
 struct Tiles {  // configures the unit for this thread as long as it lives
-  Tiles() {
-    struct alignas(64) {
-      uint8_t palette = 1, start = 0, reserved[14] = {};
-      uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-      uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-    } shape;
-    _tile_loadconfig(&shape);
-  }
+  Tiles() { _tile_loadconfig(&SHAPES); }
   ~Tiles() { _tile_release(); }
 };
 
@@ -151,20 +178,23 @@ struct Tiles {  // configures the unit for this thread as long as it lives
     }                                               \
   } while (0)
 
-template <typename Kind, bool two>
-INLINE void matrix_tile(const char* a, long stride, const char* b, long depth, void* sums) {
+// Up to 32 rows times two panels; aside(step) is called at each step.
+template <typename Kind, bool two, typename Aside>
+INLINE void matrix_tile(const char* a, long stride, const char* b, long depth, void* sums,
+                        Aside&& aside) {
   const long next = panel<Kind>(depth);
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
-  for (long k = 0; k < depth * static_cast<long>(sizeof(typename Kind::Operand)); k += 64) {
+  for (long step = 0; step < depth / Kind::group / 16; step++) {
     if constexpr (Kind::group == 4)
       TILE_STEP(_tile_dpbusd, two);
     else
       TILE_STEP(_tile_dpbf16ps, two);
     a += 64;
     b += 1024;
+    aside(step);
   }
   char* out = static_cast<char*>(sums);
   _tile_stored(0, out, 128);
@@ -175,25 +205,39 @@ INLINE void matrix_tile(const char* a, long stride, const char* b, long depth, v
   }
 }
 
+// While the unit multiplies a block, the rest of the processor finishes the one before.
 template <typename Kind, typename Done>
 INLINE void matrix_multiply(const typename Kind::Operand* a, long stride, long rows,
-                     const typename Kind::Weight* b, long depth, long first, long last,
-                     Done&& done) {
-  alignas(64) typename Kind::Sums sums[32][2];
+                            const typename Kind::Weight* b, long depth, long first, long last,
+                            Done&& done) {
+  alignas(64) typename Kind::Sums sums[2][32][2];
+  const long steps = depth / Kind::group / 16, blocks = (rows + 31) / 32;
   const long bytes = stride * static_cast<long>(sizeof(*a));
-  for (long column = first; column < last; column += 32)
-    for (long row = 0; row < rows; row += 32) {
-      const auto* from = reinterpret_cast<const char*>(a + row * stride);
-      const auto* panels = reinterpret_cast<const char*>(b + column * depth);
-      if (rows - row > 16)
-        matrix_tile<Kind, true>(from, bytes, panels, depth, sums);
-      else
-        matrix_tile<Kind, false>(from, bytes, panels, depth, sums);
-      for (long r = 0; r < 32 && r < rows - row; r++) {
-        done(row + r, column, sums[r][0]);
-        done(row + r, column + W, sums[r][1]);
-      }
+  long now = 0, old_row = 0, old_column = 0, old_rows = 0;
+  const auto finish = [&](long from, long to) __attribute__((always_inline)) {
+    for (long r = from; r < to && r < old_rows; r++) {
+      done(old_row + r, old_column, sums[1 - now][r][0]);
+      done(old_row + r, old_column + W, sums[1 - now][r][1]);
     }
+  };
+  for (long column = first; column < last; column += 32) {
+    const auto* panels = reinterpret_cast<const char*>(b + column * depth);
+    Ahead ahead(panels, 2 * panel<Kind>(depth), blocks, steps);
+    for (long row = 0; row < rows; row += 32, now = 1 - now) {
+      const auto* from = reinterpret_cast<const char*>(a + row * stride);
+      const long share = (old_rows + steps - 1) / steps;
+      const auto aside = [&](long step) __attribute__((always_inline)) {
+        ahead.fetch();
+        finish(step * share, (step + 1) * share);
+      };
+      if (rows - row > 16)
+        matrix_tile<Kind, true>(from, bytes, panels, depth, sums[now], aside);
+      else
+        matrix_tile<Kind, false>(from, bytes, panels, depth, sums[now], aside);
+      old_row = row, old_column = column, old_rows = rows - row < 32 ? rows - row : 32;
+    }
+  }
+  finish(0, 32);
 }
 #else
 struct Tiles {

@@ -9,13 +9,14 @@ from torch import Tensor
 from transformers import BertModel
 
 from models import weights
+from models.batch import Batch
 from models.config import EncoderConfig
-from models.encoder import Embeddings, Encoder
+from models.encoder import Embeddings, Encoder, Floats, TorchEncoder
 from models.families import BERT
 from models.layers import TorchLayers
 from models.linear import Layout, Plain, Prepacked
-from models.packing import Packing
 from models.precision import Precisions
+from models.weights import Weights
 from tests.conftest import Folder
 
 CPU = torch.device("cpu")
@@ -23,39 +24,40 @@ F32 = torch.float32
 LENGTHS = [3, 64, 1, 17, 16, 33]
 
 
-def rows(vocabulary: int) -> list[Tensor]:
+def rows(folder: Path) -> list[Tensor]:
     noise = torch.Generator().manual_seed(3)
+    vocabulary = EncoderConfig.read(folder).vocab_size
     return [torch.randint(vocabulary, (length,), generator=noise) for length in LENGTHS]
 
 
-def encoder(folder: Path, layout: Layout | None = None) -> Encoder:
+def embeddings(folder: Path) -> tuple[Weights, Embeddings]:
     config = EncoderConfig.read(folder)
     loaded = weights.load(folder, BERT, config.num_layers)
-    embeddings = Embeddings(config, loaded, CPU)
-    layers = TorchLayers(config, loaded, embeddings.positions, layout or Prepacked(F32), CPU)
-    return Encoder(config, embeddings, layers)
+    return loaded, Embeddings(config, loaded, CPU)
+
+
+def encoder(folder: Path, layout: Layout | None = None) -> Encoder:
+    loaded, parts = embeddings(folder)
+    layers = TorchLayers(parts.config, loaded, parts.positions, layout or Prepacked(F32), CPU)
+    return TorchEncoder(parts, layers)
 
 
 def compiled(folder: Path) -> Encoder:
-    """With the compiled layers, where there are any for the processor."""
-    config = EncoderConfig.read(folder)
-    loaded = weights.load(folder, BERT, config.num_layers)
-    embeddings = Embeddings(config, loaded, CPU)
-    precisions = Precisions(config, loaded, embeddings.positions, CPU)
-    return Encoder(config, embeddings, precisions.layers("float32", lambda layers: None))
+    """The compiled one, where there is one for the processor."""
+    return Precisions(*embeddings(folder)).encoder("float32", unobserved)
 
 
-def packed(rows: Sequence[Tensor]) -> tuple[Tensor, Packing]:
-    packing = Packing([len(row) for row in rows], CPU)
-    ids = torch.zeros(packing.rows, dtype=torch.int64)
-    ids[: packing.tokens] = torch.cat(list(rows))
-    return ids, packing
+def unobserved(encoder: Encoder) -> Floats:
+    """float32 is packed without looking at what goes through it."""
+    raise AssertionError(encoder)
 
 
-@torch.inference_mode()
-def ours(encoder: Encoder, rows: Sequence[Tensor], layer: int | None = None) -> list[Tensor]:
-    ids, packing = packed(rows)
-    states = encoder(ids, packing, layer)[: packing.tokens]
+def batch(rows: Sequence[Tensor]) -> Batch:
+    return Batch.of([row.numpy() for row in rows])
+
+
+def ours(encoder: Encoder, rows: Sequence[Tensor], layer: int) -> list[Tensor]:
+    states = torch.from_numpy(encoder.states(batch(rows), layer))
     return list(torch.split(states, [len(row) for row in rows]))
 
 
@@ -83,12 +85,14 @@ def test_every_layer_equals_transformers(
     sizes: dict[str, int],
     build: Callable[[Path], Encoder],
 ) -> None:
-    folder = tiny_bert(hidden_act=activation, **sizes)
-    model = build(folder)
-    batch = rows(model.config.vocab_size)
-    expected = theirs(folder, batch)
-    for layer in range(model.config.num_layers + 1):
-        for mine, states in zip(ours(model, batch, layer), expected, strict=True):
+    check(tiny_bert(hidden_act=activation, **sizes), build)
+
+
+def check(folder: Path, build: Callable[[Path], Encoder]) -> None:
+    model, given = build(folder), rows(folder)
+    expected = theirs(folder, given)
+    for layer in range(EncoderConfig.read(folder).num_layers + 1):
+        for mine, states in zip(ours(model, given, layer), expected, strict=True):
             assert_equal(mine, states[layer])
 
 
@@ -103,75 +107,63 @@ def test_every_layer_equals_transformers(
     ids=str,
 )
 def test_other_shapes_equal_transformers(tiny_bert: Folder, sizes: dict[str, int]) -> None:
-    folder = tiny_bert(**sizes)
-    model = encoder(folder)
-    batch = rows(model.config.vocab_size)
-    for mine, states in zip(ours(model, batch), theirs(folder, batch), strict=True):
-        assert_equal(mine, states[-1])
+    check(tiny_bert(**sizes), encoder)
 
 
 @pytest.mark.parametrize("build", [encoder, compiled])
 def test_every_layer_of_the_default_model_equals_transformers(
     minilm_folder: Path, build: Callable[[Path], Encoder]
 ) -> None:
-    model = build(minilm_folder)
-    batch = rows(model.config.vocab_size)
-    expected = theirs(minilm_folder, batch)
-    for layer in range(model.config.num_layers + 1):
-        for mine, states in zip(ours(model, batch, layer), expected, strict=True):
-            assert_equal(mine, states[layer])
+    check(minilm_folder, build)
 
 
-def test_all_layers_are_applied_by_default(tiny_bert: Folder) -> None:
-    model = encoder(tiny_bert())
-    batch = rows(model.config.vocab_size)
-    pairs = zip(ours(model, batch), ours(model, batch, model.config.num_layers), strict=True)
-    assert all(torch.equal(a, b) for a, b in pairs)
+def test_vectors_are_pooled_from_the_last_layer(tiny_bert: Folder) -> None:
+    folder = tiny_bert()
+    model, given = encoder(folder), rows(folder)
+    last = [states[-1] for states in theirs(folder, given)]
+    expected = torch.stack([torch.cat([states.mean(0), states[0]]) for states in last])
+    assert_equal(torch.from_numpy(model.vectors(batch(given), ["mean", "cls"])), expected)
 
 
 def test_both_layouts_compute_the_same(tiny_bert: Folder) -> None:
     folder = tiny_bert()
     plain, prepacked = encoder(folder, Plain(CPU, F32)), encoder(folder, Prepacked(F32))
-    batch = rows(plain.config.vocab_size)
-    for a, b in zip(ours(plain, batch), ours(prepacked, batch), strict=True):
+    for a, b in zip(ours(plain, rows(folder), 3), ours(prepacked, rows(folder), 3), strict=True):
         assert_equal(a, b)
 
 
 def test_the_input_is_rounded_once_however_low_the_precision(tiny_bert: Folder) -> None:
     folder = tiny_bert()
     exact, rounded = encoder(folder), encoder(folder, Plain(CPU, torch.bfloat16))
-    batch = rows(exact.config.vocab_size)
-    for a, b in zip(ours(exact, batch, 0), ours(rounded, batch, 0), strict=True):
-        assert torch.equal(a.bfloat16(), b)
+    for a, b in zip(ours(exact, rows(folder), 0), ours(rounded, rows(folder), 0), strict=True):
+        assert torch.equal(a.bfloat16().float(), b)
 
 
 @pytest.mark.parametrize("part", ["token", "position", "segment"])
 def test_a_part_is_its_summand_of_the_input(tiny_bert: Folder, part: str) -> None:
     folder = tiny_bert()
-    model = encoder(folder)
-    batch = rows(model.config.vocab_size)
-    ids, packing = packed(batch)
-    summand = model.part(part, ids, packing)[: packing.tokens]
+    _, parts = embeddings(folder)
+    given = torch.cat(rows(folder))
     tables = BertModel.from_pretrained(folder).embeddings
     lookups = {
-        "token": tables.word_embeddings(torch.cat(batch)),
+        "token": tables.word_embeddings(given),
         "position": tables.position_embeddings(torch.cat([torch.arange(n) for n in LENGTHS])),
-        "segment": tables.token_type_embeddings(torch.zeros(sum(LENGTHS), dtype=torch.int64)),
+        "segment": tables.token_type_embeddings(torch.zeros_like(given)),
     }
-    assert torch.equal(summand, lookups[part])
+    found = torch.from_numpy(parts.part(part, batch(rows(folder))))
+    assert torch.equal(found, lookups[part])
 
 
 def test_the_order_of_tokens_matters(tiny_bert: Folder) -> None:
     model = encoder(tiny_bert())
-    (forward,) = ours(model, [torch.tensor([5, 6, 7])])
-    (backward,) = ours(model, [torch.tensor([7, 6, 5])])
+    (forward,) = ours(model, [torch.tensor([5, 6, 7])], 3)
+    (backward,) = ours(model, [torch.tensor([7, 6, 5])], 3)
     assert not torch.allclose(forward, backward.flip(0), atol=0.1)
 
 
 def test_warming_changes_no_result(tiny_bert: Folder) -> None:
-    model = encoder(tiny_bert())
-    batch = rows(model.config.vocab_size)
-    before = ours(model, batch)
-    for size in (4, 48, 512):
-        model.warm(size)
-    assert all(torch.equal(a, b) for a, b in zip(before, ours(model, batch), strict=True))
+    folder = tiny_bert()
+    model, given = encoder(folder), rows(folder)
+    before = ours(model, given, 3)
+    model.warm()
+    assert all(torch.equal(a, b) for a, b in zip(before, ours(model, given, 3), strict=True))

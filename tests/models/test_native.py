@@ -1,8 +1,9 @@
-"""The compiled layers against their twin on torch, for every instruction set of this processor."""
+"""The compiled encoder against its twin on torch, for every instruction set of this processor."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,12 +11,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from models import native
+from models.batch import Batch
 from models.config import EncoderConfig
+from models.encoder import Embeddings, Floats, TorchEncoder
 from models.layers import MATRICES, TorchLayers
-from models.linear import ACTIVATIONS, Observed, Plain
-from models.native import ISAS, NativeLayers, Packed, fits, isa
+from models.linear import ACTIVATIONS, Layout, Observed, Plain
+from models.native import ISAS, NativeEncoder, Packed, fits, isa
 from models.packing import Packing
-from models.positions import Positions
+from models.pooling import POOLINGS, pool
+from models.positions import Learned, Positions
 from models.quantization import quantize
 from models.weights import Weights
 
@@ -33,10 +37,14 @@ BUILT = [
 kernels = pytest.mark.parametrize(("kernels", "dtype"), BUILT)
 
 
-class Slanted(Positions):
+VOCABULARY = 100
+
+
+class Slanted(Learned):
     """A bias that differs by head, by distance and by direction."""
 
-    def __init__(self, heads: int, causal: bool = False) -> None:
+    def __init__(self, table: Tensor, heads: int, causal: bool = False) -> None:
+        super().__init__(table, table[0])
         self.heads, self.causal = heads, causal
 
     def bias(self, reach: int) -> Tensor:
@@ -45,7 +53,7 @@ class Slanted(Positions):
         return slopes * (distance.abs() + 0.3 * distance)
 
 
-class Turned(Positions):
+class Turned(Learned):
     def rotate(self, qkv: Tensor, positions: Tensor) -> Tensor:
         return -qkv
 
@@ -55,7 +63,7 @@ def shape(
 ) -> EncoderConfig:
     return EncoderConfig(
         family="bert",
-        vocab_size=10,
+        vocab_size=VOCABULARY,
         hidden_size=hidden,
         num_layers=layers,
         num_heads=heads,
@@ -71,7 +79,13 @@ def random_weights(config: EncoderConfig) -> Weights:
     noise = torch.Generator().manual_seed(5)
     width, inner = config.hidden_size, config.intermediate_size
     sizes = {"up": (inner, width), "down": (width, inner)}
-    weights = {}
+    weights = {
+        "token_table": torch.randn(VOCABULARY, width, generator=noise),
+        "position_table": 0.5 * torch.randn(config.max_positions, width, generator=noise),
+        "segment_table": 0.5 * torch.randn(2, width, generator=noise),
+        "norm.weight": 1 + 0.3 * torch.randn(width, generator=noise),
+        "norm.bias": 0.3 * torch.randn(width, generator=noise),
+    }
     for layer in (f"layers.{i}" for i in range(config.num_layers)):
         for name in (name for parts in MATRICES.values() for name in parts):
             rows, columns = sizes.get(name, (width, width))
@@ -83,47 +97,55 @@ def random_weights(config: EncoderConfig) -> Weights:
     return weights
 
 
-def hidden(packing: Packing, width: int) -> Tensor:
-    return torch.randn(packing.rows, width, generator=torch.Generator().manual_seed(packing.tokens))
+def batch(lengths: Sequence[int]) -> Batch:
+    noise = torch.Generator().manual_seed(sum(lengths))
+    return Batch.of(
+        [torch.randint(VOCABULARY, (n,), generator=noise).numpy() for n in lengths],
+    )
 
 
-def peaks(config: EncoderConfig, weights: Weights, positions: Positions) -> dict[str, Tensor]:
-    layout = Observed()
-    packing = Packing([40, 7], CPU)
-    observed = TorchLayers(config, weights, positions, layout, CPU)
-    observed(hidden(packing, config.hidden_size)[: packing.tokens], packing, config.num_layers)
-    return layout.peaks
-
-
-def error(found: Tensor, expected: Tensor) -> float:
-    return float((found - expected).norm() / expected.norm())
+def error(found: Floats, expected: Floats) -> float:
+    return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
 
 
 class Pair:
-    """The same layers twice."""
+    """The same encoder twice. kind: of its positions."""
 
     def __init__(
-        self, kernels: str, dtype: str, config: EncoderConfig, positions: Positions
+        self, kernels: str, dtype: str, config: EncoderConfig, kind: str = "plain"
     ) -> None:
-        self.config = config
-        weights = random_weights(config)
-        measured = peaks(config, weights, positions)
-        self.ours = NativeLayers(config, Packed(weights, dtype, kernels, measured), positions)
-        self.twin = TorchLayers(config, weights, positions, Plain(CPU, F32), CPU)
+        self.config, self.weights = config, random_weights(config)
+        self.embeddings = Embeddings(config, self.weights, CPU)
+        if kind != "plain":
+            table = self.weights["position_table"]
+            self.embeddings.positions = Slanted(table, config.num_heads, kind == "causal")
+        self.peaks = self._peaks()
+        self.ours = NativeEncoder(self.embeddings, Packed(self.weights, dtype, kernels, self.peaks))
+        self.twin = self.torch(Plain(CPU, F32))
+
+    def torch(self, layout: Layout) -> TorchEncoder:
+        positions = self.embeddings.positions
+        layers = TorchLayers(self.config, self.weights, positions, layout, CPU)
+        return TorchEncoder(self.embeddings, layers)
+
+    def _peaks(self) -> dict[str, Tensor]:
+        layout = Observed()
+        self.torch(layout).states(batch([40, 8]), self.config.num_layers)
+        return layout.peaks
 
     def check(self, lengths: Sequence[int], close: float) -> None:
-        packing = Packing(lengths, CPU)
-        x = hidden(packing, self.config.hidden_size)
+        given = batch(lengths)
         for count in range(self.config.num_layers + 1):
-            found = self.ours(x.clone(), packing, count)[: packing.tokens]
-            expected = self.twin(x, packing, count)[: packing.tokens]
+            found, expected = self.ours.states(given, count), self.twin.states(given, count)
             assert error(found, expected) < close
+        modes = list(POOLINGS)
+        assert error(self.ours.vectors(given, modes), self.twin.vectors(given, modes)) < close
 
 
 @kernels
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_every_activation_equals_its_twin(kernels: str, dtype: str, activation: str) -> None:
-    Pair(kernels, dtype, shape(activation=activation), Positions()).check([5, 33], CLOSE[dtype])
+    Pair(kernels, dtype, shape(activation=activation)).check([5, 33], CLOSE[dtype])
 
 
 @kernels
@@ -141,13 +163,22 @@ def test_every_activation_equals_its_twin(kernels: str, dtype: str, activation: 
 def test_random_shapes_equal_their_twin(
     kernels: str, dtype: str, lengths: list[int], config: EncoderConfig, kind: str
 ) -> None:
-    positions = Positions() if kind == "plain" else Slanted(config.num_heads, kind == "causal")
-    Pair(kernels, dtype, config, positions).check(lengths, CLOSE[dtype])
+    Pair(kernels, dtype, config, kind).check(lengths, CLOSE[dtype])
 
 
 @kernels
 def test_more_tokens_than_fit_one_part_equal_their_twin(kernels: str, dtype: str) -> None:
-    Pair(kernels, dtype, shape(), Positions()).check([500, 3, 260, 1, 90], CLOSE[dtype])
+    Pair(kernels, dtype, shape()).check([500, 3, 260, 1, 90], CLOSE[dtype])
+
+
+@kernels
+@pytest.mark.parametrize("mode", POOLINGS)
+def test_every_pooling_is_that_of_the_states(kernels: str, dtype: str, mode: str) -> None:
+    pair, given = Pair(kernels, dtype, shape()), batch([3, 1, 40])
+    states = pair.ours.states(given, 2)
+    packing = Packing(given.lengths.tolist(), CPU)
+    expected = pool(torch.from_numpy(states), packing, [mode]).numpy()
+    np.testing.assert_allclose(pair.ours.vectors(given, [mode]), expected, atol=2e-6)
 
 
 @kernels
@@ -155,57 +186,40 @@ def test_more_tokens_than_fit_one_part_equal_their_twin(kernels: str, dtype: str
 def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
     kernels: str, dtype: str, threads: int
 ) -> None:
-    config = shape(128, 4, 192)
-    layers = Pair(kernels, dtype, config, Slanted(4)).ours
-    lengths = [1, 2, 3, 4, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33, 200, 300]
-    whole = Packing(lengths, CPU)
-    x = hidden(whole, config.hidden_size)
+    encoder = Pair(kernels, dtype, shape(128, 4, 192), "biased").ours
+    given = batch([1, 2, 3, 4, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33, 200, 300])
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        together = layers(x.clone(), whole, 2)
+        together = encoder.states(given, 2), encoder.vectors(given, ["mean"])
     finally:
         torch.set_num_threads(before)
-    for start, length in zip(whole.starts.tolist(), lengths, strict=True):
-        alone = layers(x[start : start + length].clone(), Packing([length], CPU), 2)
-        assert torch.equal(alone, together[start : start + length])
+    borders = given.lengths.cumsum()[:-1]
+    rows = np.split(given.ids, borders)
+    for row, states, vector in zip(rows, np.split(together[0], borders), together[1], strict=True):
+        alone = Batch.of([row])
+        assert np.array_equal(encoder.states(alone, 2), states)
+        assert np.array_equal(encoder.vectors(alone, ["mean"])[0], vector)
 
 
 @kernels
 @pytest.mark.parametrize("broken", [0, 1, 2])
 def test_a_sequence_of_nans_spoils_no_other(kernels: str, dtype: str, broken: int) -> None:
-    lengths = [3, 20, 5]
-    packing = Packing(lengths, CPU)
-    layers = Pair(kernels, dtype, shape(), Positions()).ours
-    x = hidden(packing, 64)
-    clean = torch.split(layers(x.clone(), packing, 2)[: packing.tokens], lengths)
-    x[packing.starts[broken] : packing.starts[broken] + lengths[broken]] = float("nan")
-    spoilt = torch.split(layers(x, packing, 2)[: packing.tokens], lengths)
+    pair, rows = Pair(kernels, dtype, shape()), [[1] * 3, [2] * 20, [3] * 5]
+    clean = np.split(pair.ours.states(Batch.of(rows), 2), [3, 23])
+    pair.embeddings.tokens[broken + 1] = float("nan")
+    spoilt = np.split(pair.ours.states(Batch.of(rows), 2), [3, 23])
     for index in {0, 1, 2} - {broken}:
-        assert torch.equal(spoilt[index], clean[index])
-    assert spoilt[broken].isnan().all()
-
-
-@kernels
-def test_rows_of_no_sequence_are_left_alone(kernels: str, dtype: str) -> None:
-    packing = Packing([33], CPU)
-    x = torch.full((packing.rows, 64), 5.0)
-    found = Pair(kernels, dtype, shape(), Positions()).ours(x, packing, 2)
-    assert packing.rows > 33 and (found[33:] == 5).all() and not (found[:33] == 5).any()
+        assert np.array_equal(spoilt[index], clean[index])
+    assert np.isnan(spoilt[broken]).all()
 
 
 @pytest.mark.parametrize(("kernels", "dtype"), [p for p in BUILT if "int8" in p.values])
 def test_int8_rounds_as_its_twin_does(kernels: str, dtype: str) -> None:
-    config = shape(128, 4, 192, layers=1)
-    weights, packing = random_weights(config), Packing([9, 30], CPU)
-    measured = peaks(config, weights, Positions())
-    x = hidden(packing, 128)
-    twin = TorchLayers(config, weights, Positions(), Rounded(measured), CPU)
-    ours = NativeLayers(config, Packed(weights, dtype, kernels, measured), Positions())
-    found = ours(x.clone(), packing, 1)[: packing.tokens]
-    expected = twin(x, packing, 1)[: packing.tokens]
+    pair, given = Pair(kernels, dtype, shape(128, 4, 192, layers=1)), batch([9, 30])
+    expected = pair.torch(Rounded(pair.peaks)).states(given, 1)
     # Attention in bfloat16 turns a few integers into their neighbours.
-    assert error(found, expected) < 0.01
+    assert error(pair.ours.states(given, 1), expected) < 0.01
 
 
 class Rounded:
@@ -239,19 +253,23 @@ class RoundedLinear:
         return y
 
 
+PLACES = Learned(torch.zeros(9, 64), torch.zeros(64))
+
+
 @pytest.mark.parametrize(
     ("config", "positions"),
     [
-        (shape(hidden=96, heads=3), Positions()),
-        (shape(inner=100), Positions()),
-        (shape(heads=4), Positions()),
-        (shape(), Turned()),
+        (shape(hidden=96, heads=3), PLACES),
+        (shape(inner=100), PLACES),
+        (shape(heads=4), PLACES),
+        (shape(), Turned(torch.zeros(9, 64), torch.zeros(64))),
+        (shape(), Positions()),
     ],
 )
 def test_what_the_kernels_cannot_compute_is_left_to_torch(
     config: EncoderConfig, positions: Positions
 ) -> None:
-    assert fits(shape(), Positions())
+    assert fits(shape(), PLACES)
     assert not fits(config, positions)
 
 

@@ -1,32 +1,34 @@
 """Tests of the choice among precisions."""
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 
+from models.batch import Batch
 from models.embedder import Embedder
+from models.encoder import Embeddings, Encoder, Floats
 from models.errors import ModelError
-from models.layers import Layers
-from models.packing import Packing
 from models.precision import FAITHFUL, Precisions, choose, short
 from tests.conftest import Folder
+from tests.models.test_native import random_weights, shape
 
 
 class Named:
-    """Layers that compute nothing, and can be told apart."""
-
-    dtype = torch.float32
+    """An encoder that computes nothing, and can be told from another."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, hidden: torch.Tensor, packing: Packing, count: int) -> torch.Tensor:
-        return hidden
+    def states(self, batch: Batch, count: int) -> Floats:
+        raise NotImplementedError
 
-    def warm(self, rows: int) -> None:
+    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
+        raise NotImplementedError
+
+    def warm(self) -> None:
         return None
 
 
@@ -43,20 +45,20 @@ class Machine:
     def check(self, dtype: str) -> None:
         assert dtype in self.precisions
 
-    def layers(self, dtype: str, observe: object) -> Layers:
+    def encoder(self, dtype: str, observe: object) -> Encoder:
         self.built.append(dtype)
         return Named(dtype)
 
-    def vectors(self, layers: Layers) -> npt.NDArray[np.float32]:
-        assert isinstance(layers, Named)
-        seconds, cosine = self.precisions[layers.name]
+    def vectors(self, encoder: Encoder) -> Floats:
+        assert isinstance(encoder, Named)
+        seconds, cosine = self.precisions[encoder.name]
         time.sleep(seconds)
         return np.array([[1, 0], [cosine, np.sqrt(1 - cosine**2)]], dtype=np.float32)
 
 
 def chosen(machine: Machine, wanted: str = "auto") -> str:
     choice = choose(machine, wanted, machine.vectors)
-    assert isinstance(choice.layers, Named) and choice.layers.name == choice.dtype
+    assert isinstance(choice.encoder, Named) and choice.encoder.name == choice.dtype
     return choice.dtype
 
 
@@ -104,10 +106,6 @@ def test_auto_keeps_its_promise_on_the_default_model() -> None:
     assert trial.cosine >= FAITHFUL
 
 
-def precise(device: str) -> Precisions:
-    return Precisions(None, {}, None, torch.device(device))  # type: ignore[arg-type]
-
-
 def test_a_model_that_the_kernels_cannot_compute_has_the_precisions_of_torch(
     tiny_bert: Folder,
 ) -> None:
@@ -124,8 +122,10 @@ def test_another_precision_is_refused_with_the_ones_there_are(dtype: str) -> Non
         Embedder.load(device="cpu", dtype=dtype)
 
 
-def test_a_gpu_computes_in_every_floating_point_precision() -> None:
-    gpu = precise("cuda")
-    assert gpu.supported() == ["float32", "bfloat16", "float16"]
-    with pytest.raises(ModelError, match="dtype int8 is not supported on this cuda"):
-        gpu.check("int8")
+def test_a_device_that_is_no_cpu_computes_in_every_floating_point_precision() -> None:
+    config = shape()
+    weights = random_weights(config)
+    other = Precisions(weights, Embeddings(config, weights, torch.device("meta")))
+    assert other.supported() == ["float32", "bfloat16", "float16"]
+    with pytest.raises(ModelError, match="dtype int8 is not supported on this meta"):
+        other.check("int8")

@@ -1,0 +1,37 @@
+"""What an encoder reads: sequences of token ids laid one after another, without padding."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Rows = Sequence[Sequence[int] | npt.NDArray[np.integer]]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B sequences of T token ids together. ids: (T,). lengths: (B,)."""
+
+    ids: Integers
+    lengths: Integers
+
+    @classmethod
+    def of(cls, rows: Rows) -> "Batch":
+        """Lay sequences one after another."""
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        return cls(np.concatenate(rows, dtype=np.int64, casting="unsafe"), lengths)
+
+    @property
+    def positions(self) -> Integers:
+        """The place of each token in its sequence: (T,)."""
+        starts = self.lengths.cumsum() - self.lengths
+        return np.arange(len(self.ids)) - starts.repeat(self.lengths)
+
+    def check(self, vocabulary: int, longest: int) -> None:
+        """Raises ValueError for what no table holds: it would be read from beyond its end."""
+        if self.lengths.min() < 1 or self.lengths.max() > longest:
+            raise ValueError(f"a sequence has 1 to {longest} tokens")
+        if self.ids.min() < 0 or self.ids.max() >= vocabulary:
+            raise ValueError(f"token ids are 0 to {vocabulary - 1}")

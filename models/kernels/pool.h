@@ -1,0 +1,41 @@
+// What comes before the first layer and after the last: tables looked up, and rows made one vector.
+
+#pragma once
+
+#include <cstring>
+
+#include "rows.h"
+
+struct Tables {
+  const float* tokens;     // (vocabulary, D)
+  const float* positions;  // (positions, D)
+  Norm norm;
+};
+
+INLINE void embed(const Tables& tables, long id, long position, long width, float eps, float* out) {
+  const float *token = tables.tokens + id * width, *place = tables.positions + position * width;
+  for (long d = 0; d < width; d += W) store(out + d, load(token + d) + load(place + d));
+  normalise(out, width, tables.norm, eps);
+}
+
+enum class Pooling : int64_t { cls, max, mean, mean_sqrt, weighted_mean, last };
+
+// Rows (length, D) to `out` (D,).
+INLINE void pool(const float* rows, long length, long width, Pooling how, float* out) {
+  const float count = static_cast<float>(length);
+  const float* first = how == Pooling::last ? rows + (length - 1) * width : rows;
+  std::memcpy(out, first, width * sizeof(float));
+  if (how == Pooling::cls || how == Pooling::last) return;
+  for (long t = 1; t < length; t++) {
+    const float weight = how == Pooling::weighted_mean ? static_cast<float>(t + 1) : 1.0f;
+    for (long d = 0; d < width; d += W) {
+      const Floats x = load(rows + t * width + d), y = load(out + d);
+      store(out + d, how == Pooling::max ? larger(x, y) : fma(splat(weight), x, y));
+    }
+  }
+  const float divisor = how == Pooling::mean            ? count
+                        : how == Pooling::mean_sqrt     ? std::sqrt(count)
+                        : how == Pooling::weighted_mean ? count * (count + 1) / 2
+                                                        : 1.0f;
+  for (long d = 0; d < width; d += W) store(out + d, load(out + d) / divisor);
+}
