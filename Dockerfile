@@ -15,7 +15,7 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
       > requirements.txt \
  && pip install --no-compile -r requirements.txt \
  && python -c 'import click, fastapi, httptools, httpx, numpy, orjson, prometheus_client, \
-      pydantic_settings, safetensors.torch, tokenizers, torch, uvicorn, uvloop, zmq' \
+      pydantic_settings, safetensors.torch, tokenizers, torch, uvicorn, uvloop' \
  && cd /opt/venv/lib/python3*/site-packages/torch \
  && rm -rf include test bin/*[tT]est* bin/protoc*
 

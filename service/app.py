@@ -119,7 +119,6 @@ def _fastapi(
 
 def _spec(settings: Settings, folder: Path) -> EngineSpec:
     return EngineSpec(
-        address="",
         folder=str(folder),
         device=settings.device,
         dtype=settings.dtype,

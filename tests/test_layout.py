@@ -29,7 +29,7 @@ def name(path: Path) -> str:
 
 @pytest.mark.parametrize("path", MODELS, ids=name)
 def test_models_know_nothing_of_the_service(path: Path) -> None:
-    above = {"service", "fastapi", "starlette", "uvicorn", "zmq", "asyncio", "pydantic"}
+    above = {"service", "fastapi", "starlette", "uvicorn", "asyncio", "pydantic"}
     assert not above & set(imported(path))
 
 

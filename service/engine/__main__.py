@@ -1,14 +1,15 @@
 """The engine process: `python -m service.engine SPEC`, started by the server."""
 
+import contextlib
 import logging
 import signal
+import socket
 import sys
 import time
 from dataclasses import asdict
 
 import orjson
 import torch
-import zmq
 
 from models.embedder import Embedder
 from models.errors import ModelError
@@ -16,6 +17,7 @@ from service.engine.load import load
 from service.engine.loop import Loop
 from service.engine.messages import REFUSED, Description, EngineSpec
 from service.engine.scheduler import Scheduler
+from service.engine.wire import Line
 from service.heap import freeze
 from service.log import configure
 
@@ -41,14 +43,11 @@ def main() -> None:
         )
     embedder.warm()
     rate = measure(embedder, spec.max_batch_tokens)
-    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
-    socket.set(zmq.SNDHWM, 0)
-    socket.set(zmq.RCVHWM, 0)
-    socket.bind(spec.address)
+    line = Line(socket.socket(fileno=spec.descriptor))
     freeze()
-    loop = Loop(socket, embedder, Scheduler(spec.max_batch_tokens), describe(embedder), rate)
-    loop.run(lifeline=sys.stdin.fileno())
-    socket.close(linger=0)
+    with contextlib.suppress(EOFError):
+        line.send(["description", describe(embedder)])
+        Loop(line, embedder, Scheduler(spec.max_batch_tokens), rate).run()
 
 
 def measure(embedder: Embedder, budget: int) -> float:

@@ -1,43 +1,38 @@
 """The HTTP process's end of the line to one engine process."""
 
 import asyncio
+import socket
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
-import zmq
-
-from service.engine.messages import (
-    Description,
-    Failure,
-    Job,
-    Result,
-    pack_jobs,
-    unpack_outcomes,
-)
+from service.engine.messages import Description, Failure, Job, Result, pack_jobs, unpack_outcomes
+from service.engine.wire import Inbox, pack, widen
 from service.errors import EncodingFailed, EngineLost, ServiceError
 
 
-class Client:
+class Client(asyncio.Protocol):
     """Sends jobs and matches the answers to them, on the running event loop.
 
     What is submitted in one turn of the loop goes out as one message.
     """
 
-    def __init__(self, address: str) -> None:
-        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-        self._socket.set(zmq.SNDHWM, 0)
-        self._socket.set(zmq.RCVHWM, 0)
-        self._socket.connect(address)
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._described: asyncio.Future[Description] = self._loop.create_future()
         self._waiting: dict[int, asyncio.Future[Result]] = {}
         self._outbox: list[tuple[int, Job]] = []
         self._number = count()
-        self._loop.add_reader(self._socket.FD, self._receive)
+        self._inbox = Inbox()
+
+    @classmethod
+    async def connect(cls, end: socket.socket) -> "Client":
+        """A client on this end of a pair of sockets."""
+        widen(end)
+        _, client = await asyncio.get_running_loop().create_unix_connection(cls, sock=end)
+        return client
 
     async def describe(self) -> Description:
         """What the engine says of itself, once it is loaded."""
-        self._send([b"describe"])
         return await self._described
 
     async def submit(self, job: Job, timeout: float) -> Result:
@@ -45,7 +40,7 @@ class Client:
 
         When the caller stops waiting, its job is taken out of the engine's queue.
         """
-        if self._socket.closed:
+        if self._transport.is_closing():
             raise EngineLost("the engine is restarting", retry=1)
         number = next(self._number)
         future: asyncio.Future[Result] = self._loop.create_future()
@@ -66,43 +61,39 @@ class Client:
 
     def close(self, error: ServiceError) -> None:
         """Fail everything that waits and leave the line."""
-        if not self._socket.closed:
-            self._loop.remove_reader(self._socket.FD)
-            self._socket.close(linger=0)
+        self._transport.abort()
         self._described.cancel()
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(error)
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the event loop."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the event loop with what the engine has sent."""
+        for (verb, content), body in self._inbox.feed(data):
+            if verb == "description":
+                self._described.set_result(Description(**content))
+                continue
+            for number, outcome in unpack_outcomes(content, body):
+                future = self._waiting.get(number)
+                if future is not None and not future.done():
+                    _settle(future, outcome)
+
     def _cancel(self, number: int) -> None:
         self._flush()  # or the job would come after its end
-        self._send([b"cancel", b"%d" % number])
+        self._send(["cancel", number])
 
     def _flush(self) -> None:
         if self._outbox:
             jobs, self._outbox = self._outbox, []
-            self._send([b"jobs", *pack_jobs(jobs)])
+            self._send(*pack_jobs(jobs))
 
-    def _send(self, frames: list[Any]) -> None:
-        if self._socket.closed:
-            return
-        self._socket.send_multipart(frames, zmq.NOBLOCK)
-        # The descriptor signals a change once, and sending may have swallowed the signal.
-        self._receive()
-
-    def _receive(self) -> None:
-        while not self._socket.closed:
-            try:
-                verb, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
-            if verb == b"description":
-                self._described.set_result(Description.parse(frames))
-                continue
-            for number, outcome in unpack_outcomes(frames):
-                future = self._waiting.get(number)
-                if future is not None and not future.done():
-                    _settle(future, outcome)
+    def _send(self, head: Any, body: Any = b"") -> None:
+        if not self._transport.is_closing():
+            self._transport.write(pack(head, body))
 
 
 def _settle(future: asyncio.Future[Result], outcome: Result | Failure) -> None:

@@ -1,15 +1,15 @@
-"""What the HTTP process and the engine process say to each other, as ZeroMQ frames."""
+"""What the HTTP process and the engine process say to each other."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
-Frames = list[Any]
+from service.engine.wire import Message
+
 Ids = npt.NDArray[np.int32]
 
 REFUSED = 3  # exit status of an engine that will not load however often it is started
@@ -54,23 +54,23 @@ Jobs = Sequence[tuple[int, Job]]
 Outcomes = Sequence[tuple[int, Result | Failure]]
 
 
-def pack_jobs(jobs: Jobs) -> Frames:
+def pack_jobs(jobs: Jobs) -> Message:
     """Numbered jobs as one message."""
     head = [(number, job.output, [len(row) for row in job.rows]) for number, job in jobs]
-    return [orjson.dumps(head), np.concatenate([row for _, job in jobs for row in job.rows]).data]
+    return ["jobs", head], np.concatenate([row for _, job in jobs for row in job.rows])
 
 
-def unpack_jobs(frames: Sequence[bytes]) -> Iterator[tuple[int, Job]]:
-    """The way back of pack_jobs."""
-    flat = np.frombuffer(frames[1], dtype=np.int32)
+def unpack_jobs(heads: Iterable[Any], body: Any) -> Iterator[tuple[int, Job]]:
+    """The way back of pack_jobs, from what follows the verb."""
+    flat = np.frombuffer(body, dtype=np.int32)
     start = 0
-    for number, output, lengths in orjson.loads(frames[0]):
+    for number, output, lengths in heads:
         stops = list(accumulate(lengths, initial=start))
         yield number, Job(output, [flat[a:b] for a, b in pairwise(stops)])
         start = stops[-1]
 
 
-def pack_outcomes(outcomes: Outcomes) -> Frames:
+def pack_outcomes(outcomes: Outcomes) -> Message:
     """Numbered answers as one message."""
     head = [
         (number, found.message, found.index)
@@ -79,14 +79,14 @@ def pack_outcomes(outcomes: Outcomes) -> Frames:
         for number, found in outcomes
     ]
     parts = [found.vectors.data for _, found in outcomes if isinstance(found, Result)]
-    return [orjson.dumps(head), parts[0] if len(parts) == 1 else b"".join(parts)]
+    return ["outcomes", head], parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def unpack_outcomes(frames: Sequence[bytes]) -> Iterator[tuple[int, Result | Failure]]:
-    """The way back of pack_outcomes."""
-    flat = np.frombuffer(frames[1], dtype=np.float32)
+def unpack_outcomes(heads: Iterable[Any], body: Any) -> Iterator[tuple[int, Result | Failure]]:
+    """The way back of pack_outcomes, from what follows the verb."""
+    flat = np.frombuffer(body, dtype=np.float32)
     start = 0
-    for number, *found in orjson.loads(frames[0]):
+    for number, *found in heads:
         if len(found) == 2:
             yield number, Failure(*found)
             continue
@@ -98,15 +98,15 @@ def unpack_outcomes(frames: Sequence[bytes]) -> Iterator[tuple[int, Result | Fai
 
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
-    """What an engine process is started with."""
+    """What an engine process is started with. descriptor: of its end of the line to the server."""
 
-    address: str
     folder: str
     device: str
     dtype: str
     threads: int
     max_batch_tokens: int
     log_level: str
+    descriptor: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +129,3 @@ class Description:
     trials: list[dict[str, Any]]
     threads: int
     fingerprint: str
-
-    def frames(self) -> Frames:
-        return [orjson.dumps(self)]
-
-    @classmethod
-    def parse(cls, frames: Sequence[Any]) -> "Description":
-        return cls(**orjson.loads(frames[0]))

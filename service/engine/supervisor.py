@@ -4,13 +4,12 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import sys
-import tempfile
 import time
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import orjson
@@ -84,15 +83,12 @@ class Supervisor:
             await asyncio.sleep(delay)
 
     async def _life(self) -> int:
-        with tempfile.TemporaryDirectory(prefix="embedding-") as folder:
-            # A new address for each engine: the old one's jobs never reach its successor.
-            spec = replace(self._spec, address=f"ipc://{Path(folder) / 'engine'}")
-            process = await asyncio.create_subprocess_exec(
-                *(self._program, "-m", "service.engine", orjson.dumps(spec).decode()),
-                stdin=PIPE,
-                env={**_PATIENCE, **os.environ},
-            )
-            client = Client(spec.address)
+        # A new line for each engine: the old one's jobs never reach its successor.
+        ours, theirs = socket.socketpair()
+        client = await Client.connect(ours)
+        try:
+            with theirs:
+                process = await self._spawn(theirs.fileno())
             attending = asyncio.create_task(self._attend(client, process))
             try:
                 return await process.wait()
@@ -101,6 +97,17 @@ class Supervisor:
                 attending.cancel()
                 client.close(EngineLost("the engine died; try again", retry=2))
                 await _stop(process)
+        finally:
+            client.close(EngineLost("the engine did not start; try again", retry=2))
+
+    async def _spawn(self, descriptor: int) -> Process:
+        spec = orjson.dumps(replace(self._spec, descriptor=descriptor)).decode()
+        return await asyncio.create_subprocess_exec(
+            *(self._program, "-m", "service.engine", spec),
+            stdin=DEVNULL,
+            env={**_PATIENCE, **os.environ},
+            pass_fds=[descriptor],
+        )
 
     async def _attend(self, client: Client, process: Process) -> None:
         description = await client.describe()
@@ -126,10 +133,9 @@ class Supervisor:
 
 
 async def _stop(process: Process) -> None:
+    """Wait until an engine has left, whose line was closed."""
     if process.returncode is not None:
         return
-    assert process.stdin is not None
-    process.stdin.close()  # the engine's sign to leave
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(5):
             await process.wait()

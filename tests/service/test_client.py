@@ -1,16 +1,16 @@
 """The client's end of the line, with an engine that answers when it is told."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
-import zmq
 
 from service.engine.client import Client
 from service.engine.messages import Failure, Job, Result, pack_outcomes, unpack_jobs
+from service.engine.wire import Line, Message
 from service.errors import EncodingFailed, EngineLost
 
 LONG = 60.0
@@ -19,21 +19,20 @@ LONG = 60.0
 class Engine:
     """Keeps what it is sent; a text's vector is its first id."""
 
-    def __init__(self, address: str) -> None:
-        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
-        self._socket.bind(address)
-        self._client = b""
+    def __init__(self, end: socket.socket) -> None:
+        self._socket, self._line = end, Line(end)
+        self._messages: list[Message] = []
 
-    async def receive(self) -> tuple[bytes, list[bytes]]:
-        while not self._socket.poll(0):
+    async def receive(self) -> Message:
+        while not self._messages:
             await asyncio.sleep(0.001)
-        self._client, verb, *frames = self._socket.recv_multipart()
-        return verb, frames
+            self._messages += self._line.receive(wait=False)
+        return self._messages.pop(0)
 
     async def jobs(self) -> dict[int, Job]:
-        verb, frames = await self.receive()
-        assert verb == b"jobs"
-        return dict(unpack_jobs(frames))
+        (verb, content), body = await self.receive()
+        assert verb == "jobs"
+        return dict(unpack_jobs(content, body))
 
     def answer(self, jobs: dict[int, Job]) -> None:
         def result(job: Job) -> Result | Failure:
@@ -42,37 +41,37 @@ class Engine:
                 return Failure("negative", 0)
             return Result(np.array([[first]], dtype=np.float32), 0, 0, 1.0)
 
-        frames = pack_outcomes([(number, result(job)) for number, job in jobs.items()])
-        self._socket.send_multipart([self._client, b"outcomes", *frames])
+        self._line.send(*pack_outcomes([(number, result(job)) for number, job in jobs.items()]))
 
     def close(self) -> None:
-        self._socket.close(linger=0)
+        self._socket.close()
 
 
 @asynccontextmanager
-async def line(folder: Path) -> AsyncIterator[tuple[Client, Engine]]:
-    address = f"ipc://{folder / 'engine'}"
-    engine, client = Engine(address), Client(address)
+async def line() -> AsyncIterator[tuple[Client, Engine]]:
+    ours, theirs = socket.socketpair()
+    engine, client = Engine(theirs), await Client.connect(ours)
     try:
         yield client, engine
     finally:
         client.close(EngineLost("over"))
         engine.close()
+        await asyncio.sleep(0)  # the loop closes our end in its next turn
 
 
 def job(first: int) -> Job:
     return Job("pooled", [np.array([first], dtype=np.int32)])
 
 
-def in_loop(folder: Path, test: Callable[[Client, Engine], Awaitable[None]]) -> None:
+def in_loop(test: Callable[[Client, Engine], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with asyncio.timeout(20), line(folder) as (client, engine):
+        async with asyncio.timeout(20), line() as (client, engine):
             await test(client, engine)
 
     asyncio.run(run())
 
 
-def test_what_is_submitted_together_goes_out_as_one_message(tmp_path: Path) -> None:
+def test_what_is_submitted_together_goes_out_as_one_message() -> None:
     async def test(client: Client, engine: Engine) -> None:
         tasks = [asyncio.create_task(client.submit(job(n), LONG)) for n in range(5)]
         jobs = await engine.jobs()
@@ -81,20 +80,20 @@ def test_what_is_submitted_together_goes_out_as_one_message(tmp_path: Path) -> N
         found = [float(result.vectors[0, 0]) for result in await asyncio.gather(*tasks)]
         assert found == [0, 1, 2, 3, 4]
 
-    in_loop(tmp_path, test)
+    in_loop(test)
 
 
-def test_a_failure_fails_its_own_job(tmp_path: Path) -> None:
+def test_a_failure_fails_its_own_job() -> None:
     async def test(client: Client, engine: Engine) -> None:
         tasks = [asyncio.create_task(client.submit(job(n), LONG)) for n in (1, -1)]
         engine.answer(await engine.jobs())
         good, bad = await asyncio.gather(*tasks, return_exceptions=True)
         assert isinstance(good, Result) and isinstance(bad, EncodingFailed)
 
-    in_loop(tmp_path, test)
+    in_loop(test)
 
 
-def test_who_stops_waiting_takes_the_job_out_of_the_queue(tmp_path: Path) -> None:
+def test_who_stops_waiting_takes_the_job_out_of_the_queue() -> None:
     async def test(client: Client, engine: Engine) -> None:
         task = asyncio.create_task(client.submit(job(1), LONG))
         await asyncio.sleep(0)  # submitted, and not sent yet
@@ -102,26 +101,26 @@ def test_who_stops_waiting_takes_the_job_out_of_the_queue(tmp_path: Path) -> Non
         with pytest.raises(asyncio.CancelledError):
             await task
         (number,) = await engine.jobs()
-        assert await engine.receive() == (b"cancel", [b"%d" % number])
+        assert (await engine.receive())[0] == ["cancel", number]
 
-    in_loop(tmp_path, test)
+    in_loop(test)
 
 
-def test_a_job_is_given_up_after_its_time(tmp_path: Path) -> None:
+def test_a_job_is_given_up_after_its_time() -> None:
     async def test(client: Client, engine: Engine) -> None:
         with pytest.raises(TimeoutError):
             await client.submit(job(1), 0.05)
         jobs = await engine.jobs()
-        assert (await engine.receive())[0] == b"cancel"
+        assert (await engine.receive())[0][0] == "cancel"
         engine.answer(jobs)  # too late, and harmless
         again = asyncio.create_task(client.submit(job(2), LONG))
         engine.answer(await engine.jobs())
         assert (await again).vectors[0, 0] == 2
 
-    in_loop(tmp_path, test)
+    in_loop(test)
 
 
-def test_a_closed_line_fails_what_waits_and_what_comes(tmp_path: Path) -> None:
+def test_a_closed_line_fails_what_waits_and_what_comes() -> None:
     async def test(client: Client, engine: Engine) -> None:
         task = asyncio.create_task(client.submit(job(1), LONG))
         await engine.jobs()
@@ -131,4 +130,14 @@ def test_a_closed_line_fails_what_waits_and_what_comes(tmp_path: Path) -> None:
         with pytest.raises(EngineLost):
             await client.submit(job(2), LONG)
 
-    in_loop(tmp_path, test)
+    in_loop(test)
+
+
+def test_an_engine_that_has_left_is_lost_to_who_comes() -> None:
+    async def test(client: Client, engine: Engine) -> None:
+        engine.close()
+        await asyncio.sleep(0.05)
+        with pytest.raises(EngineLost):
+            await client.submit(job(1), LONG)
+
+    in_loop(test)

@@ -1,13 +1,11 @@
 """The engine's loop with a small model whose vectors are easy to know, and a socket in memory."""
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-import zmq
 
 from service.engine.loop import Loop
 from service.engine.messages import (
@@ -19,6 +17,7 @@ from service.engine.messages import (
     unpack_outcomes,
 )
 from service.engine.scheduler import Scheduler
+from service.engine.wire import Message
 
 Floats = npt.NDArray[np.float32]
 POISON, NAN, BIG = 13, 14, 15
@@ -45,55 +44,54 @@ class Sum:
         return [np.full((len(row), 2), layer, dtype=np.float32) for row in ids]
 
 
-class Socket:
+class Memory:
+    """A line that was given messages, and keeps what is sent."""
+
     def __init__(self) -> None:
-        self.received: list[list[bytes]] = []
+        self.received: list[Message] = []
         self.sent: dict[int, Result | Failure] = {}
-        self.messages: list[bytes] = []
+        self.messages = 0
 
-    def recv_multipart(self, flags: int) -> list[bytes]:
-        if not self.received:
-            raise zmq.Again
-        return self.received.pop(0)
+    def receive(self, wait: bool) -> list[Message]:
+        if wait and not self.received:
+            raise EOFError
+        found, self.received = self.received, []
+        return found
 
-    def send_multipart(self, frames: list[Any], flags: int) -> None:
-        client, verb, *rest = frames
-        assert verb == b"outcomes"
-        self.messages.append(client)
-        for number, outcome in unpack_outcomes([bytes(frame) for frame in rest]):
+    def send(self, head: Any, body: Any = b"") -> None:
+        verb, content = head
+        assert verb == "outcomes"
+        self.messages += 1
+        for number, outcome in unpack_outcomes(content, body):
             assert number not in self.sent, "answered twice"
             self.sent[number] = outcome
 
 
 class Rig:
     def __init__(self, budget: int = 100) -> None:
-        self.socket, self.model = Socket(), Sum()
-        self.scheduler: Scheduler[tuple[bytes, int]] = Scheduler(budget)
-        self.loop = Loop(self.socket, self.model, self.scheduler, None, 1.0)  # type: ignore[arg-type]
+        self.line, self.model = Memory(), Sum()
+        self.loop = Loop(self.line, self.model, Scheduler(budget), 1.0)
 
-    def send(
-        self, number: int, *rows: list[int], output: str | int = "pooled", client: bytes = b"me"
-    ) -> None:
+    def send(self, number: int, *rows: list[int], output: str | int = "pooled") -> None:
         job = Job(output, [np.array(row, dtype=np.int32) for row in rows])
-        frames = [bytes(frame) for frame in pack_jobs([(number, job)])]
-        self.socket.received.append([client, b"jobs", *frames])
+        self.line.received.append(pack_jobs([(number, job)]))
 
     def cancel(self, number: int) -> None:
-        self.socket.received.append([b"me", b"cancel", b"%d" % number])
+        self.line.received.append((["cancel", number], b""))
 
     def run(self) -> None:
-        self.loop._receive()
-        while self.scheduler:
-            self.loop._work(self.scheduler.next())
+        """Until there is nothing to do."""
+        with pytest.raises(EOFError):
+            self.loop.run()
 
     def result(self, number: int) -> list[list[float]]:
-        found = self.socket.sent[number]
+        found = self.line.sent[number]
         assert isinstance(found, Result)
         rows: list[list[float]] = found.vectors.tolist()
         return rows
 
     def failure(self, number: int) -> Failure:
-        found = self.socket.sent[number]
+        found = self.line.sent[number]
         assert isinstance(found, Failure)
         return found
 
@@ -107,13 +105,23 @@ def test_jobs_that_wait_together_share_a_pass_and_keep_their_order() -> None:
     assert rig.result(1) == [[6], [4]] and rig.result(2) == [[10]]
 
 
-def test_what_a_pass_has_finished_is_one_message_for_each_client() -> None:
+def test_what_a_pass_has_finished_is_one_message() -> None:
     rig = Rig()
-    for number, client in enumerate((b"me", b"you", b"me", b"you", b"me")):
-        rig.send(number, [number], client=client)
+    for number in range(5):
+        rig.send(number, [number])
     rig.run()
-    assert sorted(rig.socket.messages) == [b"me", b"you"]
+    assert rig.line.messages == 1
     assert [rig.result(number) for number in range(5)] == [[[number]] for number in range(5)]
+
+
+def test_what_comes_while_a_pass_runs_is_in_the_next() -> None:
+    rig = Rig(budget=4)
+    rig.send(1, [1, 1, 1], [2, 2, 2])
+    rig.loop.turn()
+    rig.send(2, [3])
+    rig.run()
+    assert rig.model.batches == [1, 2]
+    assert rig.result(1) == [[3], [6]] and rig.result(2) == [[3]]
 
 
 def test_a_job_larger_than_a_pass_is_answered_once_and_whole() -> None:
@@ -161,7 +169,7 @@ def test_a_cancelled_job_is_neither_computed_nor_answered() -> None:
     rig.send(2, [2])
     rig.cancel(1)
     rig.run()
-    assert rig.model.batches == [1] and set(rig.socket.sent) == {2}
+    assert rig.model.batches == [1] and set(rig.line.sent) == {2}
 
 
 @pytest.mark.parametrize("layer", [0, 2])
@@ -170,50 +178,3 @@ def test_hidden_states_come_back_in_a_row(layer: int) -> None:
     rig.send(1, [1, 2], [3], output=layer)
     rig.run()
     assert rig.result(1) == [[layer, layer]] * 3
-
-
-def test_those_who_were_answered_together_may_share_the_next_pass_too() -> None:
-    rig = Rig()
-    rig.loop._until = time.perf_counter() + 10
-    late = [2, 3]
-
-    def arrives(wait: int) -> bool:
-        assert 0 <= wait <= 1
-        if late:
-            rig.send(late.pop(0), [1])
-            return True
-        return False
-
-    rig.send(1, [1])
-    rig.loop._receive()
-    rig.loop._linger(arrives)
-    rig.run()
-    assert rig.model.batches == [3]
-
-
-def test_a_request_that_finds_the_engine_idle_is_not_held_up() -> None:
-    rig = Rig()
-
-    def arrives(wait: int) -> bool:
-        raise AssertionError("waited")
-
-    for number in (1, 2):
-        rig.send(number, [1])
-        rig.run()
-        rig.loop._linger(arrives)
-
-
-def test_waiting_for_company_ends_though_more_and_more_come() -> None:
-    rig = Rig()
-    start = time.perf_counter()
-    rig.loop._until = start + 0.02
-    rig.loop._linger(lambda wait: True)
-    assert 0.02 <= time.perf_counter() - start < 0.1
-
-
-def test_the_wait_for_company_is_a_part_of_the_last_pass_and_counted_from_its_end() -> None:
-    rig = Rig()
-    rig.send(1, [1], [2])
-    start = time.perf_counter()
-    rig.run()
-    assert start < rig.loop._until < start + 1.2 * (time.perf_counter() - start)

@@ -1,7 +1,5 @@
 """What crosses the socket arrives as it was sent."""
 
-from typing import Any
-
 import numpy as np
 
 from service.engine.messages import (
@@ -13,10 +11,14 @@ from service.engine.messages import (
     unpack_jobs,
     unpack_outcomes,
 )
+from service.engine.wire import Inbox, Message, pack
 
 
-def wire(frames: list[Any]) -> list[bytes]:
-    return [bytes(frame) for frame in frames]
+def over(message: Message) -> Message:
+    """A message as it comes out at the other end, without its verb."""
+    ((_, content), body), *none = Inbox().feed(pack(*message))
+    assert not none
+    return content, body
 
 
 def test_jobs_survive_the_wire_together() -> None:
@@ -26,7 +28,7 @@ def test_jobs_survive_the_wire_together() -> None:
         ("token", [[8, 9], [10]]),
     ]
     jobs = [Job(out, [np.array(row, dtype=np.int32) for row in rows]) for out, rows in texts]
-    found = dict(unpack_jobs(wire(pack_jobs(list(enumerate(jobs, 5))))))
+    found = dict(unpack_jobs(*over(pack_jobs(list(enumerate(jobs, 5))))))
     assert list(found) == [5, 6, 7]
     assert [(job.output, [row.tolist() for row in job.rows]) for job in found.values()] == texts
 
@@ -39,7 +41,7 @@ def test_results_and_failures_survive_the_wire_together() -> None:
         (9, Result(flat[6:].reshape(1, 4), 6, 8, 0.25)),
     ]
     for outcomes in (sent, sent[:1], sent[1:2]):
-        found = list(unpack_outcomes(wire(pack_outcomes(outcomes))))
+        found = list(unpack_outcomes(*over(pack_outcomes(outcomes))))
         assert [number for number, _ in found] == [number for number, _ in outcomes]
         for (_, got), (_, expected) in zip(found, outcomes, strict=True):
             if isinstance(expected, Failure):

@@ -11,7 +11,6 @@ from service.engine.messages import EngineSpec
 from service.engine.supervisor import Supervisor
 
 SPEC = EngineSpec(
-    address="",
     folder="",
     device="cpu",
     dtype="float32",

@@ -1,0 +1,81 @@
+"""Messages on a stream socket: a JSON head, and a body of raw numbers.
+
+One system call sends a message and one receives all that wait, and no thread stands between the two
+processes: each that did would be another wait for the processor.
+"""
+
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+_LENGTHS = struct.Struct("<QQ")  # of the head and of the body
+_ALIGNED = 8  # heads are filled up to a multiple of this, so that numbers lie as they must
+_BUFFER = 1 << 20  # bytes; the system may allow less
+
+Message = tuple[Any, Any]  # what the head says, and the body as a buffer
+
+
+def pack(head: Any, body: Any = b"") -> bytes:
+    """A message as it is sent. body: a buffer that lies in one piece."""
+    text = orjson.dumps(head)
+    text += b" " * (-len(text) % _ALIGNED)
+    numbers = memoryview(body).cast("B")
+    return b"".join([_LENGTHS.pack(len(text), len(numbers)), text, numbers])
+
+
+class Inbox:
+    """Cuts what arrives, in whatever pieces, into messages."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """The messages that these bytes complete."""
+        self._data += data
+        while len(self._data) >= _LENGTHS.size:
+            head, body = _LENGTHS.unpack_from(self._data)
+            end = _LENGTHS.size + head + body
+            if len(self._data) < end:
+                return
+            with memoryview(self._data) as view:
+                whole = memoryview(bytes(view[_LENGTHS.size : end]))
+            del self._data[:end]
+            yield orjson.loads(whole[:head]), whole[head:]
+
+
+class Line:
+    """The engine's end: it waits when there is nothing else to do."""
+
+    def __init__(self, end: socket.socket) -> None:
+        widen(end)
+        self._socket, self._inbox = end, Inbox()
+
+    def receive(self, wait: bool) -> list[Message]:
+        """All messages that are there; at least some bytes if told to wait.
+
+        Raises EOFError when the other end is closed.
+        """
+        try:
+            data = self._socket.recv(_BUFFER, 0 if wait else socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return []
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            raise EOFError
+        return list(self._inbox.feed(data))
+
+    def send(self, head: Any, body: Any = b"") -> None:
+        """Send a message; raises EOFError when the other end is closed."""
+        try:
+            self._socket.sendall(pack(head, body))
+        except (BrokenPipeError, ConnectionResetError):
+            raise EOFError from None
+
+
+def widen(end: socket.socket) -> None:
+    """Let an answer of usual size leave at once, whatever the other process is doing."""
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
