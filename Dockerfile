@@ -20,7 +20,7 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
  && rm -rf include test bin/*[tT]est* bin/protoc*
 
 FROM dependencies AS build
-# Without a compiler the package is built all the same, with a slower attention.
+# Without a compiler the package is built all the same, and computes on torch alone: slower, no int8.
 RUN apt-get update && apt-get install --yes --no-install-recommends g++
 # Baked into the image; empty: none, and the server fetches EMBEDDING_MODEL when it starts.
 ARG MODEL=all-MiniLM-L6-v2
