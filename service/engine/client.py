@@ -53,7 +53,8 @@ class Client(asyncio.Protocol):
         try:
             return await future
         except (asyncio.CancelledError, TimeoutError):
-            self._cancel(number)
+            # The job has gone out before: that was arranged before whatever ended the wait.
+            self._send(["cancel", number])
             raise
         finally:
             timer.cancel()
@@ -81,10 +82,6 @@ class Client(asyncio.Protocol):
                 future = self._waiting.get(number)
                 if future is not None and not future.done():
                     _settle(future, outcome)
-
-    def _cancel(self, number: int) -> None:
-        self._flush()  # or the job would come after its end
-        self._send(["cancel", number])
 
     def _flush(self) -> None:
         if self._outbox:

@@ -170,6 +170,7 @@ def test_a_cancelled_job_is_neither_computed_nor_answered() -> None:
     rig.cancel(1)
     rig.run()
     assert rig.model.batches == [1] and set(rig.line.sent) == {2}
+    assert not rig.loop._open, "it would be kept for ever"
 
 
 @pytest.mark.parametrize("layer", [0, 2])
