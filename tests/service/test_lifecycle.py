@@ -29,7 +29,7 @@ def own(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
 def test_the_server_is_ready_within_six_seconds_and_small(
     minilm_folder: object, tmp_path: Path
 ) -> None:
-    seconds = []
+    seconds: list[float] = []
     while min(seconds, default=60.0) >= 6:
         assert len(seconds) < 3, seconds  # a machine may be busy with something else
         start = time.monotonic()
