@@ -61,6 +61,7 @@ class Embedder:
         sentence = SentenceConfig.read(folder, config.max_positions)
         tokenizer = Tokenizer(folder / "tokenizer.json", sentence.max_length, sentence.lowercase)
         loaded = weights.load(folder, FAMILIES[config.family], config.num_layers)
+        weights.check(loaded, config)
         with torch.inference_mode():
             where = _device(device)
             embeddings = Embeddings(config, loaded, where)

@@ -8,6 +8,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from models.config import EncoderConfig
 from models.errors import ModelError
 from models.families import Family
 
@@ -30,6 +31,29 @@ def load(folder: Path, family: Family, num_layers: int) -> Weights:
     if missing := expected - weights.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)[:4]}")
     return weights
+
+
+def check(weights: Weights, config: EncoderConfig) -> None:
+    """Raises ModelError naming a tensor whose shape is not the one that the sizes ask for.
+
+    Compiled code would read beyond its end.
+    """
+    width, inner = config.hidden_size, config.intermediate_size
+    known = {
+        "token_table": (config.vocab_size, width),
+        "position_table": (config.max_positions, width),
+        "segment_table": (len(weights["segment_table"]), width),
+        "up.weight": (inner, width),
+        "up.bias": (inner,),
+        "down.weight": (width, inner),
+    }
+    for name, tensor in weights.items():
+        kind = re.sub(r"^layers\.\d+\.", "", name)
+        square = kind.endswith(".weight") and "norm" not in kind
+        expected = known.get(kind, (width, width) if square else (width,))
+        if tensor.shape != expected:
+            found = tuple(tensor.shape)
+            raise ModelError(f"{name} has the shape {found}; by config.json it is {expected}")
 
 
 def rename(name: str, family: Family) -> str | None:

@@ -9,9 +9,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import BertForMaskedLM
 
+from models.config import EncoderConfig
 from models.errors import ModelError
 from models.families import BERT
-from models.weights import Weights, load, rename
+from models.weights import Weights, check, load, rename
 from tests.conftest import Folder
 from tests.models.tiny import reference
 
@@ -147,6 +148,24 @@ def test_a_missing_tensor_is_named(folder: Path, tmp_path: Path) -> None:
 def test_a_missing_layer_is_noticed(folder: Path) -> None:
     with pytest.raises(ModelError, match=r"lacks \['layers\.3\."):
         load(folder, BERT, LAYERS + 1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("token_table", "position_table", "segment_table", "norm.weight", "norm.bias"),
+        *("layers.1.query.weight", "layers.1.output.bias", "layers.0.attention_norm.bias"),
+        *("layers.2.up.weight", "layers.2.up.bias", "layers.2.down.weight", "layers.2.down.bias"),
+    ],
+)
+def test_a_tensor_of_another_shape_is_named(folder: Path, plain: Weights, name: str) -> None:
+    config = EncoderConfig.read(folder)
+    check(plain, config)
+    tensor = plain[name]
+    shorter = [tensor[1:]] * (name != "segment_table")  # the one table of no told length
+    for other in [tensor[..., :-1], tensor[None], *shorter]:
+        with pytest.raises(ModelError, match=rf"^{name} has the shape .* by config\.json it is"):
+            check(plain | {name: other}, config)
 
 
 def test_a_broken_file_is_named(folder: Path, tmp_path: Path) -> None:
