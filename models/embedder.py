@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from models import weights
+from models import families, weights
 from models.batch import Batch, Rows
-from models.config import EncoderConfig
 from models.encoder import Embeddings, Encoder, Floats
 from models.errors import ModelError
-from models.families import FAMILIES
 from models.precision import Choice, Precisions, choose
 from models.probes import SENTENCES
 from models.sentence import SentenceConfig
@@ -57,11 +55,11 @@ class Embedder:
         Raises ModelError when the model, device or precision cannot be had.
         """
         folder = resolve(str(model), revision=revision, cache=cache)
-        config = EncoderConfig.read(folder)
+        blueprint = families.read(folder)
+        config = blueprint.config
         sentence = SentenceConfig.read(folder, config.max_positions)
         tokenizer = Tokenizer(folder / "tokenizer.json", sentence.max_length, sentence.lowercase)
-        loaded = weights.load(folder, FAMILIES[config.family], config.num_layers)
-        weights.check(loaded, config)
+        loaded = weights.load(folder, blueprint)
         with torch.inference_mode():
             where = _device(device)
             embeddings = Embeddings(config, loaded, where)

@@ -1,24 +1,43 @@
 """Linear layers by precision: the same mathematics, laid out for the processor at hand."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-ACTIVATIONS = {  # name in config.json -> (oneDNN's name, its algorithm)
+from models.activations import ACTIVATIONS
+
+_FUSED = {  # activations that oneDNN computes with the product: its name, its algorithm
     "none": ("none", ""),
     "gelu": ("gelu", "none"),
-    "gelu_new": ("gelu", "tanh"),
-    "gelu_pytorch_tanh": ("gelu", "tanh"),
+    "gelu_tanh": ("gelu", "tanh"),
     "relu": ("relu", ""),
 }
+_FUNCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda x: x,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_sigmoid": lambda x: x * torch.sigmoid(1.702 * x),
+    "relu": F.relu,
+    "silu": F.silu,
+}
+
+
+def function(activation: str) -> Callable[[Tensor], Tensor]:
+    """The activation of a name in config.json, or 'none'."""
+    return _FUNCTIONS[ACTIVATIONS.get(activation, "none")]
 
 
 class Linear(Protocol):
     """x W^T + b, then the activation, or plus a residual: (T, in) -> (T, out)."""
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor: ...
+
+
+Matrix = tuple[Tensor, Tensor]
 
 
 class Layout(Protocol):
@@ -32,6 +51,28 @@ class Layout(Protocol):
     def __call__(
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
     ) -> Linear: ...
+
+    def gated(self, gate: Matrix, up: Matrix, activation: str, *, name: str = "") -> Linear:
+        """act(x gate^T + b) * (x up^T + c); each a weight and a bias."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Gated:
+    """One product for both, multiplied with each other: Shazeer 2020, arXiv 2002.05202."""
+
+    both: Linear
+    act: Callable[[Tensor], Tensor]
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        gate, up = self.both(x).chunk(2, dim=-1)
+        y = self.act(gate) * up
+        return y if residual is None else y + residual
+
+
+def _gated(layout: Layout, gate: Matrix, up: Matrix, activation: str, name: str) -> Linear:
+    weight, bias = (torch.cat(parts) for parts in zip(gate, up, strict=True))
+    return _Gated(layout(weight, bias, name=name), function(activation))
 
 
 class Plain:
@@ -47,18 +88,16 @@ class Plain:
             weight.to(self.device, self.dtype), bias.to(self.device, self.dtype), activation
         )
 
+    def gated(self, gate: Matrix, up: Matrix, activation: str, *, name: str = "") -> Linear:
+        return _gated(self, gate, up, activation, name)
+
 
 class _PlainLinear:
     def __init__(self, weight: Tensor, bias: Tensor, activation: str) -> None:
-        self.weight, self.bias = weight, bias
-        self.name, self.algorithm = ACTIVATIONS[activation]
+        self.weight, self.bias, self.act = weight, bias, function(activation)
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        y = F.linear(x, self.weight, self.bias)
-        if self.name == "gelu":
-            y = F.gelu(y, approximate=self.algorithm)
-        elif self.name == "relu":
-            y = F.relu(y)
+        y = self.act(F.linear(x, self.weight, self.bias))
         return y if residual is None else y + residual
 
 
@@ -73,6 +112,9 @@ class Prepacked:
     ) -> Linear:
         return _PrepackedLinear(weight.to(self.dtype), bias.to(self.dtype), activation)
 
+    def gated(self, gate: Matrix, up: Matrix, activation: str, *, name: str = "") -> Linear:
+        return _gated(self, gate, up, activation, name)
+
 
 class _PrepackedLinear:
     _ROWS = 512  # the batch size that the blocked layout is chosen for
@@ -80,12 +122,14 @@ class _PrepackedLinear:
     def __init__(self, weight: Tensor, bias: Tensor, activation: str) -> None:
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, self._ROWS)
         self.bias = bias
-        self.name, self.algorithm = ACTIVATIONS[activation]
+        known = ACTIVATIONS.get(activation, "none")
+        self.name, self.algorithm = _FUSED.get(known, _FUSED["none"])
+        self.act = _FUNCTIONS["none" if known in _FUSED else known]
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         ops = torch.ops.mkldnn._linear_pointwise
         if residual is None:
-            return ops(x, self.weight, self.bias, self.name, [], self.algorithm)  # type: ignore[no-any-return]
+            return self.act(ops(x, self.weight, self.bias, self.name, [], self.algorithm))
         return ops.binary(x, residual, self.weight, self.bias, "add")  # type: ignore[no-any-return]
 
 
@@ -102,6 +146,9 @@ class Observed:
     ) -> Linear:
         self.peaks[name] = torch.zeros(weight.shape[1])
         return _ObservedLinear(_PlainLinear(weight, bias, activation), self.peaks[name])
+
+    def gated(self, gate: Matrix, up: Matrix, activation: str, *, name: str = "") -> Linear:
+        return _gated(self, gate, up, activation, name)
 
 
 class _ObservedLinear:

@@ -15,9 +15,10 @@ from torch import Tensor
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Embeddings, Floats
-from models.layers import MATRICES, matrix
+from models.layers import LayerNorm, matrix
 from models.positions import Positions
 from models.quantization import quantize
+from models.schemes import Alibi, Buckets, Scheme
 from models.weights import Weights
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ ISAS: Mapping[str, frozenset[str]] = {  # what Linux calls the features of each,
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
 _ACTIVATIONS = {"none": 0, "gelu": 1, "gelu_new": 2, "gelu_pytorch_tanh": 2, "relu": 3}
 _POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+_PARTS = ("qkv", "output", "up", "down")
 _PANEL = 16  # columns of a packed matrix that lie together
 
 
@@ -46,7 +48,7 @@ class _Norm(ctypes.Structure):
 
 class _Layer(ctypes.Structure):
     _fields_ = [
-        *((name, _Matrix) for name in MATRICES),
+        *((name, _Matrix) for name in _PARTS),
         *((name, _Norm) for name in ("attention_norm", "ffn_norm")),
     ]
 
@@ -100,7 +102,7 @@ class Packed:
         self.layers = [self._layer(f"layers.{i}") for i in range(len(names))]
 
     def _layer(self, name: str) -> _Layer:
-        matrices = {part: self._matrix(name, part) for part in MATRICES}
+        matrices = {part: self._matrix(name, part) for part in _PARTS}
         norms = {part: self._norm(f"{name}.{part}") for part in ("attention_norm", "ffn_norm")}
         return _Layer(**matrices, **norms)
 
@@ -137,14 +139,18 @@ class Packed:
 class NativeEncoder:
     """An encoder that keeps float32, and multiplies in the precision that it is packed in."""
 
-    def __init__(self, embeddings: Embeddings, packed: Packed) -> None:
-        config = embeddings.config
+    def __init__(self, embeddings: Embeddings, packed: Packed, positions: Positions) -> None:
+        """positions: of the attention in every layer."""
+        config, self._positions = embeddings.config, positions
         self._embeddings, self._packed, self._width = embeddings, packed, config.hidden_size
         self._layers = (_Layer * len(packed.layers))(*packed.layers)
-        norm, places = embeddings.norm, embeddings.positions.table
+        norm, table = embeddings.norm, embeddings.positions.table
+        assert isinstance(norm, LayerNorm) and table is not None  # see `fits`
+        # Every text is of the first segment: a constant, added once.
+        self._places = table + embeddings.segment
         self._tables = _Tables(
             tokens=embeddings.tokens.data_ptr(),
-            positions=places.data_ptr(),
+            positions=self._places.data_ptr(),
             norm=_Norm(norm.weight.data_ptr(), norm.bias.data_ptr()),
         )
         self._shape = _Shape(
@@ -186,7 +192,7 @@ class NativeEncoder:
             bias=_Bias(
                 None if bias is None else bias.data_ptr(),
                 reach,
-                self._embeddings.positions.causal,
+                self._embeddings.config.causal,
             ),
             ids=batch.ids.ctypes.data,
             lengths=batch.lengths.ctypes.data,
@@ -197,18 +203,33 @@ class NativeEncoder:
 
     def _bias(self, batch: Batch) -> tuple[Tensor | None, int]:
         reach = int(batch.lengths.max())
-        offsets = self._embeddings.positions.bias(reach)
+        offsets = self._positions.bias(reach)
         if offsets is None:
             return None, 0
         # Whole vectors are read: the last may go past the table's end.
         return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, _PANEL)), reach
 
 
-def fits(config: EncoderConfig, positions: Positions) -> bool:
-    """Whether the kernels know how to compute a model."""
+def fits(config: EncoderConfig) -> bool:
+    """Whether the kernels know how to compute a model: as BERT, whatever the scores gain."""
     sizes = config.hidden_size % 64 == config.intermediate_size % 64 == config.head_size % 32 == 0
-    known = config.activation in _ACTIVATIONS and positions.table is not None
-    return sizes and known and not positions.rotates
+    bert = EncoderConfig(
+        family=config.family,
+        vocab_size=config.vocab_size,
+        hidden_size=config.hidden_size,
+        num_layers=config.num_layers,
+        num_heads=config.num_heads,
+        intermediate_size=config.intermediate_size,
+        max_positions=config.max_positions,
+        norm_eps=config.norm_eps,
+        activation=config.activation,
+        table=config.table,
+        positions=config.positions,
+        segments=config.segments,
+        causal=config.causal,
+    )
+    added = config.table.name != Scheme.name and type(config.positions) in (Scheme, Alibi, Buckets)
+    return sizes and added and config.activation in _ACTIVATIONS and config == bert
 
 
 @cache

@@ -14,6 +14,7 @@ from models.encoder import Embeddings, Encoder, Floats, TorchEncoder
 from models.errors import ModelError
 from models.layers import TorchLayers
 from models.linear import Layout, Observed, Plain, Prepacked
+from models.positions import Positions, of_layer
 from models.weights import Weights
 
 FAITHFUL = 0.9995
@@ -72,19 +73,23 @@ class Precisions:
         if isa is not None:
             peaks = self._peaks(observe) if dtype == "int8" else None
             packed = native.Packed(self.weights, dtype, isa, peaks)
-            return native.NativeEncoder(self.embeddings, packed)
+            return native.NativeEncoder(self.embeddings, packed, self._scores())
         kind = getattr(torch, dtype)
         onednn = self.device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         return self._torch(Prepacked(kind) if onednn else Plain(self.device, kind))
 
+    def _scores(self) -> Positions:
+        config = self.embeddings.config
+        return of_layer(config, self.weights, "layers.0", config.positions, self.device)
+
     def _torch(self, layout: Layout) -> TorchEncoder:
         parts = self.embeddings
-        layers = TorchLayers(parts.config, self.weights, parts.positions, layout, self.device)
+        layers = TorchLayers(parts.config, self.weights, layout, self.device)
         return TorchEncoder(parts, layers)
 
     def _isa(self, dtype: str) -> str | None:
         parts = self.embeddings
-        fits = self.device.type == "cpu" and native.fits(parts.config, parts.positions)
+        fits = self.device.type == "cpu" and native.fits(parts.config)
         return native.isa(dtype) if fits else None
 
     def _peaks(self, observe: Vectors) -> Mapping[str, Tensor]:

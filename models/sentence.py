@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from models.config import read_json
+from models.blueprint import read_json
 from models.errors import ModelError
 
 # The booleans of the older schema of 1_Pooling/config.json -> the names of the newer one.

@@ -8,65 +8,30 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from models.blueprint import Blueprint
 from models.config import EncoderConfig
 from models.errors import ModelError
-from models.families import Family
+from models.schemes import Disentangled, Learned
 
 Weights = dict[str, Tensor]
 
 
-def load(folder: Path, family: Family, num_layers: int) -> Weights:
-    """Read every tensor the family names, as float32.
+def load(folder: Path, blueprint: Blueprint) -> Weights:
+    """Read every tensor that the blueprint names, as float32.
 
-    Raises ModelError naming the tensor that is missing or unknown, or the file that is broken.
+    Raises ModelError naming the tensor that is missing, unknown or of a wrong shape, or the file
+    that is broken.
     """
     weights: Weights = {}
     for name, tensor in _tensors(folder):
-        ours = rename(name, family)
-        if ours is not None:
-            weights[ours] = tensor.to(torch.float32)
-    expected = _expected(family, num_layers)
+        weights |= _parts(blueprint, blueprint.rename(name), tensor.to(torch.float32))
+    expected = blueprint.expected()
     if unknown := weights.keys() - expected:
         raise ModelError(f"{folder}: config.json knows no {sorted(unknown)[:4]}")
     if missing := expected - weights.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)[:4]}")
+    _check(weights, blueprint.config)
     return weights
-
-
-def check(weights: Weights, config: EncoderConfig) -> None:
-    """Raises ModelError naming a tensor whose shape is not the one that the sizes ask for.
-
-    Compiled code would read beyond its end.
-    """
-    width, inner = config.hidden_size, config.intermediate_size
-    known = {
-        "token_table": (config.vocab_size, width),
-        "position_table": (config.max_positions, width),
-        "segment_table": (len(weights["segment_table"]), width),
-        "up.weight": (inner, width),
-        "up.bias": (inner,),
-        "down.weight": (width, inner),
-    }
-    for name, tensor in weights.items():
-        kind = re.sub(r"^layers\.\d+\.", "", name)
-        square = kind.endswith(".weight") and "norm" not in kind
-        expected = known.get(kind, (width, width) if square else (width,))
-        if tensor.shape != expected:
-            found = tuple(tensor.shape)
-            raise ModelError(f"{name} has the shape {found}; by config.json it is {expected}")
-
-
-def rename(name: str, family: Family) -> str | None:
-    """Our name for a checkpoint's tensor, or None for one that inference does not need."""
-    # Checkpoints converted from TensorFlow call the parameters of a norm gamma and beta.
-    plain = re.sub("gamma$", "weight", re.sub("beta$", "bias", name.removeprefix(family.prefix)))
-    layer = re.search(r"\.(\d+)\.", plain)
-    key = re.sub(r"\.\d+\.", ".{}.", plain, count=1)
-    if key in family.tensors:
-        return family.tensors[key].format(layer.group(1) if layer else "")
-    if any(re.fullmatch(pattern.replace("*", ".*"), plain) for pattern in family.optional):
-        return None
-    raise ModelError(f"unknown tensor {name!r} in the checkpoint")
 
 
 def files(folder: Path) -> list[Path]:
@@ -89,5 +54,75 @@ def _tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
             raise ModelError(f"{path} cannot be read: {error}; fetch the model again") from None
 
 
-def _expected(family: Family, num_layers: int) -> set[str]:
-    return {ours.format(i) for ours in family.tensors.values() for i in range(num_layers)}
+def _parts(blueprint: Blueprint, names: list[str], tensor: Tensor) -> Weights:
+    # A tensor of the file as ours: (out, in) matrices, each part by itself.
+    if not names:
+        return {}
+    kinds = {_kind(name) for name in names}
+    if any(kind.rpartition(".")[0].endswith("norm") for kind in kinds):
+        tensor = tensor + blueprint.norm_shift * all(kind.endswith("weight") for kind in kinds)
+    if tensor.ndim > 2:
+        tensor = tensor.flatten(1)
+    if tensor.ndim == 2 and not _tables(kinds) and kinds & set(blueprint.transposed):
+        tensor = tensor.T.contiguous()
+    if len(names) == 1:
+        return {names[0]: tensor}
+    if blueprint.by_head:
+        heads = tensor.view(-1, len(names), blueprint.config.head_size, *tensor.shape[1:])
+        parts = [part.flatten(0, 1) for part in heads.unbind(1)]
+    else:
+        parts = list(tensor.tensor_split(len(names)))
+    return dict(zip(names, (part.contiguous() for part in parts), strict=True))
+
+
+def _tables(kinds: set[str]) -> bool:
+    return any(kind.endswith("table") for kind in kinds)
+
+
+def _kind(name: str) -> str:
+    return re.sub(r"^layers\.\d+\.", "", name)
+
+
+def _check(weights: Weights, config: EncoderConfig) -> None:
+    # Compiled code would read beyond the end of a tensor that is smaller than the sizes tell.
+    for name, tensor in weights.items():
+        expected = _shape(_kind(name), len(tensor), config)
+        if tensor.shape != expected:
+            found = tuple(tensor.shape)
+            raise ModelError(f"{name} has the shape {found}; by config.json it is {expected}")
+
+
+def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
+    width, inner, narrow = config.hidden_size, config.intermediate_size, config.embedding_size
+    query, key = (n * config.head_size for n in (config.num_heads, config.num_kv_heads))
+    offset = config.table.offset if isinstance(config.table, Learned) else 0
+    span = config.positions.span if isinstance(config.positions, Disentangled) else 0
+    whole = {
+        "token_table": (config.vocab_size, narrow),
+        "position_table": (config.max_positions + offset, narrow),
+        "segment_table": (rows, narrow),
+        "bias_table": (rows, config.num_heads),
+        "relative_table": (2 * span, width),
+        "query_norm.weight": (config.head_size,),
+        "key_norm.weight": (config.head_size,),
+        "norm.weight": (narrow,),
+        "norm.bias": (narrow,),
+        "position_bias": (query,),
+    }
+    matrices = {
+        "query": (query, width),
+        "key": (key, width),
+        "value": (key, width),
+        "output": (width, query),
+        "gate": (inner, width),
+        "up": (inner, width),
+        "down": (width, inner),
+        "project": (width, narrow),
+    }
+    if kind in whole:
+        return whole[kind]
+    name, _, part = kind.partition(".")
+    shape = matrices.get(name.removeprefix("position_"), (query, width))
+    if "norm" in name:
+        return (width,)
+    return shape if part == "weight" else shape[:1]

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 
-from models.config import EncoderConfig
+from models import families
 from models.sentence import SentenceConfig
 from models.tokenizer import Tokenizer
 from service import __version__, errors
@@ -41,7 +41,7 @@ def create_app(
     on_ready: called whenever an engine starts to embed. on_refused: when it never will.
     leaving: whether the server was told to stop.
     """
-    config = EncoderConfig.read(folder)
+    config = families.read(folder).config
     sentence = SentenceConfig.read(folder, config.max_positions)
     reader = _reader(settings, folder, sentence)
     supervisor = Supervisor(_spec(settings, folder), on_ready, on_refused)

@@ -11,7 +11,7 @@ from deploy.benchmark.contestants import ALL, REFERENCE
 from deploy.benchmark.fidelity import fidelity
 from deploy.benchmark.peers.protocol import Job
 from deploy.benchmark.workloads import Workload, calibration, workloads
-from models.config import EncoderConfig
+from models import families
 from models.sentence import SentenceConfig
 from models.sources import resolve
 from models.tokenizer import Tokenizer
@@ -20,7 +20,7 @@ from models.tokenizer import Tokenizer
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """The whole comparison, as it is written to the file."""
     folder = resolve(args.model)
-    sentence = SentenceConfig.read(folder, EncoderConfig.read(folder).max_positions)
+    sentence = SentenceConfig.read(folder, families.read(folder).config.max_positions)
     tokenizer = Tokenizer(folder / "tokenizer.json", sentence.max_length, sentence.lowercase)
 
     def tokenize(texts: Sequence[str]) -> list[list[int]]:

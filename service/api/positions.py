@@ -8,6 +8,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from models import tables
 from models.config import EncoderConfig
+from models.schemes import Rotary
 from service.api.answer import answer, call_of
 from service.api.body import Body, example
 from service.api.operation import Operation
@@ -118,7 +119,8 @@ def _sinusoidal(rows: tables.Ints, body: PositionsRequest, config: EncoderConfig
 
 
 def _rotary(rows: tables.Ints, body: PositionsRequest, config: EncoderConfig) -> dict[str, Any]:
-    cos, sin = tables.rotary(rows, body.dim or config.head_size, body.base)
+    scheme = Rotary(dim=body.dim or config.head_size, base=body.base)
+    cos, sin = tables.rotary(rows, scheme)
     return {"cos": cos, "sin": sin}
 
 
@@ -128,7 +130,8 @@ def _alibi(rows: tables.Ints, body: PositionsRequest, config: EncoderConfig) -> 
 
 
 def _relative(rows: tables.Ints, body: PositionsRequest, config: EncoderConfig) -> dict[str, Any]:
-    found = tables.relative_buckets(rows, body.buckets, body.max_distance, body.bidirectional)
+    distances = tables.relative(rows)
+    found = tables.buckets(distances, body.buckets, body.max_distance, body.bidirectional)
     return {"buckets": found}
 
 

@@ -1,0 +1,15 @@
+"""The activations of feed-forward networks, by their names in config.json."""
+
+from collections.abc import Mapping
+
+ACTIVATIONS: Mapping[str, str] = {  # name in config.json -> what it is
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "quick_gelu": "gelu_sigmoid",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
