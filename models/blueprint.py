@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ class Blueprint:
         if key in self.tensors:
             number = int(layer.group(1)) if layer else 0
             return [part.format(number) for part in split(self.tensors[key])]
-        if any(re.fullmatch(pattern.replace("*", ".*"), plain) for pattern in self.unused):
+        if any(fnmatchcase(key, pattern) for pattern in self.unused):
             return []
         raise ModelError(f"unknown tensor {name!r} in the checkpoint")
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from models.activations import ACTIVATIONS
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Embeddings, Floats
@@ -32,7 +33,7 @@ ISAS: Mapping[str, frozenset[str]] = {  # what Linux calls the features of each,
     "avx2": frozenset({"avx2", "fma", "bmi2"}),
 }
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
-_ACTIVATIONS = {"none": 0, "gelu": 1, "gelu_new": 2, "gelu_pytorch_tanh": 2, "relu": 3}
+_ACTIVATIONS = {"gelu": 1, "gelu_tanh": 2, "relu": 3}
 _POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 _PARTS = ("qkv", "output", "up", "down")
 _PANEL = 16  # columns of a packed matrix that lie together
@@ -157,7 +158,7 @@ class NativeEncoder:
             width=config.hidden_size,
             heads=config.num_heads,
             inner=config.intermediate_size,
-            activation=_ACTIVATIONS[config.activation],
+            activation=_ACTIVATIONS[ACTIVATIONS[config.activation]],
             eps=config.norm_eps,
         )
 
@@ -229,7 +230,7 @@ def fits(config: EncoderConfig) -> bool:
         causal=config.causal,
     )
     added = config.table.name != Scheme.name and type(config.positions) in (Scheme, Alibi, Buckets)
-    return sizes and added and config.activation in _ACTIVATIONS and config == bert
+    return sizes and added and ACTIVATIONS[config.activation] in _ACTIVATIONS and config == bert
 
 
 @cache

@@ -73,8 +73,8 @@ def _kept(scaling: Scaling, plain: Doubles, scheme: Rotary) -> Doubles:
         return share
     if scaling.kind == "yarn":  # Peng et al. 2023 (arXiv 2309.00071), section 3.2
         first, last = _ramp(scaling, scheme)
-        ramp: Doubles = (np.arange(len(plain)) - first) / (last - first)
-        return 1 - np.clip(ramp, 0, 1)
+        columns = np.arange(len(plain), dtype=np.float64)
+        return 1 - np.clip((columns - first) / (last - first), 0, 1)
     return np.ones_like(plain)
 
 

@@ -30,8 +30,20 @@ def load(folder: Path, blueprint: Blueprint) -> Weights:
         raise ModelError(f"{folder}: config.json knows no {sorted(unknown)[:4]}")
     if missing := expected - weights.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)[:4]}")
-    _check(weights, blueprint.config)
+    check(weights, blueprint.config)
     return weights
+
+
+def check(weights: Weights, config: EncoderConfig) -> None:
+    """Raises ModelError naming a tensor whose shape is not the one that the sizes ask for.
+
+    Compiled code would read beyond its end.
+    """
+    for name, tensor in weights.items():
+        expected = _shape(_kind(name), len(tensor), config)
+        if tensor.shape != expected:
+            found = tuple(tensor.shape)
+            raise ModelError(f"{name} has the shape {found}; by config.json it is {expected}")
 
 
 def files(folder: Path) -> list[Path]:
@@ -81,15 +93,6 @@ def _tables(kinds: set[str]) -> bool:
 
 def _kind(name: str) -> str:
     return re.sub(r"^layers\.\d+\.", "", name)
-
-
-def _check(weights: Weights, config: EncoderConfig) -> None:
-    # Compiled code would read beyond the end of a tensor that is smaller than the sizes tell.
-    for name, tensor in weights.items():
-        expected = _shape(_kind(name), len(tensor), config)
-        if tensor.shape != expected:
-            found = tuple(tensor.shape)
-            raise ModelError(f"{name} has the shape {found}; by config.json it is {expected}")
 
 
 def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:

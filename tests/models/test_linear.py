@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.linear import ACTIVATIONS, Layout, Observed, Plain, Prepacked
+from models.activations import ACTIVATIONS
+from models.linear import Layout, Observed, Plain, Prepacked
 from models.precision import short
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -21,10 +22,12 @@ layouts = pytest.mark.parametrize(
 
 def reference(y: Tensor, activation: str) -> Tensor:
     """The activations as their papers write them."""
-    if activation == "gelu":
+    if activation in ("gelu", "gelu_python"):
         return y * (1 + torch.erf(y / 2**0.5)) / 2
-    if activation in ("gelu_new", "gelu_pytorch_tanh"):
+    if activation in ("gelu_new", "gelu_fast", "gelu_pytorch_tanh"):
         return y * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (y + 0.044715 * y**3))) / 2
+    if activation in ("silu", "swish", "quick_gelu"):
+        return y / (1 + torch.exp(-y * (1.702 if activation == "quick_gelu" else 1)))
     return y.clamp(min=0) if activation == "relu" else y
 
 
@@ -33,7 +36,7 @@ def numbers(*shape: int) -> Tensor:
 
 
 @layouts
-@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("activation", ["none", *ACTIVATIONS])
 def test_a_layer_is_product_bias_and_activation(layout: Layout, activation: str) -> None:
     x, weight, bias = numbers(6, 16), numbers(8, 16) / 4, numbers(8)
     x, weight, bias = (tensor.to(layout.dtype).float() for tensor in (x, weight, bias))
@@ -62,6 +65,22 @@ def test_a_call_changes_none_of_its_inputs(layout: Layout) -> None:
     assert torch.equal(x, kept[0])
     assert torch.equal(residual, kept[1])
     assert torch.equal(layer(x, residual=residual), first)
+
+
+@layouts
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_gate_is_activated_and_multiplied(layout: Layout, activation: str) -> None:
+    x, gate, up = numbers(6, 16), numbers(8, 16) / 4, numbers(8, 16).flip(0) / 4
+    b, c, residual = numbers(8), numbers(8).flip(0), 3 * numbers(6, 8)
+    given = (tensor.to(layout.dtype).float() for tensor in (x, gate, up, b, c))
+    x, gate, up, b, c = given
+    layer = layout.gated((gate, b), (up, c), activation)
+    expected = reference(F.linear(x, gate, b), activation) * F.linear(x, up, c)
+    rounding = 2 * ROUNDING[layout.dtype]
+    y = layer(x.to(layout.dtype))
+    torch.testing.assert_close(y.float(), expected, atol=rounding, rtol=rounding)
+    y = layer(x.to(layout.dtype), residual=residual.to(layout.dtype))
+    torch.testing.assert_close(y.float(), expected + residual, atol=2 * rounding, rtol=rounding)
 
 
 def test_an_observed_layer_remembers_the_largest_of_each_input_and_changes_nothing() -> None:

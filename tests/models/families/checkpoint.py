@@ -81,7 +81,7 @@ def texts(vocab_size: int, lengths: tuple[int, ...] = LENGTHS) -> list[Tensor]:
 def states(encoder: Encoder, rows: list[Tensor], layer: int) -> list[Tensor]:
     """Hidden states of each text after so many layers, all texts in one batch."""
     found = encoder.states(Batch.of([row.numpy() for row in rows]), layer)
-    return list(torch.from_numpy(found).split([len(row) for row in rows]))
+    return list(torch.split(torch.from_numpy(found), [len(row) for row in rows]))
 
 
 @torch.inference_mode()
