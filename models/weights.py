@@ -70,25 +70,23 @@ def _parts(blueprint: Blueprint, names: list[str], tensor: Tensor) -> Weights:
     # A tensor of the file as ours: (out, in) matrices, each part by itself.
     if not names:
         return {}
-    kinds = {_kind(name) for name in names}
-    if any(kind.rpartition(".")[0].endswith("norm") for kind in kinds):
-        tensor = tensor + blueprint.norm_shift * all(kind.endswith("weight") for kind in kinds)
-    if tensor.ndim > 2:
+    kind = _kind(names[0])
+    if kind.endswith("norm.weight"):
+        tensor = tensor + blueprint.norm_shift
+    if tensor.ndim > 2:  # the heads apart
         tensor = tensor.flatten(1)
-    if tensor.ndim == 2 and not _tables(kinds) and kinds & set(blueprint.transposed):
-        tensor = tensor.T.contiguous()
-    if len(names) == 1:
-        return {names[0]: tensor}
-    if blueprint.by_head:
-        heads = tensor.view(-1, len(names), blueprint.config.head_size, *tensor.shape[1:])
-        parts = [part.flatten(0, 1) for part in heads.unbind(1)]
-    else:
-        parts = list(tensor.tensor_split(len(names)))
-    return dict(zip(names, (part.contiguous() for part in parts), strict=True))
+    if kind in blueprint.transposed:
+        tensor = tensor.T
+    return dict(zip(names, _split(blueprint, len(names), tensor), strict=True))
 
 
-def _tables(kinds: set[str]) -> bool:
-    return any(kind.endswith("table") for kind in kinds)
+def _split(blueprint: Blueprint, count: int, tensor: Tensor) -> list[Tensor]:
+    if count == 1:
+        return [tensor.contiguous()]
+    if not blueprint.by_head:
+        return [part.contiguous() for part in tensor.tensor_split(count)]
+    heads = tensor.view(-1, count, blueprint.config.head_size, *tensor.shape[1:])
+    return [part.flatten(0, 1) for part in heads.unbind(1)]
 
 
 def _kind(name: str) -> str:
