@@ -14,7 +14,8 @@ from torch import Tensor
 
 from models.batch import Batch
 from models.config import EncoderConfig
-from models.layers import Norm, TorchLayers, norm, unchanged
+from models.layers import TorchLayers
+from models.norm import Norm, norm, unchanged
 from models.packing import Packing
 from models.pooling import pool
 from models.positions import of_input

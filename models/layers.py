@@ -3,50 +3,19 @@
 T tokens, D hidden size, H heads, Dh head size, I the width of the feed-forward network.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from models.attention import Rules, attend
 from models.config import EncoderConfig
 from models.linear import Layout, Linear
+from models.norm import Norm, norm
 from models.packing import Packing, round_up
 from models.positions import of_layer
 from models.weights import Weights
-
-Norm = Callable[[Tensor], Tensor]
-"""(..., D) -> (..., D)."""
-
-
-@dataclass(frozen=True)
-class LayerNorm:
-    """Layer normalisation (Ba et al. 2016, arXiv 1607.06450) over the last dimension."""
-
-    weight: Tensor
-    bias: Tensor
-    eps: float
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
-
-
-@dataclass(frozen=True)
-class RMSNorm:
-    """Root mean square normalisation (Zhang and Sennrich 2019, arXiv 1910.07467)."""
-
-    weight: Tensor
-    eps: float
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
-
-
-def unchanged(x: Tensor) -> Tensor:
-    """The norm that is not there."""
-    return x
 
 
 @dataclass(frozen=True)
@@ -243,20 +212,3 @@ def matrix(weights: Weights, layer: str, name: str) -> tuple[Tensor, Tensor]:
         for part, row in zip(parts, rows, strict=True)
     ]
     return torch.cat(rows), torch.cat(biases)
-
-
-def norm(
-    config: EncoderConfig,
-    weights: Weights,
-    name: str,
-    device: torch.device,
-    dtype: torch.dtype = torch.float32,
-) -> Norm:
-    """The norm of a name, `unchanged` where the checkpoint has none."""
-    weight = weights.get(f"{name}.weight")
-    if weight is None:
-        return unchanged
-    bias = weights.get(f"{name}.bias", torch.zeros_like(weight))
-    if config.norm == "rms":
-        return RMSNorm(weight.to(device, dtype), config.norm_eps)
-    return LayerNorm(weight.to(device, dtype), bias.to(device, dtype), config.norm_eps)

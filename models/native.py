@@ -16,7 +16,8 @@ from models.activations import ACTIVATIONS
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Embeddings, Floats
-from models.layers import LayerNorm, matrix
+from models.layers import matrix
+from models.norm import LayerNorm
 from models.positions import Positions
 from models.quantization import quantize
 from models.schemes import Alibi, Buckets, Scheme
