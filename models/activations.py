@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping
 
-ACTIVATIONS: Mapping[str, str] = {  # name in config.json -> what it is
+ACTIVATIONS: Mapping[str, str] = {  # name in config.json, or ours -> ours
     "gelu": "gelu",
     "gelu_python": "gelu",
-    "gelu_new": "gelu_tanh",
     "gelu_fast": "gelu_tanh",
+    "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_tanh": "gelu_tanh",
+    "gelu_sigmoid": "gelu_sigmoid",
     "quick_gelu": "gelu_sigmoid",
     "relu": "relu",
     "silu": "silu",
     "swish": "silu",
+    "tanh": "tanh",
 }

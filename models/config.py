@@ -15,6 +15,7 @@ class EncoderConfig:
     num_kv_heads: heads of keys and values, each read by several queries.
     arrangement: where the norms are. post: after each sum. pre: before each part. sandwich:
     before and after each part. parallel: before, and both parts read the same input.
+    activation: by any of its names, here by one.
     gated: the feed-forward network multiplies an activated product by another one.
     token_scale: times the token's vector. scale: times the scores, 1 / sqrt(head_size).
     softcap: scores become softcap * tanh(scores / softcap).
@@ -63,6 +64,7 @@ class EncoderConfig:
             raise ModelError(
                 f"activation {self.activation!r} is not supported; supported: {sorted(ACTIVATIONS)}"
             )
+        object.__setattr__(self, "activation", ACTIVATIONS[self.activation])
         self._fill("head_size", self.hidden_size // self.num_heads)
         self._fill("embedding_size", self.hidden_size)
         self._fill("num_kv_heads", self.num_heads)

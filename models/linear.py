@@ -2,33 +2,36 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.activations import ACTIVATIONS
 
-_FUSED = {  # activations that oneDNN computes with the product: its name, its algorithm
-    "none": ("none", ""),
-    "gelu": ("gelu", "none"),
-    "gelu_tanh": ("gelu", "tanh"),
-    "relu": ("relu", ""),
+@dataclass(frozen=True)
+class Activation:
+    """A function in torch, its number in kernels/vector.h, and oneDNN's name and algorithm."""
+
+    function: Callable[[Tensor], Tensor]
+    number: int
+    fused: tuple[str, str] | None = None
+
+
+def _gelu_sigmoid(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(1.702 * x)
+
+
+ACTIVATIONS: Mapping[str, Activation] = {  # by the names of models/activations.py
+    "none": Activation(lambda x: x, 0, ("none", "")),
+    "gelu": Activation(F.gelu, 1, ("gelu", "none")),
+    "gelu_tanh": Activation(partial(F.gelu, approximate="tanh"), 2, ("gelu", "tanh")),
+    "gelu_sigmoid": Activation(_gelu_sigmoid, 5),
+    "relu": Activation(F.relu, 3, ("relu", "")),
+    "silu": Activation(F.silu, 4, ("swish", "")),
+    "tanh": Activation(torch.tanh, 6, ("tanh", "")),
 }
-_FUNCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "none": lambda x: x,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "gelu_sigmoid": lambda x: x * torch.sigmoid(1.702 * x),
-    "relu": F.relu,
-    "silu": F.silu,
-}
-
-
-def function(activation: str) -> Callable[[Tensor], Tensor]:
-    """The activation of a name in config.json, or 'none'."""
-    return _FUNCTIONS[ACTIVATIONS.get(activation, "none")]
 
 
 class Linear(Protocol):
@@ -37,7 +40,8 @@ class Linear(Protocol):
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor: ...
 
 
-Matrix = tuple[Tensor, Tensor]
+Affine = tuple[Tensor, Tensor]
+"""A float32 weight (out, in) and bias (out,)."""
 
 
 class Layout(Protocol):
@@ -52,30 +56,23 @@ class Layout(Protocol):
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
     ) -> Linear: ...
 
-    def gated(self, gate: Matrix, up: Matrix, activation: str, *, name: str = "") -> Linear:
-        """act(x gate^T + b) * (x up^T + c); each a weight and a bias."""
-        ...
+    def gated(self, gate: Affine, up: Affine, activation: str, *, name: str = "") -> Linear:
+        """act(x Wg^T + bg) * (x Wu^T + bu), after Shazeer 2020 (arXiv 2002.05202)."""
+        # Two products: the activation of half of one is computed by other code, and is other bits,
+        # for one row than for many.
+        return _GatedLinear(self(*gate, activation, name=name), self(*up, name=name))
 
 
-@dataclass(frozen=True)
-class _Gated:
-    """One product for both, multiplied with each other: Shazeer 2020, arXiv 2002.05202."""
-
-    both: Linear
-    act: Callable[[Tensor], Tensor]
+class _GatedLinear:
+    def __init__(self, gate: Linear, up: Linear) -> None:
+        self._gate, self._up = gate, up
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        gate, up = self.both(x).chunk(2, dim=-1)
-        y = self.act(gate) * up
+        y = self._gate(x) * self._up(x)
         return y if residual is None else y + residual
 
 
-def _gated(layout: Layout, gate: Matrix, up: Matrix, activation: str, name: str) -> Linear:
-    weight, bias = (torch.cat(parts) for parts in zip(gate, up, strict=True))
-    return _Gated(layout(weight, bias, name=name), function(activation))
-
-
-class Plain:
+class Plain(Layout):
     """Row-major weights, on any device."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
@@ -88,20 +85,18 @@ class Plain:
             weight.to(self.device, self.dtype), bias.to(self.device, self.dtype), activation
         )
 
-    def gated(self, gate: Matrix, up: Matrix, activation: str, *, name: str = "") -> Linear:
-        return _gated(self, gate, up, activation, name)
-
 
 class _PlainLinear:
     def __init__(self, weight: Tensor, bias: Tensor, activation: str) -> None:
-        self.weight, self.bias, self.act = weight, bias, function(activation)
+        self.weight, self.bias = weight, bias
+        self.function = ACTIVATIONS[activation].function
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        y = self.act(F.linear(x, self.weight, self.bias))
+        y = self.function(F.linear(x, self.weight, self.bias))
         return y if residual is None else y + residual
 
 
-class Prepacked:
+class Prepacked(Layout):
     """Weights in oneDNN's blocked layout, activation or residual fused into the product."""
 
     def __init__(self, dtype: torch.dtype) -> None:
@@ -112,9 +107,6 @@ class Prepacked:
     ) -> Linear:
         return _PrepackedLinear(weight.to(self.dtype), bias.to(self.dtype), activation)
 
-    def gated(self, gate: Matrix, up: Matrix, activation: str, *, name: str = "") -> Linear:
-        return _gated(self, gate, up, activation, name)
-
 
 class _PrepackedLinear:
     _ROWS = 512  # the batch size that the blocked layout is chosen for
@@ -122,18 +114,18 @@ class _PrepackedLinear:
     def __init__(self, weight: Tensor, bias: Tensor, activation: str) -> None:
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, self._ROWS)
         self.bias = bias
-        known = ACTIVATIONS.get(activation, "none")
-        self.name, self.algorithm = _FUSED.get(known, _FUSED["none"])
-        self.act = _FUNCTIONS["none" if known in _FUSED else known]
+        chosen, nothing = ACTIVATIONS[activation], ACTIVATIONS["none"]
+        self.name, self.algorithm = chosen.fused or ("none", "")
+        self.function = (nothing if chosen.fused else chosen).function
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         ops = torch.ops.mkldnn._linear_pointwise
         if residual is None:
-            return self.act(ops(x, self.weight, self.bias, self.name, [], self.algorithm))
+            return self.function(ops(x, self.weight, self.bias, self.name, [], self.algorithm))
         return ops.binary(x, residual, self.weight, self.bias, "add")  # type: ignore[no-any-return]
 
 
-class Observed:
+class Observed(Layout):
     """Plain float32 that remembers the largest magnitude of each input, by the layer's name."""
 
     dtype = torch.float32
@@ -146,9 +138,6 @@ class Observed:
     ) -> Linear:
         self.peaks[name] = torch.zeros(weight.shape[1])
         return _ObservedLinear(_PlainLinear(weight, bias, activation), self.peaks[name])
-
-    def gated(self, gate: Matrix, up: Matrix, activation: str, *, name: str = "") -> Linear:
-        return _gated(self, gate, up, activation, name)
 
 
 class _ObservedLinear:

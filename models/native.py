@@ -1,47 +1,27 @@
-"""The encoder in compiled code: models/kernels, built for each instruction set."""
+"""The encoder in compiled code: one call for the whole pass."""
 
 import ctypes
-import logging
 from collections.abc import Mapping, Sequence
 from ctypes import addressof, c_double, c_int64, c_void_p
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from models.activations import ACTIVATIONS
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Embeddings, Floats
+from models.isa import kernel
 from models.layers import matrix
+from models.linear import ACTIVATIONS
 from models.norm import LayerNorm
+from models.packed import PANEL, Matrix, Packer
 from models.positions import Positions
-from models.quantization import quantize
 from models.schemes import Alibi, Buckets, Scheme
 from models.weights import Weights
 
-log = logging.getLogger(__name__)
-
-FOLDER = Path(__file__).parent / "kernels"
-ISAS: Mapping[str, frozenset[str]] = {  # what Linux calls the features of each, the fastest first
-    "amx": frozenset({"avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"}),
-    "bf16": frozenset({"avx512_vnni", "avx512_bf16"}),
-    "vnni": frozenset({"avx512_vnni"}),
-    "avx512": frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}),
-    "avx2": frozenset({"avx2", "fma", "bmi2"}),
-}
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
-_ACTIVATIONS = {"gelu": 1, "gelu_tanh": 2, "relu": 3}
 _POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
-_PARTS = ("qkv", "output", "up", "down")
-_PANEL = 16  # columns of a packed matrix that lie together
-
-
-class _Matrix(ctypes.Structure):
-    _fields_ = [(name, c_void_p) for name in ("panels", "bias", "scales", "sums", "smoothing")]
+_PRODUCTS = ("qkv", "output", "up", "down")
 
 
 class _Norm(ctypes.Structure):
@@ -50,7 +30,7 @@ class _Norm(ctypes.Structure):
 
 class _Layer(ctypes.Structure):
     _fields_ = [
-        *((name, _Matrix) for name in _PARTS),
+        *((name, Matrix) for name in _PRODUCTS),
         *((name, _Norm) for name in ("attention_norm", "ffn_norm")),
     ]
 
@@ -97,45 +77,22 @@ class Packed:
         self, weights: Weights, dtype: str, isa: str, peaks: Mapping[str, Tensor] | None = None
     ) -> None:
         """peaks: for int8, the largest magnitude of each input of each product, by its name."""
-        self.function = getattr(library(isa), f"encode_{dtype}")
-        self._weights, self._dtype, self._peaks = weights, dtype, peaks or {}
-        self._kept: list[Tensor] = []  # the kernels know only their addresses
+        self.run = kernel(isa, f"encode_{dtype}")
+        self._weights, self._packer = weights, Packer(dtype, peaks)
         names = {name.rsplit(".", 2)[0] for name in weights if name.startswith("layers.")}
         self.layers = [self._layer(f"layers.{i}") for i in range(len(names))]
 
     def _layer(self, name: str) -> _Layer:
-        matrices = {part: self._matrix(name, part) for part in _PARTS}
+        matrices = {part: self._matrix(name, part) for part in _PRODUCTS}
         norms = {part: self._norm(f"{name}.{part}") for part in ("attention_norm", "ffn_norm")}
         return _Layer(**matrices, **norms)
 
-    def _matrix(self, layer: str, name: str) -> _Matrix:
-        weight, bias = matrix(self._weights, layer, name)
-        if self._dtype != "int8":
-            return _Matrix(
-                panels=self._panels(weight.to(DTYPES[self._dtype])), bias=self._keep(bias)
-            )
-        quantized = quantize(weight, self._peaks[f"{layer}.{name}"])
-        return _Matrix(
-            panels=self._panels(quantized.weight),
-            bias=self._keep(bias),
-            scales=self._keep(quantized.scales),
-            sums=self._keep(quantized.sums),
-            smoothing=self._keep(quantized.smoothing),
-        )
+    def _matrix(self, layer: str, name: str) -> Matrix:
+        return self._packer.matrix(*matrix(self._weights, layer, name), f"{layer}.{name}")
 
     def _norm(self, name: str) -> _Norm:
-        return _Norm(*(self._keep(self._weights[f"{name}.{part}"]) for part in ("weight", "bias")))
-
-    def _panels(self, weight: Tensor) -> int:
-        """(out, in) -> (out / 16, in / group, 16, group), a group being 32 bits of one row."""
-        rows, columns = weight.shape
-        group = 4 // weight.element_size()
-        blocks = weight.view(rows // _PANEL, _PANEL, columns // group, group)
-        return self._keep(blocks.permute(0, 2, 1, 3))
-
-    def _keep(self, tensor: Tensor) -> int:
-        self._kept.append(tensor.contiguous())
-        return self._kept[-1].data_ptr()
+        parts = (self._weights[f"{name}.{part}"] for part in ("weight", "bias"))
+        return _Norm(*map(self._packer.keep, parts))
 
 
 class NativeEncoder:
@@ -159,7 +116,7 @@ class NativeEncoder:
             width=config.hidden_size,
             heads=config.num_heads,
             inner=config.intermediate_size,
-            activation=_ACTIVATIONS[ACTIVATIONS[config.activation]],
+            activation=ACTIVATIONS[config.activation].number,
             eps=config.norm_eps,
         )
 
@@ -201,7 +158,7 @@ class NativeEncoder:
             sequences=len(batch.lengths),
             **wanted,
         )
-        self._packed.function(addressof(call), *_openmp(), torch.get_num_threads())
+        self._packed.run(call)
 
     def _bias(self, batch: Batch) -> tuple[Tensor | None, int]:
         reach = int(batch.lengths.max())
@@ -209,7 +166,7 @@ class NativeEncoder:
         if offsets is None:
             return None, 0
         # Whole vectors are read: the last may go past the table's end.
-        return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, _PANEL)), reach
+        return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, PANEL)), reach
 
 
 def fits(config: EncoderConfig) -> bool:
@@ -231,59 +188,4 @@ def fits(config: EncoderConfig) -> bool:
         causal=config.causal,
     )
     added = config.table.name != Scheme.name and type(config.positions) in (Scheme, Alibi, Buckets)
-    return sizes and added and ACTIVATIONS[config.activation] in _ACTIVATIONS and config == bert
-
-
-@cache
-def isa(dtype: str, given: frozenset[str] | None = None, folder: Path = FOLDER) -> str | None:
-    """The best instruction set that was built for, and that can run and compute in a precision.
-
-    given: the features of a processor, by default this one's.
-    """
-    has = features() if given is None else given
-    fitting = (name for name, needed in ISAS.items() if needed <= has)
-    return next((name for name in fitting if computes(name, dtype, folder)), None)
-
-
-@cache
-def library(isa: str, folder: Path = FOLDER) -> ctypes.CDLL:
-    """The kernels built for an instruction set; raises OSError where they cannot be loaded."""
-    loaded = ctypes.CDLL(str(folder / f"libencoder-{isa}.so"))
-    if not loaded.use_tiles():
-        raise OSError("the system does not lend the matrix unit")
-    for name in DTYPES:
-        if hasattr(loaded, f"encode_{name}"):
-            function = getattr(loaded, f"encode_{name}")
-            function.argtypes, function.restype = [c_void_p, c_void_p, c_void_p, c_int64], None
-    _openmp()
-    return loaded
-
-
-def computes(isa: str, dtype: str, folder: Path = FOLDER) -> bool:
-    """Whether an instruction set was built for, can be loaded and computes in a precision."""
-    if not (folder / f"libencoder-{isa}.so").exists():
-        return False
-    try:
-        return hasattr(library(isa, folder), f"encode_{dtype}")
-    except (OSError, AttributeError) as error:
-        log.warning("kernels for %s are not used: %s", isa, error)
-        return False
-
-
-@cache
-def _openmp() -> tuple[Any, Any]:
-    # Looked up in torch's own libraries: it is their OpenMP runtime that must start the threads.
-    # Another one, even of the same name, would be a second pool spinning on the same cores.
-    loaded = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
-    entries = (loaded.GOMP_parallel, loaded.omp_get_num_threads)
-    return tuple(ctypes.cast(entry, c_void_p) for entry in entries)  # type: ignore[return-value]
-
-
-def features() -> frozenset[str]:
-    """What Linux says of this processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return frozenset()
-    flags = next((line for line in lines if line.startswith("flags")), "")
-    return frozenset(flags.partition(":")[2].split())
+    return sizes and added and config == bert

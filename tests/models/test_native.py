@@ -1,13 +1,7 @@
 """The compiled encoder against its twin on torch, for every instruction set of this processor."""
 
-import os
-import platform
-import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,34 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from models import native
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Embeddings, Floats, TorchEncoder
 from models.layers import TorchLayers
-from models.linear import Layout, Linear, Matrix, Observed, Plain
-from models.native import ISAS, NativeEncoder, Packed, fits, isa
+from models.linear import ACTIVATIONS, Layout, Observed, Plain
+from models.native import NativeEncoder, Packed, fits
 from models.packing import Packing
 from models.pooling import POOLINGS, pool
 from models.positions import of_layer
 from models.quantization import quantize
 from models.schemes import Alibi, Buckets, Learned, Rotary, Scheme
 from models.weights import Weights
+from tests.models.built import BUILT, kernels
 
 CPU = torch.device("cpu")
 F32 = torch.float32
 CLOSE = {"float32": 2e-6, "bfloat16": 0.015, "int8": 0.05}  # of the length of what is expected
-# Without a compiler at installation there are no libraries, and torch's layers are used: then
-# there is nothing here to compare.
-BUILT = [
-    pytest.param(name, dtype, id=f"{name}-{dtype}")
-    for name, needed in ISAS.items()
-    for dtype in native.DTYPES
-    if needed <= native.features() and native.computes(name, dtype)
-]
-kernels = pytest.mark.parametrize(("kernels", "dtype"), BUILT)
-
-
 VOCABULARY = 100
 
 
@@ -135,7 +118,7 @@ class Pair:
 
 
 @kernels
-@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu"])
+@pytest.mark.parametrize("activation", sorted(set(ACTIVATIONS) - {"none"}))
 def test_every_activation_equals_its_twin(kernels: str, dtype: str, activation: str) -> None:
     Pair(kernels, dtype, shape(activation=activation)).check([5, 33], CLOSE[dtype])
 
@@ -214,7 +197,7 @@ def test_int8_rounds_as_its_twin_does(kernels: str, dtype: str) -> None:
     assert error(pair.ours.states(given, 1), expected) < 0.01
 
 
-class Rounded:
+class Rounded(Layout):
     """A layout that rounds as int8 does, and computes in float32."""
 
     dtype = F32
@@ -228,9 +211,6 @@ class Rounded:
         quantized = quantize(weight, self.peaks[name])
         rows = quantized.weight.to(F32) * quantized.scales[:, None]
         return RoundedLinear(Plain(CPU, F32)(rows, bias, activation), quantized.smoothing)
-
-    def gated(self, gate: Matrix, up: Matrix, activation: str, *, name: str = "") -> Linear:
-        raise NotImplementedError  # the compiled encoder has none
 
 
 class RoundedLinear:
@@ -254,7 +234,6 @@ class RoundedLinear:
         shape(hidden=96, heads=3),
         shape(inner=100),
         shape(heads=4),
-        shape(activation="silu"),
         replace(shape(), positions=Rotary(dim=32)),
         replace(shape(), table=Scheme()),
         *(
@@ -279,30 +258,3 @@ def test_what_the_kernels_cannot_compute_is_left_to_torch(config: EncoderConfig)
     assert fits(shape())
     assert fits(replace(shape(), positions=Alibi(), causal=True))
     assert not fits(config)
-
-
-def test_the_best_instruction_set_of_a_processor_is_chosen() -> None:
-    # Without a compiler at installation there is none to choose.
-    assert isa("float32", ISAS["avx2"]) == ("avx2" if BUILT else None)
-    assert isa("float32", ISAS["avx2"] | ISAS["avx512"]) == ("avx512" if BUILT else None)
-    assert isa("bfloat16", ISAS["avx2"] | ISAS["avx512"]) is None
-    assert isa("float32", frozenset()) is None
-
-
-def test_where_there_is_a_compiler_the_kernels_are_built() -> None:
-    compiler = shutil.which(os.environ.get("CXX", "c++"))
-    able = compiler and sys.platform == "linux" and platform.machine() == "x86_64"
-    for name, newest in (("avx2", "-mavx2"), ("amx", "-mamx-bf16")):
-        command = [str(compiler), newest, "-E", "-x", "c++", os.devnull]
-        if able and subprocess.run(command, capture_output=True, check=False).returncode == 0:
-            hint = "the package was installed without this compiler: make clean, then again"
-            assert (native.FOLDER / f"libencoder-{name}.so").exists(), hint
-
-
-def test_libraries_that_are_missing_or_broken_are_done_without(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert isa("float32", ISAS["avx2"], tmp_path) is None
-    (tmp_path / "libencoder-avx2.so").write_text("this is no library")
-    assert isa("int8", ISAS["avx2"], tmp_path) is None
-    assert "kernels for avx2 are not used" in caplog.text
