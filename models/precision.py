@@ -89,7 +89,8 @@ class Precisions:
 
     def _isa(self, dtype: str) -> str | None:
         parts = self.embeddings
-        fits = self.device.type == "cpu" and native.fits(parts.config)
+        projected = "project.weight" in self.weights  # an ALBERT's, whatever its sizes
+        fits = self.device.type == "cpu" and native.fits(parts.config) and not projected
         return native.isa(dtype) if fits else None
 
     def _peaks(self, observe: Vectors) -> Mapping[str, Tensor]:

@@ -104,8 +104,8 @@ def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
         "segment_table": (rows, narrow),
         "bias_table": (rows, config.num_heads),
         "relative_table": (2 * span, width),
-        "query_norm.weight": (config.head_size,),
-        "key_norm.weight": (config.head_size,),
+        **{f"query_norm.{part}": _norm_of_heads(rows, query, config) for part in _AFFINE},
+        **{f"key_norm.{part}": _norm_of_heads(rows, key, config) for part in _AFFINE},
         "norm.weight": (narrow,),
         "norm.bias": (narrow,),
         "position_bias": (query,),
@@ -127,3 +127,11 @@ def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
     if "norm" in name:
         return (width,)
     return shape if part == "weight" else shape[:1]
+
+
+_AFFINE = ("weight", "bias")
+
+
+def _norm_of_heads(rows: int, width: int, config: EncoderConfig) -> tuple[int, ...]:
+    # Of each head by itself, or of all of them together.
+    return (width if rows == width else config.head_size,)
