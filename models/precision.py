@@ -13,7 +13,7 @@ from models import native
 from models.encoder import Embeddings, Encoder, Floats, TorchEncoder
 from models.errors import ModelError
 from models.layers import TorchLayers
-from models.linear import Layout, Observed, Plain, Prepacked
+from models.linear import Layout, Observed, fastest
 from models.positions import Positions, of_layer
 from models.weights import Weights
 
@@ -74,9 +74,7 @@ class Precisions:
             peaks = self._peaks(observe) if dtype == "int8" else None
             packed = native.Packed(self.weights, dtype, isa, peaks)
             return native.NativeEncoder(self.embeddings, packed, self._scores())
-        kind = getattr(torch, dtype)
-        onednn = self.device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-        return self._torch(Prepacked(kind) if onednn else Plain(self.device, kind))
+        return self._torch(fastest(self.device, getattr(torch, dtype)))
 
     def _scores(self) -> Positions:
         config = self.embeddings.config
