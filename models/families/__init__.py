@@ -5,13 +5,33 @@ from pathlib import Path
 
 from models.blueprint import Blueprint, Raw
 from models.errors import ModelError
-from models.families import bert, llama, modernbert
+from models.families import (
+    albert,
+    bert,
+    distilbert,
+    electra,
+    ernie,
+    eurobert,
+    llama,
+    modernbert,
+    mpnet,
+    roberta,
+)
 
 FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
+    "albert": albert.read,
     "bert": bert.read,
+    "camembert": roberta.read,
+    "distilbert": distilbert.read,
+    "electra": electra.read,
+    "ernie": ernie.read,
+    "eurobert": eurobert.read,
     "llama": llama.read,
     "mistral": llama.read,
     "modernbert": modernbert.read,
+    "mpnet": mpnet.read,
+    "roberta": roberta.read,
+    "xlm-roberta": roberta.read,
 }
 
 

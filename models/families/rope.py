@@ -6,7 +6,7 @@ from typing import Any
 from models.blueprint import Raw
 from models.schemes import Rotary, Scaling
 
-KINDS = ("default", "linear", "dynamic", "yarn", "llama3")
+_KINDS = ("default", "linear", "dynamic", "yarn", "llama3")
 
 
 def rotary(
@@ -16,19 +16,17 @@ def rotary(
     base: float = 10_000.0,
     interleaved: bool = False,
     kind: str = "",
-    kinds: tuple[str, ...] = KINDS,
 ) -> Rotary:
     """The scheme that config.json asks for.
 
     base: where it gives none. kind: of layer, where the file tells the settings of several.
-    kinds: the scalings that the family has.
 
     Raises ModelError for a scaling that is not implemented.
     """
     given = _given(raw, kind)
     scaling = given.get("rope_type") or given.get("type") or "default"
-    if scaling not in kinds:
-        raise raw.refusal("rope_type", scaling, kinds)
+    if scaling not in _KINDS:
+        raise raw.refusal("rope_type", scaling, _KINDS)
     share = given.get("partial_rotary_factor") or raw.get("partial_rotary_factor", 1.0)
     return Rotary(
         dim=int(head_size * share),
