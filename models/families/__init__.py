@@ -12,9 +12,11 @@ from models.families import (
     electra,
     ernie,
     eurobert,
+    gte,
     llama,
     modernbert,
     mpnet,
+    nomic,
     roberta,
 )
 
@@ -26,10 +28,13 @@ FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "electra": electra.read,
     "ernie": ernie.read,
     "eurobert": eurobert.read,
+    "gte": gte.read,
     "llama": llama.read,
     "mistral": llama.read,
     "modernbert": modernbert.read,
     "mpnet": mpnet.read,
+    "new": gte.read,
+    "nomic_bert": nomic.read,
     "roberta": roberta.read,
     "xlm-roberta": roberta.read,
 }
