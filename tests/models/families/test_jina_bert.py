@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from models import families
+from models import Embedder, families
 from models.errors import ModelError
 from tests.models.families.checkpoint import assert_same_bits, encoder, states, texts
 from tests.models.families.files import (
@@ -19,6 +19,7 @@ from tests.models.families.files import (
     loaded,
 )
 from tests.models.families.jina import Reference, tensors
+from tests.models.tiny import VOCABULARY, write_tokenizer
 
 CODE = {
     "_name_or_path": "/somewhere",
@@ -34,7 +35,7 @@ def write(folder: Path, code: bool = False, **options: Any) -> Reference:
         "position_embedding_type": "alibi",
         "feed_forward_type": "geglu",
         "hidden_act": "gelu",
-        "vocab_size": 99,
+        "vocab_size": len(VOCABULARY),
         "hidden_size": 48,
         "num_hidden_layers": 3,
         "num_attention_heads": 4,
@@ -46,7 +47,7 @@ def write(folder: Path, code: bool = False, **options: Any) -> Reference:
         **options,
     }
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    found = tensors(48, 40, 3, 99, code)
+    found = tensors(48, 40, 3, len(VOCABULARY), code)
     save_file(found, folder / "model.safetensors")
     return Reference(
         found,
@@ -79,6 +80,17 @@ def test_every_layer_equals_what_is_published(
         for mine, theirs in zip(states(ours, rows, layer), expected, strict=True):
             scale = float(theirs[layer].abs().max())
             torch.testing.assert_close(mine, theirs[layer], atol=1e-4 * scale, rtol=0)
+
+
+@pytest.mark.parametrize("code", [False, True])
+def test_a_vector_is_the_mean_of_the_last_states(code: bool, tmp_path: Path) -> None:
+    reference = write(tmp_path, code)
+    write_tokenizer(tmp_path)
+    embedder = Embedder.load(tmp_path, dtype="float32")
+    ids = embedder.tokenize(["the license"])[0].ids
+    expected = reference(torch.tensor(ids))[-1].mean(dim=0)
+    vector = torch.from_numpy(embedder.embed(["the license"]))[0]
+    torch.testing.assert_close(vector, expected, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("code", [False, True])
