@@ -104,8 +104,6 @@ def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
         "segment_table": (rows, narrow),
         "bias_table": (rows, config.num_heads),
         "relative_table": (2 * span, width),
-        **{f"query_norm.{part}": _norm_of_heads(rows, query, config) for part in _AFFINE},
-        **{f"key_norm.{part}": _norm_of_heads(rows, key, config) for part in _AFFINE},
         "norm.weight": (narrow,),
         "norm.bias": (narrow,),
         "position_bias": (query,),
@@ -123,15 +121,10 @@ def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
     if kind in whole:
         return whole[kind]
     name, _, part = kind.partition(".")
+    if name in ("query_norm", "key_norm"):  # of all heads together, or of each by itself
+        joined = query if name == "query_norm" else key
+        return (joined if rows == joined else config.head_size,)
     shape = matrices.get(name.removeprefix("position_"), (query, width))
     if "norm" in name:
         return (width,)
     return shape if part == "weight" else shape[:1]
-
-
-_AFFINE = ("weight", "bias")
-
-
-def _norm_of_heads(rows: int, width: int, config: EncoderConfig) -> tuple[int, ...]:
-    # Of each head by itself, or of all of them together.
-    return (width if rows == width else config.head_size,)

@@ -2,7 +2,7 @@
 
 from models.blueprint import Blueprint, Raw, affine
 from models.families import bert
-from models.families.rope import rotary
+from models.families.rope import longest, rotary
 from models.schemes import Rotary, Scaling, Scheme
 
 _BASE = 160_000.0
@@ -39,10 +39,12 @@ def read(raw: Raw) -> Blueprint:
     raw.only("layer_norm_type", "layer_norm")
     raw.only("logn_attention_scale", False)
     segments = raw.get("type_vocab_size", 1) > 0
+    positions = _rotary(raw)
     config = bert.config(
         raw,
+        max_positions=longest(raw, positions),
         table=Scheme(),
-        positions=_rotary(raw),
+        positions=positions,
         segments=segments,
         gated=True,
     )

@@ -34,8 +34,7 @@ _GATES = {"geglu": "gelu", "reglu": "relu"}
 
 def read(raw: Raw) -> Blueprint:
     """The blueprint of a JinaBERT; only the name of its Python code tells which of the two."""
-    named = [raw.get("_name_or_path", ""), *raw.get("auto_map", {}).values()]
-    code = any("qk-post-norm" in name for name in named)
+    code = "qk-post-norm" in f"{raw.get('_name_or_path')} {raw.get('auto_map')}"
     gate = raw["feed_forward_type"]
     if gate not in _GATES:
         raise raw.refusal("feed_forward_type", gate, tuple(_GATES))

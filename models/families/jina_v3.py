@@ -2,7 +2,7 @@
 
 from models.blueprint import Blueprint, Raw, affine
 from models.families import bert, roberta
-from models.families.rope import rotary
+from models.families.rope import longest, rotary
 from models.schemes import Scheme
 
 _OWN, _LAYER = "encoder.layers.{}", "layers.{}"
@@ -31,11 +31,16 @@ TENSORS = {
 def read(raw: Raw) -> Blueprint:
     """The blueprint of a Jina v3; what it says of a text depends on the adapter of a task."""
     raw.only("lora_adaptations", None, [])
-    head_size = raw["hidden_size"] // raw["num_attention_heads"]
+    for key in ("rotary_emb_dim", "rotary_emb_scale_base", "rotary_emb_interleaved"):
+        raw.only(key, None, False)
+    own = raw["model_type"] == "xlm-roberta"
+    base = raw["rotary_emb_base"] if own else 20_000.0
+    positions = rotary(raw, raw["hidden_size"] // raw["num_attention_heads"], base=base)
     config = bert.config(
         raw,
         family="jina_embeddings_v3",
+        max_positions=longest(raw, positions),
         table=Scheme(),
-        positions=rotary(raw, head_size, base=raw.get("rotary_emb_base", 20_000.0)),
+        positions=positions,
     )
     return Blueprint(config=config, tensors=TENSORS, unused=roberta.UNUSED, prefixes=("roberta.",))

@@ -24,8 +24,8 @@ _TENSORS = {
     **affine(f"{_LAYER}.post_mlp_layernorm", "layers.{}.ffn_norm"),
 }
 _GATES = {"swiglu": "silu", "geglu": "gelu"}  # what the first of two products goes through
-_PLAIN = ("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh")
-_ONLY = {  # what its own code can do besides, and no known checkpoint asks for
+_MULTIPLE = 256  # its own code rounds the width of gates up to
+_ONLY = {  # what its own code can do besides
     "prenorm": False,
     "parallel_block": False,
     "causal": False,
@@ -68,7 +68,9 @@ def _theirs(raw: Raw) -> EncoderConfig:
 def _own(raw: Raw) -> EncoderConfig:
     for key, value in _ONLY.items():
         raw.only(key, value)
-    activation = raw.only("activation_function", *_GATES, *_PLAIN)
+    activation = raw["activation_function"]
+    if activation not in (*_GATES, "gelu"):
+        raise raw.refusal("activation_function", activation, (*_GATES, "gelu"))
     width, heads = raw["n_embd"], raw["n_head"]
     return EncoderConfig(
         family="nomic_bert",
@@ -76,7 +78,7 @@ def _own(raw: Raw) -> EncoderConfig:
         hidden_size=width,
         num_layers=raw["n_layer"],
         num_heads=heads,
-        intermediate_size=raw.get("n_inner", 4 * width),
+        intermediate_size=_inner(raw, width, activation in _GATES),
         max_positions=raw["n_positions"],
         norm_eps=raw["layer_norm_epsilon"],
         activation=_GATES.get(activation, activation),
@@ -84,6 +86,12 @@ def _own(raw: Raw) -> EncoderConfig:
         gated=activation in _GATES,
         segments=True,
     )
+
+
+def _inner(raw: Raw, width: int, gated: bool) -> int:
+    if not gated:
+        return int(raw.get("n_inner", 4 * width))
+    return -(-int(raw.get("n_inner", 8 * width / 3)) // _MULTIPLE) * _MULTIPLE
 
 
 def _rotary(raw: Raw, head_size: int) -> Rotary:

@@ -52,6 +52,13 @@ def test_the_keys_of_its_own_code_say_the_same(tmp_path: Path) -> None:
     assert families.read(tmp_path).config.family == "jina_embeddings_v3"
 
 
-def test_adapters_and_decoders_are_refused(tmp_path: Path) -> None:
+def test_adapters_and_decoders_and_other_turns_are_refused(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
-    assert_refused(tmp_path, lora_adaptations=["retrieval.query"], is_decoder=True)
+    assert_refused(
+        tmp_path,
+        lora_adaptations=["retrieval.query"],
+        is_decoder=True,
+        rotary_emb_dim=8,
+        rotary_emb_scale_base=512,
+        rotary_emb_interleaved=True,
+    )

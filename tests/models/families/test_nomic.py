@@ -39,11 +39,12 @@ CASES = [
     ),
     Case("nomic_bert", model=NomicBertForMaskedLM),
 ]
+GATED = {**SIZES, "intermediate_size": 256}
 OWN: dict[str, Any] = {
     "n_embd": 64,
     "n_layer": 3,
     "n_head": 4,
-    "n_inner": 96,
+    "n_inner": 256,
     "n_positions": 128,
     "activation_function": "swiglu",
     "layer_norm_epsilon": 1e-12,
@@ -95,22 +96,28 @@ def test_the_names_of_transformers_lead_to_the_same_weights(tmp_path: Path) -> N
 def test_its_own_keys_say_the_same(
     theirs: dict[str, Any], own: dict[str, Any], tmp_path: Path
 ) -> None:
-    model = write(Case("nomic_bert", theirs), tmp_path)
+    model = write(Case("nomic_bert", theirs, GATED), tmp_path)
     edit(tmp_path, *THEIRS, **{**OWN, **own})
     assert families.read(tmp_path).config.max_positions == 128
     assert_equal_states(model, tmp_path)
 
 
-def test_a_missing_inner_size_is_four_times_the_width(tmp_path: Path) -> None:
-    model = write(Case("nomic_bert", {}, {**SIZES, "intermediate_size": 256}), tmp_path)
-    edit(tmp_path, *THEIRS, **{**OWN, "n_inner": None})
+@pytest.mark.parametrize("inner", [None, 200])
+def test_the_width_of_the_gates_is_rounded_up(inner: int | None, tmp_path: Path) -> None:
+    model = write(Case("nomic_bert", {}, GATED), tmp_path)
+    edit(tmp_path, *THEIRS, **{**OWN, "n_inner": inner})
     assert_equal_states(model, tmp_path)
 
 
 def test_a_plain_network_with_biases_is_a_rotary_roberta(tmp_path: Path) -> None:
     model = write(Case("jina_embeddings_v3", {"layer_norm_eps": 1e-12}), tmp_path)
     rename(tmp_path, {"mixer": "attn"})
-    own = {"activation_function": "gelu", "rotary_emb_base": 20_000, "mlp_fc1_bias": True}
+    own = {
+        "activation_function": "gelu",
+        "n_inner": 96,
+        "rotary_emb_base": 20_000,
+        "mlp_fc1_bias": True,
+    }
     biased = {"qkv_proj_bias": True, "mlp_fc2_bias": None, "model_type": "nomic_bert"}
     edit(tmp_path, *THEIRS, **{**OWN, **own, **biased})
     assert_equal_states(model, tmp_path)
@@ -124,7 +131,7 @@ def test_half_of_each_head_may_turn_in_pairs_of_neighbours(tmp_path: Path) -> No
 
 
 def test_the_heads_of_pretraining_are_not_read(tmp_path: Path) -> None:
-    model = write(CASES[0], tmp_path)
+    model = write(Case("nomic_bert", {}, GATED), tmp_path)
 
     def pretrained(tensors: Tensors) -> Tensors:
         named = {f"bert.{name}": tensor for name, tensor in tensors.items()}
