@@ -9,12 +9,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.layers import TorchLayers
+from models.linear import fastest
 from models.norm import Norm, norm, unchanged
 from models.packing import Packing
 from models.pooling import pool
@@ -77,8 +77,7 @@ class Embeddings:
 def _projection(weights: Weights, device: torch.device) -> Norm:
     if "project.weight" not in weights:
         return unchanged
-    weight, bias = (weights[f"project.{part}"].to(device) for part in ("weight", "bias"))
-    return lambda hidden: F.linear(hidden, weight, bias)
+    return fastest(device, torch.float32)(weights["project.weight"], weights["project.bias"])
 
 
 class TorchEncoder:

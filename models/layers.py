@@ -12,7 +12,7 @@ from torch import Tensor
 from models.attention import Rules, attend
 from models.config import EncoderConfig
 from models.linear import Layout, Linear
-from models.norm import Norm, norm
+from models.norm import Joined, Norm, norm
 from models.packing import Packing, round_up
 from models.positions import of_layer
 from models.weights import Weights
@@ -70,6 +70,17 @@ class Layer:
         return self.ffn_norm(self.ffn(x, residual=x))
 
 
+class TwiceLayer(Layer):
+    """What the attention gives is normalised with its input, and their sum once more.
+
+    Jina's code for programming languages.
+    """
+
+    def __call__(self, x: Tensor, packing: Packing) -> Tensor:
+        x = self.attention_norm(x + self.attention_exit(self.attention(x, packing, residual=x)))
+        return self.ffn_norm(self.ffn(x, residual=x))
+
+
 class PreLayer(Layer):
     """Each part reads its input normalised (Xiong et al. 2020, arXiv 2002.04745)."""
 
@@ -96,6 +107,7 @@ class SandwichLayer(Layer):
 
 ARRANGEMENTS: Mapping[str, type[Layer]] = {
     "post": Layer,
+    "twice": TwiceLayer,
     "pre": PreLayer,
     "parallel": ParallelLayer,
     "sandwich": SandwichLayer,
@@ -176,14 +188,19 @@ class _Builder:
         return Attention(
             qkv=self.linear(name, "qkv"),
             output=self.linear(name, "output"),
-            query_norm=self.norm(f"{name}.query_norm"),
-            key_norm=self.norm(f"{name}.key_norm"),
+            query_norm=self.head_norm(f"{name}.query_norm"),
+            key_norm=self.head_norm(f"{name}.key_norm"),
             heads=(config.num_heads, config.num_kv_heads, config.num_kv_heads),
             rules=rules,
         )
 
     def norm(self, name: str) -> Norm:
         return norm(self.config, self.weights, name, self.device, self.layout.dtype)
+
+    def head_norm(self, name: str) -> Norm:
+        found, weight = self.norm(name), self.weights.get(f"{name}.weight")
+        joined = weight is not None and len(weight) != self.config.head_size
+        return Joined(found) if joined else found
 
     def up(self, layer: str) -> Linear:
         name, activation = f"{layer}.up", self.config.activation

@@ -147,3 +147,9 @@ class _ObservedLinear:
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         self._peaks.copy_(self._peaks.maximum(x.abs().amax(dim=0)))
         return self._linear(x, residual)
+
+
+def fastest(device: torch.device, dtype: torch.dtype) -> Layout:
+    """The layout that a device is fastest with; on a processor, a row's bits depend on it alone."""
+    onednn = device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return Prepacked(dtype) if onednn else Plain(device, dtype)

@@ -37,6 +37,16 @@ class RMSNorm:
         return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
 
 
+@dataclass(frozen=True)
+class Joined:
+    """The norm of all heads together: (T, H, Dh) -> (T, H, Dh)."""
+
+    norm: Norm
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.norm(x.flatten(1)).view_as(x)
+
+
 def unchanged(x: Tensor) -> Tensor:
     """The norm that is not there."""
     return x

@@ -174,6 +174,9 @@ class Recurrent(Positions):
 def of_input(config: EncoderConfig, weights: Weights, device: torch.device) -> Positions:
     """The scheme of what is added to the tokens' vectors."""
     match config.table:
+        case schemes.Sinusoidal() if "position_table" in weights:
+            # Computed once and then saved, rounded or trained further.
+            return Table(weights["position_table"].to(device))
         case schemes.Learned(offset=offset):
             return Table(weights["position_table"][offset:].to(device))
         case schemes.Sinusoidal(base=base):

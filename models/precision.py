@@ -14,7 +14,7 @@ from models.compiled import Compiled
 from models.encoder import Embeddings, Encoder, Floats, TorchEncoder
 from models.errors import ModelError
 from models.layers import TorchLayers
-from models.linear import Layout, Observed, Plain, Prepacked
+from models.linear import Layout, Observed, fastest
 from models.positions import Positions, of_layer
 from models.weights import Weights
 
@@ -72,16 +72,13 @@ class Precisions:
         """
         best = isa.best(dtype) if self.device.type == "cpu" else None
         if best is None:
-            return self._torch(self._layout(getattr(torch, dtype)))
+            return self._torch(fastest(self.device, getattr(torch, dtype)))
         peaks = self._peaks(observe) if dtype == "int8" else None
-        if not native.fits(self.embeddings.config):
+        projected = "project.weight" in self.weights  # an ALBERT's, whatever its sizes
+        if projected or not native.fits(self.embeddings.config):
             return self._torch(Compiled(dtype, best, peaks))
         packed = native.Packed(self.weights, dtype, best, peaks)
         return native.NativeEncoder(self.embeddings, packed, self._scores())
-
-    def _layout(self, dtype: torch.dtype) -> Layout:
-        onednn = self.device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-        return Prepacked(dtype) if onednn else Plain(self.device, dtype)
 
     def _scores(self) -> Positions:
         config = self.embeddings.config

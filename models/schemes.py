@@ -34,7 +34,8 @@ class Sinusoidal(Scheme):
 class Scaling:
     """How rotary frequencies are stretched for texts longer than those of the training.
 
-    kind: default, linear, dynamic (NTK), yarn (arXiv 2309.00071) or llama3 (arXiv 2407.21783).
+    kind: default, linear, dynamic (NTK), ntk (always the same), yarn (arXiv 2309.00071) or llama3
+    (arXiv 2407.21783).
     original: the longest text of the training. magnitude: what cosine and sine are multiplied by.
     fast, slow: rotations within `original` above and below which yarn keeps and interpolates a
     frequency; whole: rounds the columns between which it does both. llama3 has them as its high

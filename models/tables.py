@@ -58,6 +58,8 @@ def frequencies(scheme: Rotary, length: int = 0) -> Doubles:
         stretch = scaling.factor * length / scaling.original - (scaling.factor - 1)
         base *= stretch ** (scheme.dim / (scheme.dim - 2))
     plain = base ** (-np.arange(0, scheme.dim, 2, dtype=np.float64) / scheme.dim)
+    if scaling.kind == "ntk":  # kexue.fm/archives/9706, equation 6
+        plain *= scaling.factor ** (-np.arange(1, len(plain) + 1) / len(plain))
     kept = _kept(scaling, plain, scheme)
     found: Doubles = plain * kept + plain / scaling.factor * (1 - kept)
     return found

@@ -104,8 +104,6 @@ def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
         "segment_table": (rows, narrow),
         "bias_table": (rows, config.num_heads),
         "relative_table": (2 * span, width),
-        "query_norm.weight": (config.head_size,),
-        "key_norm.weight": (config.head_size,),
         "norm.weight": (narrow,),
         "norm.bias": (narrow,),
         "position_bias": (query,),
@@ -123,6 +121,9 @@ def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
     if kind in whole:
         return whole[kind]
     name, _, part = kind.partition(".")
+    if name in ("query_norm", "key_norm"):  # of all heads together, or of each by itself
+        joined = query if name == "query_norm" else key
+        return (joined if rows == joined else config.head_size,)
     shape = matrices.get(name.removeprefix("position_"), (query, width))
     if "norm" in name:
         return (width,)

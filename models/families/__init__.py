@@ -5,13 +5,46 @@ from pathlib import Path
 
 from models.blueprint import Blueprint, Raw
 from models.errors import ModelError
-from models.families import bert, llama, modernbert
+from models.families import (
+    albert,
+    bert,
+    distilbert,
+    electra,
+    ernie,
+    eurobert,
+    gte,
+    jina_bert,
+    jina_v3,
+    llama,
+    modernbert,
+    mpnet,
+    nomic,
+    roberta,
+)
 
 FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
+    "albert": albert.read,
     "bert": bert.read,
+    "camembert": roberta.read,
+    "distilbert": distilbert.read,
+    "electra": electra.read,
+    "ernie": ernie.read,
+    "eurobert": eurobert.read,
+    "gte": gte.read,
+    "jina_embeddings_v3": jina_v3.read,
     "llama": llama.read,
     "mistral": llama.read,
     "modernbert": modernbert.read,
+    "mpnet": mpnet.read,
+    "new": gte.read,
+    "nomic_bert": nomic.read,
+    "roberta": roberta.read,
+    "xlm-roberta": roberta.read,
+}
+SHARED: Mapping[tuple[str, str], Callable[[Raw], Blueprint]] = {
+    # By model_type and position_embedding_type: code of their own under the name of another.
+    ("bert", "alibi"): jina_bert.read,
+    ("xlm-roberta", "rotary"): jina_v3.read,
 }
 
 
@@ -26,4 +59,5 @@ def read(folder: Path) -> Blueprint:
         raise ModelError(
             f"{folder}: model_type {name!r} is not supported; supported: {sorted(FAMILIES)}"
         )
-    return FAMILIES[name](raw)
+    positions = raw.get("position_embedding_type", "")
+    return SHARED.get((name, positions), FAMILIES[name])(raw)

@@ -1,5 +1,7 @@
 """BERT (Devlin et al. 2018, arXiv 1810.04805)."""
 
+from typing import Any
+
 from models.blueprint import Blueprint, Raw, affine
 from models.config import EncoderConfig
 from models.schemes import Learned
@@ -18,24 +20,29 @@ TENSORS = {
     **affine("encoder.layer.{}.output.dense", "layers.{}.down"),
     **affine("encoder.layer.{}.output.LayerNorm", "layers.{}.ffn_norm"),
 }
-UNUSED = ("embeddings.position_ids", "pooler.*", "cls.*")
+UNUSED = ("embeddings.position_ids", "pooler.*", "cls.*", "classifier.*", "qa_outputs.*")
+
+
+def config(raw: Raw, **different: Any) -> EncoderConfig:
+    """The shape of a BERT, with what is different in a relative of it."""
+    raw.only("is_decoder", False)
+    fields: dict[str, Any] = {
+        "family": raw["model_type"],
+        "vocab_size": raw["vocab_size"],
+        "hidden_size": raw["hidden_size"],
+        "num_layers": raw["num_hidden_layers"],
+        "num_heads": raw["num_attention_heads"],
+        "intermediate_size": raw["intermediate_size"],
+        "max_positions": raw["max_position_embeddings"],
+        "activation": raw.get("hidden_act", "gelu"),
+        "norm_eps": raw["layer_norm_eps"],
+        "table": Learned(),
+        "segments": True,
+    }
+    return EncoderConfig(**{**fields, **different})
 
 
 def read(raw: Raw) -> Blueprint:
     """The blueprint of a BERT."""
     raw.only("position_embedding_type", "absolute")
-    raw.only("is_decoder", False)
-    config = EncoderConfig(
-        family="bert",
-        vocab_size=raw["vocab_size"],
-        hidden_size=raw["hidden_size"],
-        num_layers=raw["num_hidden_layers"],
-        num_heads=raw["num_attention_heads"],
-        intermediate_size=raw["intermediate_size"],
-        max_positions=raw["max_position_embeddings"],
-        activation=raw.get("hidden_act", "gelu"),
-        norm_eps=raw["layer_norm_eps"],
-        table=Learned(),
-        segments=True,
-    )
-    return Blueprint(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("bert.",))
+    return Blueprint(config=config(raw), tensors=TENSORS, unused=UNUSED, prefixes=("bert.",))

@@ -14,6 +14,8 @@ def read(raw: Raw) -> Blueprint:
     kinds = raw.get("layer_types") or [
         "sliding_attention" if i % every else "full_attention" for i in range(layers)
     ]
+    if unknown := set(kinds) - set(_BASES):
+        raise raw.refusal("layer_types", sorted(unknown), tuple(_BASES))
     reach = raw["local_attention"] // 2
     whole, local = (
         rotary(raw, head_size, base=raw.get(key, _BASES[kind]), kind=kind)

@@ -90,10 +90,10 @@ def reference(model: Any, rows: list[Tensor]) -> list[tuple[Tensor, ...]]:
     return [model(input_ids=row[None], output_hidden_states=True).hidden_states for row in rows]
 
 
-def assert_equal_states(model: Any, folder: Path) -> None:
+def assert_equal_states(model: Any, folder: Path, lengths: tuple[int, ...] = LENGTHS) -> None:
     """Every layer's states equal those of transformers, to 1e-4 of the largest."""
     config, ours = families.read(folder).config, encoder(folder)
-    rows = texts(config.vocab_size)
+    rows = texts(config.vocab_size, lengths)
     theirs = reference(model, rows)
     for layer in range(config.num_layers + 1):
         for mine, expected in zip(states(ours, rows, layer), theirs, strict=True):
