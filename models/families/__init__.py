@@ -10,7 +10,7 @@ from models.families import bert, llama, modernbert
 FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "bert": bert.read,
     "llama": llama.read,
-    "mistral": llama.read,
+    "mistral": llama.mistral,
     "modernbert": modernbert.read,
 }
 
