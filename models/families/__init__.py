@@ -5,13 +5,15 @@ from pathlib import Path
 
 from models.blueprint import Blueprint, Raw
 from models.errors import ModelError
-from models.families import bert, llama, modernbert
+from models.families import bert, llama, modernbert, qwen
 
 FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "bert": bert.read,
     "llama": llama.read,
     "mistral": llama.mistral,
     "modernbert": modernbert.read,
+    "qwen2": qwen.read,
+    "qwen3": qwen.qwen3,
 }
 
 

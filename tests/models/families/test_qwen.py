@@ -1,0 +1,80 @@
+"""Tests of Qwen2 and Qwen3 against transformers."""
+
+from pathlib import Path
+
+import pytest
+
+from models import families
+from tests.models.families.checkpoint import (
+    Case,
+    assert_equal_states,
+    assert_refused,
+    assert_same_bits,
+    assert_same_weights,
+    configure,
+    write,
+)
+
+SHARED = {"num_key_value_heads": 2}
+WINDOW = {**SHARED, "use_sliding_window": True, "sliding_window": 5}
+TYPES = ["sliding_attention", "full_attention", "sliding_attention"]
+CASES = [
+    Case("qwen2", SHARED),
+    Case("qwen2", {**SHARED, "is_causal": False}),
+    Case("qwen2", {**WINDOW, "max_window_layers": 1}),
+    Case("qwen2", {**WINDOW, "max_window_layers": 0, "is_causal": False}),
+    Case("qwen2", {**WINDOW, "layer_types": TYPES}),
+    Case("qwen3", {**SHARED, "head_dim": 24, "rms_norm_eps": 0.05}),
+    Case("qwen3", {**SHARED, "head_dim": 16, "attention_bias": True}),
+    Case("qwen3", {**WINDOW, "head_dim": 16, "max_window_layers": 2}),
+]
+cases = pytest.mark.parametrize("case", CASES, ids=str)
+models = pytest.mark.parametrize("model_type", ["qwen2", "qwen3"])
+
+
+@cases
+def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
+    assert_equal_states(write(case, tmp_path), tmp_path)
+
+
+@cases
+def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
+    write(case, tmp_path)
+    assert_same_bits(tmp_path)
+
+
+@models
+def test_older_configs_say_the_same(model_type: str, tmp_path: Path) -> None:
+    write(Case(model_type, {**SHARED, "rope_parameters": {"rope_theta": 1e6}}), tmp_path)
+    today = families.read(tmp_path)
+    older = {"rope_theta": 1e6, "sliding_window": 131072, "use_sliding_window": False}
+    configure(tmp_path, "rope_parameters", "layer_types", max_window_layers=1, **older)
+    assert families.read(tmp_path) == today
+
+
+def test_a_head_is_as_wide_as_transformers_takes_it(tmp_path: Path) -> None:
+    write(Case("qwen3", SHARED), tmp_path)
+    configure(tmp_path, "head_dim")
+    assert families.read(tmp_path).config.head_size == 128
+
+
+@models
+def test_a_checkpoint_with_a_head_has_the_same_weights(model_type: str, tmp_path: Path) -> None:
+    write(Case(model_type, SHARED), tmp_path)
+    assert_same_weights(tmp_path, lambda name: f"model.{name}", ("lm_head.weight",))
+
+
+@models
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"layer_types": ["chunked_attention"] * 3},
+        {"layer_types": ["full_attention"] * 2},
+        {"layer_types": TYPES},  # without a window
+        {"architectures": ["Qwen2BiModel"]},
+    ],
+)
+def test_an_option_that_is_not_implemented_is_refused_by_name(
+    model_type: str, options: dict[str, object], tmp_path: Path
+) -> None:
+    assert_refused(Case(model_type, SHARED), options, tmp_path)
