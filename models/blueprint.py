@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -92,9 +92,6 @@ class Raw:
 
     def __contains__(self, key: str) -> bool:
         return key in self._values
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
 
     def __getitem__(self, key: str) -> Any:
         try:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 from models.blueprint import Blueprint, Raw
 from models.errors import ModelError
-from models.families import bert, gemma, llama, modernbert, qwen
+from models.families import bert, bloom, gemma, llama, modernbert, qwen
 
 FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "bert": bert.read,
+    "bloom": bloom.read,
     "gemma": gemma.read,
     "gemma2": gemma.gemma2,
     "gemma3_text": gemma.gemma3,
