@@ -5,7 +5,7 @@ from pathlib import Path
 
 from models.blueprint import Blueprint, Raw
 from models.errors import ModelError
-from models.families import bert, bloom, gemma, llama, modernbert, qwen
+from models.families import bert, bloom, gemma, gpt2, llama, modernbert, qwen
 
 FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "bert": bert.read,
@@ -13,6 +13,7 @@ FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "gemma": gemma.read,
     "gemma2": gemma.gemma2,
     "gemma3_text": gemma.gemma3,
+    "gpt2": gpt2.read,
     "llama": llama.read,
     "mistral": llama.mistral,
     "modernbert": modernbert.read,
