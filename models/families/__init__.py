@@ -5,7 +5,7 @@ from pathlib import Path
 
 from models.blueprint import Blueprint, Raw
 from models.errors import ModelError
-from models.families import bert, bloom, gemma, gpt2, llama, modernbert, qwen
+from models.families import bert, bloom, gemma, gpt2, gpt_neox, llama, modernbert, qwen
 
 FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "bert": bert.read,
@@ -14,6 +14,7 @@ FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "gemma2": gemma.gemma2,
     "gemma3_text": gemma.gemma3,
     "gpt2": gpt2.read,
+    "gpt_neox": gpt_neox.read,
     "llama": llama.read,
     "mistral": llama.mistral,
     "modernbert": modernbert.read,
