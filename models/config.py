@@ -14,7 +14,8 @@ class EncoderConfig:
     embedding_size: of the tables, projected to hidden_size where it differs.
     num_kv_heads: heads of keys and values, each read by several queries.
     arrangement: where the norms are. post: after each sum. pre: before each part. sandwich:
-    before and after each part. parallel: before, and both parts read the same input.
+    before and after each part. parallel: before, and both parts read the same input. shared:
+    so, and both parts have one norm.
     gated: the feed-forward network multiplies an activated product by another one.
     token_scale: times the token's vector. scale: times the scores, 1 / sqrt(head_size).
     softcap: scores become softcap * tanh(scores / softcap).

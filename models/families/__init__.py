@@ -5,7 +5,7 @@ from pathlib import Path
 
 from models.blueprint import Blueprint, Raw
 from models.errors import ModelError
-from models.families import bert, bloom, gemma, gpt2, gpt_neox, llama, modernbert, qwen
+from models.families import bert, bloom, gemma, gpt2, gpt_neox, gptj, llama, modernbert, qwen
 
 FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "bert": bert.read,
@@ -15,6 +15,7 @@ FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "gemma3_text": gemma.gemma3,
     "gpt2": gpt2.read,
     "gpt_neox": gpt_neox.read,
+    "gptj": gptj.read,
     "llama": llama.read,
     "mistral": llama.mistral,
     "modernbert": modernbert.read,
