@@ -5,7 +5,7 @@ from pathlib import Path
 
 from models.blueprint import Blueprint, Raw
 from models.errors import ModelError
-from models.families import bert, bloom, gemma, gpt2, gpt_neox, gptj, llama, modernbert, qwen
+from models.families import bert, bloom, gemma, gpt2, gpt_neox, gptj, llama, modernbert, mpt, qwen
 
 FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "bert": bert.read,
@@ -19,6 +19,7 @@ FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "llama": llama.read,
     "mistral": llama.mistral,
     "modernbert": modernbert.read,
+    "mpt": mpt.read,
     "qwen2": qwen.read,
     "qwen3": qwen.qwen3,
 }
