@@ -8,7 +8,7 @@ from models.blueprint import Raw
 _KINDS = ("full_attention", "sliding_attention")
 
 
-def causal(raw: Raw, family: str) -> bool:
+def is_causal(raw: Raw, family: str) -> bool:
     """Whether a token sees only those before it; all of them with `is_causal: false`.
 
     family: what the names of its classes begin with, one or several with '|' between them.
@@ -32,7 +32,7 @@ def causal(raw: Raw, family: str) -> bool:
     return True
 
 
-def window(raw: Raw) -> int | None:
+def sliding_window(raw: Raw) -> int | None:
     """The sliding window; null for none, and what transformers takes where it is not told."""
     if "sliding_window" not in raw:
         return 4096

@@ -4,7 +4,7 @@ from typing import Any
 
 from models.blueprint import Blueprint, Raw, linear
 from models.families import llama, qwen
-from models.families.decoder import causal, reaches, window
+from models.families.decoder import is_causal, reaches, sliding_window
 from models.families.rope import rotary
 from models.schemes import Rotary
 
@@ -22,18 +22,18 @@ def read(raw: Raw) -> Blueprint:
     activation = raw.get("hidden_act", "gelu_pytorch_tanh")
     # The first checkpoints said gelu for what was trained with the approximation.
     approximate = "gelu_pytorch_tanh" if activation == "gelu" else activation
-    return _blueprint(raw, {}, activation=approximate, causal=_causal(raw, "Gemma"))
+    return _blueprint(raw, {}, activation=approximate, causal=_is_causal(raw, "Gemma"))
 
 
 def gemma2(raw: Raw) -> Blueprint:
     """The blueprint of a Gemma 2: every second layer has the window, and scores are capped."""
-    ahead = _causal(raw, "Gemma2")
+    causal = _is_causal(raw, "Gemma2")
     return _blueprint(
         raw,
         _SANDWICH,
         **_later(raw),
-        causal=ahead,
-        reaches=reaches(raw, ahead, window(raw), lambda layer: layer % 2 == 0),
+        causal=causal,
+        reaches=reaches(raw, causal, sliding_window(raw), lambda layer: layer % 2 == 0),
         softcap=raw["attn_logit_softcapping"] or 0.0,
     )
 
@@ -44,17 +44,17 @@ def gemma3(raw: Raw) -> Blueprint:
     EmbeddingGemma (Vera et al. 2025, arXiv 2509.20354) sees half of the window on each side.
     """
     raw.only("attn_logit_softcapping", None)
-    every, width = raw.get("sliding_window_pattern", 6), window(raw)
-    ahead = causal(raw, "Gemma3|Gemma3Text")
+    every, width = raw.get("sliding_window_pattern", 6), sliding_window(raw)
+    causal = is_causal(raw, "Gemma3|Gemma3Text")
     if raw.get("use_bidirectional_attention", False):
         raw.only("is_causal", True)
-        ahead, width = False, width and width // 2
+        causal, width = False, width and width // 2
     return _blueprint(
         raw,
         _SANDWICH | qwen.NORMS,
         **_later(raw),
-        causal=ahead,
-        reaches=reaches(raw, ahead, width, lambda layer: (layer + 1) % every > 0),
+        causal=causal,
+        reaches=reaches(raw, causal, width, lambda layer: (layer + 1) % every > 0),
         positions=_rotary(raw, "full_attention", 1_000_000.0),
         local=_rotary(raw, "sliding_attention", 10_000.0),
     )
@@ -76,10 +76,10 @@ def _later(raw: Raw) -> dict[str, Any]:
     }
 
 
-def _causal(raw: Raw, family: str) -> bool:
+def _is_causal(raw: Raw, family: str) -> bool:
     # What transformers computes for it depends on the implementation of its attention.
     raw.only("use_bidirectional_attention", False)
-    return causal(raw, family)
+    return is_causal(raw, family)
 
 
 def _rotary(raw: Raw, kind: str, base: float) -> Rotary:

@@ -2,7 +2,7 @@
 
 from models.blueprint import Blueprint, Raw, affine
 from models.config import EncoderConfig
-from models.families.decoder import causal
+from models.families.decoder import is_causal
 from models.schemes import Learned
 
 TENSORS = {
@@ -39,7 +39,7 @@ def read(raw: Raw) -> Blueprint:
         table=Learned(),
         arrangement="pre",
         final_norm=True,
-        causal=causal(raw, "GPT2"),
+        causal=is_causal(raw, "GPT2"),
         scale=0.0 if scaled else 1.0,
     )
     return Blueprint(

@@ -2,7 +2,7 @@
 
 from models.blueprint import Blueprint, Raw, affine, linear
 from models.config import EncoderConfig
-from models.families.decoder import causal
+from models.families.decoder import is_causal
 from models.families.rope import longest, rotary
 
 
@@ -25,7 +25,7 @@ def read(raw: Raw) -> Blueprint:
         positions=positions,
         arrangement="parallel" if raw.get("use_parallel_residual", True) else "pre",
         final_norm=True,
-        causal=causal(raw, "GPTNeoX"),
+        causal=is_causal(raw, "GPTNeoX"),
     )
     return Blueprint(
         config=config,

@@ -2,7 +2,7 @@
 
 from models.blueprint import Blueprint, Raw, affine, linear
 from models.config import EncoderConfig
-from models.families.decoder import causal
+from models.families.decoder import is_causal
 from models.schemes import Rotary
 
 TENSORS = {
@@ -34,7 +34,7 @@ def read(raw: Raw) -> Blueprint:
         positions=Rotary(dim=raw.get("rotary_dim", 64), interleaved=True),
         arrangement="shared",
         final_norm=True,
-        causal=causal(raw, "GPTJ"),
+        causal=is_causal(raw, "GPTJ"),
     )
     return Blueprint(
         config=config,

@@ -4,7 +4,7 @@ from typing import Any
 
 from models.blueprint import Blueprint, Raw, linear
 from models.config import EncoderConfig
-from models.families.decoder import causal, reaches, window
+from models.families.decoder import is_causal, reaches, sliding_window
 from models.families.rope import longest, rotary
 
 UNUSED = ("lm_head.weight", "score.weight", "layers.*.self_attn.rotary_emb.inv_freq")
@@ -73,7 +73,7 @@ def read(raw: Raw) -> Blueprint:
     raw.only("sliding_window", None)
     biased = raw.get("attention_bias", False)
     return blueprint(
-        config(raw, causal=causal(raw, "Llama")),
+        config(raw, causal=is_causal(raw, "Llama")),
         tensors(biased, biased, raw.get("mlp_bias", False)),
     )
 
@@ -81,6 +81,6 @@ def read(raw: Raw) -> Blueprint:
 def mistral(raw: Raw) -> Blueprint:
     """The blueprint of a Mistral: every layer has the window."""
     raw.only("layer_types", None)
-    ahead = causal(raw, "Mistral")
-    seen = reaches(raw, ahead, window(raw), lambda layer: True)
-    return blueprint(config(raw, causal=ahead, reaches=seen), tensors(False, False, False))
+    causal = is_causal(raw, "Mistral")
+    seen = reaches(raw, causal, sliding_window(raw), lambda layer: True)
+    return blueprint(config(raw, causal=causal, reaches=seen), tensors(False, False, False))

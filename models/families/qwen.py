@@ -2,20 +2,20 @@
 
 from models.blueprint import Blueprint, Raw, linear
 from models.families import llama
-from models.families.decoder import causal, reaches, window
+from models.families.decoder import is_causal, reaches, sliding_window
 
 
 def read(raw: Raw) -> Blueprint:
     """The blueprint of a Qwen2: a Llama whose queries, keys and values have biases."""
-    ahead = causal(raw, "Qwen2")
-    config = llama.config(raw, causal=ahead, reaches=_reaches(raw, ahead))
+    causal = is_causal(raw, "Qwen2")
+    config = llama.config(raw, causal=causal, reaches=_reaches(raw, causal))
     return llama.blueprint(config, llama.tensors(True, False, False))
 
 
 def qwen3(raw: Raw) -> Blueprint:
     """The blueprint of a Qwen3: each head of queries and keys is normalised."""
-    ahead, biased = causal(raw, "Qwen3"), raw.get("attention_bias", False)
-    config = llama.config(raw, head_size=128, causal=ahead, reaches=_reaches(raw, ahead))
+    causal, biased = is_causal(raw, "Qwen3"), raw.get("attention_bias", False)
+    config = llama.config(raw, head_size=128, causal=causal, reaches=_reaches(raw, causal))
     return llama.blueprint(config, llama.tensors(biased, biased, False) | NORMS)
 
 
@@ -25,7 +25,7 @@ NORMS = {
 }
 
 
-def _reaches(raw: Raw, ahead: bool) -> tuple[int | None, ...]:
-    found = window(raw) if raw.get("use_sliding_window", False) else None
+def _reaches(raw: Raw, causal: bool) -> tuple[int | None, ...]:
+    found = sliding_window(raw) if raw.get("use_sliding_window", False) else None
     first = raw.get("max_window_layers", 28)
-    return reaches(raw, ahead, found, lambda layer: layer >= first)
+    return reaches(raw, causal, found, lambda layer: layer >= first)
