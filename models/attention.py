@@ -103,12 +103,12 @@ class _Scores:
         places = torch.arange(length, device=like.device)
         distances = places[keys.start : keys.stop] - places[queries.start : queries.stop, None]
         bias = rules.positions.bias(length)
-        known = like.new_zeros(1, *distances.shape)
-        fixed = known if bias is None else bias[:, distances + length - 1].to(like.dtype)
+        none = like.new_zeros(1, *distances.shape)
+        fixed = none if bias is None else bias[:, distances + length - 1].to(like.dtype)
         if rules.causal:
-            fixed = fixed.masked_fill(distances > 0, float("-inf"))
+            fixed.masked_fill_(distances > 0, float("-inf"))
         if rules.reach is not None:
-            fixed = fixed.masked_fill(distances.abs() > rules.reach, float("-inf"))
+            fixed.masked_fill_(distances.abs() > rules.reach, float("-inf"))
         return distances, fixed
 
     def _mix(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:

@@ -84,10 +84,14 @@ def linear(theirs: str, ours: str, bias: bool = False) -> dict[str, str]:
 class Raw:
     """config.json, asked key by key; raises ModelError that names what is missing or unknown."""
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._values = path, read_json(path)
+    def __init__(self, path: Path, values: Any = None) -> None:
+        """values: by default all that the file says."""
+        self._path, self._values = path, read_json(path) if values is None else values
         if not isinstance(self._values, dict):
             raise ModelError(f"{path} is not a JSON object")
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
 
     def __getitem__(self, key: str) -> Any:
         try:
@@ -95,10 +99,18 @@ class Raw:
         except KeyError:
             raise ModelError(f"{self._path} has no {key!r}") from None
 
+    def nested(self, key: str) -> "Raw":
+        """The options of a part of the model."""
+        return Raw(self._path, self[key])
+
     def get(self, key: str, default: Any = None) -> Any:
         """The value, or the default where it is missing or null."""
         value = self._values.get(key)
         return default if value is None else value
+
+    def either(self, *names: str) -> Any:
+        """The value of a key that has several names."""
+        return self[next((name for name in names if name in self), names[0])]
 
     def only(self, key: str, *allowed: Any) -> Any:
         """The value, by default the first allowed one; raises ModelError for any other."""

@@ -14,8 +14,9 @@ class EncoderConfig:
     embedding_size: of the tables, projected to hidden_size where it differs.
     num_kv_heads: heads of keys and values, each read by several queries.
     arrangement: where the norms are. post: after each sum. pre: before each part. sandwich:
-    before and after each part. parallel: before, and both parts read the same input. twice: after
-    each sum, and what the attention gives is added to its input and normalised once more.
+    before and after each part. parallel: before, and both parts read the same input. shared:
+    so, and both parts have one norm. twice: after each sum, and what the attention gives is added
+    to its input and normalised once more.
     activation: by any of its names, here by one.
     gated: the feed-forward network multiplies an activated product by another one.
     token_scale: times the token's vector. scale: times the scores, 1 / sqrt(head_size).

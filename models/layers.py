@@ -90,11 +90,19 @@ class PreLayer(Layer):
 
 
 class ParallelLayer(Layer):
-    """Both parts read the layer's input (GPT-J; Black et al. 2022, arXiv 2204.06745)."""
+    """Both parts read the layer's input (GPT-NeoX; Black et al. 2022, arXiv 2204.06745)."""
 
     def __call__(self, x: Tensor, packing: Packing) -> Tensor:
         mixed = self.attention(self.attention_norm(x), packing, residual=x)
         return self.ffn(self.ffn_norm(x), residual=mixed)
+
+
+class SharedLayer(Layer):
+    """Both parts read the layer's input through one norm (GPT-J)."""
+
+    def __call__(self, x: Tensor, packing: Packing) -> Tensor:
+        read = self.attention_norm(x)
+        return self.ffn(read, residual=self.attention(read, packing, residual=x))
 
 
 class SandwichLayer(Layer):
@@ -110,6 +118,7 @@ ARRANGEMENTS: Mapping[str, type[Layer]] = {
     "twice": TwiceLayer,
     "pre": PreLayer,
     "parallel": ParallelLayer,
+    "shared": SharedLayer,
     "sandwich": SandwichLayer,
 }
 

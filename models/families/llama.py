@@ -1,10 +1,13 @@
-"""Llama (Touvron et al. 2023, arXiv 2302.13971) and what shares its names: Mistral."""
+"""Llama (Touvron et al. 2023, arXiv 2302.13971), and Mistral (Jiang et al. 2023, 2310.06825)."""
 
 from typing import Any
 
 from models.blueprint import Blueprint, Raw, linear
 from models.config import EncoderConfig
+from models.families.decoder import is_causal, reaches, sliding_window
 from models.families.rope import longest, rotary
+
+UNUSED = ("lm_head.weight", "score.weight", "layers.*.self_attn.rotary_emb.inv_freq")
 
 
 def tensors(biased: bool, output_biased: bool, ffn_biased: bool) -> dict[str, str]:
@@ -25,11 +28,14 @@ def tensors(biased: bool, output_biased: bool, ffn_biased: bool) -> dict[str, st
     }
 
 
-def config(raw: Raw, **different: Any) -> EncoderConfig:
-    """The shape of a Llama, with what is different in a relative of it."""
+def config(raw: Raw, *, head_size: int = 0, **different: Any) -> EncoderConfig:
+    """The shape of a Llama, with what is different in a relative of it.
+
+    head_size: where config.json does not tell; 0 for an equal share of the width.
+    """
     heads, width = raw["num_attention_heads"], raw["hidden_size"]
-    head_size = raw.get("head_dim", width // heads)
-    positions = rotary(raw, head_size)
+    head_size = raw.get("head_dim", head_size or width // heads)
+    positions = different.get("positions") or rotary(raw, head_size)
     fields: dict[str, Any] = {
         "family": raw["model_type"],
         "vocab_size": raw["vocab_size"],
@@ -45,20 +51,36 @@ def config(raw: Raw, **different: Any) -> EncoderConfig:
         "norm_eps": raw["rms_norm_eps"],
         "arrangement": "pre",
         "gated": True,
-        "causal": True,
         "final_norm": True,
         "positions": positions,
     }
     return EncoderConfig(**{**fields, **different})
 
 
-def read(raw: Raw) -> Blueprint:
-    """The blueprint of a Llama or Mistral."""
-    window, layers = raw.get("sliding_window"), raw["num_hidden_layers"]
-    biased = raw.get("attention_bias", False)
+def blueprint(config: EncoderConfig, tensors: dict[str, str], norm_shift: float = 0) -> Blueprint:
+    """What all that have Llama's names have in common."""
     return Blueprint(
-        config=config(raw, reaches=(window and window - 1,) * layers),
-        tensors=tensors(biased, biased, raw.get("mlp_bias", False)),
-        unused=("lm_head.weight", "layers.{}.self_attn.rotary_emb.inv_freq"),
+        config=config,
+        tensors=tensors,
+        unused=UNUSED,
         prefixes=("model.",),
+        norm_shift=norm_shift,
     )
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of a Llama."""
+    raw.only("sliding_window", None)
+    biased = raw.get("attention_bias", False)
+    return blueprint(
+        config(raw, causal=is_causal(raw, "Llama")),
+        tensors(biased, biased, raw.get("mlp_bias", False)),
+    )
+
+
+def mistral(raw: Raw) -> Blueprint:
+    """The blueprint of a Mistral: every layer has the window."""
+    raw.only("layer_types", None)
+    causal = is_causal(raw, "Mistral")
+    seen = reaches(raw, causal, sliding_window(raw), lambda layer: True)
+    return blueprint(config(raw, causal=causal, reaches=seen), tensors(False, False, False))

@@ -1,17 +1,22 @@
 """Checkpoints of random weights, so large that a wrong detail shows, and what is true of each."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from models import families, weights
 from models.batch import Batch
+from models.blueprint import read_json
 from models.encoder import Embeddings, Encoder, TorchEncoder
+from models.errors import ModelError
 from models.layers import TorchLayers
 from models.linear import Layout, Prepacked
 
@@ -59,6 +64,41 @@ def write(case: Case, folder: Path) -> PreTrainedModel:
     return model
 
 
+def configure(folder: Path, *dropped: str, **changed: Any) -> None:
+    """Drop and change options in a checkpoint's config.json."""
+    path = folder / "config.json"
+    kept = {key: value for key, value in read_json(path).items() if key not in dropped}
+    path.write_text(json.dumps(kept | changed), encoding="utf-8")
+
+
+def relabel(
+    folder: Path, label: Callable[[str], str], added: Mapping[str, Tensor] | None = None
+) -> None:
+    """Give the tensors of a checkpoint other names, and lay others beside them."""
+    path = folder / "model.safetensors"
+    named = {label(name): tensor for name, tensor in load_file(path).items()}
+    save_file({**named, **(added or {})}, path)
+
+
+def assert_same_weights(
+    folder: Path, label: Callable[[str], str], added: tuple[str, ...] = ()
+) -> None:
+    """Under other names, beside tensors that are not needed, the checkpoint loads as before."""
+    before = weights.load(folder, families.read(folder))
+    relabel(folder, label, {name: torch.zeros(1) for name in added})
+    after = weights.load(folder, families.read(folder))
+    assert after.keys() == before.keys()
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+
+
+def assert_refused(case: Case, options: Mapping[str, Any], folder: Path, named: str = "") -> None:
+    """A config.json with these options is refused, by the name of the first or another."""
+    write(case, folder)
+    configure(folder, **options)
+    with pytest.raises(ModelError, match=named or next(iter(options))):
+        families.read(folder)
+
+
 def _centre(name: str) -> float:
     norm = any(part in name.lower() for part in ("norm", "ln_"))
     return 1.0 if norm and name.endswith("weight") else 0.0
@@ -101,10 +141,10 @@ def assert_equal_states(model: Any, folder: Path, lengths: tuple[int, ...] = LEN
             torch.testing.assert_close(mine, expected[layer][0], atol=1e-4 * scale, rtol=0)
 
 
-def assert_same_bits(folder: Path) -> None:
+def assert_same_bits(folder: Path, lengths: tuple[int, ...] = LENGTHS) -> None:
     """A text's states are the same bits alone and among others."""
     config, ours = families.read(folder).config, encoder(folder)
-    rows = texts(config.vocab_size)
+    rows = texts(config.vocab_size, lengths)
     together = states(ours, rows, config.num_layers)
     for row, among in zip(rows, together, strict=True):
         assert torch.equal(states(ours, [row], config.num_layers)[0], among)
