@@ -84,8 +84,9 @@ def linear(theirs: str, ours: str, bias: bool = False) -> dict[str, str]:
 class Raw:
     """config.json, asked key by key; raises ModelError that names what is missing or unknown."""
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._values = path, read_json(path)
+    def __init__(self, path: Path, values: Any = None) -> None:
+        """values: by default all that the file says."""
+        self._path, self._values = path, read_json(path) if values is None else values
         if not isinstance(self._values, dict):
             raise ModelError(f"{path} is not a JSON object")
 
@@ -94,6 +95,10 @@ class Raw:
             return self._values[key]
         except KeyError:
             raise ModelError(f"{self._path} has no {key!r}") from None
+
+    def nested(self, key: str) -> "Raw":
+        """The options of a part of the model."""
+        return Raw(self._path, self[key])
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value, or the default where it is missing or null."""
