@@ -5,13 +5,19 @@ from pathlib import Path
 
 from models.blueprint import Blueprint, Raw
 from models.errors import ModelError
-from models.families import bert, llama, modernbert
+from models.families import bert, clip, deberta, llama, modernbert, t5, xlnet
 
 FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "bert": bert.read,
+    "clip": clip.whole,
+    "clip_text_model": clip.read,
+    "deberta-v2": deberta.read,
     "llama": llama.read,
     "mistral": llama.read,
     "modernbert": modernbert.read,
+    "mt5": t5.read,
+    "t5": t5.read,
+    "xlnet": xlnet.read,
 }
 
 
