@@ -132,7 +132,7 @@ def test_alibi_equals_that_of_bloom(heads: int) -> None:
     length = 10
     theirs = build_alibi_tensor(torch.ones(1, length), heads, torch.float32).numpy()
     # Bloom writes slope * key, which softmax cannot tell from -slope * (query - key).
-    ours = alibi(np.arange(length), heads)
+    ours = alibi(np.arange(length), alibi_slopes(heads))
     assert ours.shape == (heads, length, length)
     assert_allclose(ours[:, -1] - ours[:, -1, :1], theirs[:, 0] - theirs[:, 0, :1], atol=1e-6)
 
@@ -146,9 +146,15 @@ def test_alibi_slopes_are_those_of_the_paper() -> None:
 
 def test_alibi_falls_equally_to_both_sides() -> None:
     assert_allclose(
-        alibi(np.array([0, 1, 4]), 2),
+        alibi(np.array([0, 1, 4]), alibi_slopes(2)),
         -np.array([1 / 16, 1 / 256])[:, None, None] * [[0, 1, 4], [1, 0, 3], [4, 3, 0]],
     )
+
+
+def test_causal_alibi_hides_what_comes_after() -> None:
+    hidden = -math.inf
+    found = alibi(np.array([4, 0, 1]), alibi_slopes(1), causal=True)
+    assert_allclose(256 * found[0], [[0, -4, -3], [hidden, 0, hidden], [hidden, -1, 0]])
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
