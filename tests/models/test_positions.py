@@ -197,7 +197,10 @@ def test_recurrent_scores_are_the_four_terms_of_transformer_xl() -> None:
 
 @pytest.mark.parametrize(("c2p", "p2c"), [(True, True), (True, False), (False, True)])
 def test_disentangled_scores_are_those_of_deberta(c2p: bool, p2c: bool) -> None:
-    """He et al. 2020 (arXiv 2006.03654), equations 2 to 4."""
+    """He et al. 2020 (arXiv 2006.03654), equations 2 to 4, with one difference.
+
+    A key meets the vector of delta(i, j), as in the authors' code; the paper writes delta(j, i).
+    """
     length, heads, size, span = 7, 2, 4, 3
     query, key = random(heads, length, size), random(heads, length, size) + 0.1
     place_query, place_key = random(2 * span, heads, size), random(2 * span, heads, size) - 0.1
