@@ -73,7 +73,7 @@ def _parts(blueprint: Blueprint, names: list[str], tensor: Tensor) -> Weights:
     kind = _kind(names[0])
     if kind.endswith("norm.weight"):
         tensor = tensor + blueprint.norm_shift
-    if kind.endswith("bias"):  # the heads apart, here and there
+    if kind.endswith("bias"):  # of XLNet, with the heads apart as the matrices below
         tensor = tensor.flatten()
     if tensor.ndim > 2:
         tensor = tensor.flatten(1)

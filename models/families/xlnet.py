@@ -29,7 +29,12 @@ UNUSED = (  # a text is one segment, and no token is hidden
 
 
 def read(raw: Raw) -> Blueprint:
-    """The blueprint of an XLNet."""
+    """The blueprint of an XLNet.
+
+    Every token is of one segment, and scores between segments are the same for every key. XLNet's
+    own tokenizer puts the last token, <cls>, in another: where its type ids are given to the
+    reference model, the states differ a little.
+    """
     raw.only("attn_type", "bi")
     raw.only("bi_data", False)
     raw.only("untie_r", True)

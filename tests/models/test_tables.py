@@ -152,9 +152,9 @@ def test_alibi_falls_equally_to_both_sides() -> None:
 
 
 def test_causal_alibi_hides_what_comes_after() -> None:
-    hidden = -math.inf
     found = alibi(np.array([4, 0, 1]), alibi_slopes(1), causal=True)
-    assert_allclose(256 * found[0], [[0, -4, -3], [hidden, 0, hidden], [hidden, -1, 0]])
+    hidden = -np.inf
+    assert_allclose(256 * found[0], np.array([[0, -4, -3], [hidden, 0, hidden], [hidden, -1, 0]]))
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
