@@ -1,5 +1,6 @@
 """The mathematics of position encodings, as numpy tables. P positions, H heads."""
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -90,6 +91,14 @@ def _ramp(scaling: Scaling, scheme: Rotary) -> tuple[float, float]:
     return first, last if last > first else first + 0.001
 
 
+def magnitude(factor: float, weight: float = 1.0) -> float:
+    """What cosine and sine are multiplied by when the context is `factor` times as long.
+
+    Peng et al. 2023, "YaRN" (arXiv 2309.00071), equation 22.
+    """
+    return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+
 def alibi_slopes(heads: int, steepest: float = 8.0) -> Floats:
     """The slope of each head: (H,).
 
@@ -103,11 +112,14 @@ def alibi_slopes(heads: int, steepest: float = 8.0) -> Floats:
     return np.concatenate([first, between]).astype(np.float32)
 
 
-def alibi(positions: Ints, heads: int) -> Floats:
-    """What is added to the attention scores, -slope * |query - key|: (H, P, P)."""
-    distance = np.abs(positions[None, :] - positions[:, None]).astype(np.float32)
-    bias: Floats = 0 - alibi_slopes(heads)[:, None, None] * distance
-    return bias
+def alibi(positions: Ints, slopes: Floats, causal: bool = False) -> Floats:
+    """What is added to the attention scores, -slope * |query - key|: (H, P, P).
+
+    causal: minus infinity where a key comes after the query.
+    """
+    distances = relative(positions)
+    bias: Floats = 0 - slopes[:, None, None] * np.abs(distances).astype(np.float32)
+    return np.where(distances > 0, np.float32("-inf"), bias) if causal else bias
 
 
 def relative(positions: Ints) -> Ints:

@@ -11,7 +11,7 @@ from torch import Tensor
 from models.blueprint import Blueprint
 from models.config import EncoderConfig
 from models.errors import ModelError
-from models.schemes import Disentangled, Learned
+from models.schemes import Buckets, Disentangled, Learned
 
 Weights = dict[str, Tensor]
 
@@ -73,7 +73,9 @@ def _parts(blueprint: Blueprint, names: list[str], tensor: Tensor) -> Weights:
     kind = _kind(names[0])
     if kind.endswith("norm.weight"):
         tensor = tensor + blueprint.norm_shift
-    if tensor.ndim > 2:  # the heads apart
+    if kind.endswith("bias"):  # of XLNet, with the heads apart as the matrices below
+        tensor = tensor.flatten()
+    if tensor.ndim > 2:
         tensor = tensor.flatten(1)
     if kind in blueprint.transposed:
         tensor = tensor.T
@@ -98,11 +100,12 @@ def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
     query, key = (n * config.head_size for n in (config.num_heads, config.num_kv_heads))
     offset = config.table.offset if isinstance(config.table, Learned) else 0
     span = config.positions.span if isinstance(config.positions, Disentangled) else 0
+    buckets = config.positions.buckets if isinstance(config.positions, Buckets) else 0
     whole = {
         "token_table": (config.vocab_size, narrow),
         "position_table": (config.max_positions + offset, narrow),
         "segment_table": (rows, narrow),
-        "bias_table": (rows, config.num_heads),
+        "bias_table": (buckets, config.num_heads),
         "relative_table": (2 * span, width),
         "norm.weight": (narrow,),
         "norm.bias": (narrow,),

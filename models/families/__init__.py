@@ -9,6 +9,8 @@ from models.families import (
     albert,
     bert,
     bloom,
+    clip,
+    deberta,
     distilbert,
     electra,
     ernie,
@@ -27,6 +29,8 @@ from models.families import (
     nomic,
     qwen,
     roberta,
+    t5,
+    xlnet,
 )
 
 FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
@@ -34,6 +38,9 @@ FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "bert": bert.read,
     "bloom": bloom.read,
     "camembert": roberta.read,
+    "clip": clip.whole,
+    "clip_text_model": clip.read,
+    "deberta-v2": deberta.read,
     "distilbert": distilbert.read,
     "electra": electra.read,
     "ernie": ernie.read,
@@ -51,12 +58,15 @@ FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "modernbert": modernbert.read,
     "mpnet": mpnet.read,
     "mpt": mpt.read,
+    "mt5": t5.read,
     "new": gte.read,
     "nomic_bert": nomic.read,
     "qwen2": qwen.read,
     "qwen3": qwen.qwen3,
     "roberta": roberta.read,
+    "t5": t5.read,
     "xlm-roberta": roberta.read,
+    "xlnet": xlnet.read,
 }
 SHARED: Mapping[tuple[str, str], Callable[[Raw], Blueprint]] = {
     # By model_type and position_embedding_type: code of their own under the name of another.

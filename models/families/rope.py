@@ -1,8 +1,8 @@
 """Rotary settings as config.json has them, in the keys of today and of older releases."""
 
-import math
 from typing import Any
 
+from models import tables
 from models.blueprint import Raw
 from models.schemes import Rotary, Scaling
 
@@ -69,11 +69,9 @@ def _scaling(raw: Raw, kind: str, given: dict[str, Any]) -> Scaling:
 
 
 def _magnitude(factor: float, given: dict[str, Any]) -> float:
-    # Peng et al. 2023 (arXiv 2309.00071), equation 22.
-    def scale(weight: float) -> float:
-        return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
-
     if given.get("attention_factor") is not None:
         return float(given["attention_factor"])
     some, all_ = given.get("mscale"), given.get("mscale_all_dim")
-    return scale(some) / scale(all_) if some and all_ else scale(1.0)
+    if some and all_:
+        return tables.magnitude(factor, some) / tables.magnitude(factor, all_)
+    return tables.magnitude(factor)
