@@ -29,9 +29,9 @@ class Batch:
         starts = self.lengths.cumsum() - self.lengths
         return np.arange(len(self.ids)) - starts.repeat(self.lengths)
 
-    def check(self, vocabulary: int, longest: int) -> None:
+    def check(self, vocabulary: int, longest: int, shortest: int = 1) -> None:
         """Raises ValueError for what no table holds: it would be read from beyond its end."""
-        if self.lengths.min() < 1 or self.lengths.max() > longest:
-            raise ValueError(f"a sequence has 1 to {longest} tokens")
-        if self.ids.min() < 0 or self.ids.max() >= vocabulary:
+        if self.lengths.min() < shortest or self.lengths.max() > longest:
+            raise ValueError(f"a sequence has {shortest} to {longest} tokens")
+        if ((self.ids < 0) | (self.ids >= vocabulary)).any():
             raise ValueError(f"token ids are 0 to {vocabulary - 1}")

@@ -21,8 +21,8 @@ def last(hidden: Tensor, packing: Packing) -> Tensor:
 
 
 def mean(hidden: Tensor, packing: Packing) -> Tensor:
-    """The average over tokens: (T, D) -> (B, D)."""
-    return _reduce(hidden, packing, "mean")
+    """The average over tokens, of none of them zero: (T, D) -> (B, D)."""
+    return _reduce(hidden, packing, "sum") / packing.lengths.clamp(min=1)[:, None]
 
 
 def largest(hidden: Tensor, packing: Packing) -> Tensor:
