@@ -60,6 +60,7 @@ class Tokenizer:
             self._rust.post_processor = None
         self._lost = None if unknown else _unknown(self._rust)
         self.max_length = max_length
+        self.kind = type(self._rust.model).__name__
         self.vocab_size: int = self._rust.get_vocab_size()
         self._prefix, self._suffix = self._frame()
         if max_length <= len(self._prefix) + len(self._suffix):
