@@ -12,16 +12,21 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Batch:
-    """B sequences of T token ids together. ids: (T,). lengths: (B,)."""
+    """B sequences of T token ids together. ids: (T,). lengths: (B,).
+
+    skips: (B,) how many tokens of each, the first ones, are not pooled.
+    """
 
     ids: Integers
     lengths: Integers
+    skips: Integers
 
     @classmethod
-    def of(cls, rows: Rows) -> "Batch":
-        """Lay sequences one after another."""
+    def of(cls, rows: Rows, skips: Sequence[int] = ()) -> "Batch":
+        """Lay sequences one after another. skips: of each; by default none."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        return cls(np.concatenate(rows, dtype=np.int64, casting="unsafe"), lengths)
+        ids = np.concatenate(rows, dtype=np.int64, casting="unsafe")
+        return cls(ids, lengths, np.array(skips or [0] * len(rows), dtype=np.int64))
 
     @property
     def positions(self) -> Integers:

@@ -78,14 +78,18 @@ class Embedder:
         before = self.sentence.default_prompt if prompt is None else prompt
         return self.tokenizer.encode([before + text for text in texts])
 
-    def encode(self, ids: Rows, *, normalized: bool | None = None) -> Floats:
+    def encode(
+        self, ids: Rows, *, normalized: bool | None = None, skips: Sequence[int] = ()
+    ) -> Floats:
         """One forward pass: B sequences of token ids -> (B, dim).
 
         Raises ValueError for an id or a length that the model does not have.
 
-        normalized: divide by the Euclidean length; by default as the model says.
+        normalized: divide by the Euclidean length; by default as the model says. skips: how many
+        tokens of each sequence, the first ones, are not pooled; by default none.
         """
-        vectors = self._head(self._encoder.vectors(self._batch(ids), self.sentence.pooling))
+        batch = self._batch(ids, skips)
+        vectors = self._head(self._encoder.vectors(batch, self.sentence.pooling))
         wanted = self.sentence.normalize if normalized is None else normalized
         return normalize(vectors) if wanted else vectors
 
@@ -108,10 +112,12 @@ class Embedder:
         self, texts: Sequence[str], *, prompt: str | None = None, budget: int = 2048
     ) -> Floats:
         """Texts to vectors, any number of them, `budget` tokens at a time: -> (B, dim)."""
-        ids = [row.ids for row in self.tokenize(texts, prompt=prompt)]
+        before = self.sentence.default_prompt if prompt is None else prompt
+        ids = [row.ids for row in self.tokenize(texts, prompt=before)]
+        skip = self.sentence.skip(before, self.tokenizer)
         vectors = np.empty((len(ids), self.dim), dtype=np.float32)
         for chosen in _batches([len(row) for row in ids], budget):
-            vectors[chosen] = self.encode([ids[i] for i in chosen])
+            vectors[chosen] = self.encode([ids[i] for i in chosen], skips=[skip] * len(chosen))
         return vectors
 
     def warm(self) -> None:
@@ -119,8 +125,8 @@ class Embedder:
         self._encoder.warm()
         self.encode([self.tokenizer.encode(["warm"])[0].ids] * 4)
 
-    def _batch(self, ids: Rows) -> Batch:
-        batch, config = Batch.of(ids), self.config
+    def _batch(self, ids: Rows, skips: Sequence[int] = ()) -> Batch:
+        batch, config = Batch.of(ids, skips), self.config
         # Without layers, a text of no tokens has a mean: zero.
         shortest = min(1, config.num_layers)
         batch.check(config.vocab_size, config.max_positions, shortest)

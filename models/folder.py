@@ -59,5 +59,6 @@ class Folder:
         weights = [file for folder in self.checkpoints() for file in checkpoint.files(folder)]
         parts = [sha256(path) for path in [*weights, self.encoder / "tokenizer.json"]]
         parts.append(repr((sentence.max_length, sentence.pooling, sentence.lowercase)))
+        parts += [] if sentence.include_prompt else ["without the prompt"]
         parts += [repr(step) for step in sentence.modules]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

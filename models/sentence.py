@@ -10,6 +10,7 @@ from models.blueprint import Raw, read_json
 from models.config import EncoderConfig
 from models.errors import ModelError
 from models.modules import STATIC, Dense, Entry, Module, Normalize
+from models.tokenizer import Tokenizer
 
 # The booleans of the older schema of 1_Pooling/config.json -> the names of the newer one.
 _BOOLEANS = {
@@ -29,13 +30,15 @@ class SentenceConfig:
     """Everything between a text and its vector that is not the encoder.
 
     max_length: tokens, special ones included. pooling: names, concatenated when several.
-    modules: what follows the pooling, in order. normalize: whether vectors get unit length at last.
+    include_prompt: whether the prompt's tokens are pooled. modules: what follows the pooling, in
+    order. normalize: whether vectors get unit length at last.
     special: whether a text gets special tokens. unknown: whether tokens that the vocabulary lacks
     are read.
     """
 
     max_length: int
     pooling: tuple[str, ...] = ("mean",)
+    include_prompt: bool = True
     modules: tuple[Module, ...] = ()
     normalize: bool = False
     lowercase: bool = False
@@ -52,7 +55,7 @@ class SentenceConfig:
 
         Raises ModelError on a module, pooling or option that is not implemented.
         """
-        pooling = _pooling(folder, entries)
+        pooling, include_prompt = _pooling(folder, entries)
         after = modules.following(folder, entries, encoder.hidden_size * len(pooling))
         normalize = after[-1:] == [Normalize()]
         card = _optional(folder / "config_sentence_transformers.json")
@@ -63,6 +66,7 @@ class SentenceConfig:
         return cls(
             max_length=longest if static else _max_length(home, options, longest),
             pooling=pooling,
+            include_prompt=include_prompt,
             modules=tuple(after[:-1] if normalize else after),
             normalize=normalize,
             lowercase=bool(options.get("do_lower_case")),
@@ -72,24 +76,26 @@ class SentenceConfig:
             default_prompt=_default(prompts, card.get("default_prompt_name")),
         )
 
+    def skip(self, prompt: str, tokenizer: Tokenizer) -> int:
+        """How many tokens of a text after a prompt, the first ones, are not pooled."""
+        return 0 if self.include_prompt or not prompt else tokenizer.prompt_length(prompt)
+
     def width(self, hidden: int) -> int:
         """The number of dimensions of a vector, for an encoder of some width."""
         changed = [step.outputs for step in self.modules if isinstance(step, Dense)]
         return changed[-1] if changed else hidden * len(self.pooling)
 
 
-def _pooling(folder: Path, entries: Sequence[Entry]) -> tuple[str, ...]:
+def _pooling(folder: Path, entries: Sequence[Entry]) -> tuple[tuple[str, ...], bool]:
     if "Pooling" not in [entry.kind for entry in entries]:
-        return ("mean",)
+        return ("mean",), True
     path = folder / entries[1].path / "config.json"
     raw = read_json(path)
-    if not raw.get("include_prompt", True):
-        raise ModelError(f"{path}: include_prompt = false is not supported")
     modes = raw.get("pooling_mode") or [new for old, new in _BOOLEANS.items() if raw.get(old)]
     modes = (modes,) if isinstance(modes, str) else tuple(modes) or ("mean",)
     if not set(modes) <= set(_MODES):
         raise ModelError(f"{path}: pooling {modes} is not supported; supported: {_MODES}")
-    return modes
+    return modes, raw.get("include_prompt", True)
 
 
 def _encoder_options(folder: Path) -> dict[str, Any]:

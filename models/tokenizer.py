@@ -86,6 +86,15 @@ class Tokenizer:
             return Ids(ids)
         return Ids([ids[i] for i in self._kept(ids, side)], dropped)
 
+    def prompt_length(self, prompt: str) -> int:
+        """How many tokens a prompt is, as sentence-transformers counts them.
+
+        Those of the prompt alone, special ones before it included, without one at the end.
+        """
+        ids = self.encode([prompt])[0].ids
+        added = self._rust.get_added_tokens_decoder()
+        return len(ids) - any(i in added and added[i].special for i in ids[-1:])
+
     def tokens(
         self, text: str, prompt: str = "", side: Side | None = None, special: bool = True
     ) -> list[Token]:

@@ -26,6 +26,7 @@ def inspect(folder: Folder) -> dict[str, Any]:
         "max_length": sentence.max_length,
         "lowercase": sentence.lowercase,
         "pooling": sentence.pooling,
+        "include_prompt": sentence.include_prompt,
         "modules": [{"kind": type(step).__name__, **asdict(step)} for step in sentence.modules],
         "normalize": sentence.normalize,
         "dim": folder.dim,

@@ -100,10 +100,10 @@ def test_an_unknown_pooling_is_refused_with_the_ones_there_are(
         pooled(tmp_path, {"pooling_mode": mode})
 
 
-def test_a_pooling_without_the_prompt_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="include_prompt = false is not supported"):
-        pooled(tmp_path, {"pooling_mode": "mean", "include_prompt": False})
-    assert pooled(tmp_path, {"pooling_mode": "mean", "include_prompt": True}).pooling == ("mean",)
+@pytest.mark.parametrize("told", [True, False])
+def test_the_prompt_is_pooled_unless_the_pooling_leaves_it_out(tmp_path: Path, told: bool) -> None:
+    assert pooled(tmp_path, {"pooling_mode": "mean", "include_prompt": told}).include_prompt == told
+    assert pooled(tmp_path, {"pooling_mode": "mean"}).include_prompt
 
 
 def test_a_pooling_folder_without_a_config_is_named(tmp_path: Path) -> None:
