@@ -1,5 +1,6 @@
 """Tests of a pooling that leaves the prompt out, against sentence-transformers."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,7 @@ SIZES = {  # which the kernels compute, and which torch does
 }
 
 
-def write(
-    tiny_bert: Write, modes: object, card: dict[str, object] | None = None, **sizes: int
-) -> Path:
+def write(tiny_bert: Write, modes: object, sizes: Mapping[str, int], card: object = None) -> Path:
     pooling = {"pooling_mode": modes, "include_prompt": False}
     files = {
         "modules.json": [TRANSFORMER, POOLING],
@@ -49,7 +48,7 @@ def reference(folder: Path) -> Any:
 def test_every_pooling_without_the_prompt_equals_sentence_transformers(
     tiny_bert: Write, modes: object, sizes: str
 ) -> None:
-    folder = write(tiny_bert, modes, **SIZES[sizes])
+    folder = write(tiny_bert, modes, SIZES[sizes])
     ours, theirs, texts = load(folder), reference(folder), ["", *SENTENCES]
     for prompt in (PROMPT, None):
         expected = theirs.encode(texts, prompt=prompt)
@@ -57,7 +56,7 @@ def test_every_pooling_without_the_prompt_equals_sentence_transformers(
 
 
 def test_the_fingerprint_is_not_that_of_the_whole_pooled(tiny_bert: Write) -> None:
-    folder = write(tiny_bert, "mean", hidden_size=WIDTH)
+    folder = write(tiny_bert, "mean", SIZES["torch"])
     without = Folder.read(folder).fingerprint()
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
     assert Folder.read(folder).fingerprint() != without
@@ -65,7 +64,7 @@ def test_the_fingerprint_is_not_that_of_the_whole_pooled(tiny_bert: Write) -> No
 
 def test_a_default_prompt_is_left_out_too(tiny_bert: Write) -> None:
     card = {"prompts": {"query": PROMPT}, "default_prompt_name": "query"}
-    folder = write(tiny_bert, "mean", card, hidden_size=WIDTH)
+    folder = write(tiny_bert, "mean", SIZES["torch"], card)
     expected = reference(folder).encode(SENTENCES)
     np.testing.assert_allclose(load(folder).embed(SENTENCES), expected, atol=1e-5)
 
@@ -75,7 +74,7 @@ def test_a_default_prompt_is_left_out_too(tiny_bert: Write) -> None:
 def test_a_prompt_has_the_length_that_sentence_transformers_finds(
     tiny_bert: Write, prompt: str, special: bool
 ) -> None:
-    folder = write(tiny_bert, "mean", hidden_size=WIDTH)
+    folder = write(tiny_bert, "mean", SIZES["torch"])
     path = folder / "tokenizer.json"
     rust = tokenizers.Tokenizer.from_file(str(path))
     if not special:
@@ -91,7 +90,7 @@ def test_a_prompt_has_the_length_that_sentence_transformers_finds(
 def test_a_text_is_the_same_bits_alone_and_beside_others_with_other_prompts(
     tiny_bert: Write, sizes: str
 ) -> None:
-    ours = load(write(tiny_bert, ["mean", "max", "weightedmean"], **SIZES[sizes]))
+    ours = load(write(tiny_bert, ["mean", "max", "weightedmean"], SIZES[sizes]))
     rows = [[2, *range(9, 9 + count), 3] for count in (1, 4, 12, 30)]
     skips = [1, 4, 0, 17]
     together = ours.encode(rows, skips=skips)

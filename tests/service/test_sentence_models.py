@@ -6,6 +6,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from models.embedder import Embedder
+from models.vectors import Floats
 from tests.conftest import Folder as Write
 from tests.models.test_prompt import PROMPT, write
 from tests.models.test_sentence import NORMALIZE, POOLING, TRANSFORMER
@@ -19,27 +20,26 @@ def load(folder: Path) -> Embedder:
     return Embedder.load(folder, device="cpu", dtype="float32")
 
 
-def embed(server: Server, **body: object) -> list[list[float]]:
+def embed(server: Server, **body: object) -> Floats:
     answer = server.client.post("/embed", json={"normalize": False, **body})
     assert answer.status_code == 200, answer.text
-    vectors: list[list[float]] = answer.json()
-    return vectors
+    return np.array(answer.json(), dtype=np.float32)
 
 
 def test_the_prompt_is_left_out_of_the_pooling(tiny_bert: Write, tmp_path: Path) -> None:
-    folder = write(tiny_bert, "mean", hidden_size=48)
+    folder = write(tiny_bert, "mean", {"hidden_size": 48})
     embedder = load(folder)
     ids = [2, 50, 60, 3]
     with Server(tmp_path / "log", model=folder) as server:
         found = embed(server, inputs=[*TEXTS, ids], prompt=PROMPT)
         np.testing.assert_array_equal(
-            np.float32(found), [*embedder.embed(TEXTS, prompt=PROMPT), *embedder.encode([ids])]
+            found, [*embedder.embed(TEXTS, prompt=PROMPT), *embedder.encode([ids])]
         )
         # Cut at the left, a long text loses its prompt: nothing is left to leave out.
         long = " ".join(["work"] * 100)
         found = embed(server, inputs=long, prompt=PROMPT, truncation_direction="left")
         cut = embedder.tokenizer.encode([long], "left")[0].ids
-        np.testing.assert_array_equal(np.float32(found), embedder.encode([cut]))
+        np.testing.assert_array_equal(found, embedder.encode([cut]))
 
 
 def test_modules_after_the_pooling_are_applied(tiny_bert: Write, tmp_path: Path) -> None:
@@ -64,9 +64,10 @@ def test_static_embeddings_are_served(tmp_path: Path) -> None:
     embedder = load(folder)
     expected = embedder.embed(TEXTS)
     with Server(tmp_path / "log", model=folder) as server:
-        np.testing.assert_array_equal(np.float32(embed(server, inputs=TEXTS)), expected)
+        np.testing.assert_array_equal(embed(server, inputs=TEXTS), expected)
         tokens = server.client.post("/tokens", json={"inputs": TEXTS}).json()["results"]
-        assert [len(result["tokens"]) for result in tokens] == [len(row.ids) for row in embedder.tokenize(TEXTS)]
+        lengths = [len(row.ids) for row in embedder.tokenize(TEXTS)]
+        assert [len(result["tokens"]) for result in tokens] == lengths
 
 
 def static(tmp_path: Path) -> Path:
