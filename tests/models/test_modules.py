@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from torch import nn
@@ -16,8 +17,10 @@ from models.embedder import Embedder
 from models.errors import ModelError
 from models.folder import Folder
 from models.modules import ACTIVATIONS
-from tests.conftest import WORDS
+from tests.conftest import WORDS, precisions
+from tests.conftest import Folder as Write
 from tests.models import tiny
+from tests.models.test_sentence import POOLING, TRANSFORMER
 
 SENTENCES = [" ".join(WORDS[5 * i : 5 * i + 1 + 3 * i]) for i in range(7)]
 WIDTH = 48
@@ -98,15 +101,22 @@ def test_a_text_is_the_same_bits_alone_and_in_a_batch(save: Save, chain: str) ->
     assert ours.embed(SENTENCES).tobytes() == alone.tobytes()
 
 
-def test_a_precision_is_judged_by_final_vectors(save: Save) -> None:
+def test_a_precision_is_judged_by_final_vectors(tiny_bert: Write) -> None:
     # A product that lets nothing through but its bias: no precision can change the vector.
-    product = st.Dense(WIDTH, 4, activation_function=nn.Identity())
-    folder, _ = save([mean(), product])
-    path = folder / "2_Dense" / "model.safetensors"
-    from safetensors.torch import save_file
-
-    save_file({"linear.weight": torch.zeros(4, WIDTH), "linear.bias": torch.ones(4)}, path)
-    assert {trial.cosine for trial in load(folder, "auto").trials} == {1.0}
+    product = {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}
+    folder = tiny_bert(
+        {
+            "modules.json": [TRANSFORMER, POOLING, product],
+            "1_Pooling/config.json": {"pooling_mode": "mean"},
+            "2_Dense/config.json": {"in_features": 64, "out_features": 4},
+        },
+        **{"hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128},
+    )
+    weights = {"linear.weight": torch.zeros(4, 64), "linear.bias": torch.ones(4)}
+    save_file(weights, folder / "2_Dense" / "model.safetensors")
+    trials = load(folder, "auto").trials
+    assert {trial.dtype for trial in trials} == set(precisions())
+    assert {trial.cosine for trial in trials} == {1.0}
 
 
 def test_the_vectors_of_tokens_are_those_of_the_encoder(save: Save) -> None:
