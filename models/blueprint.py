@@ -37,7 +37,7 @@ class Blueprint:
 
     def expected(self) -> set[str]:
         """Our names of all the tensors that the encoder needs."""
-        layers = range(self.config.distinct_layers)
+        layers = range(self.config.distinct_layers) or [0]  # a table alone has none
         names = [part for ours in self.tensors.values() for part in split(ours)]
         return {name.format(i) for name in names for i in layers} - self.absent
 

@@ -100,7 +100,9 @@ class TorchEncoder:
     @torch.inference_mode()
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """The poolings of each sequence's last hidden states, side by side: (B, poolings * D)."""
-        found: Floats = pool(*self._run(batch, len(self._layers)), poolings).cpu().numpy()
+        hidden, packing = self._run(batch, len(self._layers))
+        pooled = pool(hidden, packing, poolings, torch.from_numpy(batch.skips))
+        found: Floats = pooled.cpu().numpy()
         return found
 
     def _run(self, batch: Batch, count: int) -> tuple[Tensor, Packing]:

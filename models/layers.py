@@ -5,6 +5,7 @@ T tokens, D hidden size, H heads, Dh head size, I the width of the feed-forward 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -147,8 +148,8 @@ class TorchLayers:
     @torch.inference_mode()
     def warm(self) -> None:
         """Let oneDNN build its kernels for the commonest row counts; the layers share them."""
-        layer = self._layers[0]
-        for rows in sorted({round_up(tokens) for tokens in range(1, 513)}):
+        sizes = sorted({round_up(tokens) for tokens in range(1, 513)})
+        for layer, rows in product(self._layers[:1], sizes):
             x = torch.zeros(rows, self._width, dtype=self.dtype, device=self._device)
             heads = layer.attention.heads
             mixed = layer.attention.qkv(x).view(rows, sum(heads), -1)

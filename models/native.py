@@ -16,6 +16,8 @@ from models.layers import matrix
 from models.linear import ACTIVATIONS
 from models.norm import LayerNorm
 from models.packed import PANEL, Matrix, Packer
+from models.packing import Packing
+from models.pooling import pool
 from models.positions import Positions
 from models.schemes import Alibi, Buckets, Scheme
 from models.weights import Weights
@@ -130,13 +132,18 @@ class NativeEncoder:
         """The poolings of each sequence's last hidden states, side by side: (B, poolings * D)."""
         wanted = (c_int64 * len(poolings))(*map(_POOLINGS.index, poolings))
         found = np.empty((len(batch.lengths), len(poolings) * self._width), dtype=np.float32)
+        partly = batch.skips > 0
+        states = np.empty((partly.any() * len(batch.ids), self._width), dtype=np.float32)
         self._run(
             batch,
             count=len(self._layers),
             poolings=addressof(wanted),
             pooled=len(poolings),
             vectors=found.ctypes.data,
+            states=states.ctypes.data if partly.any() else 0,
         )
+        if partly.any():  # the kernels pool whole texts
+            found[partly] = _pooled(states, batch, poolings)[partly]
         return found
 
     def warm(self) -> None:
@@ -167,6 +174,14 @@ class NativeEncoder:
             return None, 0
         # Whole vectors are read: the last may go past the table's end.
         return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, PANEL)), reach
+
+
+def _pooled(states: Floats, batch: Batch, poolings: Sequence[str]) -> Floats:
+    packing, skips = Packing(batch.lengths.tolist(), torch.device("cpu")), batch.skips
+    found: Floats = pool(
+        torch.from_numpy(states), packing, poolings, torch.from_numpy(skips)
+    ).numpy()
+    return found
 
 
 def fits(config: EncoderConfig) -> bool:

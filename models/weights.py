@@ -8,6 +8,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from models import checkpoint
 from models.blueprint import Blueprint
 from models.config import EncoderConfig
 from models.errors import ModelError
@@ -23,13 +24,14 @@ def load(folder: Path, blueprint: Blueprint) -> Weights:
     that is broken.
     """
     weights: Weights = {}
-    for name, tensor in _tensors(folder):
+    for name, tensor in tensors(folder):
         weights |= _parts(blueprint, blueprint.rename(name), tensor.to(torch.float32))
     expected = blueprint.expected()
     if unknown := weights.keys() - expected:
         raise ModelError(f"{folder}: config.json knows no {sorted(unknown)[:4]}")
     if missing := expected - weights.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)[:4]}")
+    weights = _fold(weights)
     check(weights, blueprint.config)
     return weights
 
@@ -46,24 +48,15 @@ def check(weights: Weights, config: EncoderConfig) -> None:
             raise ModelError(f"{name} has the shape {found}; by config.json it is {expected}")
 
 
-def files(folder: Path) -> list[Path]:
-    """The safetensors files of a checkpoint, one or several shards, in order."""
-    found = sorted([*folder.glob("model.safetensors"), *folder.glob("model-*-of-*.safetensors")])
-    if not found:
-        pickled = any(folder.glob("pytorch_model*.bin"))
-        hint = "; convert pytorch_model.bin to safetensors: a pickle is never loaded"
-        raise ModelError(f"{folder} has no model.safetensors{hint if pickled else ''}")
-    return found
-
-
-def _tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
-    for path in files(folder):
+def tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
+    """Name and tensor of everything in a folder's safetensors files."""
+    for path in checkpoint.files(folder):
         try:
-            with safe_open(path, framework="pt") as checkpoint:
-                for name in checkpoint.keys():  # noqa: SIM118 - it is no mapping
-                    yield name, checkpoint.get_tensor(name)
+            with safe_open(path, framework="pt") as file:
+                for name in file.keys():  # noqa: SIM118 - it is no mapping
+                    yield name, file.get_tensor(name)
         except SafetensorError as error:
-            raise ModelError(f"{path} cannot be read: {error}; fetch the model again") from None
+            raise checkpoint.broken(path, error) from None
 
 
 def _parts(blueprint: Blueprint, names: list[str], tensor: Tensor) -> Weights:
@@ -89,6 +82,16 @@ def _split(blueprint: Blueprint, count: int, tensor: Tensor) -> list[Tensor]:
         return [part.contiguous() for part in tensor.tensor_split(count)]
     heads = tensor.view(-1, count, blueprint.config.head_size, *tensor.shape[1:])
     return [part.flatten(0, 1) for part in heads.unbind(1)]
+
+
+def _fold(weights: Weights) -> Weights:
+    # A table in which several tokens share a row becomes one with a row for each token.
+    table = weights["token_table"]
+    if (rows := weights.pop("token_rows", None)) is not None:
+        table = table[rows.to(torch.int64)]
+    if (scales := weights.pop("token_scales", None)) is not None:
+        table = table * scales[:, None]
+    return {**weights, "token_table": table}
 
 
 def _kind(name: str) -> str:

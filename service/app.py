@@ -9,9 +9,8 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 
-from models import families
+from models.folder import Folder
 from models.sentence import SentenceConfig
-from models.tokenizer import Tokenizer
 from service import __version__, errors
 from service.admission import Admission
 from service.api import document, embed, openai, positions, similarity, status, text, tokens
@@ -41,9 +40,9 @@ def create_app(
     on_ready: called whenever an engine starts to embed. on_refused: when it never will.
     leaving: whether the server was told to stop.
     """
-    config = families.read(folder).config
-    sentence = SentenceConfig.read(folder, config.max_positions)
-    reader = _reader(settings, folder, sentence)
+    model = Folder.read(folder)
+    config, sentence = model.blueprint.config, model.sentence
+    reader = _reader(settings, model)
     supervisor = Supervisor(_spec(settings, folder), on_ready, on_refused)
     admission = Admission(settings.max_wait, lambda: supervisor.rate)
     metrics = _metrics(admission, supervisor)
@@ -73,10 +72,10 @@ def create_app(
     )
 
 
-def _reader(settings: Settings, folder: Path, sentence: SentenceConfig) -> Reader:
+def _reader(settings: Settings, model: Folder) -> Reader:
     return Reader(
-        Tokenizer(folder / "tokenizer.json", sentence.max_length, sentence.lowercase),
-        sentence,
+        model.tokenizer(),
+        model.sentence,
         max_texts=settings.max_texts,
         max_tokens=settings.max_tokens,
         auto_truncate=settings.auto_truncate,

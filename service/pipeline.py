@@ -44,7 +44,8 @@ class Pipeline:
 
     async def submit(self, call: Call, rows: Sequence[Row], output: str | int) -> Floats:
         """What the engine makes of rows; raises Overloaded, TimedOut, EngineLost."""
-        job = Job(output, [row.ids for row in rows])
+        skips = [row.skip for row in rows]
+        job = Job(output, [row.ids for row in rows], skips if any(skips) else ())
         with self._admission.admit(sum(len(row.ids) for row in rows)):
             try:
                 result = await self._engine.submit(job, self._timeout)

@@ -34,10 +34,14 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The token ids of one text, and how many were cut off."""
+    """The token ids of one text, and how many were cut off.
+
+    skip: how many of them, the first ones, are not pooled.
+    """
 
     ids: messages.Ids
     dropped: int
+    skip: int = 0
 
 
 class Reader:
@@ -113,14 +117,17 @@ class Reader:
     def _rows(self, inputs: Sequence[Text], prompt: str, reading: Reading) -> list[Row]:
         texts = [prompt + item for item in inputs if isinstance(item, str)]
         encoded = iter(self.tokenizer.encode(texts, reading.side))
-        return [
-            self._row(
-                index,
-                next(encoded) if isinstance(item, str) else self._given(index, item, reading.side),
-                reading.truncate,
-            )
-            for index, item in enumerate(inputs)
-        ]
+        skip, rows = self.sentence.skip(prompt, self.tokenizer), []
+        for index, item in enumerate(inputs):
+            if isinstance(item, str):
+                ids = next(encoded)
+                # What is cut off at the left is the prompt's.
+                left = skip - ids.dropped if reading.side == "left" else skip
+                rows.append(self._row(index, ids, reading.truncate, max(left, 0)))
+            else:
+                ids = self._given(index, item, reading.side)
+                rows.append(self._row(index, ids, reading.truncate))
+        return rows
 
     def _described(
         self, texts: Sequence[str], prompt: str, reading: Reading
@@ -151,7 +158,7 @@ class Reader:
                 index=index,
             )
 
-    def _row(self, index: int, row: Ids, truncate: bool | None) -> Row:
+    def _row(self, index: int, row: Ids, truncate: bool | None, skip: int = 0) -> Row:
         allowed = self._auto_truncate if truncate is None else truncate
         if row.dropped and not allowed:
             raise BadRequest(
@@ -160,4 +167,4 @@ class Reader:
                 code="input_too_long",
                 index=index,
             )
-        return Row(np.array(row.ids, dtype=np.int32), row.dropped)
+        return Row(np.array(row.ids, dtype=np.int32), row.dropped, skip)
