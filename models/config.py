@@ -25,7 +25,6 @@ class EncoderConfig:
     every layer, or where there is `local` too, in those that see the whole text.
     reaches: for each layer how far its tokens see on each side, None for the whole text.
     distinct_layers: how many layers have weights of their own; others repeat them.
-    final_norm: whether one follows the last layer.
 
     Raises ModelError for sizes that do not divide and an activation that is not implemented.
     """
@@ -51,7 +50,6 @@ class EncoderConfig:
     arrangement: str = "post"
     gated: bool = False
     causal: bool = False
-    final_norm: bool = False
     segments: bool = False
     token_scale: float = 1.0
     scale: float = 0.0

@@ -1,6 +1,7 @@
 """The encoder in compiled code: one call for the whole pass."""
 
 import ctypes
+import re
 from collections.abc import Mapping, Sequence
 from ctypes import addressof, c_double, c_int64, c_void_p
 
@@ -24,6 +25,10 @@ from models.weights import Weights
 
 _POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 _PRODUCTS = ("qkv", "output", "up", "down")
+_TENSORS = {
+    *("token_table", "position_table", "segment_table", "bias_table", "norm"),
+    *("query", "key", "value", "output", "up", "down", "attention_norm", "ffn_norm"),
+}
 
 
 class _Norm(ctypes.Structure):
@@ -184,8 +189,9 @@ def _pooled(states: Floats, batch: Batch, poolings: Sequence[str]) -> Floats:
     return found
 
 
-def fits(config: EncoderConfig) -> bool:
+def fits(config: EncoderConfig, weights: Weights) -> bool:
     """Whether the kernels know how to compute a model: as BERT, whatever the scores gain."""
+    tensors = {re.sub(r"^layers\.\d+\.|\.(weight|bias)$", "", name) for name in weights}
     sizes = config.hidden_size % 64 == config.intermediate_size % 64 == config.head_size % 32 == 0
     bert = EncoderConfig(
         family=config.family,
@@ -203,4 +209,4 @@ def fits(config: EncoderConfig) -> bool:
         causal=config.causal,
     )
     added = config.table.name != Scheme.name and type(config.positions) in (Scheme, Alibi, Buckets)
-    return sizes and added and config == bert
+    return sizes and added and config == bert and tensors <= _TENSORS

@@ -74,8 +74,7 @@ class Precisions:
         if best is None:
             return self._torch(fastest(self.device, getattr(torch, dtype)))
         peaks = self._peaks(observe) if dtype == "int8" else None
-        projected = "project.weight" in self.weights  # an ALBERT's, whatever its sizes
-        if projected or not native.fits(self.embeddings.config):
+        if not native.fits(self.embeddings.config, self.weights):
             return self._torch(Compiled(dtype, best, peaks))
         packed = native.Packed(self.weights, dtype, best, peaks)
         return native.NativeEncoder(self.embeddings, packed, self._scores())

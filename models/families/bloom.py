@@ -36,7 +36,6 @@ def read(raw: Raw) -> Blueprint:
         norm_eps=raw["layer_norm_epsilon"],
         positions=Alibi(),
         arrangement="pre",
-        final_norm=True,
         causal=True,
     )
     return Blueprint(

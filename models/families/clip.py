@@ -43,7 +43,6 @@ def read(raw: Raw) -> Blueprint:
         table=Learned(),
         arrangement="pre",
         causal=True,
-        final_norm=True,
     )
     return Blueprint(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("text_model.",))
 

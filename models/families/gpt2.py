@@ -38,7 +38,6 @@ def read(raw: Raw) -> Blueprint:
         norm_eps=raw["layer_norm_epsilon"],
         table=Learned(),
         arrangement="pre",
-        final_norm=True,
         causal=is_causal(raw, "GPT2"),
         scale=0.0 if scaled else 1.0,
     )

@@ -24,7 +24,6 @@ def read(raw: Raw) -> Blueprint:
         norm_eps=raw["layer_norm_eps"],
         positions=positions,
         arrangement="parallel" if raw.get("use_parallel_residual", True) else "pre",
-        final_norm=True,
         causal=is_causal(raw, "GPTNeoX"),
     )
     return Blueprint(

@@ -33,7 +33,6 @@ def read(raw: Raw) -> Blueprint:
         norm_eps=raw["layer_norm_epsilon"],
         positions=Rotary(dim=raw.get("rotary_dim", 64), interleaved=True),
         arrangement="shared",
-        final_norm=True,
         causal=is_causal(raw, "GPTJ"),
     )
     return Blueprint(

@@ -51,7 +51,6 @@ def config(raw: Raw, *, head_size: int = 0, **different: Any) -> EncoderConfig:
         "norm_eps": raw["rms_norm_eps"],
         "arrangement": "pre",
         "gated": True,
-        "final_norm": True,
         "positions": positions,
     }
     return EncoderConfig(**{**fields, **different})

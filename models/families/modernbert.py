@@ -39,7 +39,6 @@ def read(raw: Raw) -> Blueprint:
         reaches=tuple(reach if kind == "sliding_attention" else None for kind in kinds),
         arrangement="pre",
         gated=True,
-        final_norm=True,
     )
     return Blueprint(
         config=config,

@@ -47,7 +47,6 @@ def read(raw: Raw) -> Blueprint:
         norm_eps=raw.get("layer_norm_epsilon", 1e-5),
         positions=Alibi(),
         arrangement="pre",
-        final_norm=True,
         causal=True,
         scale=attention.get("softmax_scale", 0.0),
     )

@@ -27,7 +27,6 @@ def read(raw: Raw) -> Blueprint:
         norm="rms",
         norm_eps=raw["layer_norm_epsilon"],
         arrangement="pre",
-        final_norm=True,
         positions=Buckets(
             buckets=raw["relative_attention_num_buckets"],
             max_distance=raw.get("relative_attention_max_distance", 128),

@@ -249,12 +249,19 @@ class RoundedLinear:
                 {"token_scale": 8.0},
                 {"embedding_size": 32},
                 {"distinct_layers": 1},
-                {"final_norm": True},
             )
         ),
     ],
 )
 def test_what_the_kernels_cannot_compute_is_left_to_torch(config: EncoderConfig) -> None:
-    assert fits(shape())
-    assert fits(replace(shape(), positions=Alibi(), causal=True))
-    assert not fits(config)
+    weights = random_weights(shape())
+    assert fits(shape(), weights)
+    assert fits(replace(shape(), positions=Alibi(), causal=True), weights)
+    assert not fits(config, weights)
+
+
+@pytest.mark.parametrize(
+    "name", ["final_norm.weight", "project.weight", "layers.1.query_norm.weight"]
+)
+def test_weights_that_the_kernels_do_not_know_are_left_to_torch(name: str) -> None:
+    assert not fits(shape(), random_weights(shape()) | {name: torch.zeros(1)})

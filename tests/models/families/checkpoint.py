@@ -127,7 +127,8 @@ def states(encoder: Encoder, rows: list[Tensor], layer: int) -> list[Tensor]:
 @torch.inference_mode()
 def reference(model: Any, rows: list[Tensor]) -> list[tuple[Tensor, ...]]:
     """The hidden states of all layers, each text alone; the last ones as the model gives them."""
-    found = [model(input_ids=row[None], output_hidden_states=True) for row in rows]
+    body = getattr(model, "base_model", model)  # without the head of a task
+    found = [body(input_ids=row[None], output_hidden_states=True) for row in rows]
     return [(*each.hidden_states[:-1], each.last_hidden_state) for each in found]
 
 

@@ -85,4 +85,4 @@ def test_what_a_file_leaves_out_is_as_in_the_smallest_published_model(tmp_path: 
     config = families.read(tmp_path).config
     assert (config.hidden_size, config.num_layers, config.num_heads) == (512, 12, 8)
     assert (config.vocab_size, config.max_positions) == (49_408, 77)
-    assert config.activation == "quick_gelu" and config.norm_eps == 1e-5
+    assert config.activation == "gelu_sigmoid" and config.norm_eps == 1e-5
