@@ -127,3 +127,9 @@ def test_a_bias_of_the_gates_is_refused(tmp_path: Path) -> None:
     change(tmp_path, lambda tensors: {**tensors, **bias})
     with pytest.raises(ModelError, match="unknown tensor"):
         loaded(tmp_path)
+
+
+def test_the_base_of_the_turns_has_its_default(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    edit(tmp_path, "rope_parameters")
+    assert families.read(tmp_path).config.positions == Rotary(dim=16, base=160_000.0)

@@ -6,6 +6,7 @@ import pytest
 from transformers import JinaEmbeddingsV3ForMaskedLM
 
 from models import families
+from models.schemes import Rotary
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import (
     assert_refused,
@@ -62,3 +63,9 @@ def test_adapters_and_decoders_and_other_turns_are_refused(tmp_path: Path) -> No
         rotary_emb_scale_base=512,
         rotary_emb_interleaved=True,
     )
+
+
+def test_the_base_of_the_turns_has_its_default(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    edit(tmp_path, "rope_parameters")
+    assert families.read(tmp_path).config.positions == Rotary(dim=16, base=20_000.0)

@@ -9,6 +9,7 @@ from transformers import NomicBertForMaskedLM
 
 from models import families
 from models.errors import ModelError
+from models.schemes import Rotary
 from tests.models.families.checkpoint import (
     SIZES,
     Case,
@@ -168,3 +169,9 @@ def test_a_bias_that_config_denies_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ModelError, match="unknown tensor"):
         loaded(tmp_path)
+
+
+def test_the_base_of_the_turns_has_its_default(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    edit(tmp_path, "rope_parameters")
+    assert families.read(tmp_path).config.positions == Rotary(dim=16, base=1000.0)
