@@ -52,6 +52,14 @@ def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> N
     assert_same_bits(tmp_path)
 
 
+def test_every_second_layer_of_an_older_gemma2_has_the_window(tmp_path: Path) -> None:
+    write(Case("gemma2", LATER), tmp_path)
+    today = families.read(tmp_path)
+    assert today.config.reaches == (4, None, 4)
+    configure(tmp_path, "layer_types")
+    assert families.read(tmp_path) == today
+
+
 def test_older_configs_of_gemma3_say_the_same(tmp_path: Path) -> None:
     write(Case("gemma3_text", GEMMA3), tmp_path)
     today = families.read(tmp_path)

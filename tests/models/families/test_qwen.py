@@ -51,11 +51,19 @@ def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> N
 
 @both
 def test_older_configs_say_the_same(model_type: str, tmp_path: Path) -> None:
-    write(Case(model_type, {**SHARED, "rope_parameters": {"rope_theta": 1e6}}), tmp_path)
+    angles = {"rope_parameters": {"rope_theta": 1e6}}
+    write(Case(model_type, {**WINDOW, **angles, "max_window_layers": 1}), tmp_path)
     today = families.read(tmp_path)
-    older = {"rope_theta": 1e6, "sliding_window": 131072, "use_sliding_window": False}
-    configure(tmp_path, "rope_parameters", "layer_types", max_window_layers=1, **older)
+    assert today.config.reaches == (None, 4, 4)
+    configure(tmp_path, "rope_parameters", "layer_types", rope_theta=1e6)
     assert families.read(tmp_path) == today
+
+
+@both
+def test_a_window_that_is_not_used_is_none(model_type: str, tmp_path: Path) -> None:
+    write(Case(model_type, SHARED), tmp_path)
+    configure(tmp_path, "layer_types", sliding_window=131072, max_window_layers=1)
+    assert families.read(tmp_path).config.reaches == (None,) * 3
 
 
 def test_a_head_is_as_wide_as_transformers_takes_it(tmp_path: Path) -> None:
