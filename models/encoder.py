@@ -11,14 +11,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from models.assembly import TorchLayers
 from models.batch import Batch
 from models.config import EncoderConfig
-from models.layers import TorchLayers
 from models.linear import fastest
 from models.norm import Norm, norm, unchanged
 from models.packing import Packing
+from models.placement import of_input
 from models.pooling import pool
-from models.positions import of_input
 from models.weights import Weights
 
 Floats = npt.NDArray[np.float32]

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from models.assembly import matrix
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Embeddings, Floats
 from models.isa import kernel
-from models.layers import matrix
 from models.linear import ACTIVATIONS
 from models.norm import LayerNorm
 from models.packed import PANEL, Matrix, Packer

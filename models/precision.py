@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from models import isa, native
+from models.assembly import TorchLayers
 from models.compiled import Compiled
 from models.encoder import Embeddings, Encoder, Floats, TorchEncoder
 from models.errors import ModelError
-from models.layers import TorchLayers
 from models.linear import Layout, Observed, fastest
-from models.positions import Positions, of_layer
+from models.placement import of_layer
+from models.positions import Positions
 from models.weights import Weights
 
 FAITHFUL = 0.9995

@@ -9,9 +9,9 @@ from torch import Tensor
 from transformers import BertModel
 
 from models import families, weights
+from models.assembly import TorchLayers
 from models.batch import Batch
 from models.encoder import Embeddings, Encoder, Floats, TorchEncoder
-from models.layers import TorchLayers
 from models.linear import Layout, Plain, Prepacked
 from models.precision import Precisions
 from models.weights import Weights

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from models.assembly import TorchLayers
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Embeddings, Floats, TorchEncoder
-from models.layers import TorchLayers
 from models.linear import ACTIVATIONS, Layout, Observed, Plain
 from models.native import NativeEncoder, Packed, fits
 from models.packing import Packing
+from models.placement import of_layer
 from models.pooling import POOLINGS, pool
-from models.positions import of_layer
 from models.quantization import quantize
 from models.schemes import Alibi, Buckets, Learned, Rotary, Scheme
 from models.weights import Weights

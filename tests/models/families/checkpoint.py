@@ -13,11 +13,11 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from models import families, weights
+from models.assembly import TorchLayers
 from models.batch import Batch
 from models.blueprint import read_json
 from models.encoder import Embeddings, Encoder, TorchEncoder
 from models.errors import ModelError
-from models.layers import TorchLayers
 from models.linear import Layout, Prepacked
 
 CPU = torch.device("cpu")
