@@ -1,8 +1,10 @@
 """Every example of the README and of docs is run, and the settings table is the settings."""
 
 import json
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,14 @@ def read(text: str) -> Any:
 @pytest.mark.parametrize(("command", "answer"), EXAMPLES, ids=[e[0][:60] for e in EXAMPLES])
 def test_an_example_answers_what_the_readme_says(server: Server, command: str, answer: str) -> None:
     local = command.replace("localhost:8080", server.url.removeprefix("http://"))
-    done = subprocess.run(["bash", "-c", local], capture_output=True, text=True, check=True)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where embedding-service is
+    done = subprocess.run(
+        ["bash", "-c", local],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PATH": path},
+    )
     assert same(read(done.stdout), read(answer)), done.stdout
 
 
