@@ -1,4 +1,4 @@
-"""Here text ends and token ids begin: tokenising, truncation, prompts and their limits."""
+"""Here text ends and token ids begin: tokenising, prompts, overflow and their limits."""
 
 import asyncio
 import time
@@ -11,9 +11,11 @@ import numpy as np
 from models.sentence import SentenceConfig
 from models.tokenizer import Ids, Side, Token, Tokenizer
 from service.call import Call
-from service.engine import messages
 from service.errors import BadRequest, TooLarge
 from service.limits import check_texts
+from service.overflow import Windows
+from service.prompts import Prompt, Prompts, Role
+from service.row import Row
 
 _LONG = 20_000  # characters; a longer batch is tokenised beside the event loop
 
@@ -24,20 +26,17 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How to read texts. truncate: None for the server's setting."""
+    """How to read texts. truncate: None for the server's setting. side: where tokens are cut off.
+
+    windows: an input that is too long is not cut but read in windows.
+    """
 
     truncate: bool | None = None
     side: Side = "right"
     prompt: str | None = None
     prompt_name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The token ids of one text, and how many were cut off."""
-
-    ids: messages.Ids
-    dropped: int
+    role: Role | None = None
+    windows: bool = False
 
 
 class Reader:
@@ -55,6 +54,8 @@ class Reader:
         self.tokenizer, self.sentence = tokenizer, sentence
         self._max_texts, self._max_tokens = max_texts, max_tokens
         self._auto_truncate = auto_truncate
+        self._prompts = Prompts(sentence)
+        self._windows = Windows(tokenizer, max_tokens)
 
     async def read(self, call: Call, inputs: Sequence[Text], reading: Reading) -> list[Row]:
         """Rows of each input, in order; raises BadRequest or TooLarge."""
@@ -77,7 +78,7 @@ class Reader:
         self, work: Callable[[Sequence[T], str, Reading], R], inputs: Sequence[T], reading: Reading
     ) -> R:
         check_texts(len(inputs), self._max_texts)
-        prompt = self.prompt(reading)
+        prompt = self.prompt(reading).text
         if sum(map(len, inputs)) > _LONG:
             return await asyncio.to_thread(work, inputs, prompt, reading)
         return work(inputs, prompt, reading)
@@ -93,34 +94,26 @@ class Reader:
             )
         call.tokenize_us += round((time.perf_counter() - start) * 1e6)
 
-    def prompt(self, reading: Reading) -> str:
-        """What is put before each text; raises BadRequest for a name the model does not have."""
-        if reading.prompt is not None and reading.prompt_name is not None:
-            raise BadRequest("give prompt or prompt_name, not both", param="prompt")
-        if reading.prompt is not None:
-            return reading.prompt
-        if reading.prompt_name is None:
-            return self.sentence.default_prompt
-        try:
-            return self.sentence.prompts[reading.prompt_name]
-        except KeyError:
-            raise BadRequest(
-                f"no prompt {reading.prompt_name!r}; the model has {sorted(self.sentence.prompts)}",
-                code="unknown_prompt",
-                param="prompt_name",
-            ) from None
+    def prompt(self, reading: Reading) -> Prompt:
+        """What is put before each text; raises BadRequest."""
+        return self._prompts.resolve(reading.prompt, reading.prompt_name, reading.role)
 
     def _rows(self, inputs: Sequence[Text], prompt: str, reading: Reading) -> list[Row]:
         texts = [prompt + item for item in inputs if isinstance(item, str)]
         encoded = iter(self.tokenizer.encode(texts, reading.side))
-        return [
-            self._row(
-                index,
-                next(encoded) if isinstance(item, str) else self._given(index, item, reading.side),
-                reading.truncate,
-            )
-            for index, item in enumerate(inputs)
-        ]
+        rows = []
+        for index, item in enumerate(inputs):
+            ids = next(encoded) if isinstance(item, str) else self._given(index, item, reading.side)
+            if ids.dropped and reading.windows:
+                rows.append(self._windowed(index, item, prompt))
+            else:
+                rows.append(self._row(index, ids, reading.truncate))
+        return rows
+
+    def _windowed(self, index: int, item: Text, prompt: str) -> Row:
+        if isinstance(item, str):
+            return self._windows.of_text(item, prompt, index)
+        return self._windows.of_ids(item, index)
 
     def _described(
         self, texts: Sequence[str], prompt: str, reading: Reading
@@ -156,7 +149,7 @@ class Reader:
         if row.dropped and not allowed:
             raise BadRequest(
                 f"input {index} has {len(row.ids) + row.dropped} tokens, the model reads "
-                f"{self.tokenizer.max_length}; shorten it or set truncate to true",
+                f"{self.tokenizer.max_length}; shorten it, or choose with on_overflow what to do",
                 code="input_too_long",
                 index=index,
             )

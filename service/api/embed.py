@@ -6,13 +6,12 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import PositiveInt
 
-from models.vectors import finish, quantize
+from models.vectors import Floats, finish, quantize
 from service.api.body import Inputs, ReadingBody, batch, example
 from service.api.operation import Operation
 from service.call import Call
 from service.errors import BadRequest
-from service.pipeline import Floats, Pipeline
-from service.reader import Row
+from service.pipeline import Pipeline
 
 Encoding = Literal["float", "base64"]
 OutputType = Literal["float32", "float16", "int8", "uint8", "binary", "ubinary"]
@@ -38,7 +37,17 @@ def operation(pipeline: Pipeline, model: str) -> Operation[EmbedRequest]:
         rows, vectors = await pipeline.embed(call, batch(body.inputs), body.reading())
         vectors = shorten(vectors, body.dimensions, body.normalize)
         values = express(quantize(vectors, body.output_dtype), body.encoding_format)
-        return _details(values, vectors, rows, call, model) if body.details else values
+        if not body.details:
+            return values
+        prompt = pipeline.reader.prompt(body.reading())
+        return {
+            "embeddings": values,
+            "model": model,
+            "dimensions": vectors.shape[1],
+            "prompt": {"name": prompt.name, "text": prompt.text},
+            "inputs": [row.told() for row in rows],
+            **account(call),
+        }
 
     summary, tag = "Sentence embeddings", "embeddings"
     return Operation("/embed", EmbedRequest, embed, summary, tag, aliases=("/",))
@@ -63,17 +72,9 @@ def express(values: np.ndarray[Any, Any], encoding: str) -> Any:
     return [base64.b64encode(row).decode() for row in values]
 
 
-def _details(
-    values: Any, vectors: Floats, rows: list[Row], call: Call, model: str
-) -> dict[str, Any]:
+def account(call: Call) -> dict[str, Any]:
+    """What the whole request took, for an answer."""
     return {
-        "embeddings": values,
-        "model": model,
-        "dimensions": vectors.shape[1],
-        "inputs": [
-            {"tokens": len(row.ids), "truncated": row.dropped > 0, "dropped": row.dropped}
-            for row in rows
-        ],
         "usage": {"texts": call.texts, "tokens": call.tokens},
         "timing": {
             "tokenize_us": call.tokenize_us,

@@ -8,14 +8,15 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from models import tables
 from models.config import EncoderConfig
+from models.vectors import Floats
 from service.api.answer import answer, call_of
 from service.api.body import Body, example
 from service.api.operation import Operation
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values
-from service.pipeline import Floats, Pipeline
-from service.reader import Row
+from service.pipeline import Pipeline
+from service.row import Row
 
 Scheme = Literal["sinusoidal", "learned", "rotary", "alibi", "relative"]
 Position = Annotated[int, Field(ge=0, le=1_000_000)]

@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Discriminator, FiniteFloat, PositiveInt, Tag
 
-from models.vectors import METRICS, finish
+from models.vectors import METRICS, Floats, finish
 from service.api.body import Body, ReadingBody, example
 from service.api.operation import Operation
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values
-from service.pipeline import Floats, Pipeline
+from service.pipeline import Pipeline
 from service.reader import Reading
 
 

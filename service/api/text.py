@@ -41,7 +41,8 @@ def operations(reader: Reader, max_texts: int) -> list[Operation[Any]]:
     async def tokenize(call: Call, body: TokenizeRequest) -> Any:
         texts = texts_of(body.inputs)
         check_texts(len(texts), max_texts)
-        prompt = reader.prompt(Reading(prompt_name=body.prompt_name)) if body.prompt_name else ""
+        name = body.prompt_name
+        prompt = reader.prompt(Reading(prompt_name=name)).text if name else ""
         special = body.add_special_tokens
         return [_describe(reader, prompt + text, special) for text in texts]
 

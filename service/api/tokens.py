@@ -7,15 +7,15 @@ from pydantic import NonNegativeInt
 
 from models.config import EncoderConfig
 from models.tokenizer import Token
-from models.vectors import normalize
+from models.vectors import Floats, normalize
 from service.api.body import ReadingBody, Texts, example, texts_of
 from service.api.embed import Encoding, express
 from service.api.operation import Operation
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values
-from service.pipeline import Floats, Pipeline
-from service.reader import Row
+from service.pipeline import Pipeline
+from service.row import Row
 
 Span = tuple[NonNegativeInt, NonNegativeInt]
 Part = Literal["token", "position", "segment"]

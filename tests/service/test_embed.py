@@ -105,6 +105,7 @@ def test_details_tell_tokens_truncation_and_time(server: Server) -> None:
         {"tokens": 256, "truncated": True, "dropped": 346},
     ]
     assert found["usage"] == {"texts": 2, "tokens": 259}
+    assert found["prompt"] == {"name": None, "text": ""}
     assert found["dimensions"] == len(found["embeddings"][1]) == 8
     assert 0 < found["timing"]["compute_us"] <= found["timing"]["total_us"]
     assert response.headers["x-tokens"] == "259"
