@@ -10,12 +10,15 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 
 from models.config import EncoderConfig
+from models.matryoshka import declared
 from models.sentence import SentenceConfig
 from models.tokenizer import Tokenizer
+from models.vectors import INT8
 from service import __version__, errors
 from service.admission import Admission
 from service.api import document, embed, openai, positions, similarity, status, text, tokens
 from service.api.operation import Operation, Shortcut
+from service.dimensions import Dimensions
 from service.edge import Edge
 from service.engine.messages import Description, EngineSpec
 from service.engine.supervisor import Supervisor
@@ -49,15 +52,17 @@ def create_app(
     metrics = _metrics(admission, supervisor)
     pipeline = Pipeline(reader, admission, supervisor, settings.request_timeout)
     name, most = settings.name, settings.max_values
+    dim = config.hidden_size * len(sentence.pooling)
+    dimensions = Dimensions.of(settings.dimensions, dim, declared(folder, dim))
     operations = [
-        embed.operation(pipeline, name),
+        embed.operation(pipeline, name, dimensions, config.num_layers),
         *tokens.operations(pipeline, config, most),
         (encodings := positions.operation(pipeline, config, most)),
         similarity.operation(pipeline, most),
         *text.operations(reader, settings.max_texts),
-        openai.operation(pipeline, name),
+        openai.operation(pipeline, name, dimensions),
     ]
-    info = lambda: _info(settings, supervisor, sentence)  # noqa: E731
+    info = lambda: _info(settings, supervisor, sentence, dimensions)  # noqa: E731
     routers = [
         positions.router(encodings),
         openai.router(name),
@@ -140,7 +145,9 @@ def _lifespan(supervisor: Supervisor) -> Any:
     return lifespan
 
 
-def _info(settings: Settings, supervisor: Supervisor, sentence: SentenceConfig) -> dict[str, Any]:
+def _info(
+    settings: Settings, supervisor: Supervisor, sentence: SentenceConfig, dimensions: Dimensions
+) -> dict[str, Any]:
     limits = (
         "max_body_bytes",
         "max_texts",
@@ -160,5 +167,7 @@ def _info(settings: Settings, supervisor: Supervisor, sentence: SentenceConfig) 
         "prompts": sentence.prompts,
         "default_prompt": sentence.default_prompt,
         "auto_truncate": settings.auto_truncate,
+        "dimensions": dimensions.told(),
+        "int8": INT8,
         "limits": {name: getattr(settings, name) for name in limits},
     }

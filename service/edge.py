@@ -45,7 +45,8 @@ class Edge:
             await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        call = Call(identify(headers), asyncio.current_task())
+        accept = headers.get(b"accept", b"")
+        call = Call(identify(headers), asyncio.current_task(), accept)
         scope.setdefault("state", {})["call"] = call
         answered = _Answered(self._metrics, scope, call, send)
         try:

@@ -8,6 +8,7 @@ ServiceError
 ├── Overloaded 429          overloaded (with Retry-After)
 ├── HungUp 499              client_gone; only metrics see it
 ├── EncodingFailed 500      encoding_failed
+│   └── NotFinite 500       not_finite
 ├── EngineLost 503          engine_unavailable (with Retry-After)
 ├── Leaving 503             shutting_down
 └── TimedOut 504            timeout
@@ -75,6 +76,12 @@ class EncodingFailed(ServiceError):
     status, code = 500, "encoding_failed"
 
 
+class NotFinite(EncodingFailed):
+    """A number that JSON has no word for, and no other answer should have."""
+
+    code = "not_finite"
+
+
 class EngineLost(ServiceError):
     status, code = 503, "engine_unavailable"
 
@@ -100,20 +107,23 @@ def install(app: FastAPI) -> None:
 
 def respond(error: ServiceError, request_id: str) -> Response:
     """The response of an error; OpenAI's envelope with the input's index and the request id."""
-    kind = "invalid_request_error" if error.status < 500 else "server_error"
-    content = {
-        "message": error.message,
-        "type": kind,
-        "param": error.param,
-        "code": error.code,
-        "index": error.index,
-        "request_id": request_id,
-    }
+    content = {**describe(error), "request_id": request_id}
     headers = {} if error.retry is None else {"retry-after": str(max(1, round(error.retry)))}
     if error.status == 401:
         headers["www-authenticate"] = "Bearer"
     body = orjson.dumps({"error": content})
     return Response(body, error.status, headers, media_type="application/json")
+
+
+def describe(error: ServiceError) -> dict[str, Any]:
+    """An error as JSON, of a request or of one of its inputs."""
+    return {
+        "message": error.message,
+        "type": "invalid_request_error" if error.status < 500 else "server_error",
+        "param": error.param,
+        "code": error.code,
+        "index": error.index,
+    }
 
 
 def explain(error: ValidationError) -> BadRequest:

@@ -1,14 +1,14 @@
 """What becomes of an input that is longer than the model reads, beyond cutting it: windows."""
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import takewhile
 
 import numpy as np
 
 from models.tokenizer import Token, Tokenizer
 from models.vectors import Floats
-from service.errors import BadRequest, TooLarge
+from service.errors import TooLarge
+from service.frame import Frame, no_room
 from service.row import Row
 
 
@@ -19,9 +19,9 @@ class Windows:
     tokens that are found around them.
     """
 
-    def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, frame: Frame, max_tokens: int) -> None:
         """max_tokens: of all windows of one input."""
-        self._tokenizer, self._max_tokens = tokenizer, max_tokens
+        self._tokenizer, self._frame, self._max_tokens = tokenizer, frame, max_tokens
 
     def of_text(self, text: str, prompt: str, index: int) -> Row:
         """Windows of a text; raises BadRequest and TooLarge."""
@@ -33,30 +33,17 @@ class Windows:
 
     def of_ids(self, ids: list[int], index: int) -> Row:
         """Windows of token ids; raises TooLarge."""
-        prefix, suffix = self._frame
+        prefix, suffix = self._frame.prefix, self._frame.suffix
         before = len(prefix) if ids[: len(prefix)] == prefix else 0
         after = len(suffix) if ids[len(ids) - len(suffix) :] == suffix else 0
         return self._cut(ids, before, after, index)
-
-    @cached_property
-    def _frame(self) -> tuple[list[int], list[int]]:
-        # The special ids that the tokenizer puts before and after every text.
-        sample = self._tokenizer.tokens("a")
-        prefix = [token.id for token in takewhile(_special, sample)]
-        suffix = [token.id for token in takewhile(_special, reversed(sample))]
-        return prefix, suffix[::-1]
 
     def _cut(self, ids: list[int], before: int, after: int, index: int) -> Row:
         whole = np.array(ids, dtype=np.int32)
         head, body, tail = np.split(whole, [before, len(ids) - after])
         room = self._tokenizer.max_length - before - after
         if room < 1:
-            raise BadRequest(
-                f"the prompt takes the {self._tokenizer.max_length} tokens that the model reads; "
-                "shorten it",
-                code="prompt_too_long",
-                param="prompt",
-            )
+            raise no_room(self._tokenizer.max_length)
         starts = range(0, len(body), room)
         if (total := len(starts) * (before + after) + len(body)) > self._max_tokens:
             raise TooLarge(
@@ -90,10 +77,6 @@ def average(rows: Sequence[Row], vectors: Floats) -> Floats:
 
 def _parts(row: Row) -> list[Row]:
     return [Row(ids, 0) for ids in row.windows] or [row]
-
-
-def _special(token: Token) -> bool:
-    return token.special
 
 
 def _outside(token: Token) -> bool:

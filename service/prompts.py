@@ -6,12 +6,14 @@ from typing import Literal
 from models.sentence import SentenceConfig
 from service.errors import BadRequest
 
-Role = Literal["query", "document"]
+Role = Literal["query", "document", "classification", "clustering"]
 
 # The first that a model has is taken; the order is that of sentence-transformers.
 _NAMES = {
     "query": ("query", "search_query"),
     "document": ("document", "passage", "corpus", "search_document"),
+    "classification": ("classification",),
+    "clustering": ("clustering",),
 }
 
 
@@ -21,6 +23,10 @@ class Prompt:
 
     name: str | None
     text: str
+
+    def told(self) -> dict[str, str | None]:
+        """For an answer."""
+        return {"name": self.name, "text": self.text}
 
 
 class Prompts:

@@ -60,6 +60,14 @@ class Settings(BaseSettings):
     auto_truncate: Annotated[
         bool, Field(description="Cut texts longer than the model reads, unless a request says no.")
     ] = True
+    dimensions: Annotated[
+        str,
+        Field(
+            pattern=r"^(declared|any|none|\d+(,\d+)*)$",
+            description="Lengths that clients may cut vectors to: declared (by the model), any, "
+            "none, or numbers with commas between.",
+        ),
+    ] = "declared"
     max_batch_tokens: Annotated[
         PositiveInt, Field(description="Most tokens in one forward pass.")
     ] = 2048

@@ -99,6 +99,16 @@ class ReadingBody(Body):
             )
         return reading(self.on_overflow, *prompt)
 
+    def whole(self) -> Reading:
+        """The same where every token has a vector; raises BadRequest for a mean of windows."""
+        found = self.reading()
+        if found.windows:
+            raise BadRequest(
+                "the mean of windows has no tokens: here on_overflow is error, start or end",
+                param="on_overflow",
+            )
+        return found
+
 
 def reading(
     overflow: Overflow,

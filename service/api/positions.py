@@ -12,6 +12,7 @@ from models.vectors import Floats
 from service.api.answer import answer, call_of
 from service.api.body import Body, example
 from service.api.operation import Operation
+from service.api.output import Array, raw
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values
@@ -82,7 +83,9 @@ def operation(
         if body.scheme == "learned":
             found = {"vectors": await _learned(call, rows)}
         else:
-            found = _SCHEMES[body.scheme](rows, body, config)
+            found = _finite(rows, body, config)
+        if answer := raw(call, _main(found)):
+            return answer
         return {"scheme": body.scheme, "positions": rows, **found}
 
     async def _learned(call: Call, rows: tables.Ints) -> Floats:
@@ -139,6 +142,27 @@ _SCHEMES = {
     "alibi": _alibi,
     "relative": _relative,
 }
+
+
+def _finite(rows: tables.Ints, body: PositionsRequest, config: EncoderConfig) -> dict[str, Any]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = _SCHEMES[body.scheme](rows, body, config)
+    for values in found.values():
+        if not np.isfinite(values).all():
+            raise BadRequest(
+                f"with base {body.base} the angles are beyond what a float holds",
+                code="not_finite",
+                param="base",
+            )
+    return found
+
+
+def _main(found: dict[str, Any]) -> Array:
+    """What is answered as bytes: the one table, or cos above sin."""
+    if "cos" in found:
+        return np.stack([found["cos"], found["sin"]])
+    table: Array = found[next(name for name in ("vectors", "bias", "buckets") if name in found)]
+    return table
 
 
 def _values(body: PositionsRequest, rows: int, config: EncoderConfig) -> int:

@@ -10,6 +10,7 @@ from models import Embedder
 from models.tokenizer import Tokenizer
 from models.vectors import Floats, normalize
 from service.errors import BadRequest, TooLarge
+from service.frame import Frame
 from service.overflow import Windows
 from tests.service.server import Server
 from tests.service.test_embed import error, vectors
@@ -121,7 +122,7 @@ def test_a_prompt_that_leaves_no_room_is_refused(server: Server) -> None:
 
 def test_windows_are_counted_before_they_are_made(minilm_folder: Path) -> None:
     tokenizer = Tokenizer(minilm_folder / "tokenizer.json", 256)
-    windows = Windows(tokenizer, max_tokens=10_000)
+    windows = Windows(tokenizer, Frame(tokenizer), max_tokens=10_000)
     assert len(windows.of_text("a " * 2540, "", 0).windows) == 10
     with pytest.raises(TooLarge, match="input 3 has 128000 tokens in windows") as refused:
         windows.of_text("a " * 1000, "b " * 252, 3)

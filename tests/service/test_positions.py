@@ -84,3 +84,36 @@ def test_a_query_says_the_same_as_a_body(
 def test_a_wrong_body_is_refused(server: Server, body: object) -> None:
     assert error(server.post("/positions", body), 400)["message"]
     assert error(server.client.get("/positions?count=many"), 400)["param"] == "count"
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({"count": 3}, ["vectors"]),
+        ({"scheme": "sinusoidal", "count": 3}, ["vectors"]),
+        ({"scheme": "rotary", "count": 3}, ["cos", "sin"]),
+        ({"scheme": "alibi", "count": 3}, ["bias"]),
+        ({"scheme": "relative", "count": 3}, ["buckets"]),
+    ],
+)
+def test_a_table_is_had_as_bytes(
+    server: Server, body: dict[str, object], fields: list[str]
+) -> None:
+    found = server.post("/positions", body).json()
+    expected = np.squeeze([found[field] for field in fields], axis=0 if len(fields) == 1 else ())
+    query = "&".join(f"{name}={value}" for name, value in body.items())
+    accept = {"accept": "application/octet-stream"}
+    for answer in (
+        server.post("/positions", body, **accept),
+        server.client.get(f"/positions?{query}", headers=accept),
+    ):
+        shape = [int(size) for size in answer.headers["x-shape"].split(",")]
+        table = np.frombuffer(answer.content, dtype=answer.headers["x-dtype"]).reshape(shape)
+        np.testing.assert_allclose(table, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scheme", ["sinusoidal", "rotary"])
+def test_angles_that_no_float_holds_are_refused(server: Server, scheme: str) -> None:
+    body = {"scheme": scheme, "base": 5e-324, "dim": 64, "count": 2}
+    found = error(server.post("/positions", body), 400)
+    assert (found["code"], found["param"]) == ("not_finite", "base")

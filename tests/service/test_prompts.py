@@ -55,6 +55,8 @@ def test_token_ids_get_no_prompt(prompted: Server) -> None:
         (("corpus", "passage"), "document", "passage"),
         (("search_query", "search_document"), "query", "search_query"),
         (("search_query", "search_document"), "document", "search_document"),
+        (("clustering", "classification"), "classification", "classification"),
+        (("clustering", "classification"), "clustering", "clustering"),
         (("query",), "document", None),
         ((), "query", None),
     ],
@@ -74,7 +76,7 @@ def test_more_than_one_prompt_is_refused(prompted: Server) -> None:
         {"prompt_name": "query", "input_type": "query"},
     ):
         assert error(prompted.post("/embed", {"inputs": "a", **body}), 400)["param"] == "prompt"
-    found = error(prompted.post("/embed", {"inputs": "a", "input_type": "clustering"}), 400)
+    found = error(prompted.post("/embed", {"inputs": "a", "input_type": "title"}), 400)
     assert found["param"] == "input_type"
 
 
