@@ -22,6 +22,7 @@ from service.dimensions import Dimensions
 from service.edge import Edge
 from service.engine.messages import Description, EngineSpec
 from service.engine.supervisor import Supervisor
+from service.incoming import Bounds
 from service.metrics import Metrics
 from service.pipeline import Pipeline
 from service.reader import Reader
@@ -72,7 +73,7 @@ def create_app(
     return Edge(
         Shortcut(app, operations, settings.root_path),
         root_path=settings.root_path,
-        max_body=settings.max_body_bytes,
+        bounds=Bounds(settings.max_body_bytes, settings.body_timeout),
         key=settings.api_key.get_secret_value() if settings.api_key else None,
         metrics=metrics,
     )
@@ -115,8 +116,8 @@ def _fastapi(
     )
     for operation in operations:  # so that other methods than POST are told apart from no path
         app.router.routes.extend(operation.routes())
-    for router in (document.router(), *routers):
-        app.include_router(router)
+    for router in (document.router(), *routers):  # flat, so that errors can tell what there is
+        app.router.routes.extend(router.routes)
     errors.install(app)
     app.openapi = lambda: document.document(app, operations)  # type: ignore[method-assign]
     return app
@@ -150,6 +151,7 @@ def _info(
 ) -> dict[str, Any]:
     limits = (
         "max_body_bytes",
+        "body_timeout",
         "max_texts",
         "max_tokens",
         "max_values",

@@ -18,6 +18,7 @@ class Call:
     task: "asyncio.Task[Any] | None" = None
     accept: bytes = b""
     hung_up: bool = False
+    late: bool = False
     started: float = field(default_factory=time.perf_counter)
     texts: int = 0
     tokens: int = 0
@@ -31,6 +32,17 @@ class Call:
         self.hung_up = True
         if self.task is not None:
             self.task.cancel()
+
+    def expire(self) -> None:
+        """The body has not come in time."""
+        self.late = True
+        if self.task is not None:
+            self.task.cancel()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the work was cancelled on the client's account."""
+        return self.hung_up or self.late
 
     @property
     def total_us(self) -> int:
