@@ -121,8 +121,9 @@ def check_type(media: bytes) -> None:
         return
     raise Unsupported(
         f"a body of type {media.decode('latin-1')!r} is not read; send application/json in UTF-8",
-        "unsupported_type",
-        *("accept", "application/json"),
+        code="unsupported_type",
+        header="accept",
+        supported="application/json",
     )
 
 

@@ -98,7 +98,7 @@ class TooLarge(ServiceError):
 class Unsupported(ServiceError):
     status, code = 415, "unsupported"
 
-    def __init__(self, message: str, code: str, header: str, supported: str) -> None:
+    def __init__(self, message: str, *, code: str, header: str, supported: str) -> None:
         """header: that tells what is supported."""
         super().__init__(message, code=code)
         self.headers[header] = supported

@@ -1,9 +1,9 @@
 """A request's body as it comes: not for ever, not beyond its limit, and inflated."""
 
 import asyncio
+import time
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from starlette.types import Message, Receive
 
@@ -13,39 +13,65 @@ from service.errors import BadRequest, TooLarge, Unsupported
 _FORMATS = {b"gzip": zlib.MAX_WBITS + 16, b"deflate": zlib.MAX_WBITS}
 
 
-@dataclass(frozen=True, slots=True)
 class Bounds:
-    """The most bytes of a body, inflated or not, and the seconds that it may take to come."""
+    """The most bytes of a body, inflated or not, and the seconds that it may take to come.
 
-    size: int
-    seconds: float
+    One timer for all bodies: one for each would cost more than to validate it.
+    """
+
+    def __init__(self, size: int, seconds: float) -> None:
+        self.size, self._seconds = size, seconds
+        self._since: dict[Incoming, float] = {}  # the oldest first
+        self._ticks = False
+
+    def begin(self, body: "Incoming") -> None:
+        """It is waited for."""
+        self._since.setdefault(body, time.monotonic())
+        if not self._ticks:
+            self._ticks = True
+            self._sleep()
+
+    def end(self, body: "Incoming") -> None:
+        """It has come, or nobody wants it any more."""
+        self._since.pop(body, None)
+
+    def _sleep(self) -> None:
+        asyncio.get_running_loop().call_later(self._seconds / 10, self._tick)
+
+    def _tick(self) -> None:
+        oldest = time.monotonic() - self._seconds
+        for body in [body for body, since in self._since.items() if since < oldest]:
+            self.end(body)
+            body.expire()
+        self._ticks = bool(self._since)
+        if self._ticks:
+            self._sleep()
 
 
 class Incoming:
     """Receives a body, refusing what is beyond the limit though no length was announced."""
 
     def __init__(self, receive: Receive, bounds: Bounds, expire: Callable[[], None]) -> None:
-        """expire: called when the body is not whole in time, from when it is first asked for."""
-        self._receive, self._bounds, self._expire = receive, bounds, expire
-        self._left = bounds.size
-        self._timer: asyncio.TimerHandle | None = None
+        """expire: what is done when it does not come in time."""
+        self._receive, self._bounds, self.expire = receive, bounds, expire
+        self._left, self._whole = bounds.size, False
 
     async def __call__(self) -> Message:
-        if self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._bounds.seconds, self._expire)
+        if self._whole:
+            return await self._receive()
+        self._bounds.begin(self)
         message = await self._receive()
         if not message.get("more_body", False):
-            self._timer.cancel()
+            self.close()
         self._left -= len(message.get("body", b""))
         if self._left < 0:
             raise too_large(self._bounds.size)
         return message
 
     def close(self) -> None:
-        """Nobody reads on."""
-        if self._timer is not None:
-            self._timer.cancel()
+        """Nothing more is waited for."""
+        self._whole = True
+        self._bounds.end(self)
 
 
 class Inflated:
@@ -58,8 +84,9 @@ class Inflated:
             raise Unsupported(
                 f"content-encoding {encoding.decode('latin-1')!r} is not read; send gzip, deflate, "
                 "or the body as it is",
-                "unsupported_encoding",
-                *("accept-encoding", "gzip, deflate"),
+                code="unsupported_encoding",
+                header="accept-encoding",
+                supported="gzip, deflate",
             )
         self._receive, self._left, self._most = receive, most, most
         self._stream = zlib.decompressobj(wbits)

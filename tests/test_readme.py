@@ -1,4 +1,4 @@
-"""Every example of the README is run, and its settings table is the settings."""
+"""Every example of the README and of docs is run, and the settings table is the settings."""
 
 import json
 import re
@@ -11,8 +11,10 @@ import pytest
 from service.settings import Settings
 from tests.service.server import Server
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [README, *(page.read_text(encoding="utf-8") for page in sorted(ROOT.glob("docs/*.md")))]
+BLOCKS = re.findall(r"```console\n(.*?)```", "\n".join(PAGES), re.DOTALL)
 EXAMPLES = [
     tuple(example.split("\n", 1))
     for block in BLOCKS

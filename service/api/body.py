@@ -89,6 +89,8 @@ class ReadingBody(Body):
 
     def reading(self) -> Reading:
         """Raises BadRequest for both ways to say what becomes of long texts."""
+        if self.model_fields_set.isdisjoint(_READING):
+            return _PLAIN
         prompt = (self.prompt, self.prompt_name, self.input_type)
         if self.on_overflow is None:
             return Reading(self.truncate, self.truncation_direction, *prompt)
@@ -108,6 +110,9 @@ class ReadingBody(Body):
                 param="on_overflow",
             )
         return found
+
+
+_READING, _PLAIN = frozenset(ReadingBody.model_fields), Reading()
 
 
 def reading(
