@@ -11,11 +11,12 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 KERNELS = "models/kernels"
+SOURCES = ["encoder.cpp", "linear.cpp"]
 FLAGS = [
     *["-std=c++17", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno"],
     *["-Wall", "-Wextra", "-Wno-psabi", "-Wno-maybe-uninitialized"],
 ]
-ISAS = {  # the names that models/native.py knows
+ISAS = {  # the names that models/isa.py knows
     "avx2": ["-march=x86-64-v3"],
     "avx512": ["-march=x86-64-v4"],
     "vnni": ["-march=x86-64-v4", "-mavx512vnni"],
@@ -53,7 +54,7 @@ def compile_kernels(folder: Path) -> list[str]:
     jobs = {}
     for isa, flags in ISAS.items():
         library = f"libencoder-{isa}.so"
-        command = [compiler, *FLAGS, *flags, "encoder.cpp", "-o", library]
+        command = [compiler, *FLAGS, *flags, *SOURCES, "-o", library]
         jobs[library] = subprocess.Popen(command, cwd=folder)
     # A compiler too old for an instruction set fails on it alone.
     return [library for library, job in jobs.items() if job.wait() == 0]

@@ -1,35 +1,121 @@
-"""Attention over packed sequences: no token sees another text, and no text sees its batch."""
+"""Attention over packed sequences: no token sees another text, and no text sees its batch.
+
+N sequences, H heads, Dh head size, Q queries, K keys.
+"""
+
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.packing import Packing
+from models.packing import Group, Packing
 from models.positions import Positions
 
+_BLOCK = 512  # queries that see a mask of their own at a time: longer texts' would not fit
 
-def attend(qkv: Tensor, packing: Packing, positions: Positions) -> Tensor:
-    """softmax(q k^T / sqrt(Dh) + bias) v within each sequence: (T, 3, H, Dh) -> (T, H * Dh).
+
+@dataclass(frozen=True)
+class Rules:
+    """Which scores a layer computes: see EncoderConfig for what each means."""
+
+    positions: Positions
+    scale: float
+    causal: bool = False
+    reach: int | None = None
+    softcap: float = 0.0
+
+    @property
+    def plain(self) -> bool:
+        """Whether every token sees every other, whatever their distance."""
+        return not self.causal and self.reach is None and self.positions.unscored
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, packing: Packing, rules: Rules) -> Tensor:
+    """softmax(q k^T * scale + bias) v within each sequence: (T, H, Dh) -> (T, H * Dh).
 
     Sequences of similar length share one call. A sequence is padded by its own length alone and
     always masked, so its result is the same bits in every batch.
     """
-    rows, _, heads, size = qkv.shape
-    mixed = qkv.new_zeros(rows, heads * size)
+    rows, heads, size = query.shape
+    mixed = query.new_zeros(rows, heads * size)
     for group in packing.groups:
-        block = qkv.index_select(0, group.rows).view(group.count, group.length, 3, heads, size)
-        query, key, value = block.permute(2, 0, 3, 1, 4)
-        mask = _mask(group.mask, positions, group.length)
-        out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        parts = (_block(query, group), _block(key, group), _block(value, group))
+        out = _Scores(rules, packing, group).mix(*parts)
         flat = out.transpose(1, 2).reshape(-1, heads * size)
         mixed.index_copy_(0, group.targets, flat.index_select(0, group.slots))
     return mixed
 
 
-def _mask(mask: Tensor, positions: Positions, length: int) -> Tensor:
-    bias = positions.bias(length)
-    step = torch.arange(length, device=mask.device)
-    distances = step - step[:, None]
-    if bias is not None:
-        mask = mask + bias[:, distances + length - 1].to(mask.dtype)
-    return mask.masked_fill(distances > 0, float("-inf")) if positions.causal else mask
+def _block(x: Tensor, group: Group) -> Tensor:
+    # (T, H, Dh) -> (N, H, length, Dh)
+    found = x.index_select(0, group.rows).view(group.count, group.length, *x.shape[1:])
+    return found.transpose(1, 2)
+
+
+@dataclass(frozen=True)
+class _Scores:
+    rules: Rules
+    packing: Packing
+    group: Group
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """(N, H, length, Dh) -> (N, H, length, Dh)."""
+        shared = query.shape[1] // key.shape[1]
+        if shared > 1:  # each head of keys is read by several of queries
+            key, value = (part.repeat_interleave(shared, dim=1) for part in (key, value))
+        length = self.group.length
+        step = length if self.rules.plain else _BLOCK
+        found = []
+        for first in range(0, length, step):
+            queries = range(first, min(first + step, length))
+            keys = self._seen(queries)
+            some, names, what = (
+                part[:, :, span.start : span.stop]
+                for part, span in ((query, queries), (key, keys), (value, keys))
+            )
+            found.append(self._mix(some, names, what, self._mask(some, names, queries, keys)))
+        return torch.cat(found, dim=2)
+
+    def _seen(self, queries: range) -> range:
+        rules, length = self.rules, self.group.length
+        reach = length if rules.reach is None else rules.reach
+        last = queries.stop if rules.causal else queries.stop + reach
+        return range(max(queries.start - reach, 0), min(last, length))
+
+    def _mask(self, query: Tensor, key: Tensor, queries: range, keys: range) -> Tensor:
+        rules, length = self.rules, self.group.length
+        padding = self.group.mask[..., keys.start : keys.stop]
+        if rules.plain:
+            return padding
+
+        def make() -> tuple[Tensor, Tensor]:
+            return self._fixed(queries, keys, query)
+
+        place = (rules.positions.key, rules.reach, length, query.dtype)
+        distances, fixed = self.packing.recall(place, make) if length <= _BLOCK else make()
+        content = rules.positions.score(query, key, distances)
+        return padding + fixed + (0.0 if content is None else content * rules.scale)
+
+    def _fixed(self, queries: range, keys: range, like: Tensor) -> tuple[Tensor, Tensor]:
+        # What does not depend on the texts: the distances (Q, K), and (H or 1, Q, K) to add.
+        rules, length = self.rules, self.group.length
+        places = torch.arange(length, device=like.device)
+        distances = places[keys.start : keys.stop] - places[queries.start : queries.stop, None]
+        bias = rules.positions.bias(length)
+        none = like.new_zeros(1, *distances.shape)
+        fixed = none if bias is None else bias[:, distances + length - 1].to(like.dtype)
+        if rules.causal:
+            fixed.masked_fill_(distances > 0, float("-inf"))
+        if rules.reach is not None:
+            fixed.masked_fill_(distances.abs() > rules.reach, float("-inf"))
+        return distances, fixed
+
+    def _mix(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        rules = self.rules
+        if not rules.softcap:
+            return F.scaled_dot_product_attention(
+                query, key, value, attn_mask=mask, scale=rules.scale
+            )
+        scores = (query @ key.mT) * (rules.scale / rules.softcap)
+        return (scores.tanh() * rules.softcap + mask).softmax(dim=-1) @ value

@@ -12,16 +12,21 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Batch:
-    """B sequences of T token ids together. ids: (T,). lengths: (B,)."""
+    """B sequences of T token ids together. ids: (T,). lengths: (B,).
+
+    skips: (B,) how many tokens of each, the first ones, are not pooled.
+    """
 
     ids: Integers
     lengths: Integers
+    skips: Integers
 
     @classmethod
-    def of(cls, rows: Rows) -> "Batch":
-        """Lay sequences one after another."""
+    def of(cls, rows: Rows, skips: Sequence[int] = ()) -> "Batch":
+        """Lay sequences one after another. skips: of each; by default none."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        return cls(np.concatenate(rows, dtype=np.int64, casting="unsafe"), lengths)
+        ids = np.concatenate(rows, dtype=np.int64, casting="unsafe")
+        return cls(ids, lengths, np.array(skips or [0] * len(rows), dtype=np.int64))
 
     @property
     def positions(self) -> Integers:
@@ -29,9 +34,9 @@ class Batch:
         starts = self.lengths.cumsum() - self.lengths
         return np.arange(len(self.ids)) - starts.repeat(self.lengths)
 
-    def check(self, vocabulary: int, longest: int) -> None:
+    def check(self, vocabulary: int, longest: int, shortest: int = 1) -> None:
         """Raises ValueError for what no table holds: it would be read from beyond its end."""
-        if self.lengths.min() < 1 or self.lengths.max() > longest:
-            raise ValueError(f"a sequence has 1 to {longest} tokens")
-        if self.ids.min() < 0 or self.ids.max() >= vocabulary:
+        if self.lengths.min() < shortest or self.lengths.max() > longest:
+            raise ValueError(f"a sequence has {shortest} to {longest} tokens")
+        if ((self.ids < 0) | (self.ids >= vocabulary)).any():
             raise ValueError(f"token ids are 0 to {vocabulary - 1}")

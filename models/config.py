@@ -1,19 +1,33 @@
-"""The shape of an encoder, read from a checkpoint's config.json."""
+"""The shape of an encoder, whatever checkpoint it comes from."""
 
-import json
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
 
+from models.activations import ACTIVATIONS
 from models.errors import ModelError
-from models.families import FAMILIES, Family
+from models.schemes import Scheme
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
-    """Sizes of a transformer encoder.
+    """Sizes and kinds of the parts of a transformer encoder; 0 is the common value of a size.
 
-    Raises ModelError where the width does not divide into heads.
+    embedding_size: of the tables, projected to hidden_size where it differs.
+    num_kv_heads: heads of keys and values, each read by several queries.
+    arrangement: where the norms are. post: after each sum. pre: before each part. sandwich:
+    before and after each part. parallel: before, and both parts read the same input. shared:
+    so, and both parts have one norm. twice: after each sum, and what the attention gives is added
+    to its input and normalised once more.
+    activation: by any of its names, here by one.
+    gated: the feed-forward network multiplies an activated product by another one.
+    token_scale: times the token's vector. scale: times the scores, 1 / sqrt(head_size).
+    softcap: scores become softcap * tanh(scores / softcap).
+    table: the scheme of what is added to the token's vector. positions: that of the attention in
+    every layer, or where there is `local` too, in those that see the whole text.
+    reaches: for each layer how far its tokens see on each side, None for the whole text.
+    distinct_layers: how many layers have weights of their own; others repeat them.
+    final_norm: whether one follows the last layer.
+
+    Raises ModelError for sizes that do not divide and an activation that is not implemented.
     """
 
     family: str
@@ -23,51 +37,57 @@ class EncoderConfig:
     num_heads: int
     intermediate_size: int
     max_positions: int
-    activation: str
     norm_eps: float
+    activation: str = "gelu"
+    table: Scheme = field(default_factory=Scheme)
+    positions: Scheme = field(default_factory=Scheme)
+    local: Scheme | None = None
+    reaches: tuple[int | None, ...] = ()
+    embedding_size: int = 0
+    head_size: int = 0
+    num_kv_heads: int = 0
+    distinct_layers: int = 0
+    norm: str = "layer"
+    arrangement: str = "post"
+    gated: bool = False
+    causal: bool = False
+    final_norm: bool = False
+    segments: bool = False
+    token_scale: float = 1.0
+    scale: float = 0.0
+    softcap: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.hidden_size % self.num_heads:
+        if not self.head_size and self.hidden_size % self.num_heads:
             raise ModelError(
                 f"hidden_size {self.hidden_size} does not divide into {self.num_heads} heads"
             )
+        if self.activation not in ACTIVATIONS:
+            raise ModelError(
+                f"activation {self.activation!r} is not supported; supported: {sorted(ACTIVATIONS)}"
+            )
+        object.__setattr__(self, "activation", ACTIVATIONS[self.activation])
+        self._fill("head_size", self.hidden_size // self.num_heads)
+        self._fill("embedding_size", self.hidden_size)
+        self._fill("num_kv_heads", self.num_heads)
+        self._fill("distinct_layers", self.num_layers)
+        self._fill("scale", self.head_size**-0.5)
+        self._fill("reaches", (None,) * self.num_layers)
+        if self.num_heads % self.num_kv_heads:
+            raise ModelError(
+                f"{self.num_heads} heads do not divide among {self.num_kv_heads} of keys"
+            )
+
+    def _fill(self, name: str, value: object) -> None:
+        if not getattr(self, name):
+            object.__setattr__(self, name, value)
 
     @property
-    def head_size(self) -> int:
-        return self.hidden_size // self.num_heads
+    def parts(self) -> tuple[str, ...]:
+        """The summands of the input."""
+        placed = self.table.name != Scheme.name
+        return ("token", *["position"] * placed, *["segment"] * self.segments)
 
-    @classmethod
-    def read(cls, folder: Path) -> "EncoderConfig":
-        """Read `config.json`; raises ModelError on an unknown family or an unsupported option."""
-        raw = read_json(folder / "config.json")
-        name = raw.get("model_type", "")
-        family = FAMILIES.get(name)
-        if family is None:
-            raise ModelError(
-                f"{folder}: model_type {name!r} is not supported; supported: {sorted(FAMILIES)}"
-            )
-        _refuse(folder, raw, family)
-        try:
-            fields = {ours: raw[theirs] for ours, theirs in family.fields.items()}
-        except KeyError as missing:
-            raise ModelError(f"{folder}/config.json has no {missing}") from None
-        return cls(family=name, **fields)
-
-
-def _refuse(folder: Path, raw: dict[str, Any], family: Family) -> None:
-    for key, allowed in family.allowed.items():
-        value = raw.get(key, allowed[0])
-        if value not in allowed:
-            raise ModelError(
-                f"{folder}/config.json: {key} = {value!r} is not supported; supported: {allowed}"
-            )
-
-
-def read_json(path: Path) -> Any:
-    """Parse a JSON file; raises ModelError that names it when it is missing or broken."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelError(f"{path} is missing: not a model folder") from None
-    except ValueError as error:
-        raise ModelError(f"{path} is not valid JSON: {error}") from None
+    def scheme(self, layer: int) -> Scheme:
+        """The position scheme of a layer."""
+        return self.positions if self.local is None or self.reaches[layer] is None else self.local

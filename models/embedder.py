@@ -1,6 +1,5 @@
 """The facade of the package: a loaded model that turns texts into vectors."""
 
-import hashlib
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,14 +9,13 @@ import torch
 
 from models import weights
 from models.batch import Batch, Rows
-from models.config import EncoderConfig
 from models.encoder import Embeddings, Encoder, Floats
 from models.errors import ModelError
-from models.families import FAMILIES
+from models.folder import Folder
+from models.head import Head
 from models.precision import Choice, Precisions, choose
 from models.probes import SENTENCES
-from models.sentence import SentenceConfig
-from models.sources import DEFAULT, resolve, sha256
+from models.sources import DEFAULT, resolve
 from models.tokenizer import Ids, Tokenizer
 from models.vectors import normalize
 
@@ -29,16 +27,20 @@ class Embedder:
 
     def __init__(
         self,
+        folder: Folder,
         tokenizer: Tokenizer,
-        sentence: SentenceConfig,
         embeddings: Embeddings,
         choice: Choice,
-        fingerprint: str,
+        head: Head,
     ) -> None:
-        self.tokenizer, self.sentence = tokenizer, sentence
+        self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
         self.config, self.device = embeddings.config, embeddings.device
-        self.dtype, self.trials, self.fingerprint = choice.dtype, choice.trials, fingerprint
-        self._embeddings, self._encoder = embeddings, choice.encoder
+        self.dtype, self.trials, self.fingerprint = (
+            choice.dtype,
+            choice.trials,
+            folder.fingerprint(),
+        )
+        self._embeddings, self._encoder, self._head = embeddings, choice.encoder, head
 
     @classmethod
     def load(
@@ -56,23 +58,15 @@ class Embedder:
         int8 (CPU); auto is the fastest that stays faithful to float32 on a set of sentences.
         Raises ModelError when the model, device or precision cannot be had.
         """
-        folder = resolve(str(model), revision=revision, cache=cache)
-        config = EncoderConfig.read(folder)
-        sentence = SentenceConfig.read(folder, config.max_positions)
-        tokenizer = Tokenizer(folder / "tokenizer.json", sentence.max_length, sentence.lowercase)
-        loaded = weights.load(folder, FAMILIES[config.family], config.num_layers)
-        weights.check(loaded, config)
+        folder = Folder.read(resolve(str(model), revision=revision, cache=cache))
+        tokenizer = folder.tokenizer()
+        head = Head(folder.path, folder.sentence.modules)
+        loaded = weights.load(folder.encoder, folder.blueprint)
         with torch.inference_mode():
-            where = _device(device)
-            embeddings = Embeddings(config, loaded, where)
-            probe = _Probe(tokenizer, sentence.pooling)
+            embeddings = Embeddings(folder.blueprint.config, loaded, _device(device))
+            probe = _Probe(tokenizer, folder.sentence.pooling, head)
             choice = choose(Precisions(loaded, embeddings), dtype, probe)
-        return cls(tokenizer, sentence, embeddings, choice, _fingerprint(folder, sentence))
-
-    @property
-    def dim(self) -> int:
-        """The number of dimensions of a vector."""
-        return self.config.hidden_size * len(self.sentence.pooling)
+        return cls(folder, tokenizer, embeddings, choice, head)
 
     @property
     def max_length(self) -> int:
@@ -84,14 +78,18 @@ class Embedder:
         before = self.sentence.default_prompt if prompt is None else prompt
         return self.tokenizer.encode([before + text for text in texts])
 
-    def encode(self, ids: Rows, *, normalized: bool | None = None) -> Floats:
+    def encode(
+        self, ids: Rows, *, normalized: bool | None = None, skips: Sequence[int] = ()
+    ) -> Floats:
         """One forward pass: B sequences of token ids -> (B, dim).
 
         Raises ValueError for an id or a length that the model does not have.
 
-        normalized: divide by the Euclidean length; by default as the model says.
+        normalized: divide by the Euclidean length; by default as the model says. skips: how many
+        tokens of each sequence, the first ones, are not pooled; by default none.
         """
-        vectors = self._encoder.vectors(self._batch(ids), self.sentence.pooling)
+        batch = self._batch(ids, skips)
+        vectors = self._head(self._encoder.vectors(batch, self.sentence.pooling))
         wanted = self.sentence.normalize if normalized is None else normalized
         return normalize(vectors) if wanted else vectors
 
@@ -114,10 +112,12 @@ class Embedder:
         self, texts: Sequence[str], *, prompt: str | None = None, budget: int = 2048
     ) -> Floats:
         """Texts to vectors, any number of them, `budget` tokens at a time: -> (B, dim)."""
-        ids = [row.ids for row in self.tokenize(texts, prompt=prompt)]
+        before = self.sentence.default_prompt if prompt is None else prompt
+        ids = [row.ids for row in self.tokenize(texts, prompt=before)]
+        skip = self.sentence.skip(before, self.tokenizer)
         vectors = np.empty((len(ids), self.dim), dtype=np.float32)
         for chosen in _batches([len(row) for row in ids], budget):
-            vectors[chosen] = self.encode([ids[i] for i in chosen])
+            vectors[chosen] = self.encode([ids[i] for i in chosen], skips=[skip] * len(chosen))
         return vectors
 
     def warm(self) -> None:
@@ -125,21 +125,23 @@ class Embedder:
         self._encoder.warm()
         self.encode([self.tokenizer.encode(["warm"])[0].ids] * 4)
 
-    def _batch(self, ids: Rows) -> Batch:
-        batch = Batch.of(ids)
-        batch.check(self.config.vocab_size, self.config.max_positions)
+    def _batch(self, ids: Rows, skips: Sequence[int] = ()) -> Batch:
+        batch, config = Batch.of(ids, skips), self.config
+        # Without layers, a text of no tokens has a mean: zero.
+        shortest = min(1, config.num_layers)
+        batch.check(config.vocab_size, config.max_positions, shortest)
         return batch
 
 
 class _Probe:
-    """The unit vectors of the probe sentences, as an encoder computes them."""
+    """The unit vectors of the probe sentences, as they come of what an encoder computes."""
 
-    def __init__(self, tokenizer: Tokenizer, pooling: Sequence[str]) -> None:
+    def __init__(self, tokenizer: Tokenizer, pooling: Sequence[str], head: Head) -> None:
         self._batch = Batch.of([row.ids for row in tokenizer.encode(list(SENTENCES))])
-        self._pooling = pooling
+        self._pooling, self._head = pooling, head
 
     def __call__(self, encoder: Encoder) -> Floats:
-        return normalize(encoder.vectors(self._batch, self._pooling))
+        return normalize(self._head(encoder.vectors(self._batch, self._pooling)))
 
 
 def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -162,10 +164,3 @@ def _device(name: str) -> torch.device:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"device {name!r} cannot be had: {error}") from None
-
-
-def _fingerprint(folder: Path, sentence: SentenceConfig) -> str:
-    # What decides the vectors up to rounding: weights, tokenizer, and how states become a vector.
-    parts = [sha256(path) for path in [*weights.files(folder), folder / "tokenizer.json"]]
-    parts.append(repr((sentence.max_length, sentence.pooling, sentence.lowercase)))
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

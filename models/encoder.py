@@ -13,13 +13,14 @@ from torch import Tensor
 
 from models.batch import Batch
 from models.config import EncoderConfig
-from models.layers import Norm, TorchLayers
+from models.layers import TorchLayers
+from models.linear import fastest
+from models.norm import Norm, norm, unchanged
 from models.packing import Packing
 from models.pooling import pool
-from models.positions import Learned
+from models.positions import of_input
 from models.weights import Weights
 
-PARTS = ("token", "position", "segment")
 Floats = npt.NDArray[np.float32]
 
 
@@ -47,28 +48,42 @@ class Embeddings:
 
     def __init__(self, config: EncoderConfig, weights: Weights, device: torch.device) -> None:
         self.config, self.device = config, device
-        self._tables = {part: weights[f"{part}_table"].to(device) for part in PARTS}
-        weight, bias = (weights[f"norm.{part}"].to(device) for part in ("weight", "bias"))
-        self.norm = Norm(weight, bias, config.norm_eps)
-        self.tokens = self._tables["token"]
-        self.positions = Learned(self._tables["position"], self._tables["segment"][0])
+        self.tokens = weights["token_table"].to(device)
+        self.norm = norm(config, weights, "norm", device)
+        self.positions = of_input(config, weights, device)
+        # Every token is of the first segment: a constant.
+        self.segment = weights.get("segment_table", self.tokens.new_zeros(1, 1))[0].to(device)
+        self._project = _projection(weights, device)
 
     def __call__(self, ids: Tensor, packing: Packing) -> Tensor:
         """(T,) -> (T, D)."""
-        return self.norm(self.positions.embed(self.tokens[ids], packing.positions))
+        hidden = self.tokens[ids] * self.config.token_scale + self.segment
+        return self._project(self.norm(self.positions.embed(hidden, packing.positions)))
 
     def part(self, name: str, batch: Batch) -> Floats:
-        """One summand of the input, as the checkpoint holds it: (T, D)."""
-        rows = {"token": batch.ids, "position": batch.positions, "segment": 0 * batch.ids}
-        index = torch.from_numpy(rows[name]).to(self.device)
-        found: Floats = self._tables[name][index].cpu().numpy()
+        """One summand of the input, as the checkpoint holds it: (T, embedding size)."""
+        ids = torch.from_numpy(batch.ids).to(self.device)
+        places = torch.from_numpy(batch.positions).to(self.device)
+        nothing = self.tokens.new_zeros(len(ids), self.tokens.shape[1])
+        made = {
+            "token": lambda: self.tokens[ids] * self.config.token_scale,
+            "position": lambda: self.positions.embed(nothing, places),
+            "segment": lambda: nothing + self.segment,
+        }
+        found: Floats = made[name]().cpu().numpy()
         return found
+
+
+def _projection(weights: Weights, device: torch.device) -> Norm:
+    if "project.weight" not in weights:
+        return unchanged
+    return fastest(device, torch.float32)(weights["project.weight"], weights["project.bias"])
 
 
 class TorchEncoder:
     """An encoder on torch alone, on any device.
 
-    Vaswani et al. 2017 (arXiv 1706.03762) with the post-norm layers of BERT (arXiv 1810.04805).
+    Vaswani et al. 2017 (arXiv 1706.03762), in the arrangement that the config tells.
     """
 
     def __init__(self, embeddings: Embeddings, layers: TorchLayers) -> None:
@@ -85,7 +100,9 @@ class TorchEncoder:
     @torch.inference_mode()
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """The poolings of each sequence's last hidden states, side by side: (B, poolings * D)."""
-        found: Floats = pool(*self._run(batch, len(self._layers)), poolings).cpu().numpy()
+        hidden, packing = self._run(batch, len(self._layers))
+        pooled = pool(hidden, packing, poolings, torch.from_numpy(batch.skips))
+        found: Floats = pooled.cpu().numpy()
         return found
 
     def _run(self, batch: Batch, count: int) -> tuple[Tensor, Packing]:

@@ -1,17 +1,36 @@
 """Linear layers by precision: the same mathematics, laid out for the processor at hand."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-ACTIVATIONS = {  # name in config.json -> (oneDNN's name, its algorithm)
-    "none": ("none", ""),
-    "gelu": ("gelu", "none"),
-    "gelu_new": ("gelu", "tanh"),
-    "gelu_pytorch_tanh": ("gelu", "tanh"),
-    "relu": ("relu", ""),
+
+@dataclass(frozen=True)
+class Activation:
+    """A function in torch, its number in kernels/vector.h, and oneDNN's name and algorithm."""
+
+    function: Callable[[Tensor], Tensor]
+    number: int
+    fused: tuple[str, str] | None = None
+
+
+def _gelu_sigmoid(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(1.702 * x)
+
+
+ACTIVATIONS: Mapping[str, Activation] = {  # by the names of models/activations.py
+    "none": Activation(lambda x: x, 0, ("none", "")),
+    "gelu": Activation(F.gelu, 1, ("gelu", "none")),
+    "gelu_tanh": Activation(partial(F.gelu, approximate="tanh"), 2, ("gelu", "tanh")),
+    "gelu_sigmoid": Activation(_gelu_sigmoid, 5),
+    "relu": Activation(F.relu, 3, ("relu", "")),
+    "silu": Activation(F.silu, 4, ("swish", "")),
+    "tanh": Activation(torch.tanh, 6, ("tanh", "")),
 }
 
 
@@ -19,6 +38,10 @@ class Linear(Protocol):
     """x W^T + b, then the activation, or plus a residual: (T, in) -> (T, out)."""
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor: ...
+
+
+Affine = tuple[Tensor, Tensor]
+"""A float32 weight (out, in) and bias (out,)."""
 
 
 class Layout(Protocol):
@@ -33,8 +56,23 @@ class Layout(Protocol):
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
     ) -> Linear: ...
 
+    def gated(self, gate: Affine, up: Affine, activation: str, *, name: str = "") -> Linear:
+        """act(x Wg^T + bg) * (x Wu^T + bu), after Shazeer 2020 (arXiv 2002.05202)."""
+        # Two products: the activation of half of one is computed by other code, and is other bits,
+        # for one row than for many.
+        return _GatedLinear(self(*gate, activation, name=name), self(*up, name=name))
 
-class Plain:
+
+class _GatedLinear:
+    def __init__(self, gate: Linear, up: Linear) -> None:
+        self._gate, self._up = gate, up
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        y = self._gate(x) * self._up(x)
+        return y if residual is None else y + residual
+
+
+class Plain(Layout):
     """Row-major weights, on any device."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
@@ -51,18 +89,14 @@ class Plain:
 class _PlainLinear:
     def __init__(self, weight: Tensor, bias: Tensor, activation: str) -> None:
         self.weight, self.bias = weight, bias
-        self.name, self.algorithm = ACTIVATIONS[activation]
+        self.function = ACTIVATIONS[activation].function
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        y = F.linear(x, self.weight, self.bias)
-        if self.name == "gelu":
-            y = F.gelu(y, approximate=self.algorithm)
-        elif self.name == "relu":
-            y = F.relu(y)
+        y = self.function(F.linear(x, self.weight, self.bias))
         return y if residual is None else y + residual
 
 
-class Prepacked:
+class Prepacked(Layout):
     """Weights in oneDNN's blocked layout, activation or residual fused into the product."""
 
     def __init__(self, dtype: torch.dtype) -> None:
@@ -80,16 +114,18 @@ class _PrepackedLinear:
     def __init__(self, weight: Tensor, bias: Tensor, activation: str) -> None:
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, self._ROWS)
         self.bias = bias
-        self.name, self.algorithm = ACTIVATIONS[activation]
+        chosen, nothing = ACTIVATIONS[activation], ACTIVATIONS["none"]
+        self.name, self.algorithm = chosen.fused or ("none", "")
+        self.function = (nothing if chosen.fused else chosen).function
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         ops = torch.ops.mkldnn._linear_pointwise
         if residual is None:
-            return ops(x, self.weight, self.bias, self.name, [], self.algorithm)  # type: ignore[no-any-return]
+            return self.function(ops(x, self.weight, self.bias, self.name, [], self.algorithm))
         return ops.binary(x, residual, self.weight, self.bias, "add")  # type: ignore[no-any-return]
 
 
-class Observed:
+class Observed(Layout):
     """Plain float32 that remembers the largest magnitude of each input, by the layer's name."""
 
     dtype = torch.float32
@@ -111,3 +147,9 @@ class _ObservedLinear:
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         self._peaks.copy_(self._peaks.maximum(x.abs().amax(dim=0)))
         return self._linear(x, residual)
+
+
+def fastest(device: torch.device, dtype: torch.dtype) -> Layout:
+    """The layout that a device is fastest with; on a processor, a row's bits depend on it alone."""
+    onednn = device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return Prepacked(dtype) if onednn else Plain(device, dtype)

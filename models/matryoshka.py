@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from models.config import read_json
+from models.blueprint import read_json
 from models.errors import ModelError
 
 
@@ -14,13 +14,13 @@ def declared(folder: Path, full: int) -> Collection[int]:
     published checkpoints have (Matryoshka representation learning: arXiv 2205.13147).
     sentence-transformers itself writes nothing of it. Raises ModelError for a list that is none.
     """
-    raw = read_json(folder / "config.json")
+    path = folder / "config.json"
+    raw = read_json(path) if path.exists() else {}  # static embeddings may have none
     listed = raw.get("matryoshka_dimensions")
     if listed is None:
         return range(1, full + 1) if raw.get("is_matryoshka") is True else ()
     if not isinstance(listed, list) or not all(type(n) is int and 0 < n <= full for n in listed):
         raise ModelError(
-            f"{folder}/config.json: matryoshka_dimensions = {listed!r} is no list of numbers "
-            f"from 1 to {full}"
+            f"{path}: matryoshka_dimensions = {listed!r} is no list of numbers from 1 to {full}"
         )
     return sorted(listed)

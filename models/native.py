@@ -1,12 +1,8 @@
-"""The encoder in compiled code: models/kernels, built for each instruction set."""
+"""The encoder in compiled code: one call for the whole pass."""
 
 import ctypes
-import logging
 from collections.abc import Mapping, Sequence
 from ctypes import addressof, c_double, c_int64, c_void_p
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,29 +11,19 @@ from torch import Tensor
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Embeddings, Floats
-from models.layers import MATRICES, matrix
+from models.isa import kernel
+from models.layers import matrix
+from models.linear import ACTIVATIONS
+from models.norm import LayerNorm
+from models.packed import PANEL, Matrix, Packer
+from models.packing import Packing
+from models.pooling import pool
 from models.positions import Positions
-from models.quantization import quantize
+from models.schemes import Alibi, Buckets, Scheme
 from models.weights import Weights
 
-log = logging.getLogger(__name__)
-
-FOLDER = Path(__file__).parent / "kernels"
-ISAS: Mapping[str, frozenset[str]] = {  # what Linux calls the features of each, the fastest first
-    "amx": frozenset({"avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"}),
-    "bf16": frozenset({"avx512_vnni", "avx512_bf16"}),
-    "vnni": frozenset({"avx512_vnni"}),
-    "avx512": frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}),
-    "avx2": frozenset({"avx2", "fma", "bmi2"}),
-}
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
-_ACTIVATIONS = {"none": 0, "gelu": 1, "gelu_new": 2, "gelu_pytorch_tanh": 2, "relu": 3}
 _POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
-_PANEL = 16  # columns of a packed matrix that lie together
-
-
-class _Matrix(ctypes.Structure):
-    _fields_ = [(name, c_void_p) for name in ("panels", "bias", "scales", "sums", "smoothing")]
+_PRODUCTS = ("qkv", "output", "up", "down")
 
 
 class _Norm(ctypes.Structure):
@@ -46,7 +32,7 @@ class _Norm(ctypes.Structure):
 
 class _Layer(ctypes.Structure):
     _fields_ = [
-        *((name, _Matrix) for name in MATRICES),
+        *((name, Matrix) for name in _PRODUCTS),
         *((name, _Norm) for name in ("attention_norm", "ffn_norm")),
     ]
 
@@ -93,65 +79,46 @@ class Packed:
         self, weights: Weights, dtype: str, isa: str, peaks: Mapping[str, Tensor] | None = None
     ) -> None:
         """peaks: for int8, the largest magnitude of each input of each product, by its name."""
-        self.function = getattr(library(isa), f"encode_{dtype}")
-        self._weights, self._dtype, self._peaks = weights, dtype, peaks or {}
-        self._kept: list[Tensor] = []  # the kernels know only their addresses
+        self.run = kernel(isa, f"encode_{dtype}")
+        self._weights, self._packer = weights, Packer(dtype, peaks)
         names = {name.rsplit(".", 2)[0] for name in weights if name.startswith("layers.")}
         self.layers = [self._layer(f"layers.{i}") for i in range(len(names))]
 
     def _layer(self, name: str) -> _Layer:
-        matrices = {part: self._matrix(name, part) for part in MATRICES}
+        matrices = {part: self._matrix(name, part) for part in _PRODUCTS}
         norms = {part: self._norm(f"{name}.{part}") for part in ("attention_norm", "ffn_norm")}
         return _Layer(**matrices, **norms)
 
-    def _matrix(self, layer: str, name: str) -> _Matrix:
-        weight, bias = matrix(self._weights, layer, name)
-        if self._dtype != "int8":
-            return _Matrix(
-                panels=self._panels(weight.to(DTYPES[self._dtype])), bias=self._keep(bias)
-            )
-        quantized = quantize(weight, self._peaks[f"{layer}.{name}"])
-        return _Matrix(
-            panels=self._panels(quantized.weight),
-            bias=self._keep(bias),
-            scales=self._keep(quantized.scales),
-            sums=self._keep(quantized.sums),
-            smoothing=self._keep(quantized.smoothing),
-        )
+    def _matrix(self, layer: str, name: str) -> Matrix:
+        return self._packer.matrix(*matrix(self._weights, layer, name), f"{layer}.{name}")
 
     def _norm(self, name: str) -> _Norm:
-        return _Norm(*(self._keep(self._weights[f"{name}.{part}"]) for part in ("weight", "bias")))
-
-    def _panels(self, weight: Tensor) -> int:
-        """(out, in) -> (out / 16, in / group, 16, group), a group being 32 bits of one row."""
-        rows, columns = weight.shape
-        group = 4 // weight.element_size()
-        blocks = weight.view(rows // _PANEL, _PANEL, columns // group, group)
-        return self._keep(blocks.permute(0, 2, 1, 3))
-
-    def _keep(self, tensor: Tensor) -> int:
-        self._kept.append(tensor.contiguous())
-        return self._kept[-1].data_ptr()
+        parts = (self._weights[f"{name}.{part}"] for part in ("weight", "bias"))
+        return _Norm(*map(self._packer.keep, parts))
 
 
 class NativeEncoder:
     """An encoder that keeps float32, and multiplies in the precision that it is packed in."""
 
-    def __init__(self, embeddings: Embeddings, packed: Packed) -> None:
-        config = embeddings.config
+    def __init__(self, embeddings: Embeddings, packed: Packed, positions: Positions) -> None:
+        """positions: of the attention in every layer."""
+        config, self._positions = embeddings.config, positions
         self._embeddings, self._packed, self._width = embeddings, packed, config.hidden_size
         self._layers = (_Layer * len(packed.layers))(*packed.layers)
-        norm, places = embeddings.norm, embeddings.positions.table
+        norm, table = embeddings.norm, embeddings.positions.table
+        assert isinstance(norm, LayerNorm) and table is not None  # see `fits`
+        # Every text is of the first segment: a constant, added once.
+        self._places = table + embeddings.segment
         self._tables = _Tables(
             tokens=embeddings.tokens.data_ptr(),
-            positions=places.data_ptr(),
+            positions=self._places.data_ptr(),
             norm=_Norm(norm.weight.data_ptr(), norm.bias.data_ptr()),
         )
         self._shape = _Shape(
             width=config.hidden_size,
             heads=config.num_heads,
             inner=config.intermediate_size,
-            activation=_ACTIVATIONS[config.activation],
+            activation=ACTIVATIONS[config.activation].number,
             eps=config.norm_eps,
         )
 
@@ -165,13 +132,18 @@ class NativeEncoder:
         """The poolings of each sequence's last hidden states, side by side: (B, poolings * D)."""
         wanted = (c_int64 * len(poolings))(*map(_POOLINGS.index, poolings))
         found = np.empty((len(batch.lengths), len(poolings) * self._width), dtype=np.float32)
+        partly = batch.skips > 0
+        states = np.empty((partly.any() * len(batch.ids), self._width), dtype=np.float32)
         self._run(
             batch,
             count=len(self._layers),
             poolings=addressof(wanted),
             pooled=len(poolings),
             vectors=found.ctypes.data,
+            states=states.ctypes.data if partly.any() else 0,
         )
+        if partly.any():  # the kernels pool whole texts
+            found[partly] = _pooled(states, batch, poolings)[partly]
         return found
 
     def warm(self) -> None:
@@ -186,81 +158,49 @@ class NativeEncoder:
             bias=_Bias(
                 None if bias is None else bias.data_ptr(),
                 reach,
-                self._embeddings.positions.causal,
+                self._embeddings.config.causal,
             ),
             ids=batch.ids.ctypes.data,
             lengths=batch.lengths.ctypes.data,
             sequences=len(batch.lengths),
             **wanted,
         )
-        self._packed.function(addressof(call), *_openmp(), torch.get_num_threads())
+        self._packed.run(call)
 
     def _bias(self, batch: Batch) -> tuple[Tensor | None, int]:
         reach = int(batch.lengths.max())
-        offsets = self._embeddings.positions.bias(reach)
+        offsets = self._positions.bias(reach)
         if offsets is None:
             return None, 0
         # Whole vectors are read: the last may go past the table's end.
-        return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, _PANEL)), reach
+        return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, PANEL)), reach
 
 
-def fits(config: EncoderConfig, positions: Positions) -> bool:
-    """Whether the kernels know how to compute a model."""
+def _pooled(states: Floats, batch: Batch, poolings: Sequence[str]) -> Floats:
+    packing, skips = Packing(batch.lengths.tolist(), torch.device("cpu")), batch.skips
+    found: Floats = pool(
+        torch.from_numpy(states), packing, poolings, torch.from_numpy(skips)
+    ).numpy()
+    return found
+
+
+def fits(config: EncoderConfig) -> bool:
+    """Whether the kernels know how to compute a model: as BERT, whatever the scores gain."""
     sizes = config.hidden_size % 64 == config.intermediate_size % 64 == config.head_size % 32 == 0
-    known = config.activation in _ACTIVATIONS and positions.table is not None
-    return sizes and known and not positions.rotates
-
-
-@cache
-def isa(dtype: str, given: frozenset[str] | None = None, folder: Path = FOLDER) -> str | None:
-    """The best instruction set that was built for, and that can run and compute in a precision.
-
-    given: the features of a processor, by default this one's.
-    """
-    has = features() if given is None else given
-    fitting = (name for name, needed in ISAS.items() if needed <= has)
-    return next((name for name in fitting if computes(name, dtype, folder)), None)
-
-
-@cache
-def library(isa: str, folder: Path = FOLDER) -> ctypes.CDLL:
-    """The kernels built for an instruction set; raises OSError where they cannot be loaded."""
-    loaded = ctypes.CDLL(str(folder / f"libencoder-{isa}.so"))
-    if not loaded.use_tiles():
-        raise OSError("the system does not lend the matrix unit")
-    for name in DTYPES:
-        if hasattr(loaded, f"encode_{name}"):
-            function = getattr(loaded, f"encode_{name}")
-            function.argtypes, function.restype = [c_void_p, c_void_p, c_void_p, c_int64], None
-    _openmp()
-    return loaded
-
-
-def computes(isa: str, dtype: str, folder: Path = FOLDER) -> bool:
-    """Whether an instruction set was built for, can be loaded and computes in a precision."""
-    if not (folder / f"libencoder-{isa}.so").exists():
-        return False
-    try:
-        return hasattr(library(isa, folder), f"encode_{dtype}")
-    except (OSError, AttributeError) as error:
-        log.warning("kernels for %s are not used: %s", isa, error)
-        return False
-
-
-@cache
-def _openmp() -> tuple[Any, Any]:
-    # Looked up in torch's own libraries: it is their OpenMP runtime that must start the threads.
-    # Another one, even of the same name, would be a second pool spinning on the same cores.
-    loaded = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
-    entries = (loaded.GOMP_parallel, loaded.omp_get_num_threads)
-    return tuple(ctypes.cast(entry, c_void_p) for entry in entries)  # type: ignore[return-value]
-
-
-def features() -> frozenset[str]:
-    """What Linux says of this processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return frozenset()
-    flags = next((line for line in lines if line.startswith("flags")), "")
-    return frozenset(flags.partition(":")[2].split())
+    bert = EncoderConfig(
+        family=config.family,
+        vocab_size=config.vocab_size,
+        hidden_size=config.hidden_size,
+        num_layers=config.num_layers,
+        num_heads=config.num_heads,
+        intermediate_size=config.intermediate_size,
+        max_positions=config.max_positions,
+        norm_eps=config.norm_eps,
+        activation=config.activation,
+        table=config.table,
+        positions=config.positions,
+        segments=config.segments,
+        causal=config.causal,
+    )
+    added = config.table.name != Scheme.name and type(config.positions) in (Scheme, Alibi, Buckets)
+    return sizes and added and config == bert

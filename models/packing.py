@@ -1,9 +1,10 @@
 """Where each sequence of a packed batch lies; built once per batch and read by every layer."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,6 +46,13 @@ class Packing:
         self.starts = (self.lengths.cumsum(0) - self.lengths).to(device)
         self.positions = self._positions().to(device)
         self.lengths = self.lengths.to(device)
+        self._recalled: dict[Hashable, Any] = {}
+
+    def recall(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What depends on the batch alone and is the same in every layer: made once."""
+        if key not in self._recalled:
+            self._recalled[key] = make()
+        return self._recalled[key]
 
     @cached_property
     def groups(self) -> list[Group]:

@@ -1,45 +1,59 @@
 """Pooling: the hidden states of each sequence to one vector, over packed segments."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from models.packing import Packing
 
-Pool = Callable[[Tensor, Packing], Tensor]
+
+@dataclass(frozen=True)
+class Segments:
+    """The rows of B sequences that are pooled: where they start, how many, and after how many."""
+
+    starts: Tensor
+    lengths: Tensor
+    skips: Tensor
 
 
-def cls(hidden: Tensor, packing: Packing) -> Tensor:
+Pool = Callable[[Tensor, Segments], Tensor]
+
+
+def cls(hidden: Tensor, segments: Segments) -> Tensor:
     """The first token's state: (T, D) -> (B, D)."""
-    return hidden[packing.starts]
+    return _padded(hidden)[segments.starts]
 
 
-def last(hidden: Tensor, packing: Packing) -> Tensor:
+def last(hidden: Tensor, segments: Segments) -> Tensor:
     """The last token's state: (T, D) -> (B, D)."""
-    return hidden[packing.starts + packing.lengths - 1]
+    return _padded(hidden)[segments.starts + segments.lengths - 1]
 
 
-def mean(hidden: Tensor, packing: Packing) -> Tensor:
+def mean(hidden: Tensor, segments: Segments) -> Tensor:
     """The average over tokens: (T, D) -> (B, D)."""
-    return _reduce(hidden, packing, "mean")
+    return _reduce(hidden, segments, "mean")
 
 
-def largest(hidden: Tensor, packing: Packing) -> Tensor:
+def largest(hidden: Tensor, segments: Segments) -> Tensor:
     """The largest value in each dimension: (T, D) -> (B, D)."""
-    return _reduce(hidden, packing, "max")
+    return _reduce(hidden, segments, "max")
 
 
-def mean_sqrt(hidden: Tensor, packing: Packing) -> Tensor:
+def mean_sqrt(hidden: Tensor, segments: Segments) -> Tensor:
     """The sum over tokens divided by the square root of their number: (T, D) -> (B, D)."""
-    return mean(hidden, packing) * packing.lengths[:, None].sqrt()
+    return mean(hidden, segments) * segments.lengths[:, None].sqrt()
 
 
-def weighted_mean(hidden: Tensor, packing: Packing) -> Tensor:
+def weighted_mean(hidden: Tensor, segments: Segments) -> Tensor:
     """The average weighted by position, the first token counting once (arXiv 2202.08904)."""
-    weights = (packing.positions[: len(hidden), None] + 1).to(hidden.dtype)
-    total = packing.lengths * (packing.lengths + 1) / 2
-    return _reduce(hidden * weights, packing, "sum") / total[:, None]
+    count, before = segments.lengths, segments.skips
+    first = segments.starts.repeat_interleave(count)
+    places = torch.arange(len(first), device=hidden.device) - first
+    weights = (places + before.repeat_interleave(count) + 1)[:, None]
+    total = count * (count + 1) / 2 + count * before
+    return _reduce(hidden * weights.to(hidden.dtype), segments, "sum") / total[:, None]
 
 
 POOLINGS: dict[str, Pool] = {
@@ -52,11 +66,32 @@ POOLINGS: dict[str, Pool] = {
 }
 
 
-def pool(hidden: Tensor, packing: Packing, modes: Sequence[str]) -> Tensor:
-    """The poolings of these names side by side, in float32: (T, D) -> (B, D * modes)."""
+def pool(
+    hidden: Tensor, packing: Packing, modes: Sequence[str], skips: Tensor | None = None
+) -> Tensor:
+    """The poolings of these names side by side, in float32: (T, D) -> (B, D * modes).
+
+    skips: (B,) how many rows of each sequence, the first ones, are left out; by default none.
+    A sequence of which nothing is left has the zero vector.
+    """
     states = hidden[: packing.tokens].to(torch.float32)  # without the rows of no sequence
-    return torch.cat([POOLINGS[mode](states, packing) for mode in modes], dim=1)
+    segments = Segments(packing.starts, packing.lengths, torch.zeros_like(packing.lengths))
+    if skips is not None and skips.any():
+        states, segments = _after(states, packing, skips.to(states.device))
+    pooled = torch.cat([POOLINGS[mode](states, segments) for mode in modes], dim=1)
+    return pooled.masked_fill(segments.lengths[:, None] == 0, 0.0)
 
 
-def _reduce(hidden: Tensor, packing: Packing, how: str) -> Tensor:
-    return torch.segment_reduce(hidden, how, lengths=packing.lengths, axis=0, unsafe=True)
+def _after(hidden: Tensor, packing: Packing, skips: Tensor) -> tuple[Tensor, Segments]:
+    kept = packing.positions[: len(hidden)] >= skips.repeat_interleave(packing.lengths)
+    lengths = (packing.lengths - skips).clamp(min=0)
+    return hidden[kept], Segments(lengths.cumsum(0) - lengths, lengths, skips)
+
+
+def _reduce(hidden: Tensor, segments: Segments, how: str) -> Tensor:
+    return torch.segment_reduce(hidden, how, lengths=segments.lengths, axis=0, unsafe=True)
+
+
+def _padded(hidden: Tensor) -> Tensor:
+    # With a last row that stands for that of an empty sequence.
+    return torch.cat([hidden, hidden.new_zeros(1, hidden.shape[1])])

@@ -1,15 +1,32 @@
-"""Position schemes: how an encoder learns the order of its tokens, behind three hooks."""
+"""Position schemes as the encoder calls them: hooks of the input, the heads and the scores.
 
+T tokens, N sequences, H heads, Dh head size, D model width, P positions.
+"""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+from models import schemes, tables
+from models.config import EncoderConfig
+from models.packing import Packing
+from models.weights import Weights
 
 
 class Positions:
-    """A scheme overrides the hooks it needs; the encoder calls all three and never asks which."""
+    """A scheme overrides the hooks it needs; the encoder calls all and never asks which it is."""
 
-    causal = False
-    """Whether a token sees none that come later."""
+    key: schemes.Scheme = schemes.Scheme()
+    """What `bias` and `rotate` depend on, besides the weights."""
     table: Tensor | None = None
     """(P, D): what `embed` adds to a token's vector at each position, if that is all it does."""
+
+    @property
+    def unscored(self) -> bool:
+        """Whether neither `bias` nor `score` ever adds something."""
+        hooks = (type(self).bias, type(self).score)
+        return hooks == (Positions.bias, Positions.score)
 
     @property
     def rotates(self) -> bool:
@@ -20,9 +37,9 @@ class Positions:
         """What enters the first layer: (T, D) token vectors, (T,) positions -> (T, D)."""
         return hidden
 
-    def rotate(self, qkv: Tensor, positions: Tensor) -> Tensor:
-        """Queries and keys turned by their positions: (T, 3, H, Dh) -> (T, 3, H, Dh)."""
-        return qkv
+    def rotate(self, query: Tensor, key: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
+        """Queries (T, H, Dh) and keys turned by their positions."""
+        return query, key
 
     def bias(self, reach: int) -> Tensor | None:
         """What is added to the scores, by the key's position minus the query's.
@@ -31,13 +48,189 @@ class Positions:
         """
         return None
 
+    def score(self, query: Tensor, key: Tensor, distances: Tensor) -> Tensor | None:
+        """What the scores of content gain before they are scaled: (N, H, Q, K).
 
-class Learned(Positions):
-    """A trained vector for each position (Devlin et al. 2018, "BERT", arXiv 1810.04805)."""
+        query: (N, H, Q, Dh). key: (N, H, K, Dh). distances: (Q, K), key minus query.
+        """
+        return None
 
-    def __init__(self, table: Tensor, constant: Tensor) -> None:
-        """table: (P, D). constant: (D,), the same for every token, folded in once."""
-        self.table: Tensor = table + constant
+
+class Table(Positions):
+    """A vector for each position, trained (Devlin et al. 2018, arXiv 1810.04805) or computed."""
+
+    def __init__(self, table: Tensor) -> None:
+        """table: (P, D)."""
+        self.table: Tensor = table
 
     def embed(self, hidden: Tensor, positions: Tensor) -> Tensor:
         return hidden + self.table[positions]
+
+
+class Rotary(Positions):
+    """Rotation of pairs of features (Su et al. 2021, arXiv 2104.09864)."""
+
+    def __init__(self, scheme: schemes.Rotary) -> None:
+        self.key = self.scheme = scheme
+
+    def rotate(self, query: Tensor, key: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
+        cos, sin = packing.recall(self.scheme, lambda: self._turns(packing, query.dtype))
+        return self._turn(query, cos, sin), self._turn(key, cos, sin)
+
+    def _turns(self, packing: Packing, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        # (T, 1, dim / 2) each; a text's own length decides how its frequencies are stretched.
+        lengths = packing.lengths.tolist()
+        rows = np.stack([tables.frequencies(self.scheme, length) for length in lengths])
+        each = torch.from_numpy(rows.astype(np.float64)).repeat_interleave(packing.lengths.cpu(), 0)
+        angles = torch.zeros(packing.rows, each.shape[1], dtype=torch.float64)
+        angles[: packing.tokens] = each * packing.positions[: packing.tokens, None].cpu()
+        scale = self.scheme.scaling.magnitude
+        turns = (part.mul(scale).to(packing.starts.device, dtype) for part in _cos_sin(angles))
+        cos, sin = (part[:, None] for part in turns)
+        return cos, sin
+
+    def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        turned, rest = x[..., : self.scheme.dim], x[..., self.scheme.dim :]
+        if self.scheme.interleaved:
+            a, b = turned[..., 0::2], turned[..., 1::2]
+            pairs = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
+        else:
+            a, b = turned.chunk(2, dim=-1)
+            pairs = torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+        return torch.cat([pairs, rest], dim=-1) if rest.shape[-1] else pairs
+
+
+def _cos_sin(angles: Tensor) -> tuple[Tensor, Tensor]:
+    return angles.cos(), angles.sin()
+
+
+class Alibi(Positions):
+    """A penalty for distance, a slope for each head (Press et al. 2021, arXiv 2108.12409)."""
+
+    def __init__(self, scheme: schemes.Alibi, slopes: Tensor) -> None:
+        """slopes: (H,)."""
+        self.key, self.slopes = scheme, slopes
+
+    def bias(self, reach: int) -> Tensor:
+        distances = torch.arange(1 - reach, reach, device=self.slopes.device)
+        return -self.slopes[:, None] * distances.abs()
+
+
+class Buckets(Positions):
+    """A trained bias for each bucket of distances (Raffel et al. 2020, arXiv 1910.10683)."""
+
+    def __init__(self, scheme: schemes.Buckets, table: Tensor) -> None:
+        """table: (buckets, H)."""
+        self.key = self.scheme = scheme
+        self._table = table
+
+    def bias(self, reach: int) -> Tensor:
+        scheme = self.scheme
+        distances = np.arange(1 - reach, reach)
+        rows = tables.buckets(distances, scheme.buckets, scheme.max_distance)
+        return self._table[torch.from_numpy(rows)].T
+
+
+class Disentangled(Positions):
+    """Content with position and position with content (He et al. 2020, arXiv 2006.03654)."""
+
+    def __init__(self, scheme: schemes.Disentangled, query: Tensor, key: Tensor) -> None:
+        """query, key: (2 * span, H, Dh), of each relative position."""
+        self.key = self.scheme = scheme
+        self._queries, self._keys = query, key
+
+    def score(self, query: Tensor, key: Tensor, distances: Tensor) -> Tensor:
+        scheme, size = self.scheme, query.shape[:3] + key.shape[2:3]
+        found = tables.log_buckets(-distances.cpu().numpy(), scheme.buckets, scheme.max_distance)
+        rows = torch.from_numpy(found + scheme.span).clamp(0, 2 * scheme.span - 1).to(query.device)
+        total = query.new_zeros(size)
+        if scheme.content_to_position:
+            scores = query @ self._keys.permute(1, 2, 0)
+            total += scores.gather(-1, rows.expand(size))
+        if scheme.position_to_content:
+            scores = key @ self._queries.permute(1, 2, 0)
+            total += scores.gather(-1, rows.T.expand(scores.shape[:3] + rows.shape[:1])).mT
+        return total
+
+
+class Recurrent(Positions):
+    """Scores with the sinusoid of a distance (Dai et al. 2019, Transformer-XL, 1901.02860)."""
+
+    def __init__(self, scheme: schemes.Recurrent, weight: Tensor, bias: Tensor) -> None:
+        """weight: (H, Dh, D), of distances. bias: (H, Dh), added to the query for them."""
+        self.key = self.scheme = scheme
+        self._weight, self._shift = weight, bias
+
+    def score(self, query: Tensor, key: Tensor, distances: Tensor) -> Tensor:
+        low, high = int(distances.min()), int(distances.max())
+        table = tables.halves(-np.arange(low, high + 1), self._weight.shape[2], self.scheme.base)
+        # (H, Dh, D) x (D, distances) -> (H, Dh, distances)
+        keys = self._weight @ torch.from_numpy(table).to(self._weight).T
+        scores = (query + self._shift[:, None]) @ keys
+        rows = distances - low
+        return scores.gather(-1, rows.expand(scores.shape[:3] + rows.shape[1:]))
+
+
+def of_input(config: EncoderConfig, weights: Weights, device: torch.device) -> Positions:
+    """The scheme of what is added to the tokens' vectors."""
+    match config.table:
+        case schemes.Sinusoidal() if "position_table" in weights:
+            # Computed once and then saved, rounded or trained further.
+            return Table(weights["position_table"].to(device))
+        case schemes.Learned(offset=offset):
+            return Table(weights["position_table"][offset:].to(device))
+        case schemes.Sinusoidal(base=base):
+            rows = np.arange(config.max_positions)
+            table = tables.sinusoidal(rows, config.embedding_size, base)
+            return Table(torch.from_numpy(table).to(device))
+    return Positions()
+
+
+def of_layer(
+    config: EncoderConfig,
+    weights: Weights,
+    name: str,
+    scheme: schemes.Scheme,
+    device: torch.device,
+) -> Positions:
+    """The scheme of the attention in the layer of a name."""
+    match scheme:
+        case schemes.Rotary():
+            return Rotary(scheme)
+        case schemes.Alibi():
+            slopes = tables.alibi_slopes(config.num_heads, scheme.steepest)
+            return Alibi(scheme, torch.from_numpy(slopes).to(device))
+        case schemes.Buckets():
+            return Buckets(scheme, weights["bias_table"].to(device))
+        case schemes.Disentangled():
+            return _disentangled(config, scheme, weights, name, device)
+        case schemes.Recurrent():
+            split = (config.num_heads, config.head_size, -1)
+            # The query's own bias is in its product already.
+            shift = weights[f"{name}.position_bias"] - weights[f"{name}.query.bias"]
+            weight = weights[f"{name}.relative.weight"].view(split).to(device)
+            return Recurrent(scheme, weight, shift.view(split[:2]).to(device))
+    return Positions()
+
+
+def _disentangled(
+    config: EncoderConfig,
+    scheme: schemes.Disentangled,
+    weights: Weights,
+    layer: str,
+    device: torch.device,
+) -> Disentangled:
+    table = weights["relative_table"]
+    if "relative_norm.weight" in weights:
+        weight, bias = (weights[f"relative_norm.{part}"] for part in ("weight", "bias"))
+        table = F.layer_norm(table, table.shape[1:], weight, bias, config.norm_eps)
+    before = "" if scheme.shared else "position_"
+
+    def project(part: str) -> Tensor:
+        name = f"{layer}.{before}{part}"
+        if f"{name}.weight" not in weights:  # a score that this checkpoint does not add
+            return table.new_zeros(0)
+        rows = F.linear(table, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
+        return rows.view(len(table), config.num_heads, -1).to(device)
+
+    return Disentangled(scheme, project("query"), project("key"))

@@ -9,11 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models import native
+from models import isa, native
+from models.compiled import Compiled
 from models.encoder import Embeddings, Encoder, Floats, TorchEncoder
 from models.errors import ModelError
 from models.layers import TorchLayers
-from models.linear import Layout, Observed, Plain, Prepacked
+from models.linear import Layout, Observed, fastest
+from models.positions import Positions, of_layer
 from models.weights import Weights
 
 FAITHFUL = 0.9995
@@ -48,7 +50,7 @@ class Precisions:
         """Those that run at full speed, float32 first."""
         if self.device.type != "cpu":
             return ["float32", "bfloat16", "float16"]
-        compiled = [name for name in ("bfloat16", "int8") if self._isa(name)]
+        compiled = [name for name in ("bfloat16", "int8") if isa.best(name)]
         return ["float32", *compiled] if compiled else ["float32"] + ["bfloat16"] * short()
 
     def check(self, dtype: str) -> None:
@@ -68,24 +70,23 @@ class Precisions:
 
         observe: runs calibration sentences through an encoder, for int8.
         """
-        isa = self._isa(dtype)
-        if isa is not None:
-            peaks = self._peaks(observe) if dtype == "int8" else None
-            packed = native.Packed(self.weights, dtype, isa, peaks)
-            return native.NativeEncoder(self.embeddings, packed)
-        kind = getattr(torch, dtype)
-        onednn = self.device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-        return self._torch(Prepacked(kind) if onednn else Plain(self.device, kind))
+        best = isa.best(dtype) if self.device.type == "cpu" else None
+        if best is None:
+            return self._torch(fastest(self.device, getattr(torch, dtype)))
+        peaks = self._peaks(observe) if dtype == "int8" else None
+        projected = "project.weight" in self.weights  # an ALBERT's, whatever its sizes
+        if projected or not native.fits(self.embeddings.config):
+            return self._torch(Compiled(dtype, best, peaks))
+        packed = native.Packed(self.weights, dtype, best, peaks)
+        return native.NativeEncoder(self.embeddings, packed, self._scores())
+
+    def _scores(self) -> Positions:
+        config = self.embeddings.config
+        return of_layer(config, self.weights, "layers.0", config.positions, self.device)
 
     def _torch(self, layout: Layout) -> TorchEncoder:
         parts = self.embeddings
-        layers = TorchLayers(parts.config, self.weights, parts.positions, layout, self.device)
-        return TorchEncoder(parts, layers)
-
-    def _isa(self, dtype: str) -> str | None:
-        parts = self.embeddings
-        fits = self.device.type == "cpu" and native.fits(parts.config, parts.positions)
-        return native.isa(dtype) if fits else None
+        return TorchEncoder(parts, TorchLayers(parts.config, self.weights, layout, self.device))
 
     def _peaks(self, observe: Vectors) -> Mapping[str, Tensor]:
         layout = Observed()

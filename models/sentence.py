@@ -1,11 +1,16 @@
 """How a sentence vector is made: the files that sentence-transformers lays beside an encoder."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from models.config import read_json
+from models import modules
+from models.blueprint import Raw, read_json
+from models.config import EncoderConfig
 from models.errors import ModelError
+from models.modules import STATIC, Dense, Entry, Module, Normalize
+from models.tokenizer import Tokenizer
 
 # The booleans of the older schema of 1_Pooling/config.json -> the names of the newer one.
 _BOOLEANS = {
@@ -17,6 +22,7 @@ _BOOLEANS = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 _MODES = tuple(_BOOLEANS.values())
+_FORWARD = {"method": "forward", "method_output_name": "last_hidden_state"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,65 +30,89 @@ class SentenceConfig:
     """Everything between a text and its vector that is not the encoder.
 
     max_length: tokens, special ones included. pooling: names, concatenated when several.
+    include_prompt: whether the prompt's tokens are pooled. modules: what follows the pooling, in
+    order. normalize: whether vectors get unit length at last.
+    special: whether a text gets special tokens. unknown: whether tokens that the vocabulary lacks
+    are read.
     """
 
     max_length: int
     pooling: tuple[str, ...] = ("mean",)
+    include_prompt: bool = True
+    modules: tuple[Module, ...] = ()
     normalize: bool = False
     lowercase: bool = False
+    special: bool = True
+    unknown: bool = True
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt: str = ""
 
     @classmethod
-    def read(cls, folder: Path, max_positions: int) -> "SentenceConfig":
-        """Read the folder's files; a plain encoder without them gets mean pooling.
+    def read(
+        cls, folder: Path, entries: Sequence[Entry], encoder: EncoderConfig
+    ) -> "SentenceConfig":
+        """Read the files of the modules of a folder; an encoder alone gets mean pooling.
 
         Raises ModelError on a module, pooling or option that is not implemented.
         """
-        modules = _modules(folder)
-        pooling: tuple[str, ...] = ("mean",)
-        if "Pooling" in modules:
-            pooling = _pooling(folder / modules["Pooling"] / "config.json")
+        pooling, include_prompt = _pooling(folder, entries)
+        after = modules.following(folder, entries, encoder.hidden_size * len(pooling))
+        normalize = after[-1:] == [Normalize()]
         card = _optional(folder / "config_sentence_transformers.json")
         prompts: dict[str, str] = card.get("prompts") or {}
-        encoder = _encoder_options(folder)
+        static, home = entries[0].kind == STATIC, folder / entries[0].path
+        options = {} if static else _encoder_options(home)
+        longest = encoder.max_positions
         return cls(
-            max_length=_max_length(folder, encoder, max_positions),
+            max_length=longest if static else _max_length(home, options, longest),
             pooling=pooling,
-            normalize="Normalize" in modules,
-            lowercase=bool(encoder.get("do_lower_case")),
+            include_prompt=include_prompt,
+            modules=tuple(after[:-1] if normalize else after),
+            normalize=normalize,
+            lowercase=bool(options.get("do_lower_case")),
+            special=not static,
+            unknown=encoder.family != "model2vec",
             prompts=prompts,
             default_prompt=_default(prompts, card.get("default_prompt_name")),
         )
 
+    def skip(self, prompt: str, tokenizer: Tokenizer) -> int:
+        """How many tokens of a text after a prompt, the first ones, are not pooled."""
+        return 0 if self.include_prompt or not prompt else tokenizer.prompt_length(prompt)
 
-def _modules(folder: Path) -> dict[str, str]:
-    path = folder / "modules.json"
-    if not path.exists():
-        return {}
-    modules = {entry["type"].rsplit(".", 1)[-1]: entry["path"] for entry in read_json(path)}
-    unknown = modules.keys() - {"Transformer", "Pooling", "Normalize"}
-    if unknown:
-        raise ModelError(f"{path}: modules {sorted(unknown)} are not supported")
-    return modules
+    def width(self, hidden: int) -> int:
+        """The number of dimensions of a vector, for an encoder of some width."""
+        changed = [step.outputs for step in self.modules if isinstance(step, Dense)]
+        return changed[-1] if changed else hidden * len(self.pooling)
 
 
-def _pooling(path: Path) -> tuple[str, ...]:
+def _pooling(folder: Path, entries: Sequence[Entry]) -> tuple[tuple[str, ...], bool]:
+    if "Pooling" not in [entry.kind for entry in entries]:
+        return ("mean",), True
+    path = folder / entries[1].path / "config.json"
     raw = read_json(path)
-    if not raw.get("include_prompt", True):
-        raise ModelError(f"{path}: include_prompt = false is not supported")
     modes = raw.get("pooling_mode") or [new for old, new in _BOOLEANS.items() if raw.get(old)]
     modes = (modes,) if isinstance(modes, str) else tuple(modes) or ("mean",)
     if not set(modes) <= set(_MODES):
         raise ModelError(f"{path}: pooling {modes} is not supported; supported: {_MODES}")
-    return modes
+    return modes, raw.get("include_prompt", True)
 
 
 def _encoder_options(folder: Path) -> dict[str, Any]:
     for name in ("sentence_bert_config.json", "sentence_roberta_config.json"):
         if (folder / name).exists():
-            return _optional(folder / name)
+            return _checked(folder / name)
     return {}
+
+
+def _checked(path: Path) -> dict[str, Any]:
+    raw = Raw(path)
+    raw.only("transformer_task", "feature-extraction")
+    raw.only("module_output_name", "token_embeddings")
+    modalities = raw.get("modality_config", {"text": _FORWARD})
+    if modalities.get("text") != _FORWARD:
+        raise raw.refusal("modality_config", modalities, {"text": _FORWARD})
+    return _optional(path)
 
 
 def _max_length(folder: Path, encoder: dict[str, Any], max_positions: int) -> int:

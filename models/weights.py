@@ -8,28 +8,31 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from models import checkpoint
+from models.blueprint import Blueprint
 from models.config import EncoderConfig
 from models.errors import ModelError
-from models.families import Family
+from models.schemes import Buckets, Disentangled, Learned
 
 Weights = dict[str, Tensor]
 
 
-def load(folder: Path, family: Family, num_layers: int) -> Weights:
-    """Read every tensor the family names, as float32.
+def load(folder: Path, blueprint: Blueprint) -> Weights:
+    """Read every tensor that the blueprint names, as float32.
 
-    Raises ModelError naming the tensor that is missing or unknown, or the file that is broken.
+    Raises ModelError naming the tensor that is missing, unknown or of a wrong shape, or the file
+    that is broken.
     """
     weights: Weights = {}
-    for name, tensor in _tensors(folder):
-        ours = rename(name, family)
-        if ours is not None:
-            weights[ours] = tensor.to(torch.float32)
-    expected = _expected(family, num_layers)
+    for name, tensor in tensors(folder):
+        weights |= _parts(blueprint, blueprint.rename(name), tensor.to(torch.float32))
+    expected = blueprint.expected()
     if unknown := weights.keys() - expected:
         raise ModelError(f"{folder}: config.json knows no {sorted(unknown)[:4]}")
     if missing := expected - weights.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)[:4]}")
+    weights = _fold(weights)
+    check(weights, blueprint.config)
     return weights
 
 
@@ -38,56 +41,96 @@ def check(weights: Weights, config: EncoderConfig) -> None:
 
     Compiled code would read beyond its end.
     """
-    width, inner = config.hidden_size, config.intermediate_size
-    known = {
-        "token_table": (config.vocab_size, width),
-        "position_table": (config.max_positions, width),
-        "segment_table": (len(weights["segment_table"]), width),
-        "up.weight": (inner, width),
-        "up.bias": (inner,),
-        "down.weight": (width, inner),
-    }
     for name, tensor in weights.items():
-        kind = re.sub(r"^layers\.\d+\.", "", name)
-        square = kind.endswith(".weight") and "norm" not in kind
-        expected = known.get(kind, (width, width) if square else (width,))
+        expected = _shape(_kind(name), len(tensor), config)
         if tensor.shape != expected:
             found = tuple(tensor.shape)
             raise ModelError(f"{name} has the shape {found}; by config.json it is {expected}")
 
 
-def rename(name: str, family: Family) -> str | None:
-    """Our name for a checkpoint's tensor, or None for one that inference does not need."""
-    # Checkpoints converted from TensorFlow call the parameters of a norm gamma and beta.
-    plain = re.sub("gamma$", "weight", re.sub("beta$", "bias", name.removeprefix(family.prefix)))
-    layer = re.search(r"\.(\d+)\.", plain)
-    key = re.sub(r"\.\d+\.", ".{}.", plain, count=1)
-    if key in family.tensors:
-        return family.tensors[key].format(layer.group(1) if layer else "")
-    if any(re.fullmatch(pattern.replace("*", ".*"), plain) for pattern in family.optional):
-        return None
-    raise ModelError(f"unknown tensor {name!r} in the checkpoint")
-
-
-def files(folder: Path) -> list[Path]:
-    """The safetensors files of a checkpoint, one or several shards, in order."""
-    found = sorted([*folder.glob("model.safetensors"), *folder.glob("model-*-of-*.safetensors")])
-    if not found:
-        pickled = any(folder.glob("pytorch_model*.bin"))
-        hint = "; convert pytorch_model.bin to safetensors: a pickle is never loaded"
-        raise ModelError(f"{folder} has no model.safetensors{hint if pickled else ''}")
-    return found
-
-
-def _tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
-    for path in files(folder):
+def tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
+    """Name and tensor of everything in a folder's safetensors files."""
+    for path in checkpoint.files(folder):
         try:
-            with safe_open(path, framework="pt") as checkpoint:
-                for name in checkpoint.keys():  # noqa: SIM118 - it is no mapping
-                    yield name, checkpoint.get_tensor(name)
+            with safe_open(path, framework="pt") as file:
+                for name in file.keys():  # noqa: SIM118 - it is no mapping
+                    yield name, file.get_tensor(name)
         except SafetensorError as error:
-            raise ModelError(f"{path} cannot be read: {error}; fetch the model again") from None
+            raise checkpoint.broken(path, error) from None
 
 
-def _expected(family: Family, num_layers: int) -> set[str]:
-    return {ours.format(i) for ours in family.tensors.values() for i in range(num_layers)}
+def _parts(blueprint: Blueprint, names: list[str], tensor: Tensor) -> Weights:
+    # A tensor of the file as ours: (out, in) matrices, each part by itself.
+    if not names:
+        return {}
+    kind = _kind(names[0])
+    if kind.endswith("norm.weight"):
+        tensor = tensor + blueprint.norm_shift
+    if kind.endswith("bias"):  # of XLNet, with the heads apart as the matrices below
+        tensor = tensor.flatten()
+    if tensor.ndim > 2:
+        tensor = tensor.flatten(1)
+    if kind in blueprint.transposed:
+        tensor = tensor.T
+    return dict(zip(names, _split(blueprint, len(names), tensor), strict=True))
+
+
+def _split(blueprint: Blueprint, count: int, tensor: Tensor) -> list[Tensor]:
+    if count == 1:
+        return [tensor.contiguous()]
+    if not blueprint.by_head:
+        return [part.contiguous() for part in tensor.tensor_split(count)]
+    heads = tensor.view(-1, count, blueprint.config.head_size, *tensor.shape[1:])
+    return [part.flatten(0, 1) for part in heads.unbind(1)]
+
+
+def _fold(weights: Weights) -> Weights:
+    # A table in which several tokens share a row becomes one with a row for each token.
+    table = weights["token_table"]
+    if (rows := weights.pop("token_rows", None)) is not None:
+        table = table[rows.to(torch.int64)]
+    if (scales := weights.pop("token_scales", None)) is not None:
+        table = table * scales[:, None]
+    return {**weights, "token_table": table}
+
+
+def _kind(name: str) -> str:
+    return re.sub(r"^layers\.\d+\.", "", name)
+
+
+def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
+    width, inner, narrow = config.hidden_size, config.intermediate_size, config.embedding_size
+    query, key = (n * config.head_size for n in (config.num_heads, config.num_kv_heads))
+    offset = config.table.offset if isinstance(config.table, Learned) else 0
+    span = config.positions.span if isinstance(config.positions, Disentangled) else 0
+    buckets = config.positions.buckets if isinstance(config.positions, Buckets) else 0
+    whole = {
+        "token_table": (config.vocab_size, narrow),
+        "position_table": (config.max_positions + offset, narrow),
+        "segment_table": (rows, narrow),
+        "bias_table": (buckets, config.num_heads),
+        "relative_table": (2 * span, width),
+        "norm.weight": (narrow,),
+        "norm.bias": (narrow,),
+        "position_bias": (query,),
+    }
+    matrices = {
+        "query": (query, width),
+        "key": (key, width),
+        "value": (key, width),
+        "output": (width, query),
+        "gate": (inner, width),
+        "up": (inner, width),
+        "down": (width, inner),
+        "project": (width, narrow),
+    }
+    if kind in whole:
+        return whole[kind]
+    name, _, part = kind.partition(".")
+    if name in ("query_norm", "key_norm"):  # of all heads together, or of each by itself
+        joined = query if name == "query_norm" else key
+        return (joined if rows == joined else config.head_size,)
+    shape = matrices.get(name.removeprefix("position_"), (query, width))
+    if "norm" in name:
+        return (width,)
+    return shape if part == "weight" else shape[:1]

@@ -9,10 +9,9 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 
-from models.config import EncoderConfig
+from models.folder import Folder
 from models.matryoshka import declared
 from models.sentence import SentenceConfig
-from models.tokenizer import Tokenizer
 from models.vectors import INT8
 from service import __version__, errors
 from service.admission import Admission
@@ -45,16 +44,16 @@ def create_app(
     on_ready: called whenever an engine starts to embed. on_refused: when it never will.
     leaving: whether the server was told to stop.
     """
-    config = EncoderConfig.read(folder)
-    sentence = SentenceConfig.read(folder, config.max_positions)
-    reader = _reader(settings, folder, sentence)
+    model = Folder.read(folder)
+    config, sentence = model.blueprint.config, model.sentence
+    reader = _reader(settings, model)
     supervisor = Supervisor(_spec(settings, folder), on_ready, on_refused)
     admission = Admission(settings.max_wait, lambda: supervisor.rate)
     metrics = _metrics(admission, supervisor)
     pipeline = Pipeline(reader, admission, supervisor, settings.request_timeout)
     name, most = settings.name, settings.max_values
-    dim = config.hidden_size * len(sentence.pooling)
-    dimensions = Dimensions.of(settings.dimensions, dim, declared(folder, dim))
+    lengths = declared(model.encoder, model.dim)
+    dimensions = Dimensions.of(settings.dimensions, model.dim, lengths)
     operations = [
         embed.operation(pipeline, name, dimensions, config.num_layers),
         *tokens.operations(pipeline, config, most),
@@ -79,10 +78,10 @@ def create_app(
     )
 
 
-def _reader(settings: Settings, folder: Path, sentence: SentenceConfig) -> Reader:
+def _reader(settings: Settings, model: Folder) -> Reader:
     return Reader(
-        Tokenizer(folder / "tokenizer.json", sentence.max_length, sentence.lowercase),
-        sentence,
+        model.tokenizer(),
+        model.sentence,
         max_texts=settings.max_texts,
         max_tokens=settings.max_tokens,
         auto_truncate=settings.auto_truncate,

@@ -1,4 +1,4 @@
-"""The `embedding-service` command: serve, pull, info, embed."""
+"""The `embedding-service` command: serve, pull, inspect, info, embed."""
 
 import json
 import os
@@ -88,6 +88,22 @@ def pull(**flags: Any) -> None:
     if bundle is not None and not Path(settings.model).is_dir():
         _refuse_broken(bundle, folder)
     click.echo(folder)
+
+
+@main.command()
+@click.argument("model", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options("revision", "cache")
+def inspect(as_json: bool, **flags: Any) -> None:
+    """Tell what MODEL is (default: the one that is set), without loading its weights."""
+    from models.folder import Folder
+    from service import inspection
+
+    try:
+        found = inspection.inspect(Folder.read(_folder(read(flags))))
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(json.dumps(found, indent=2) if as_json else "\n".join(inspection.lines(found)))
 
 
 @main.command()

@@ -53,7 +53,8 @@ class Windows:
             )
         parts = [body[start : start + room] for start in starts]
         windows = [np.concatenate([head, part, tail]) for part in parts]
-        return Row(np.concatenate(windows), 0, windows, [len(part) for part in parts])
+        weights = [len(part) for part in parts]
+        return Row(np.concatenate(windows), 0, windows=windows, weights=weights)
 
 
 def spread(rows: Sequence[Row]) -> list[Row]:
@@ -76,7 +77,7 @@ def average(rows: Sequence[Row], vectors: Floats) -> Floats:
 
 
 def _parts(row: Row) -> list[Row]:
-    return [Row(ids, 0) for ids in row.windows] or [row]
+    return [Row(ids, 0, row.skip) for ids in row.windows] or [row]
 
 
 def _outside(token: Token) -> bool:

@@ -45,7 +45,7 @@ class Pipeline:
         """The same, but an input that is refused or fails leaves the others be."""
         rows = await self.reader.attempt(call, inputs, reading)
         good = {index: row for index, row in enumerate(rows) if isinstance(row, Row)}
-        jobs = [Job(POOLED, [part.ids for part in spread([row])]) for row in good.values()]
+        jobs = [_job(spread([row]), POOLED) for row in good.values()]
         found = await self._run(call, jobs)
         outcomes: dict[int, Outcome] = {
             index: row for index, row in enumerate(rows) if isinstance(row, ServiceError)
@@ -76,7 +76,7 @@ class Pipeline:
 
     async def submit(self, call: Call, rows: Sequence[Row], output: str | int) -> Floats:
         """What the engine makes of rows; raises Overloaded, TimedOut, EngineLost."""
-        job = Job(output, [row.ids for row in rows])
+        job = _job(rows, output)
         with self._admission.admit(sum(len(row.ids) for row in rows)):
             result = await self._answer(job)
         call.queue_us += result.queue_us
@@ -113,3 +113,8 @@ class Pipeline:
             return await self._engine.submit(job, self._timeout)
         except TimeoutError:
             raise TimedOut(f"not answered within {self._timeout:.0f} s", retry=1) from None
+
+
+def _job(rows: Sequence[Row], output: str | int) -> Job:
+    skips = [row.skip for row in rows]
+    return Job(output, [row.ids for row in rows], skips if any(skips) else ())

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -129,13 +129,16 @@ class Reader:
     ) -> list[Row]:
         texts = [prompt + item for item in inputs if isinstance(item, str)]
         encoded = iter(self.tokenizer.encode(texts, reading.side))
-        rows = []
+        skip, rows = self.sentence.skip(prompt, self.tokenizer), []
         for index, item in enumerate(inputs, first):
+            text = isinstance(item, str)
             ids = next(encoded) if isinstance(item, str) else self._given(index, item, reading.side)
             if ids.dropped and reading.windows:
-                rows.append(self._windowed(index, item, prompt))
-            else:
-                rows.append(self._row(index, ids, reading.truncate))
+                rows.append(self._windowed(index, item, prompt, skip))
+                continue
+            # What is cut off at the left is the prompt's.
+            left = max(skip - ids.dropped, 0) if reading.side == "left" else skip
+            rows.append(self._row(index, ids, reading.truncate, left if text else 0))
         return rows
 
     def _attempts(
@@ -152,9 +155,9 @@ class Reader:
         except ServiceError as error:
             return error
 
-    def _windowed(self, index: int, item: Text, prompt: str) -> Row:
+    def _windowed(self, index: int, item: Text, prompt: str, skip: int) -> Row:
         if isinstance(item, str):
-            return self._windows.of_text(item, prompt, index)
+            return replace(self._windows.of_text(item, prompt, index), skip=skip)
         return self._windows.of_ids(item, index)
 
     def _document(self, chunks: Sequence[str], prompt: str, reading: Reading) -> Document:
@@ -190,7 +193,7 @@ class Reader:
                 index=index,
             )
 
-    def _row(self, index: int, row: Ids, truncate: bool | None) -> Row:
+    def _row(self, index: int, row: Ids, truncate: bool | None, skip: int = 0) -> Row:
         if row.dropped and not self._may_cut(truncate):
             raise BadRequest(
                 f"input {index} has {len(row.ids) + row.dropped} tokens, the model reads "
@@ -198,7 +201,7 @@ class Reader:
                 code="input_too_long",
                 index=index,
             )
-        return Row(np.array(row.ids, dtype=np.int32), row.dropped)
+        return Row(np.array(row.ids, dtype=np.int32), row.dropped, skip)
 
     def _may_cut(self, truncate: bool | None) -> bool:
         return self._auto_truncate if truncate is None else truncate

@@ -10,12 +10,14 @@ from service.engine.messages import Ids
 class Row:
     """The token ids of one input, and how many tokens were cut off.
 
+    skip: how many of the ids, the first ones of each window, are not pooled.
     windows: for an input that is read in several, their ids, which `ids` holds one after another.
     weights: how many ids of each window are the input's own.
     """
 
     ids: Ids
     dropped: int
+    skip: int = 0
     windows: Sequence[Ids] = ()
     weights: Sequence[int] = ()
 

@@ -9,7 +9,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from models import native, precision, sources
+from models import isa, precision, sources
 from models.embedder import Embedder
 from tests.service.server import Server
 
@@ -60,7 +60,7 @@ Folder = Callable[..., Path]
 
 def precisions() -> list[str]:
     """The precisions of this processor; the others are refused, as a test of its own says."""
-    compiled = [name for name in ("bfloat16", "int8") if native.isa(name)]
+    compiled = [name for name in ("bfloat16", "int8") if isa.best(name)]
     return ["float32", *(compiled or ["bfloat16"] * precision.short())]
 
 

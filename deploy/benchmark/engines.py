@@ -11,17 +11,14 @@ from deploy.benchmark.contestants import ALL, REFERENCE
 from deploy.benchmark.fidelity import fidelity
 from deploy.benchmark.peers.protocol import Job
 from deploy.benchmark.workloads import Workload, calibration, workloads
-from models.config import EncoderConfig
-from models.sentence import SentenceConfig
+from models.folder import Folder
 from models.sources import resolve
-from models.tokenizer import Tokenizer
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """The whole comparison, as it is written to the file."""
     folder = resolve(args.model)
-    sentence = SentenceConfig.read(folder, EncoderConfig.read(folder).max_positions)
-    tokenizer = Tokenizer(folder / "tokenizer.json", sentence.max_length, sentence.lowercase)
+    tokenizer = Folder.read(folder).tokenizer()
 
     def tokenize(texts: Sequence[str]) -> list[list[int]]:
         return [[int(number) for number in row.ids] for row in tokenizer.encode(texts)]

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from deploy.benchmark.environments import ROOT
-from models.config import EncoderConfig
+from models import families
 
 
 def peaks(count: int) -> dict[str, float | None]:
@@ -19,7 +19,7 @@ def peaks(count: int) -> dict[str, float | None]:
 
 def flop_per_token(folder: Path) -> float:
     """Of the matrix products with weights, which are nearly all of the work."""
-    config = EncoderConfig.read(folder)
+    config = families.read(folder).config
     size = config.hidden_size
     weights = 4 * size * size + 2 * size * config.intermediate_size
     return 2.0 * config.num_layers * weights

@@ -295,7 +295,6 @@ long busiest(const std::vector<Part>& parts, long threads) {
   return *std::max_element(load.begin(), load.end());
 }
 
-constexpr long FEW = 64;    // tokens for each thread: below, weights are better read once for all
 constexpr long MANY = 256;  // tokens of a part: above, they leave a core's own cache
 
 Plan plan(const Call& call, long threads) {
@@ -306,10 +305,6 @@ Plan plan(const Call& call, long threads) {
   if (busiest(apart.parts, threads) * threads > all.tokens * 5 / 4) return {{all}, true};
   return apart;
 }
-
-// GNU OpenMP's entries: run a function on a number of threads, and how many there are.
-using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
-using Threads = int (*)();
 
 template <typename Kind>
 struct Run {
@@ -358,8 +353,6 @@ void encode(const Call& call, Parallel parallel, Threads threads, long count) {
 }  // namespace
 
 extern "C" {
-
-// parallel, threads: the caller's own OpenMP runtime, so that there is one pool of threads.
 
 void encode_float32(const Call* call, Parallel parallel, Threads threads, int64_t count) {
   encode<Float32>(*call, parallel, threads, count);

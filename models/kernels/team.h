@@ -7,6 +7,13 @@
 
 #include <atomic>
 
+// GNU OpenMP's entries: run a function on a number of threads, and how many there are. They are
+// those of the caller's own runtime, so that there is one pool of threads.
+using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
+using Threads = int (*)();
+
+constexpr long FEW = 64;  // rows for each thread: below, weights are better read once for all
+
 class Barrier {
  public:
   void wait(long size) {

@@ -134,7 +134,17 @@ INLINE Floats cumulative_roughly(Floats x) {
   return larger(smaller(y, splat(1.0f)), splat(0.0f));
 }
 
-enum class Activation : int64_t { none, gelu, gelu_tanh, relu };
+// The hyperbolic tangent; near zero, where the quotient loses its digits, by the polynomial of
+// Cephes' tanhf.
+INLINE Floats tangent(Floats x) {
+  const float coefficients[] = {-3.33332819422e-1f, 1.33314422036e-1f, -5.37397155531e-2f,
+                                2.06390887954e-2f, -5.70498872745e-3f};
+  const Floats square = x * x, near = fma(x * square, polynomial(square, coefficients), x);
+  const Floats far = 1.0f - 2.0f / (1.0f + exponential(2.0f * x));
+  return square > 0.390625f ? far : near;
+}
+
+enum class Activation : int64_t { none, gelu, gelu_tanh, relu, silu, gelu_sigmoid, tanh };
 
 // Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", arXiv 1606.08415.
 template <bool exact>
@@ -147,7 +157,13 @@ INLINE Floats activate(Floats x, Activation activation) {
       return x / (1.0f + exponential(-2.0f * u));
     }
     case Activation::relu:
-      return larger(x, splat(0.0f));
+      return larger(splat(0.0f), x);  // in this order, not a number stays so
+    case Activation::silu:
+      return x / (1.0f + exponential(-x));
+    case Activation::gelu_sigmoid:
+      return x / (1.0f + exponential(-1.702f * x));
+    case Activation::tanh:
+      return tangent(x);
     default:
       return x;
   }

@@ -61,11 +61,11 @@ class _Embedding:
         return await self.pipeline.embed(call, batch(body.inputs), body.reading())
 
     async def _late(self, call: Call, body: EmbedRequest) -> list[Outcome]:
-        pooling = self.pipeline.reader.sentence.pooling
-        if pooling != ("mean",):
+        sentence = self.pipeline.reader.sentence
+        if sentence.pooling != ("mean",) or sentence.modules:
             raise BadRequest(
-                f"late_chunking takes the mean of tokens, this model's vectors are {pooling}; "
-                "see /tokens with chunks",
+                "late_chunking takes the mean of tokens, which is not what this model's vectors "
+                "are; see /tokens with chunks",
                 code="not_offered",
                 param="late_chunking",
             )

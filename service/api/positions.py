@@ -4,69 +4,93 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
-from models import tables
 from models.config import EncoderConfig
-from models.vectors import Floats
+from models.schemes import Learned
 from service.api.answer import answer, call_of
 from service.api.body import Body, example
+from service.api.encoding import Encoding, numbers
 from service.api.operation import Operation
 from service.api.output import Array, raw
+from service.api.scheme import complete
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values
 from service.pipeline import Pipeline
 from service.row import Row
 
-Scheme = Literal["sinusoidal", "learned", "rotary", "alibi", "relative"]
+Name = Literal[
+    "none",
+    "sinusoidal",
+    "learned",
+    "rotary",
+    "alibi",
+    "relative",
+    "mpnet",
+    "disentangled",
+    "transformer_xl",
+]
 Position = Annotated[int, Field(ge=0, le=1_000_000)]
-
-_OPTIONS = {
-    "sinusoidal": {"dim", "base"},
-    "learned": set[str](),
-    "rotary": {"dim", "base"},
-    "alibi": {"heads"},
-    "relative": {"buckets", "max_distance", "bidirectional"},
-}
+Size = Annotated[int, Field(ge=1, le=65_536)]
+Length = Annotated[int, Field(ge=1, le=1_000_001)]
+Number = Annotated[float, Field(gt=0, le=1_000_000)]
 
 
 class PositionsRequest(Body):
-    """scheme: by default the served model's own. positions, or count for 0 … count - 1.
+    """scheme: by default the model's own. positions, or count for 0 … count - 1.
 
-    dim: of the model (sinusoidal) or of a head (rotary), even for rotary. base: of the angles.
-    heads: alibi. buckets, max_distance, bidirectional: relative. What is not given is taken
-    from the served model.
+    layer: of the model's own schemes, 0 the input, 1 … L the attention of that layer; by default
+    the first one that has positions. What is not given below is taken from the served model where
+    the scheme is its own, and is else what is usual.
+
+    dim: of the vectors (sinusoidal, transformer_xl) or of what is turned in a head (rotary).
+    base: of the angles (the same three).
+    interleaved: rotary turns columns 2i and 2i + 1, not i and i + dim / 2. scaling: how rotary is
+    stretched: default, linear, dynamic, yarn or llama3; factor, original (length of the training),
+    length (of the text), magnitude, fast, slow and whole belong to it.
+    heads, steepest, causal: alibi; the last head's slope is 2 to the power of minus steepest.
+    buckets, max_distance: relative, mpnet and disentangled, where 0 buckets are plain distances.
+    bidirectional: relative and mpnet.
     """
 
     model_config = example(scheme="rotary", count=2, dim=8)
 
-    scheme: Scheme = "learned"
-    positions: list[Position] | None = None
+    scheme: Name | None = None
+    layer: Annotated[int, Field(ge=0)] | None = None
+    positions: Annotated[list[Position], Field(min_length=1)] | None = None
     count: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    dim: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    base: PositiveFloat = 10_000.0
+    dim: Size | None = None
+    base: Annotated[float, Field(gt=1, le=1e15)] | None = None
+    interleaved: bool | None = None
+    scaling: Literal["default", "linear", "dynamic", "yarn", "llama3"] | None = None
+    factor: Number | None = None
+    original: Length | None = None
+    length: Length | None = None
+    magnitude: Number | None = None
+    fast: Number | None = None
+    slow: Number | None = None
+    whole: bool | None = None
     heads: Annotated[int, Field(ge=1, le=1024)] | None = None
-    buckets: Annotated[int, Field(ge=4, le=4096)] = 32
-    max_distance: PositiveInt = 128
-    bidirectional: bool = True
+    steepest: Annotated[float, Field(gt=0, le=1024)] | None = None
+    causal: bool | None = None
+    buckets: Annotated[int, Field(ge=0, le=4096)] | None = None
+    max_distance: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    bidirectional: bool | None = None
 
     @model_validator(mode="after")
-    def _fit(self) -> "PositionsRequest":
-        foreign = self.model_fields_set - {"scheme", "positions", "count"} - _OPTIONS[self.scheme]
-        if foreign:
-            raise ValueError(f"scheme {self.scheme!r} has no option {sorted(foreign)[0]!r}")
+    def _one_list(self) -> "PositionsRequest":
         if self.positions is not None and self.count is not None:
             raise ValueError("give positions or count, not both")
-        if self.scheme == "rotary" and (self.dim or 2) % 2:
-            raise ValueError("rotary turns pairs of features: dim must be even")
-        if self.scheme == "relative" and self.max_distance <= self.buckets // 2:
-            raise ValueError("max_distance must be more than half of buckets")
         return self
 
-    def rows(self) -> tables.Ints:
+    def encoding(self, config: EncoderConfig) -> Encoding:
+        """The encoding that is asked for."""
         listed = range(self.count or 16) if self.positions is None else self.positions
-        return np.array(listed, dtype=np.int64)
+        rows = np.array(listed, dtype=np.int64)
+        fields = self.model_dump(exclude={"scheme", "layer", "positions", "count"})
+        given = {name: value for name, value in fields.items() if value is not None}
+        return complete(config, self.scheme, self.layer, rows, given)
 
 
 _PATH, _SUMMARY, _TAG = "/positions", "Position encodings", "positions"
@@ -78,26 +102,30 @@ def operation(
     """The operation of this module."""
 
     async def positions(call: Call, body: PositionsRequest) -> Any:
-        rows = body.rows()
-        check_values(_values(body, len(rows), config), max_values)
-        if body.scheme == "learned":
-            found = {"vectors": await _learned(call, rows)}
-        else:
-            found = _finite(rows, body, config)
-        if answer := raw(call, _main(found)):
+        asked = body.encoding(config)
+        check_values(asked.values, max_values)
+        learned = isinstance(asked.scheme, Learned)
+        found = await _learned(call, asked) if learned else _finite(asked)
+        if (table := _table(found)) is not None and (answer := raw(call, table)):
             return answer
-        return {"scheme": body.scheme, "positions": rows, **found}
+        return {
+            "scheme": asked.name,
+            "parameters": asked.parameters,
+            "positions": asked.positions,
+            **found,
+        }
 
-    async def _learned(call: Call, rows: tables.Ints) -> Floats:
-        if len(rows) and rows.max() >= config.max_positions:
+    async def _learned(call: Call, asked: Encoding) -> dict[str, Any]:
+        last = asked.positions.max()
+        if last >= config.max_positions:
             raise BadRequest(
-                f"position {rows.max()} is not in the model's table of {config.max_positions}",
+                f"position {last} is not in the model's table of {config.max_positions}",
                 param="positions",
             )
         # The position part of a text that is as long as the table is the table.
         text = Row(np.zeros(config.max_positions, dtype=np.int32), 0)
         table = await pipeline.submit(call, [text], "position")
-        return table[rows]
+        return {"vectors": table[asked.positions]}
 
     return Operation(_PATH, PositionsRequest, positions, _SUMMARY, _TAG)
 
@@ -117,63 +145,21 @@ def router(post: Operation[PositionsRequest]) -> APIRouter:
     return routes
 
 
-def _sinusoidal(rows: tables.Ints, body: PositionsRequest, config: EncoderConfig) -> dict[str, Any]:
-    return {"vectors": tables.sinusoidal(rows, body.dim or config.hidden_size, body.base)}
-
-
-def _rotary(rows: tables.Ints, body: PositionsRequest, config: EncoderConfig) -> dict[str, Any]:
-    cos, sin = tables.rotary(rows, body.dim or config.head_size, body.base)
-    return {"cos": cos, "sin": sin}
-
-
-def _alibi(rows: tables.Ints, body: PositionsRequest, config: EncoderConfig) -> dict[str, Any]:
-    heads = body.heads or config.num_heads
-    return {"slopes": tables.alibi_slopes(heads), "bias": tables.alibi(rows, heads)}
-
-
-def _relative(rows: tables.Ints, body: PositionsRequest, config: EncoderConfig) -> dict[str, Any]:
-    found = tables.relative_buckets(rows, body.buckets, body.max_distance, body.bidirectional)
-    return {"buckets": found}
-
-
-_SCHEMES = {
-    "sinusoidal": _sinusoidal,
-    "rotary": _rotary,
-    "alibi": _alibi,
-    "relative": _relative,
-}
-
-
-def _finite(rows: tables.Ints, body: PositionsRequest, config: EncoderConfig) -> dict[str, Any]:
+def _finite(asked: Encoding) -> dict[str, Any]:
     with np.errstate(over="ignore", invalid="ignore"):
-        found = _SCHEMES[body.scheme](rows, body, config)
-    for values in found.values():
-        if not np.isfinite(values).all():
-            raise BadRequest(
-                f"with base {body.base} the angles are beyond what a float holds",
-                code="not_finite",
-                param="base",
-            )
-    return found
+        found = numbers(asked.scheme, asked)
+    if all(np.isfinite(values).all() for values in found.values()):
+        return found
+    raise BadRequest(
+        "with these options the numbers are beyond what a float holds", code="not_finite"
+    )
 
 
-def _main(found: dict[str, Any]) -> Array:
-    """What is answered as bytes: the one table, or cos above sin."""
+def _table(found: dict[str, Any]) -> Array | None:
+    """What is answered as bytes: the one table, or cos above sin; None where there is none."""
     if "cos" in found:
         return np.stack([found["cos"], found["sin"]])
-    table: Array = found[next(name for name in ("vectors", "bias", "buckets") if name in found)]
-    return table
-
-
-def _values(body: PositionsRequest, rows: int, config: EncoderConfig) -> int:
-    width = {
-        "sinusoidal": body.dim or config.hidden_size,
-        "learned": config.hidden_size,
-        "rotary": body.dim or config.head_size,
-        "alibi": rows * (body.heads or config.num_heads),
-        "relative": rows,
-    }
-    return rows * width[body.scheme]
+    return next((found[name] for name in ("vectors", "bias", "buckets") if name in found), None)
 
 
 def _query() -> list[dict[str, Any]]:

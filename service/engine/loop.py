@@ -36,7 +36,9 @@ class Line(Protocol):
 class Model(Protocol):
     """What the loop needs of an embedder."""
 
-    def encode(self, ids: Sequence[Ids], *, normalized: bool | None = None) -> Floats: ...
+    def encode(
+        self, ids: Sequence[Ids], *, normalized: bool | None = None, skips: Sequence[int] = ()
+    ) -> Floats: ...
     def hidden(self, ids: Sequence[Ids], layer: int | str | None = None) -> list[Floats]: ...
 
 
@@ -45,6 +47,7 @@ class Open:
     """A job that is not answered yet."""
 
     rows: list[Ids]
+    skips: Sequence[int]
     arrived: float
     done: dict[int, Floats] = field(default_factory=dict)
     started: float = 0.0
@@ -78,7 +81,7 @@ class Loop:
         self._work(self._scheduler.next())
 
     def _accept(self, number: int, job: Job) -> None:
-        self._open[number] = Open(job.rows, time.perf_counter())
+        self._open[number] = Open(job.rows, job.skips or [0] * len(job.rows), time.perf_counter())
         for index, row in enumerate(job.rows):
             self._scheduler.add(Item(number, index, len(row), job.output))
 
@@ -110,7 +113,7 @@ class Loop:
         """
         rows = [self._open[item.job].rows[item.index] for item in batch]
         try:
-            outputs = self._forward(rows, batch[0].kind)
+            outputs = self._forward(batch, rows)
         except Exception as error:
             if len(batch) == 1:
                 log.exception("a text of %d tokens cannot be encoded", batch[0].length)
@@ -120,10 +123,12 @@ class Loop:
             return self._encode(batch[:half]) + self._encode(batch[half:])
         return [(item, _checked(out, item.index)) for item, out in zip(batch, outputs, strict=True)]
 
-    def _forward(self, rows: list[Ids], kind: str | int) -> Iterable[Floats]:
-        if kind == POOLED:
-            return self._model.encode(rows, normalized=False)
-        return self._model.hidden(rows, kind)
+    def _forward(self, batch: list[Item[int]], rows: list[Ids]) -> Iterable[Floats]:
+        kind = batch[0].kind
+        if kind != POOLED:
+            return self._model.hidden(rows, kind)
+        skips = [self._open[item.job].skips[item.index] for item in batch]
+        return self._model.encode(rows, normalized=False, skips=skips)
 
     def _finish(self, item: Item[int], vectors: Floats | Failure) -> None:
         job = self._open.get(item.job)

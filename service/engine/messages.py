@@ -21,11 +21,12 @@ class Job:
     """A request for vectors.
 
     output: POOLED, a number of layers, or a summand of the input ('token', …).
-    rows: the token ids of each text.
+    rows: the token ids of each text. skips: how many of each are not pooled; () for none.
     """
 
     output: str | int
     rows: list[Ids]
+    skips: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ Outcomes = Sequence[tuple[int, Result | Failure]]
 
 def pack_jobs(jobs: Jobs) -> Message:
     """Numbered jobs as one message."""
-    head = [(number, job.output, [len(row) for row in job.rows]) for number, job in jobs]
+    head = [(number, job.output, [len(row) for row in job.rows], job.skips) for number, job in jobs]
     return ["jobs", head], np.concatenate([row for _, job in jobs for row in job.rows])
 
 
@@ -68,9 +69,9 @@ def unpack_jobs(heads: Iterable[Any], body: Any) -> Iterator[tuple[int, Job]]:
     """The way back of pack_jobs, from what follows the verb."""
     flat = np.frombuffer(body, dtype=np.int32)
     start = 0
-    for number, output, lengths in heads:
+    for number, output, lengths, skips in heads:
         stops = list(accumulate(lengths, initial=start))
-        yield number, Job(output, [flat[a:b] for a, b in pairwise(stops)])
+        yield number, Job(output, [flat[a:b] for a, b in pairwise(stops)], skips)
         start = stops[-1]
 
 

@@ -1,95 +1,83 @@
 """Tests of the shape of an encoder."""
 
-import json
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from models.config import EncoderConfig, read_json
+from models.config import EncoderConfig
 from models.errors import ModelError
-
-BERT = {
-    "model_type": "bert",
-    "vocab_size": 100,
-    "hidden_size": 48,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "intermediate_size": 80,
-    "max_position_embeddings": 64,
-    "hidden_act": "gelu",
-    "layer_norm_eps": 1e-12,
-}
+from models.schemes import Learned, Rotary, Sinusoidal
 
 
-def written(folder: Path, raw: object) -> Path:
-    (folder / "config.json").write_text(json.dumps(raw), encoding="utf-8")
-    return folder
+def shape(**different: Any) -> EncoderConfig:
+    sizes = {
+        "family": "bert",
+        "vocab_size": 100,
+        "hidden_size": 48,
+        "num_layers": 3,
+        "num_heads": 4,
+        "intermediate_size": 80,
+        "max_positions": 64,
+        "norm_eps": 1e-12,
+    }
+    return EncoderConfig(**{**sizes, **different})
 
 
-def test_every_field_is_read_from_its_key(tmp_path: Path) -> None:
-    assert EncoderConfig.read(written(tmp_path, BERT)) == EncoderConfig(
-        family="bert",
-        vocab_size=100,
-        hidden_size=48,
-        num_layers=3,
-        num_heads=4,
-        intermediate_size=80,
-        max_positions=64,
-        activation="gelu",
-        norm_eps=1e-12,
-    )
+def test_sizes_that_are_not_told_are_the_common_ones() -> None:
+    config = shape()
+    assert (config.head_size, config.num_kv_heads, config.embedding_size) == (12, 4, 48)
+    assert config.scale == 12**-0.5
+    assert config.distinct_layers == 3
+    assert config.reaches == (None, None, None)
 
 
-def test_heads_share_the_width(tmp_path: Path) -> None:
-    assert EncoderConfig.read(written(tmp_path, BERT)).head_size == 12
+def test_sizes_that_are_told_stay() -> None:
+    config = shape(head_size=16, num_kv_heads=2, embedding_size=8, scale=1.0, distinct_layers=1)
+    assert (config.head_size, config.num_kv_heads, config.embedding_size) == (16, 2, 8)
+    assert (config.scale, config.distinct_layers) == (1.0, 1)
+
+
+def test_a_width_that_does_not_divide_into_heads_is_refused() -> None:
+    with pytest.raises(ModelError, match="hidden_size 48 does not divide into 5 heads"):
+        shape(num_heads=5)
+
+
+def test_a_width_need_not_divide_where_the_size_of_a_head_is_told() -> None:
+    assert shape(num_heads=5, num_kv_heads=5, head_size=8).head_size == 8
+
+
+def test_heads_that_do_not_divide_among_those_of_keys_are_refused() -> None:
+    with pytest.raises(ModelError, match="4 heads do not divide among 3 of keys"):
+        shape(num_kv_heads=3)
+
+
+def test_an_activation_that_is_not_implemented_is_refused_with_those_that_are() -> None:
+    with pytest.raises(ModelError, match=r"activation 'selu' is not supported; .*'gelu'.*'silu'"):
+        shape(activation="selu")
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("different", "parts"),
     [
-        ("position_embedding_type", "relative_key"),
-        ("is_decoder", True),
-        ("hidden_act", "silu"),
+        ({}, ("token",)),
+        ({"table": Learned()}, ("token", "position")),
+        ({"table": Sinusoidal()}, ("token", "position")),
+        ({"table": Learned(), "segments": True}, ("token", "position", "segment")),
+        ({"positions": Rotary(dim=4), "segments": True}, ("token", "segment")),
     ],
 )
-def test_an_option_that_is_not_implemented_is_refused_by_name(
-    tmp_path: Path, key: str, value: object
+def test_the_parts_of_the_input_are_those_that_are_added(
+    different: dict[str, Any], parts: tuple[str, ...]
 ) -> None:
-    with pytest.raises(ModelError, match=f"{key} = {value!r} is not supported"):
-        EncoderConfig.read(written(tmp_path, BERT | {key: value}))
+    assert shape(**different).parts == parts
 
 
-@pytest.mark.parametrize("raw", [BERT | {"model_type": "t5"}, {}])
-def test_another_family_is_refused_with_the_ones_there_are(
-    tmp_path: Path, raw: dict[str, object]
-) -> None:
-    with pytest.raises(ModelError, match=r"not supported; supported: \['bert'\]"):
-        EncoderConfig.read(written(tmp_path, raw))
+def test_a_layer_that_sees_only_near_tokens_may_have_a_scheme_of_its_own() -> None:
+    whole, near = Rotary(dim=4, base=160_000.0), Rotary(dim=4)
+    config = shape(positions=whole, local=near, reaches=(None, 5, 5))
+    assert [config.scheme(i) for i in range(3)] == [whole, near, near]
 
 
-def test_a_missing_key_is_named(tmp_path: Path) -> None:
-    raw = {key: value for key, value in BERT.items() if key != "layer_norm_eps"}
-    with pytest.raises(ModelError, match=r"config\.json has no 'layer_norm_eps'"):
-        EncoderConfig.read(written(tmp_path, raw))
-
-
-def test_a_width_that_does_not_divide_into_heads_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="hidden_size 48 does not divide into 5 heads"):
-        EncoderConfig.read(written(tmp_path, BERT | {"num_attention_heads": 5}))
-
-
-def test_a_folder_without_a_config_is_no_model_folder(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"config\.json is missing: not a model folder"):
-        EncoderConfig.read(tmp_path)
-
-
-def test_broken_json_is_named(tmp_path: Path) -> None:
-    (tmp_path / "broken.json").write_text('{"a": ', encoding="utf-8")
-    with pytest.raises(ModelError, match=r"broken\.json is not valid JSON"):
-        read_json(tmp_path / "broken.json")
-
-
-def test_json_that_is_not_utf8_is_named(tmp_path: Path) -> None:
-    (tmp_path / "latin.json").write_bytes('{"a": "é"}'.encode("latin-1"))
-    with pytest.raises(ModelError, match=r"latin\.json is not valid JSON"):
-        read_json(tmp_path / "latin.json")
+def test_without_one_all_layers_share_theirs() -> None:
+    config = shape(positions=Rotary(dim=4), reaches=(None, 5, 5))
+    assert {config.scheme(i) for i in range(3)} == {Rotary(dim=4)}

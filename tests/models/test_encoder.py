@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 from transformers import BertModel
 
-from models import weights
+from models import families, weights
 from models.batch import Batch
-from models.config import EncoderConfig
 from models.encoder import Embeddings, Encoder, Floats, TorchEncoder
-from models.families import BERT
 from models.layers import TorchLayers
 from models.linear import Layout, Plain, Prepacked
 from models.precision import Precisions
@@ -26,19 +24,19 @@ LENGTHS = [3, 64, 1, 17, 16, 33]
 
 def rows(folder: Path) -> list[Tensor]:
     noise = torch.Generator().manual_seed(3)
-    vocabulary = EncoderConfig.read(folder).vocab_size
+    vocabulary = families.read(folder).config.vocab_size
     return [torch.randint(vocabulary, (length,), generator=noise) for length in LENGTHS]
 
 
 def embeddings(folder: Path) -> tuple[Weights, Embeddings]:
-    config = EncoderConfig.read(folder)
-    loaded = weights.load(folder, BERT, config.num_layers)
-    return loaded, Embeddings(config, loaded, CPU)
+    blueprint = families.read(folder)
+    loaded = weights.load(folder, blueprint)
+    return loaded, Embeddings(blueprint.config, loaded, CPU)
 
 
 def encoder(folder: Path, layout: Layout | None = None) -> Encoder:
     loaded, parts = embeddings(folder)
-    layers = TorchLayers(parts.config, loaded, parts.positions, layout or Prepacked(F32), CPU)
+    layers = TorchLayers(parts.config, loaded, layout or Prepacked(F32), CPU)
     return TorchEncoder(parts, layers)
 
 
@@ -91,7 +89,7 @@ def test_every_layer_equals_transformers(
 def check(folder: Path, build: Callable[[Path], Encoder]) -> None:
     model, given = build(folder), rows(folder)
     expected = theirs(folder, given)
-    for layer in range(EncoderConfig.read(folder).num_layers + 1):
+    for layer in range(families.read(folder).config.num_layers + 1):
         for mine, states in zip(ours(model, given, layer), expected, strict=True):
             assert_equal(mine, states[layer])
 

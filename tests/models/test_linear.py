@@ -4,7 +4,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from transformers.activations import ACT2FN
 
+from models import isa
+from models.activations import ACTIVATIONS as NAMES
+from models.compiled import Compiled
 from models.linear import ACTIVATIONS, Layout, Observed, Plain, Prepacked
 from models.precision import short
 
@@ -12,10 +16,11 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda")
 ROUNDING = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 DTYPES = [torch.float32] + [torch.bfloat16] * short()
 
+LAYOUTS: list[Layout] = [kind for dtype in DTYPES for kind in (Plain(CPU, dtype), Prepacked(dtype))]
+LAYOUTS += [Compiled("float32", name) for name in [isa.best("float32")] if name]
+
 layouts = pytest.mark.parametrize(
-    "layout",
-    [kind for dtype in DTYPES for kind in (Plain(CPU, dtype), Prepacked(dtype))],
-    ids=lambda layout: f"{type(layout).__name__}-{layout.dtype}",
+    "layout", LAYOUTS, ids=lambda layout: f"{type(layout).__name__}-{layout.dtype}"
 )
 
 
@@ -23,8 +28,12 @@ def reference(y: Tensor, activation: str) -> Tensor:
     """The activations as their papers write them."""
     if activation == "gelu":
         return y * (1 + torch.erf(y / 2**0.5)) / 2
-    if activation in ("gelu_new", "gelu_pytorch_tanh"):
+    if activation == "gelu_tanh":
         return y * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (y + 0.044715 * y**3))) / 2
+    if activation in ("silu", "gelu_sigmoid"):
+        return y / (1 + torch.exp(-(1.702 if activation == "gelu_sigmoid" else 1) * y))
+    if activation == "tanh":
+        return 1 - 2 / (1 + torch.exp(2 * y))
     return y.clamp(min=0) if activation == "relu" else y
 
 
@@ -42,6 +51,33 @@ def test_a_layer_is_product_bias_and_activation(layout: Layout, activation: str)
     expected = reference(F.linear(x.double(), weight.double(), bias.double()), activation)
     rounding = ROUNDING[layout.dtype]
     torch.testing.assert_close(y.double(), expected, atol=rounding, rtol=rounding)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES.keys() & ACT2FN.keys()))
+def test_an_activation_is_what_transformers_calls_so(name: str) -> None:
+    x = numbers(50, 20)
+    torch.testing.assert_close(ACTIVATIONS[NAMES[name]].function(x), ACT2FN[name](x))
+
+
+@layouts
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_gated_layer_is_the_product_of_two(layout: Layout, activation: str) -> None:
+    x, gate, up = (
+        numbers(6, 16),
+        (numbers(8, 16) / 4, numbers(8)),
+        (-numbers(8, 16), 2 * numbers(8)),
+    )
+    y = layout.gated(gate, up, activation)(x.to(layout.dtype))
+    first, second = (F.linear(x.double(), *(part.double() for part in each)) for each in (gate, up))
+    expected, rounding = reference(first, activation) * second, 4 * ROUNDING[layout.dtype]
+    torch.testing.assert_close(y.double(), expected, atol=4 * rounding, rtol=rounding)
+
+
+@layouts
+def test_a_residual_is_added_to_a_gated_layer(layout: Layout) -> None:
+    x, residual = numbers(6, 16).to(layout.dtype), numbers(6, 8).to(layout.dtype)
+    gated = layout.gated((numbers(8, 16), numbers(8)), (numbers(8, 16), numbers(8)), "silu")
+    torch.testing.assert_close(gated(x, residual=residual), gated(x) + residual)
 
 
 @layouts
@@ -73,3 +109,11 @@ def test_an_observed_layer_remembers_the_largest_of_each_input_and_changes_nothi
         assert torch.equal(layer(x), Plain(CPU, torch.float32)(weight, bias, "gelu")(x))
     expected = torch.cat([first, second]).abs().amax(dim=0)
     assert torch.equal(layout.peaks["up"], expected)
+
+
+def test_an_observed_gated_layer_remembers_the_largest_of_each_input() -> None:
+    layout, x = Observed(), numbers(6, 16)
+    gate, up = (numbers(8, 16), numbers(8)), (numbers(8, 16), -numbers(8))
+    y = layout.gated(gate, up, "silu", name="up")(x)
+    assert torch.equal(y, Plain(CPU, torch.float32).gated(gate, up, "silu")(x))
+    assert torch.equal(layout.peaks["up"], x.abs().amax(dim=0))

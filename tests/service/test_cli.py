@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from models import Embedder
 from models.sources import DEFAULT
 from service.cli import main
+from tests.conftest import Folder
 
 
 def run(*arguments: str, stdin: str | None = None, status: int = 0) -> str:
@@ -20,7 +21,7 @@ def run(*arguments: str, stdin: str | None = None, status: int = 0) -> str:
 
 def test_help_lists_the_commands() -> None:
     text = run("--help")
-    for command in ("serve", "pull", "info", "embed"):
+    for command in ("serve", "pull", "inspect", "info", "embed"):
         assert f"  {command} " in text
 
 
@@ -44,6 +45,35 @@ def test_pull_refuses_a_changed_file(minilm_folder: Path, tmp_path: Path) -> Non
 def test_info_tells_what_the_model_is(minilm_folder: Path) -> None:
     found = json.loads(run("info", "--dtype", "float32"))
     assert found["dim"] == 384 and found["dtype"] == "float32"
+
+
+def test_inspect_tells_what_the_files_say(minilm_folder: Path) -> None:
+    found = json.loads(run("inspect", "--json"))
+    assert found["family"] == "bert" and found["dim"] == 384 and found["normalize"]
+    assert found["tokenizer"] == {"kind": "WordPiece", "vocab_size": 30522}
+    assert found["positions"] == [{"scheme": "learned", "offset": 0}]
+    assert found["parameters"] == 22_565_376
+    text = run("inspect", str(minilm_folder))
+    for name in found:
+        assert f"\n{name} " in f"\n{text}"
+    assert "22,565,376" in text
+
+
+def test_inspect_and_info_tell_the_same_fingerprint(embedder: Embedder) -> None:
+    assert json.loads(run("inspect", "--json"))["fingerprint"] == embedder.fingerprint
+
+
+def test_inspect_names_what_is_not_supported(tiny_bert: Folder) -> None:
+    family = run("inspect", str(tiny_bert({"config.json": {"model_type": "x"}})), status=1)
+    assert "model_type 'x' is not supported; supported: [" in family and "'bert'" in family
+    lines = [
+        {"type": "sentence_transformers.models.Transformer", "path": ""},
+        {"type": "sentence_transformers.models.CNN", "path": "1_CNN"},
+    ]
+    module = run("inspect", str(tiny_bert({"modules.json": lines})), status=1)
+    assert "modules ['CNN'] are not supported; supported: (" in module
+    option = run("inspect", str(tiny_bert(hidden_act="leaky_relu")), status=1)
+    assert "activation 'leaky_relu' is not supported; supported: [" in option
 
 
 def test_embed_writes_an_array(embedder: Embedder, tmp_path: Path) -> None:
@@ -70,6 +100,7 @@ def test_embed_writes_lines(embedder: Embedder, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("embed", "-o", "vectors.txt"), ".npy or .jsonl"),
+        (("inspect", "no-such-model"), "no model 'no-such-model'"),
         (("info", "--model", "no-such-model"), "no model 'no-such-model'"),
         (("info", "--dtype", "float16", "--device", "cpu"), "float16 is not supported"),
     ],

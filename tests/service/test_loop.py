@@ -28,9 +28,13 @@ class Sum:
 
     def __init__(self) -> None:
         self.batches: list[int] = []
+        self.skips: list[int] = []
 
-    def encode(self, ids: Sequence[Ids], *, normalized: bool | None = None) -> Floats:
+    def encode(
+        self, ids: Sequence[Ids], *, normalized: bool | None = None, skips: Sequence[int] = ()
+    ) -> Floats:
         assert normalized is False
+        self.skips += skips
         self.batches.append(len(ids))
         if any(POISON in row for row in ids):
             raise RuntimeError("poison")
@@ -72,8 +76,14 @@ class Rig:
         self.line, self.model = Memory(), Sum()
         self.loop = Loop(self.line, self.model, Scheduler(budget), 1.0)
 
-    def send(self, number: int, *rows: list[int], output: str | int = "pooled") -> None:
-        job = Job(output, [np.array(row, dtype=np.int32) for row in rows])
+    def send(
+        self,
+        number: int,
+        *rows: list[int],
+        output: str | int = "pooled",
+        skips: Sequence[int] = (),
+    ) -> None:
+        job = Job(output, [np.array(row, dtype=np.int32) for row in rows], skips)
         self.line.received.append(pack_jobs([(number, job)]))
 
     def cancel(self, number: int) -> None:
@@ -179,3 +189,12 @@ def test_hidden_states_come_back_in_a_row(layer: int) -> None:
     rig.send(1, [1, 2], [3], output=layer)
     rig.run()
     assert rig.result(1) == [[layer, layer]] * 3
+
+
+def test_each_text_keeps_what_is_not_pooled_of_it() -> None:
+    rig = Rig()
+    rig.send(1, [1, 1, 1], [2], skips=[2, 0])
+    rig.send(2, [3, 3])
+    rig.run()
+    assert rig.model.batches == [3]
+    assert rig.model.skips == [2, 0, 0] or sorted(rig.model.skips) == [0, 0, 2]

@@ -1,5 +1,7 @@
 """What crosses the socket arrives as it was sent."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from service.engine.messages import (
@@ -28,9 +30,11 @@ def test_jobs_survive_the_wire_together() -> None:
         ("token", [[8, 9], [10]]),
     ]
     jobs = [Job(out, [np.array(row, dtype=np.int32) for row in rows]) for out, rows in texts]
+    jobs[0] = replace(jobs[0], skips=[2, 0, 1])
     found = dict(unpack_jobs(*over(pack_jobs(list(enumerate(jobs, 5))))))
     assert list(found) == [5, 6, 7]
     assert [(job.output, [row.tolist() for row in job.rows]) for job in found.values()] == texts
+    assert [list(job.skips) for job in found.values()] == [[2, 0, 1], [], []]
 
 
 def test_results_and_failures_survive_the_wire_together() -> None:

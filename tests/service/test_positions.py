@@ -1,10 +1,27 @@
 """GET and POST /positions against a running server."""
 
+from typing import Any, get_args
+
 import numpy as np
 import pytest
 from safetensors import safe_open
 
 from models import tables
+from models.config import EncoderConfig
+from models.families import rope
+from models.schemes import (
+    Alibi,
+    Buckets,
+    Disentangled,
+    Learned,
+    Recurrent,
+    Rotary,
+    Scaling,
+    Scheme,
+    Sinusoidal,
+)
+from service.api.positions import Name, PositionsRequest
+from service.errors import BadRequest
 from tests.service.server import Server
 from tests.service.test_embed import error
 
@@ -38,9 +55,152 @@ def test_alibi_answers_slopes_and_the_bias_of_every_pair(server: Server) -> None
     assert len(default["slopes"]) == 12
 
 
-def test_relative_answers_the_bucket_of_every_pair(server: Server) -> None:
-    body = {"scheme": "relative", "positions": [0, 1, 200], "bidirectional": False}
+def test_alibi_that_is_causal_has_nothing_for_keys_that_come_after(server: Server) -> None:
+    body = {"scheme": "alibi", "heads": 1, "steepest": 1, "causal": True, "positions": [3, 5]}
+    assert server.post("/positions", body).json()["bias"] == [[[0, None], [-1, 0]]]
+
+
+@pytest.mark.parametrize("scheme", ["relative", "mpnet"])
+def test_relative_answers_the_bucket_of_every_pair(server: Server, scheme: str) -> None:
+    body = {"scheme": scheme, "positions": [0, 1, 200], "bidirectional": False}
     assert server.post("/positions", body).json()["buckets"] == [[0, 0, 0], [1, 0, 0], [31, 31, 0]]
+
+
+def test_disentangled_answers_the_row_of_every_pair_counted_from_the_middle(server: Server) -> None:
+    body = {"scheme": "disentangled", "positions": [0, 2, 300], "buckets": 8, "max_distance": 64}
+    found = server.post("/positions", body).json()
+    assert found["buckets"] == [[0, -2, -8], [2, 0, -8], [7, 7, 0]]
+    plain = server.post("/positions", {**body, "buckets": 0}).json()
+    assert plain["buckets"] == [[0, -2, -64], [2, 0, -64], [63, 63, 0]]
+
+
+def test_transformer_xl_answers_the_sinusoid_of_every_distance(server: Server) -> None:
+    body = {"scheme": "transformer_xl", "positions": [0, 3], "dim": 4, "base": 100}
+    found = server.post("/positions", body).json()
+    assert found["distances"] == [-3, 0, 3]
+    np.testing.assert_allclose(
+        found["vectors"][2], [np.sin(3), np.sin(0.3), np.cos(3), np.cos(0.3)], rtol=1e-6
+    )
+
+
+def test_no_scheme_answers_no_numbers(server: Server) -> None:
+    found = server.post("/positions", {"scheme": "none", "count": 2}).json()
+    assert found == {"scheme": "none", "parameters": {}, "positions": [0, 1]}
+    assert server.post("/positions", {"layer": 6, "count": 2}).json() == found
+
+
+@pytest.mark.parametrize(
+    ("interleaved", "pairs"), [(True, [[0, 1], [2, 3]]), (False, [[0, 2], [1, 3]])]
+)
+def test_rotary_names_the_columns_that_are_turned_together(
+    server: Server, interleaved: bool, pairs: object
+) -> None:
+    body = {"scheme": "rotary", "dim": 4, "interleaved": interleaved, "count": 1}
+    found = server.post("/positions", body).json()
+    assert found["pairs"] == pairs and found["parameters"]["interleaved"] is interleaved
+
+
+@pytest.mark.parametrize(
+    ("given", "scaling"),
+    [
+        ({"scaling": "linear", "factor": 4}, Scaling(kind="linear", factor=4, original=512)),
+        (
+            {"scaling": "dynamic", "factor": 2, "original": 10, "length": 40},
+            Scaling(kind="dynamic", factor=2, original=10),
+        ),
+        (
+            {"scaling": "yarn", "factor": 4, "fast": 16, "whole": False},
+            Scaling(
+                kind="yarn", factor=4, original=512, magnitude=1.13862944, fast=16, whole=False
+            ),
+        ),
+        (
+            {"scaling": "llama3", "factor": 8, "original": 64},
+            Scaling(kind="llama3", factor=8, original=64, fast=4, slow=1),
+        ),
+    ],
+    ids=lambda given: given.get("scaling") if isinstance(given, dict) else "",
+)
+def test_rotary_is_stretched_as_asked(
+    server: Server, given: dict[str, object], scaling: Scaling
+) -> None:
+    body = {"scheme": "rotary", "positions": [0, 9, 30], "dim": 16, "base": 1000, **given}
+    found = server.post("/positions", body).json()
+    scheme = Rotary(dim=16, base=1000, scaling=scaling)
+    expected = tables.rotary(np.array([0, 9, 30]), scheme, 40)
+    for part, known in zip(("cos", "sin"), expected, strict=True):
+        np.testing.assert_allclose(found[part], known, rtol=1e-6, atol=1e-7)
+    assert found["parameters"].items() >= given.items()
+    again = server.post(
+        "/positions", {"scheme": "rotary", "positions": [0, 9, 30], **found["parameters"]}
+    )
+    assert again.json() == found
+
+
+def config(**different: Any) -> EncoderConfig:
+    sizes = {"hidden_size": 64, "num_layers": 3, "num_heads": 4, "intermediate_size": 96}
+    rest = {"family": "any", "vocab_size": 99, "max_positions": 128, "norm_eps": 1e-5}
+    return EncoderConfig(**{**sizes, **rest, **different})
+
+
+OWN: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"table": Sinusoidal(base=500.0), "embedding_size": 32}, {"dim": 32, "base": 500.0}),
+    (
+        {"positions": Rotary(dim=8, base=500.0, interleaved=True)},
+        {"dim": 8, "base": 500.0, "interleaved": True, "scaling": "default"},
+    ),
+    (
+        {"positions": Rotary(dim=8, scaling=Scaling(kind="linear", factor=3.0))},
+        {"dim": 8, "base": 1e4, "interleaved": False, "scaling": "linear", "factor": 3.0},
+    ),
+    (
+        {"positions": Alibi(steepest=4.0), "causal": True},
+        {"heads": 4, "steepest": 4.0, "causal": True},
+    ),
+    (
+        {"positions": Buckets(buckets=8, max_distance=20)},
+        {"buckets": 8, "max_distance": 20, "bidirectional": True},
+    ),
+    (
+        {"positions": Disentangled(buckets=8, max_distance=20)},
+        {"buckets": 8, "max_distance": 20},
+    ),
+    ({"positions": Recurrent(base=500.0)}, {"dim": 64, "base": 500.0}),
+]
+
+
+@pytest.mark.parametrize(("model", "parameters"), OWN, ids=lambda part: str(part)[:60])
+def test_what_is_not_given_is_the_models_own(
+    model: dict[str, Any], parameters: dict[str, Any]
+) -> None:
+    served = config(**model)
+    own = PositionsRequest().encoding(served)
+    assert own.parameters == parameters
+    assert own.scheme in (model.get("table"), model.get("positions"))
+    named = PositionsRequest.model_validate({"scheme": own.name})
+    assert named.encoding(served).parameters == parameters
+    other = PositionsRequest.model_validate({"scheme": own.name}).encoding(config())
+    assert other.parameters != parameters
+
+
+def test_a_layer_has_the_scheme_of_its_own() -> None:
+    whole, local = Rotary(dim=16, base=160_000.0), Rotary(dim=16)
+    table, reaches = Learned(), (None, 5, 5)
+    served = config(positions=whole, local=local, reaches=reaches, table=table)
+    found = [PositionsRequest(layer=layer).encoding(served).scheme for layer in range(4)]
+    assert found == [table, whole, local, local]
+    assert PositionsRequest().encoding(served).scheme == table
+    assert PositionsRequest(scheme="rotary").encoding(served).scheme == whole
+    assert PositionsRequest(scheme="rotary", layer=2, dim=4).encoding(served).scheme == Rotary(
+        dim=4
+    )
+
+
+def test_every_scheme_and_scaling_of_a_model_can_be_asked_for() -> None:
+    schemes = {"none", "mpnet", *(each.name for each in Scheme.__subclasses__())}
+    assert set(get_args(Name)) == schemes
+    kinds = PositionsRequest.model_json_schema()["properties"]["scaling"]["anyOf"][0]["enum"]
+    assert tuple(kinds) == rope._KINDS
 
 
 @pytest.mark.parametrize(
@@ -49,6 +209,11 @@ def test_relative_answers_the_bucket_of_every_pair(server: Server) -> None:
         ("", {}),
         ("?scheme=sinusoidal&count=4&dim=6&base=500", {"count": 4, "dim": 6, "base": 500}),
         ("?scheme=rotary&positions=0,3,9", {"positions": [0, 3, 9]}),
+        (
+            "?scheme=rotary&scaling=linear&factor=1.5&interleaved=true",
+            {"scaling": "linear", "factor": 1.5, "interleaved": True},
+        ),
+        ("?layer=0&count=2", {"layer": 0, "count": 2}),
         (
             "?scheme=relative&buckets=16&bidirectional=false",
             {"buckets": 16, "bidirectional": False},
@@ -66,24 +231,61 @@ def test_a_query_says_the_same_as_a_body(
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("param", "body"),
     [
-        {"scheme": "rotary", "heads": 8},
-        {"scheme": "rotary", "dim": 7},
-        {"positions": [512]},
-        {"positions": [-1]},
-        {"count": 0},
-        {"count": 2, "positions": [1]},
-        {"scheme": "alibi", "heads": 0},
-        {"scheme": "relative", "buckets": 64, "max_distance": 32},
-        {"scheme": "relative", "buckets": 3},
-        {"scheme": "polar"},
-        {"scheme": "learned", "dim": 4},
+        ("heads", {"scheme": "rotary", "heads": 8}),
+        ("dim", {"scheme": "rotary", "dim": 7}),
+        ("factor", {"scheme": "rotary", "factor": 2}),
+        ("factor", {"scheme": "rotary", "scaling": "yarn"}),
+        ("fast", {"scheme": "rotary", "scaling": "linear", "factor": 2, "fast": 2}),
+        ("fast", {"scheme": "rotary", "scaling": "yarn", "factor": 2, "slow": 32}),
+        ("fast", {"scheme": "rotary", "scaling": "llama3", "factor": 2, "slow": 4}),
+        ("dim", {"scheme": "rotary", "scaling": "dynamic", "factor": 2, "dim": 2}),
+        ("scaling", {"scheme": "rotary", "scaling": "longrope", "factor": 2}),
+        ("base", {"scheme": "rotary", "base": 1}),
+        ("positions", {"positions": [512]}),
+        ("positions", {"positions": [-1]}),
+        ("positions", {"positions": []}),
+        ("count", {"count": 0}),
+        (None, {"count": 2, "positions": [1]}),
+        ("heads", {"scheme": "alibi", "heads": 0}),
+        ("buckets", {"scheme": "relative", "buckets": 64, "max_distance": 32}),
+        ("buckets", {"scheme": "relative", "buckets": 3}),
+        ("buckets", {"scheme": "disentangled", "buckets": 64, "max_distance": 33}),
+        ("buckets", {"scheme": "disentangled", "buckets": 2}),
+        ("dim", {"scheme": "transformer_xl", "dim": 7}),
+        ("scheme", {"scheme": "polar"}),
+        ("dim", {"scheme": "learned", "dim": 4}),
+        ("dim", {"dim": 4}),
+        ("layer", {"layer": 7}),
+        ("layer", {"layer": 1, "scheme": "learned"}),
     ],
 )
-def test_a_wrong_body_is_refused(server: Server, body: object) -> None:
-    assert error(server.post("/positions", body), 400)["message"]
+def test_a_wrong_body_is_refused(server: Server, param: str | None, body: object) -> None:
+    assert error(server.post("/positions", body), 400)["param"] == param
     assert error(server.client.get("/positions?count=many"), 400)["param"] == "count"
+
+
+def test_a_table_that_the_model_does_not_have_is_refused() -> None:
+    with pytest.raises(BadRequest, match="no trained table"):
+        PositionsRequest(scheme="learned").encoding(config())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"scheme": "alibi", "heads": 1024, "count": 64},
+        {"scheme": "relative", "count": 2001},
+        {"scheme": "disentangled", "count": 2001},
+        {"scheme": "transformer_xl", "positions": list(range(2001)), "dim": 2},
+        {"scheme": "transformer_xl", "count": 100, "dim": 65_536},
+        {"scheme": "sinusoidal", "count": 1_000_000},
+        {"scheme": "rotary", "count": 1_000_000},
+    ],
+    ids=lambda body: "-".join(map(str, body.values()))[:40],
+)
+def test_an_answer_of_too_many_numbers_is_refused(server: Server, body: object) -> None:
+    assert error(server.post("/positions", body), 413)["code"] == "too_many_values"
 
 
 @pytest.mark.parametrize(
@@ -110,10 +312,3 @@ def test_a_table_is_had_as_bytes(
         shape = [int(size) for size in answer.headers["x-shape"].split(",")]
         table = np.frombuffer(answer.content, dtype=answer.headers["x-dtype"]).reshape(shape)
         np.testing.assert_allclose(table, expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("scheme", ["sinusoidal", "rotary"])
-def test_angles_that_no_float_holds_are_refused(server: Server, scheme: str) -> None:
-    body = {"scheme": scheme, "base": 5e-324, "dim": 64, "count": 2}
-    found = error(server.post("/positions", body), 400)
-    assert (found["code"], found["param"]) == ("not_finite", "base")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.config import EncoderConfig
+from models import families
 from models.sentence import SentenceConfig
 from models.tokenizer import Ids, Side, Token, Tokenizer
 from service.admission import Admission
@@ -60,7 +60,7 @@ def reader(minilm_folder: Path) -> Reader:
 
 def test_token_vectors_read_each_text_once(reader: Reader, minilm_folder: Path) -> None:
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0), Zeros(), 1)
-    operation, _ = tokens.operations(pipeline, EncoderConfig.read(minilm_folder), 10**9)
+    operation, _ = tokens.operations(pipeline, families.read(minilm_folder).config, 10**9)
     body = TokensRequest(inputs=["Hello, world", "a second text"])
     found: Any = asyncio.run(operation.work(Call("a"), body))
     assert [len(result["tokens"]) for result in found["results"]] == [5, 5]

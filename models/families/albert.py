@@ -1,0 +1,32 @@
+"""ALBERT (Lan et al. 2019, arXiv 1909.11942): narrow tables, and layers that share weights."""
+
+from models.blueprint import Blueprint, Raw, affine
+from models.families import bert
+
+_LAYER = "encoder.albert_layer_groups.{}.albert_layers.0"
+TENSORS = {
+    **{theirs: ours for theirs, ours in bert.TENSORS.items() if theirs.startswith("embeddings.")},
+    **affine("encoder.embedding_hidden_mapping_in", "project"),
+    **affine(f"{_LAYER}.attention.query", "layers.{}.query"),
+    **affine(f"{_LAYER}.attention.key", "layers.{}.key"),
+    **affine(f"{_LAYER}.attention.value", "layers.{}.value"),
+    **affine(f"{_LAYER}.attention.dense", "layers.{}.output"),
+    **affine(f"{_LAYER}.attention.LayerNorm", "layers.{}.attention_norm"),
+    **affine(f"{_LAYER}.ffn", "layers.{}.up"),
+    **affine(f"{_LAYER}.ffn_output", "layers.{}.down"),
+    **affine(f"{_LAYER}.full_layer_layer_norm", "layers.{}.ffn_norm"),
+}
+UNUSED = (*bert.UNUSED, "predictions.*", "sop_classifier.*")
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of an ALBERT; what the file numbers are groups of layers."""
+    raw.only("position_embedding_type", "absolute")
+    raw.only("inner_group_num", 1)
+    config = bert.config(
+        raw,
+        embedding_size=raw["embedding_size"],
+        distinct_layers=raw.get("num_hidden_groups", 1),
+        activation=raw.get("hidden_act", "gelu_new"),
+    )
+    return Blueprint(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("albert.",))

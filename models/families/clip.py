@@ -1,0 +1,54 @@
+"""The text encoder of CLIP (Radford et al. 2021, arXiv 2103.00020)."""
+
+from models.blueprint import Blueprint, Raw, affine
+from models.config import EncoderConfig
+from models.schemes import Learned
+
+_LAYER = "encoder.layers.{}"
+TENSORS = {
+    "embeddings.token_embedding.weight": "token_table",
+    "embeddings.position_embedding.weight": "position_table",
+    **affine(f"{_LAYER}.self_attn.q_proj", "layers.{}.query"),
+    **affine(f"{_LAYER}.self_attn.k_proj", "layers.{}.key"),
+    **affine(f"{_LAYER}.self_attn.v_proj", "layers.{}.value"),
+    **affine(f"{_LAYER}.self_attn.out_proj", "layers.{}.output"),
+    **affine(f"{_LAYER}.layer_norm1", "layers.{}.attention_norm"),
+    **affine(f"{_LAYER}.layer_norm2", "layers.{}.ffn_norm"),
+    **affine(f"{_LAYER}.mlp.fc1", "layers.{}.up"),
+    **affine(f"{_LAYER}.mlp.fc2", "layers.{}.down"),
+    **affine("final_layer_norm", "final_norm"),
+}
+UNUSED = (
+    "embeddings.position_ids",
+    "text_projection.weight",
+    "vision_model.*",
+    "visual_projection.weight",
+    "logit_scale",
+)
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of a text encoder by itself."""
+    # What a file leaves out is as in the smallest of the published models.
+    config = EncoderConfig(
+        family="clip",
+        vocab_size=raw.get("vocab_size", 49_408),
+        hidden_size=raw.get("hidden_size", 512),
+        num_layers=raw.get("num_hidden_layers", 12),
+        num_heads=raw.get("num_attention_heads", 8),
+        intermediate_size=raw.get("intermediate_size", 2048),
+        max_positions=raw.get("max_position_embeddings", 77),
+        activation=raw.get("hidden_act", "quick_gelu"),
+        norm_eps=raw.get("layer_norm_eps", 1e-5),
+        table=Learned(),
+        arrangement="pre",
+        causal=True,
+        final_norm=True,
+    )
+    return Blueprint(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("text_model.",))
+
+
+def whole(raw: Raw) -> Blueprint:
+    """The blueprint of the text encoder of a model that has images, too."""
+    older = raw.get("text_config_dict")  # where it is there, it is the one that counts
+    return read(raw.nested("text_config_dict" if older else "text_config"))

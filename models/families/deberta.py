@@ -1,0 +1,104 @@
+"""DeBERTa of the second and third version (He et al. 2021, arXiv 2006.03654 and 2111.09543)."""
+
+from typing import Any
+
+from models.blueprint import Blueprint, Raw, affine
+from models.config import EncoderConfig
+from models.schemes import Disentangled, Learned, Scheme
+
+_LAYER, _ATTENTION = "encoder.layer.{}", "encoder.layer.{}.attention.self"
+UNUSED = (
+    *("embeddings.position_ids", "pooler.*", "cls.*", "classifier.*", "qa_outputs.*"),
+    *("lm_predictions.*", "mask_predictions.*"),
+    # Files hold these although the model does not read them where config.json says so.
+    *("embeddings.position_embeddings.weight", "encoder.rel_embeddings.weight"),
+    "encoder.LayerNorm.*",
+)
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of a DeBERTa-v2 or -v3."""
+    raw.only("conv_kernel_size", 0)
+    width, heads = raw["hidden_size"], raw["num_attention_heads"]
+    raw.only("embedding_size", width)
+    raw.only("attention_head_size", width // heads)
+    added, learned = _added(raw), raw.get("position_biased_input", True)
+    segments = raw.get("type_vocab_size", 0) > 0
+    positions = _positions(raw, added)
+    config = EncoderConfig(
+        family="deberta-v2",
+        vocab_size=raw["vocab_size"],
+        hidden_size=width,
+        num_layers=raw["num_hidden_layers"],
+        num_heads=heads,
+        intermediate_size=raw["intermediate_size"],
+        max_positions=raw["max_position_embeddings"],
+        activation=raw.get("hidden_act", "gelu"),
+        norm_eps=raw["layer_norm_eps"],
+        table=Learned() if learned else Scheme(),
+        positions=positions,
+        segments=segments,
+        scale=(width // heads * (1 + len(added))) ** -0.5,
+    )
+    return Blueprint(
+        config=config,
+        tensors={**_TENSORS, **_inputs(learned, segments), **_relative(raw, positions)},
+        unused=UNUSED,
+        prefixes=("deberta.",),
+    )
+
+
+def _added(raw: Raw) -> set[str]:
+    # The scores that are added to those of content with content.
+    kinds: Any = raw.get("pos_att_type", [])
+    kinds = kinds.lower().split("|") if isinstance(kinds, str) else kinds
+    added = {kind.strip() for kind in kinds} - {"", "none"}
+    if added - {"c2p", "p2c"}:
+        raise raw.refusal("pos_att_type", sorted(added), ("c2p", "p2c"))
+    return added
+
+
+def _positions(raw: Raw, added: set[str]) -> Scheme:
+    if not added or not raw.get("relative_attention", False):
+        return Scheme()
+    longest = raw.get("max_relative_positions", -1)
+    return Disentangled(
+        buckets=max(raw.get("position_buckets", -1), 0),
+        max_distance=longest if longest > 0 else raw["max_position_embeddings"],
+        content_to_position="c2p" in added,
+        position_to_content="p2c" in added,
+        shared=raw.get("share_att_key", False),
+    )
+
+
+_TENSORS = {
+    "embeddings.word_embeddings.weight": "token_table",
+    **affine("embeddings.LayerNorm", "norm"),
+    **affine(f"{_ATTENTION}.query_proj", "layers.{}.query"),
+    **affine(f"{_ATTENTION}.key_proj", "layers.{}.key"),
+    **affine(f"{_ATTENTION}.value_proj", "layers.{}.value"),
+    **affine(f"{_LAYER}.attention.output.dense", "layers.{}.output"),
+    **affine(f"{_LAYER}.attention.output.LayerNorm", "layers.{}.attention_norm"),
+    **affine(f"{_LAYER}.intermediate.dense", "layers.{}.up"),
+    **affine(f"{_LAYER}.output.dense", "layers.{}.down"),
+    **affine(f"{_LAYER}.output.LayerNorm", "layers.{}.ffn_norm"),
+}
+
+
+def _inputs(learned: bool, segments: bool) -> dict[str, str]:
+    position = {"embeddings.position_embeddings.weight": "position_table"}
+    segment = {"embeddings.token_type_embeddings.weight": "segment_table"}
+    return {**(position if learned else {}), **(segment if segments else {})}
+
+
+def _relative(raw: Raw, positions: Scheme) -> dict[str, str]:
+    if not isinstance(positions, Disentangled):
+        return {}
+    found = {"encoder.rel_embeddings.weight": "relative_table"}
+    if "layer_norm" in raw.get("norm_rel_ebd", "none").lower().split("|"):
+        found |= affine("encoder.LayerNorm", "relative_norm")
+    if positions.content_to_position and not positions.shared:
+        found |= affine(f"{_ATTENTION}.pos_key_proj", "layers.{}.position_key")
+    if positions.position_to_content and not positions.shared:
+        found |= affine(f"{_ATTENTION}.pos_query_proj", "layers.{}.position_query")
+    return found

@@ -1,0 +1,45 @@
+"""DistilBERT (Sanh et al. 2019, arXiv 1910.01108)."""
+
+from models.blueprint import Blueprint, Raw, affine
+from models.config import EncoderConfig
+from models.schemes import Learned, Sinusoidal
+
+_LAYER = "transformer.layer.{}"
+TENSORS = {
+    "embeddings.word_embeddings.weight": "token_table",
+    "embeddings.position_embeddings.weight": "position_table",
+    **affine("embeddings.LayerNorm", "norm"),
+    **affine(f"{_LAYER}.attention.q_lin", "layers.{}.query"),
+    **affine(f"{_LAYER}.attention.k_lin", "layers.{}.key"),
+    **affine(f"{_LAYER}.attention.v_lin", "layers.{}.value"),
+    **affine(f"{_LAYER}.attention.out_lin", "layers.{}.output"),
+    **affine(f"{_LAYER}.sa_layer_norm", "layers.{}.attention_norm"),
+    **affine(f"{_LAYER}.ffn.lin1", "layers.{}.up"),
+    **affine(f"{_LAYER}.ffn.lin2", "layers.{}.down"),
+    **affine(f"{_LAYER}.output_layer_norm", "layers.{}.ffn_norm"),
+}
+UNUSED = (
+    "embeddings.position_ids",
+    "vocab_*",
+    "pre_classifier.*",
+    "classifier.*",
+    "qa_outputs.*",
+)
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of a DistilBERT."""
+    sinusoidal = raw.only("sinusoidal_pos_embds", False, True)
+    config = EncoderConfig(
+        family="distilbert",
+        vocab_size=raw["vocab_size"],
+        hidden_size=raw["dim"],
+        num_layers=raw["n_layers"],
+        num_heads=raw["n_heads"],
+        intermediate_size=raw["hidden_dim"],
+        max_positions=raw["max_position_embeddings"],
+        activation=raw.get("activation", "gelu"),
+        norm_eps=1e-12,
+        table=Sinusoidal() if sinusoidal else Learned(),
+    )
+    return Blueprint(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("distilbert.",))

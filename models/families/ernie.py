@@ -1,0 +1,12 @@
+"""ERNIE (Sun et al. 2020, arXiv 1907.12412): BERT's names, where it knows no tasks."""
+
+from dataclasses import replace
+
+from models.blueprint import Blueprint, Raw
+from models.families import bert
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of an ERNIE."""
+    raw.only("use_task_id", False)
+    return replace(bert.read(raw), prefixes=("ernie.",))

@@ -1,0 +1,15 @@
+"""EuroBERT (Boizard et al. 2025, arXiv 2503.05500): a Llama that sees the whole text."""
+
+from models.blueprint import Blueprint, Raw
+from models.families import llama
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of a EuroBERT."""
+    biased = raw.get("attention_bias", False)
+    return Blueprint(
+        config=llama.config(raw, causal=False),
+        tensors=llama.tensors(biased, biased, raw.get("mlp_bias", False)),
+        unused=("lm_head.*", "dense.*", "classifier.*"),
+        prefixes=("model.",),
+    )

@@ -1,0 +1,51 @@
+"""GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners")."""
+
+from models.blueprint import Blueprint, Raw, affine
+from models.config import EncoderConfig
+from models.families.decoder import is_causal
+from models.schemes import Learned
+
+TENSORS = {
+    "wte.weight": "token_table",
+    "wpe.weight": "position_table",
+    **affine("h.{}.ln_1", "layers.{}.attention_norm"),
+    **affine("h.{}.attn.c_attn", "layers.{}.query|key|value"),
+    **affine("h.{}.attn.c_proj", "layers.{}.output"),
+    **affine("h.{}.ln_2", "layers.{}.ffn_norm"),
+    **affine("h.{}.mlp.c_fc", "layers.{}.up"),
+    **affine("h.{}.mlp.c_proj", "layers.{}.down"),
+    **affine("ln_f", "final_norm"),
+}
+# Convolutions of one token, whose matrices lie (in, out).
+_CONVOLVED = tuple(f"{part}.weight" for part in ("query", "key", "value", "output", "up", "down"))
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of a GPT-2."""
+    raw.only("scale_attn_by_inverse_layer_idx", False)
+    raw.only("add_cross_attention", False)
+    width = raw.either("n_embd", "hidden_size")
+    scaled = raw.get("scale_attn_weights", True)
+    config = EncoderConfig(
+        family="gpt2",
+        vocab_size=raw["vocab_size"],
+        hidden_size=width,
+        num_layers=raw.either("n_layer", "num_hidden_layers"),
+        num_heads=raw.either("n_head", "num_attention_heads"),
+        intermediate_size=raw.get("n_inner", 4 * width),
+        max_positions=raw.either("n_positions", "max_position_embeddings"),
+        activation=raw.get("activation_function", "gelu_new"),
+        norm_eps=raw["layer_norm_epsilon"],
+        table=Learned(),
+        arrangement="pre",
+        final_norm=True,
+        causal=is_causal(raw, "GPT2"),
+        scale=0.0 if scaled else 1.0,
+    )
+    return Blueprint(
+        config=config,
+        tensors=TENSORS,
+        unused=("lm_head.weight", "score.weight", "h.*.attn.bias", "h.*.attn.masked_bias"),
+        prefixes=("transformer.",),
+        transposed=_CONVOLVED,
+    )

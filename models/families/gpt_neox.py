@@ -1,0 +1,55 @@
+"""GPT-NeoX (Black et al. 2022, arXiv 2204.06745), and Pythia, which has its names."""
+
+from models.blueprint import Blueprint, Raw, affine, linear
+from models.config import EncoderConfig
+from models.families.decoder import is_causal
+from models.families.rope import longest, rotary
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of a GPT-NeoX."""
+    heads, width = raw["num_attention_heads"], raw["hidden_size"]
+    older = "partial_rotary_factor" not in raw.get("rope_parameters", {})
+    share = raw.get("rotary_pct", 0.25) if older else 1.0
+    positions = rotary(raw, int(width // heads * share), base=raw.get("rotary_emb_base", 10_000.0))
+    config = EncoderConfig(
+        family="gpt_neox",
+        vocab_size=raw["vocab_size"],
+        hidden_size=width,
+        num_layers=raw["num_hidden_layers"],
+        num_heads=heads,
+        intermediate_size=raw["intermediate_size"],
+        max_positions=longest(raw, positions),
+        activation=raw.get("hidden_act", "gelu"),
+        norm_eps=raw["layer_norm_eps"],
+        positions=positions,
+        arrangement="parallel" if raw.get("use_parallel_residual", True) else "pre",
+        final_norm=True,
+        causal=is_causal(raw, "GPTNeoX"),
+    )
+    return Blueprint(
+        config=config,
+        tensors=_tensors(raw.get("attention_bias", True)),
+        unused=(
+            "embed_out.weight",
+            "score.weight",
+            "layers.*.attention.bias",
+            "layers.*.attention.masked_bias",
+            "layers.*.attention.rotary_emb.inv_freq",
+        ),
+        prefixes=("gpt_neox.",),
+        by_head=True,
+    )
+
+
+def _tensors(biased: bool) -> dict[str, str]:
+    return {
+        "embed_in.weight": "token_table",
+        **affine("layers.{}.input_layernorm", "layers.{}.attention_norm"),
+        **linear("layers.{}.attention.query_key_value", "layers.{}.query|key|value", biased),
+        **linear("layers.{}.attention.dense", "layers.{}.output", biased),
+        **affine("layers.{}.post_attention_layernorm", "layers.{}.ffn_norm"),
+        **affine("layers.{}.mlp.dense_h_to_4h", "layers.{}.up"),
+        **affine("layers.{}.mlp.dense_4h_to_h", "layers.{}.down"),
+        **affine("final_layer_norm", "final_norm"),
+    }

@@ -1,0 +1,44 @@
+"""GPT-J (Wang and Komatsuzaki 2021)."""
+
+from models.blueprint import Blueprint, Raw, affine, linear
+from models.config import EncoderConfig
+from models.families.decoder import is_causal
+from models.schemes import Rotary
+
+TENSORS = {
+    "wte.weight": "token_table",
+    **affine("h.{}.ln_1", "layers.{}.attention_norm"),
+    **linear("h.{}.attn.q_proj", "layers.{}.query"),
+    **linear("h.{}.attn.k_proj", "layers.{}.key"),
+    **linear("h.{}.attn.v_proj", "layers.{}.value"),
+    **linear("h.{}.attn.out_proj", "layers.{}.output"),
+    **affine("h.{}.mlp.fc_in", "layers.{}.up"),
+    **affine("h.{}.mlp.fc_out", "layers.{}.down"),
+    **affine("ln_f", "final_norm"),
+}
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of a GPT-J."""
+    width, heads = raw.either("n_embd", "hidden_size"), raw.either("n_head", "num_attention_heads")
+    config = EncoderConfig(
+        family="gptj",
+        vocab_size=raw["vocab_size"],
+        hidden_size=width,
+        num_layers=raw.either("n_layer", "num_hidden_layers"),
+        num_heads=heads,
+        intermediate_size=raw.get("n_inner", 4 * width),
+        max_positions=raw.either("n_positions", "max_position_embeddings"),
+        activation=raw.get("activation_function", "gelu_new"),
+        norm_eps=raw["layer_norm_epsilon"],
+        positions=Rotary(dim=raw.get("rotary_dim", 64), interleaved=True),
+        arrangement="shared",
+        final_norm=True,
+        causal=is_causal(raw, "GPTJ"),
+    )
+    return Blueprint(
+        config=config,
+        tensors=TENSORS,
+        unused=("lm_head.*", "score.weight", "h.*.attn.bias", "h.*.attn.masked_bias"),
+        prefixes=("transformer.",),
+    )

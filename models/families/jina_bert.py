@@ -1,0 +1,55 @@
+"""JinaBERT (Günther et al. 2023, arXiv 2310.19923): a BERT with ALiBi on both sides and gates.
+
+Its code for programming languages normalises queries, keys and the attention's sum once more.
+"""
+
+from models.blueprint import Blueprint, Raw, affine
+from models.families import bert
+from models.schemes import Alibi, Scheme
+
+_LAYER = "encoder.layer.{}"
+_PLACED = "embeddings.position_embeddings."
+_FFN = tuple(f"{_LAYER}.{part}." for part in ("intermediate", "output"))
+COMMON = {
+    theirs: ours for theirs, ours in bert.TENSORS.items() if not theirs.startswith((_PLACED, *_FFN))
+}
+TENSORS = {
+    **COMMON,
+    f"{_LAYER}.mlp.gated_layers.weight": "layers.{}.gate|up.weight",
+    **affine(f"{_LAYER}.mlp.wo", "layers.{}.down"),
+    **affine(f"{_LAYER}.mlp.layernorm", "layers.{}.ffn_norm"),
+}
+CODE = {
+    **COMMON,
+    **affine(f"{_LAYER}.attention.self.layer_norm_q", "layers.{}.query_norm"),
+    **affine(f"{_LAYER}.attention.self.layer_norm_k", "layers.{}.key_norm"),
+    **affine(f"{_LAYER}.attention.output.LayerNorm", "layers.{}.attention_exit_norm"),
+    **affine(f"{_LAYER}.layer_norm_1", "layers.{}.attention_norm"),
+    f"{_LAYER}.mlp.up_gated_layer.weight": "layers.{}.up|gate.weight",
+    **affine(f"{_LAYER}.mlp.down_layer", "layers.{}.down"),
+    **affine(f"{_LAYER}.layer_norm_2", "layers.{}.ffn_norm"),
+}
+_GATES = {"geglu": "gelu", "reglu": "relu"}
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of a JinaBERT; only the name of its Python code tells which of the two."""
+    code = "qk-post-norm" in f"{raw.get('_name_or_path')} {raw.get('auto_map')}"
+    gate = raw["feed_forward_type"]
+    if gate not in _GATES:
+        raise raw.refusal("feed_forward_type", gate, tuple(_GATES))
+    config = bert.config(
+        raw,
+        family="jina_bert",
+        table=Scheme(),
+        positions=Alibi(),
+        activation=_GATES[gate],
+        gated=True,
+        arrangement="twice" if code else "post",
+    )
+    return Blueprint(
+        config=config,
+        tensors=CODE if code else TENSORS,
+        unused=bert.UNUSED,
+        prefixes=("bert.",),
+    )

@@ -1,0 +1,46 @@
+"""Jina v3 without adapters (Sturua et al. 2024, arXiv 2409.10173): a RoBERTa with rotations."""
+
+from models.blueprint import Blueprint, Raw, affine
+from models.families import bert, roberta
+from models.families.rope import longest, rotary
+from models.schemes import Scheme
+
+_OWN, _LAYER = "encoder.layers.{}", "layers.{}"
+TENSORS = {
+    "embeddings.word_embeddings.weight": "token_table",
+    "embeddings.token_type_embeddings.weight": "segment_table",
+    **affine("emb_ln", "norm"),
+    **affine(f"{_OWN}.mixer.Wqkv", "layers.{}.query|key|value"),
+    **affine(f"{_OWN}.mixer.out_proj", "layers.{}.output"),
+    **affine(f"{_OWN}.norm1", "layers.{}.attention_norm"),
+    **affine(f"{_OWN}.mlp.fc1", "layers.{}.up"),
+    **affine(f"{_OWN}.mlp.fc2", "layers.{}.down"),
+    **affine(f"{_OWN}.norm2", "layers.{}.ffn_norm"),
+    **affine("embeddings.LayerNorm", "norm"),
+    **affine(f"{_LAYER}.self_attn.q_proj", "layers.{}.query"),
+    **affine(f"{_LAYER}.self_attn.k_proj", "layers.{}.key"),
+    **affine(f"{_LAYER}.self_attn.v_proj", "layers.{}.value"),
+    **affine(f"{_LAYER}.self_attn.o_proj", "layers.{}.output"),
+    **affine(f"{_LAYER}.post_attention_layernorm", "layers.{}.attention_norm"),
+    **affine(f"{_LAYER}.mlp.fc1", "layers.{}.up"),
+    **affine(f"{_LAYER}.mlp.fc2", "layers.{}.down"),
+    **affine(f"{_LAYER}.post_mlp_layernorm", "layers.{}.ffn_norm"),
+}
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of a Jina v3; what it says of a text depends on the adapter of a task."""
+    raw.only("lora_adaptations", None, [])
+    for key in ("rotary_emb_dim", "rotary_emb_scale_base", "rotary_emb_interleaved"):
+        raw.only(key, None, False)
+    own = raw["model_type"] == "xlm-roberta"
+    base = raw["rotary_emb_base"] if own else 20_000.0
+    positions = rotary(raw, raw["hidden_size"] // raw["num_attention_heads"], base=base)
+    config = bert.config(
+        raw,
+        family="jina_embeddings_v3",
+        max_positions=longest(raw, positions),
+        table=Scheme(),
+        positions=positions,
+    )
+    return Blueprint(config=config, tensors=TENSORS, unused=roberta.UNUSED, prefixes=("roberta.",))

@@ -1,0 +1,34 @@
+"""MPNet (Song et al. 2020, arXiv 2004.09297): a table of positions, and buckets of distances."""
+
+from models.blueprint import Blueprint, Raw, affine
+from models.families import bert
+from models.schemes import Buckets, Learned
+
+_LAYER, _OFFSET = "encoder.layer.{}", 2
+TENSORS = {
+    "embeddings.word_embeddings.weight": "token_table",
+    "embeddings.position_embeddings.weight": "position_table",
+    "encoder.relative_attention_bias.weight": "bias_table",
+    **affine("embeddings.LayerNorm", "norm"),
+    **affine(f"{_LAYER}.attention.attn.q", "layers.{}.query"),
+    **affine(f"{_LAYER}.attention.attn.k", "layers.{}.key"),
+    **affine(f"{_LAYER}.attention.attn.v", "layers.{}.value"),
+    **affine(f"{_LAYER}.attention.attn.o", "layers.{}.output"),
+    **affine(f"{_LAYER}.attention.LayerNorm", "layers.{}.attention_norm"),
+    **affine(f"{_LAYER}.intermediate.dense", "layers.{}.up"),
+    **affine(f"{_LAYER}.output.dense", "layers.{}.down"),
+    **affine(f"{_LAYER}.output.LayerNorm", "layers.{}.ffn_norm"),
+}
+UNUSED = (*bert.UNUSED, "lm_head.*")
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of an MPNet; its positions begin at 2, whatever the padding token."""
+    config = bert.config(
+        raw,
+        max_positions=raw["max_position_embeddings"] - _OFFSET,
+        table=Learned(offset=_OFFSET),
+        positions=Buckets(buckets=raw.only("relative_attention_num_buckets", 32)),
+        segments=False,
+    )
+    return Blueprint(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("mpnet.",))

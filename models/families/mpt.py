@@ -1,0 +1,59 @@
+"""MPT (MosaicML 2023)."""
+
+from models.blueprint import Blueprint, Raw, linear
+from models.config import EncoderConfig
+from models.schemes import Alibi
+
+TENSORS = {
+    "wte.weight": "token_table",
+    **linear("blocks.{}.norm_1", "layers.{}.attention_norm"),
+    **linear("blocks.{}.attn.Wqkv", "layers.{}.query|key|value"),
+    **linear("blocks.{}.attn.out_proj", "layers.{}.output"),
+    **linear("blocks.{}.norm_2", "layers.{}.ffn_norm"),
+    **linear("blocks.{}.ffn.up_proj", "layers.{}.up"),
+    **linear("blocks.{}.ffn.down_proj", "layers.{}.down"),
+    **linear("norm_f", "final_norm"),
+}
+_ATTENTION: dict[str, tuple[object, ...]] = {  # what attn_config may say
+    "attn_type": ("multihead_attention",),
+    "clip_qkv": (None,),
+    "prefix_lm": (False,),
+    "qk_ln": (False,),
+    "attn_uses_sequence_id": (False,),
+    "alibi": (True,),
+    "alibi_bias_max": (8,),
+    "rope": (False,),
+    "sliding_window_size": (-1,),
+}
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of an MPT."""
+    raw.only("no_bias", True)
+    raw.only("is_causal", True)  # its penalty would favour what comes after
+    raw.only("norm_type", "low_precision_layernorm", "layernorm")
+    attention = raw.nested("attn_config")
+    for key, allowed in _ATTENTION.items():
+        attention.only(key, *allowed)
+    width = raw.either("d_model", "hidden_size")
+    config = EncoderConfig(
+        family="mpt",
+        vocab_size=raw["vocab_size"],
+        hidden_size=width,
+        num_layers=raw.either("n_layers", "num_hidden_layers"),
+        num_heads=raw.either("n_heads", "num_attention_heads"),
+        intermediate_size=width * raw.get("expansion_ratio", 4),
+        max_positions=raw["max_seq_len"],
+        norm_eps=raw.get("layer_norm_epsilon", 1e-5),
+        positions=Alibi(),
+        arrangement="pre",
+        final_norm=True,
+        causal=True,
+        scale=attention.get("softmax_scale", 0.0),
+    )
+    return Blueprint(
+        config=config,
+        tensors=TENSORS,
+        unused=("lm_head.weight", "score.weight"),
+        prefixes=("transformer.",),
+    )

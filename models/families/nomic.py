@@ -1,0 +1,125 @@
+"""NomicBERT (Nussbaum et al. 2024, arXiv 2402.01613), in its own names and in transformers'."""
+
+from models.blueprint import Blueprint, Raw, affine, linear
+from models.config import EncoderConfig
+from models.families import bert
+from models.families.rope import longest, rotary
+from models.schemes import Rotary, Scaling, Scheme
+
+_OWN, _LAYER = "encoder.layers.{}", "layers.{}"
+_COMMON = {
+    "embeddings.word_embeddings.weight": "token_table",
+    "embeddings.token_type_embeddings.weight": "segment_table",
+}
+_TENSORS = {
+    **affine("embeddings.LayerNorm", "norm"),
+    **linear(f"{_LAYER}.self_attn.q_proj", "layers.{}.query"),
+    **linear(f"{_LAYER}.self_attn.k_proj", "layers.{}.key"),
+    **linear(f"{_LAYER}.self_attn.v_proj", "layers.{}.value"),
+    **linear(f"{_LAYER}.self_attn.o_proj", "layers.{}.output"),
+    **affine(f"{_LAYER}.post_attention_layernorm", "layers.{}.attention_norm"),
+    **linear(f"{_LAYER}.mlp.up_proj", "layers.{}.up"),
+    **linear(f"{_LAYER}.mlp.gate_proj", "layers.{}.gate"),
+    **linear(f"{_LAYER}.mlp.down_proj", "layers.{}.down"),
+    **affine(f"{_LAYER}.post_mlp_layernorm", "layers.{}.ffn_norm"),
+}
+_GATES = {"swiglu": "silu", "geglu": "gelu"}  # what the first of two products goes through
+_MULTIPLE = 256  # its own code rounds the width of gates up to
+_ONLY = {  # what its own code can do besides
+    "prenorm": False,
+    "parallel_block": False,
+    "causal": False,
+    "use_rms_norm": False,
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "rotary_emb_scale_base": None,
+    "rotary_head_dim": False,
+    "moe_every_n_layers": 0,
+}
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of a NomicBERT; one of its own has GPT-2's keys in config.json."""
+    if raw.get("n_embd"):
+        config = _own(raw)
+        keys = ("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias")
+        tensors = _names(config.gated, *(raw.get(key, True) for key in keys))
+    else:
+        config, tensors = _theirs(raw), _TENSORS | _names()
+    return Blueprint(
+        config=config, tensors=tensors, unused=bert.UNUSED, prefixes=("bert.", "nomic_bert.")
+    )
+
+
+def _theirs(raw: Raw) -> EncoderConfig:
+    head_size = raw.get("head_dim", raw["hidden_size"] // raw["num_attention_heads"])
+    positions = rotary(raw, head_size, base=1000.0)
+    return bert.config(
+        raw,
+        max_positions=longest(raw, positions),
+        activation=raw.get("hidden_act", "silu"),
+        head_size=head_size,
+        table=Scheme(),
+        positions=positions,
+        gated=True,
+    )
+
+
+def _own(raw: Raw) -> EncoderConfig:
+    for key, value in _ONLY.items():
+        raw.only(key, value)
+    activation = raw["activation_function"]
+    if activation not in (*_GATES, "gelu"):
+        raise raw.refusal("activation_function", activation, (*_GATES, "gelu"))
+    width, heads = raw["n_embd"], raw["n_head"]
+    return EncoderConfig(
+        family="nomic_bert",
+        vocab_size=raw["vocab_size"],
+        hidden_size=width,
+        num_layers=raw["n_layer"],
+        num_heads=heads,
+        intermediate_size=_inner(raw, width, activation in _GATES),
+        max_positions=raw["n_positions"],
+        norm_eps=raw["layer_norm_epsilon"],
+        activation=_GATES.get(activation, activation),
+        positions=_rotary(raw, width // heads),
+        gated=activation in _GATES,
+        segments=True,
+    )
+
+
+def _inner(raw: Raw, width: int, gated: bool) -> int:
+    if not gated:
+        return int(raw.get("n_inner", 4 * width))
+    return -(-int(raw.get("n_inner", 8 * width / 3)) // _MULTIPLE) * _MULTIPLE
+
+
+def _rotary(raw: Raw, head_size: int) -> Rotary:
+    share, factor = raw["rotary_emb_fraction"], raw.get("rotary_scaling_factor")
+    if share <= 0:
+        raise raw.refusal("rotary_emb_fraction", share, "more than 0")
+    trained = raw.get("max_trained_positions", 2048)
+    return Rotary(
+        dim=int(head_size * share),
+        base=float(raw.get("rotary_emb_base", 10_000.0)),
+        interleaved=raw.get("rotary_emb_interleaved", False),
+        scaling=Scaling(kind="dynamic", factor=factor, original=trained) if factor else Scaling(),
+    )
+
+
+def _names(
+    gated: bool = True, qkv: bool = False, up: bool = False, down: bool = False
+) -> dict[str, str]:
+    # The flags after the first tell which products have a bias.
+    gate = linear(f"{_OWN}.mlp.fc12", "layers.{}.gate", up) if gated else {}
+    return {
+        **_COMMON,
+        **affine("emb_ln", "norm"),
+        **linear(f"{_OWN}.attn.Wqkv", "layers.{}.query|key|value", qkv),
+        **linear(f"{_OWN}.attn.out_proj", "layers.{}.output", qkv),
+        **affine(f"{_OWN}.norm1", "layers.{}.attention_norm"),
+        **linear(f"{_OWN}.mlp.{'fc11' if gated else 'fc1'}", "layers.{}.up", up),
+        **gate,
+        **linear(f"{_OWN}.mlp.fc2", "layers.{}.down", down),
+        **affine(f"{_OWN}.norm2", "layers.{}.ffn_norm"),
+    }

@@ -1,0 +1,71 @@
+"""The encoders of T5 (Raffel et al. 2020, arXiv 1910.10683) and mT5 (arXiv 2010.11934)."""
+
+from models.blueprint import Blueprint, Raw
+from models.config import EncoderConfig
+from models.schemes import Buckets
+
+# What sentence-transformers reads, too, of a checkpoint that tells no length: T5 has no limit.
+_LONGEST = 512
+_ATTENTION, _FFN = "encoder.block.{}.layer.0", "encoder.block.{}.layer.1"
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of a T5's encoder, with its decoder in the same file or not."""
+    gated, activation = _feed_forward(raw)
+    raw.only("is_decoder", False)
+    config = EncoderConfig(
+        family=raw["model_type"],
+        vocab_size=raw["vocab_size"],
+        hidden_size=raw["d_model"],
+        num_layers=raw["num_layers"],
+        num_heads=raw["num_heads"],
+        head_size=raw["d_kv"],
+        intermediate_size=raw["d_ff"],
+        max_positions=raw.get("n_positions", _LONGEST),
+        activation=activation,
+        gated=gated,
+        norm="rms",
+        norm_eps=raw["layer_norm_epsilon"],
+        arrangement="pre",
+        final_norm=True,
+        positions=Buckets(
+            buckets=raw["relative_attention_num_buckets"],
+            max_distance=raw.get("relative_attention_max_distance", 128),
+        ),
+        scale=1.0,
+    )
+    return Blueprint(
+        config=config,
+        tensors=_tensors(gated),
+        unused=("decoder.*", "lm_head.weight", "classifier.*", "classification_head.*"),
+        prefixes=("transformer.",),
+    )
+
+
+def _feed_forward(raw: Raw) -> tuple[bool, str]:
+    # 'relu' or 'gated-gelu', which means the approximation by tanh.
+    kind = raw.get("feed_forward_proj", "gated-gelu" if raw["model_type"] == "mt5" else "relu")
+    gated, activation = kind.startswith("gated-"), kind.removeprefix("gated-")
+    activation = "gelu_new" if kind == "gated-gelu" else activation
+    raw.only("is_gated_act", gated)
+    return gated, raw.only("dense_act_fn", activation)
+
+
+def _tensors(gated: bool) -> dict[str, str]:
+    up = {"wi_0": "gate", "wi_1": "up"} if gated else {"wi": "up"}
+    return {
+        "shared.weight": "token_table",
+        "encoder.embed_tokens.weight": "token_table",
+        f"{_ATTENTION}.SelfAttention.relative_attention_bias.weight": "bias_table",
+        f"{_ATTENTION}.SelfAttention.q.weight": "layers.{}.query.weight",
+        f"{_ATTENTION}.SelfAttention.k.weight": "layers.{}.key.weight",
+        f"{_ATTENTION}.SelfAttention.v.weight": "layers.{}.value.weight",
+        f"{_ATTENTION}.SelfAttention.o.weight": "layers.{}.output.weight",
+        f"{_ATTENTION}.layer_norm.weight": "layers.{}.attention_norm.weight",
+        **{
+            f"{_FFN}.DenseReluDense.{theirs}.weight": f"layers.{{}}.{ours}.weight"
+            for theirs, ours in {**up, "wo": "down"}.items()
+        },
+        f"{_FFN}.layer_norm.weight": "layers.{}.ffn_norm.weight",
+        "encoder.final_layer_norm.weight": "final_norm.weight",
+    }

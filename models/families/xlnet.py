@@ -1,0 +1,61 @@
+"""XLNet (Yang et al. 2019, arXiv 1906.08237), with the positions of Transformer-XL."""
+
+from models.blueprint import Blueprint, Raw, affine
+from models.config import EncoderConfig
+from models.schemes import Recurrent
+
+# XLNet has no limit; this is the length of its training.
+_LONGEST = 512
+TENSORS = {
+    "word_embedding.weight": "token_table",
+    "layer.{}.rel_attn.q": "layers.{}.query.weight",
+    "layer.{}.rel_attn.k": "layers.{}.key.weight",
+    "layer.{}.rel_attn.v": "layers.{}.value.weight",
+    "layer.{}.rel_attn.o": "layers.{}.output.weight",
+    "layer.{}.rel_attn.r": "layers.{}.relative.weight",
+    "layer.{}.rel_attn.r_w_bias": "layers.{}.query.bias",
+    "layer.{}.rel_attn.r_r_bias": "layers.{}.position_bias",
+    **affine("layer.{}.rel_attn.layer_norm", "layers.{}.attention_norm"),
+    **affine("layer.{}.ff.layer_1", "layers.{}.up"),
+    **affine("layer.{}.ff.layer_2", "layers.{}.down"),
+    **affine("layer.{}.ff.layer_norm", "layers.{}.ffn_norm"),
+}
+UNUSED = (  # a text is one segment, and no token is hidden
+    "mask_emb",
+    "layer.{}.rel_attn.r_s_bias",
+    "layer.{}.rel_attn.seg_embed",
+    *("lm_loss.*", "sequence_summary.*", "logits_proj.*", "classifier.*", "qa_outputs.*"),
+)
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of an XLNet.
+
+    Every token is of one segment, and scores between segments are the same for every key. XLNet's
+    own tokenizer puts the last token, <cls>, in another: where its type ids are given to the
+    reference model, the states differ a little.
+    """
+    raw.only("attn_type", "bi")
+    raw.only("bi_data", False)
+    raw.only("untie_r", True)
+    raw.only("clamp_len", -1, 0)
+    config = EncoderConfig(
+        family="xlnet",
+        vocab_size=raw["vocab_size"],
+        hidden_size=raw["d_model"],
+        num_layers=raw["n_layer"],
+        num_heads=raw["n_head"],
+        head_size=raw.get("d_head", 0),
+        intermediate_size=raw["d_inner"],
+        max_positions=_LONGEST,
+        activation=raw.get("ff_activation", "gelu"),
+        norm_eps=raw["layer_norm_eps"],
+        positions=Recurrent(),
+    )
+    return Blueprint(
+        config=config,
+        tensors=TENSORS,
+        unused=UNUSED,
+        prefixes=("transformer.",),
+        transposed=("query.weight", "key.weight", "value.weight", "relative.weight"),
+    )

@@ -1,0 +1,64 @@
+"""A model's folder, as its small files describe it: read without weights, and without torch."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from models import checkpoint, families, modules
+from models.blueprint import Blueprint
+from models.families import static
+from models.modules import STATIC, Normalize
+from models.sentence import SentenceConfig
+from models.sources import sha256
+from models.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Folder:
+    """path: of the model. encoder: of the part of it that has the encoder and the tokenizer."""
+
+    path: Path
+    encoder: Path
+    blueprint: Blueprint
+    sentence: SentenceConfig
+
+    @classmethod
+    def read(cls, path: Path) -> "Folder":
+        """Raises ModelError for a family, a module or an option that is not implemented."""
+        entries = modules.entries(path)
+        encoder = path / entries[0].path
+        read = static.read if entries[0].kind == STATIC else families.read
+        blueprint = read(encoder)
+        sentence = SentenceConfig.read(path, entries, blueprint.config)
+        return cls(path, encoder, blueprint, sentence)
+
+    @property
+    def dim(self) -> int:
+        """The number of dimensions of a vector."""
+        return self.sentence.width(self.blueprint.config.hidden_size)
+
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer, as the model's options want it."""
+        sentence = self.sentence
+        return Tokenizer(
+            self.encoder / "tokenizer.json",
+            sentence.max_length,
+            sentence.lowercase,
+            special=sentence.special,
+            unknown=sentence.unknown,
+        )
+
+    def checkpoints(self) -> list[Path]:
+        """The folders that hold weights: the encoder's, then those of the modules after it."""
+        after = [step.path for step in self.sentence.modules if not isinstance(step, Normalize)]
+        return [self.encoder, *(self.path / path for path in after)]
+
+    def fingerprint(self) -> str:
+        """What decides the vectors up to rounding: weights, tokenizer, and how states are used."""
+        sentence = self.sentence
+        weights = [file for folder in self.checkpoints() for file in checkpoint.files(folder)]
+        parts = [sha256(path) for path in [*weights, self.encoder / "tokenizer.json"]]
+        parts.append(repr((sentence.max_length, sentence.pooling, sentence.lowercase)))
+        parts += [] if sentence.include_prompt else ["without the prompt"]
+        parts += [repr(step) for step in sentence.modules]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

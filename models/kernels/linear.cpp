@@ -1,0 +1,145 @@
+// One linear layer on the CPU: activation(x W^T + b), or its gated form, for layers that are not
+// compiled as a whole.
+//
+// A row's numbers are computed in an order that depends on the row alone, so they are the same bits
+// in every batch and on any number of threads.
+
+#include <algorithm>
+#include <type_traits>
+
+#include "memory.h"
+#include "rows.h"
+#include "team.h"
+
+namespace {
+
+struct Linear {
+  Matrix matrix;           // of a gated form: panels of gate and of what it gates, in turn
+  int64_t depth, columns;  // of the matrix
+  Activation activation;
+  int64_t gated;
+
+  long width() const { return gated ? columns / 2 : columns; }
+};
+
+struct Call {
+  const Linear* linear;
+  const float* x;         // (T, depth)
+  const float* residual;  // (T, width), or null
+  float* out;             // (T, width)
+  int64_t rows;           // T
+};
+
+// What a product reads, of some rows.
+template <typename Kind>
+struct Operands {
+  Rows<Kind> rows;
+
+  Operands(Arena& arena, long count, long depth)
+      : rows{arena.take<typename Kind::Operand>((count + SLACK) * depth), arena.take<float>(count),
+             arena.take<int32_t>(count)} {}
+};
+
+template <typename Kind>
+INLINE void stage(const float* x, const Linear& linear, const Rows<Kind>& rows, long row) {
+  if constexpr (std::is_same_v<typename Kind::Operand, float>)
+    // Copied, for a product may read past its last row.
+    std::memcpy(rows.data + row * linear.depth, x, linear.depth * sizeof(float));
+  else
+    prepare(x, linear.depth, linear.matrix, rows, row);
+}
+
+// A gate waits in the result for what it gates, which comes after it.
+template <typename Kind>
+INLINE void write(const Call& call, long row, long column, Floats y) {
+  const Linear& linear = *call.linear;
+  const bool gates = linear.gated && column / PANEL % 2 == 0;
+  const bool gated = linear.gated && !gates;
+  if (linear.gated) column = column / (2 * PANEL) * PANEL + column % PANEL;
+  const long place = row * linear.width() + column;
+  y = gated ? load(call.out + place) * y : activate<Kind::exact>(y, linear.activation);
+  if (call.residual && !gates) y += load(call.residual + place);
+  store(call.out + place, y);
+}
+
+// Some rows of the result, by a team that shares their columns.
+template <typename Kind>
+void compute(const Call& call, long first, long count, const Rows<Kind>& operands, Member me) {
+  const Linear& linear = *call.linear;
+  const auto rows = me.share(count), columns = me.share(linear.columns / COLUMNS);
+  for (long row = rows.first; row < rows.last; row++)
+    stage(call.x + (first + row) * linear.depth, linear, operands, row);
+  me.wait();
+  const auto* panels = static_cast<const typename Kind::Weight*>(linear.matrix.panels);
+  multiply<Kind>(operands.data, linear.depth, count, panels, linear.depth, columns.first * COLUMNS,
+                 columns.last * COLUMNS, [&](long row, long column, typename Kind::Sums sums) {
+                   write<Kind>(call, first + row, column,
+                               finish(sums, linear.matrix, operands, row, column));
+                 });
+}
+
+// All threads on all rows together, or each on blocks of its own.
+template <typename Kind>
+struct Run {
+  const Call& call;
+  const bool together;
+  const long block;  // rows
+  Threads threads;
+  const Rows<Kind>* operands;
+  Barrier barrier;
+  std::atomic<long> rank{0}, next{0};
+};
+
+// Equal blocks of rows whose operands stay in a core's own cache.
+template <typename Kind>
+long block(const Call& call, long threads) {
+  constexpr long bytes = 1 << 20, step = 16;
+  const long row = call.linear->depth * static_cast<long>(sizeof(typename Kind::Operand));
+  const long most = std::max(bytes / row, FEW), rounds = call.rows / (most * threads) + 1;
+  return round_up((call.rows + rounds * threads - 1) / (rounds * threads), step);
+}
+
+template <typename Kind>
+void work(void* data) {
+  static thread_local Arena arena;
+  auto& run = *static_cast<Run<Kind>*>(data);
+  const Tiles tiles;
+  if (run.together) {
+    const Member me{run.rank++, run.threads(), &run.barrier};
+    return compute(run.call, 0, run.call.rows, *run.operands, me);
+  }
+  for (long first; (first = run.next.fetch_add(run.block)) < run.call.rows;) {
+    const long count = std::min<long>(run.block, run.call.rows - first);
+    const auto operands = arena.lay<Operands<Kind>>(count, run.call.linear->depth);
+    compute(run.call, first, count, operands.rows, {0, 1, nullptr});
+  }
+}
+
+template <typename Kind>
+void linear(const Call& call, Parallel parallel, Threads threads, long count) {
+  static thread_local Arena arena;
+  if (!call.rows) return;
+  const bool together = count > 1 && call.rows < FEW * count;
+  const auto operands = arena.lay<Operands<Kind>>(together ? call.rows : 0, call.linear->depth);
+  Run<Kind> run{call, together, block<Kind>(call, count), threads, &operands.rows, {}};
+  parallel(work<Kind>, &run, static_cast<unsigned>(count), 0);
+}
+
+}  // namespace
+
+extern "C" {
+
+void linear_float32(const Call* call, Parallel parallel, Threads threads, int64_t count) {
+  linear<Float32>(*call, parallel, threads, count);
+}
+#ifdef __AVX512BF16__
+void linear_bfloat16(const Call* call, Parallel parallel, Threads threads, int64_t count) {
+  linear<BFloats>(*call, parallel, threads, count);
+}
+#endif
+#ifdef __AVX512VNNI__
+void linear_int8(const Call* call, Parallel parallel, Threads threads, int64_t count) {
+  linear<Int8>(*call, parallel, threads, count);
+}
+#endif
+}

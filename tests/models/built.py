@@ -1,0 +1,16 @@
+"""Every instruction set and precision of this processor that the kernels were built for."""
+
+import pytest
+
+from models.isa import ISAS, computes, features
+from models.packed import DTYPES
+
+# Without a compiler at installation there are no libraries, and torch's layers are used: then
+# there is nothing here to compare.
+BUILT = [
+    pytest.param(name, dtype, id=f"{name}-{dtype}")
+    for name, needed in ISAS.items()
+    for dtype in DTYPES
+    if needed <= features() and computes(name, dtype)
+]
+kernels = pytest.mark.parametrize(("kernels", "dtype"), BUILT)

@@ -1,0 +1,151 @@
+"""Checkpoints of random weights, so large that a wrong detail shows, and what is true of each."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import AutoConfig, AutoModel, PreTrainedModel
+
+from models import families, weights
+from models.batch import Batch
+from models.blueprint import read_json
+from models.encoder import Embeddings, Encoder, TorchEncoder
+from models.errors import ModelError
+from models.layers import TorchLayers
+from models.linear import Layout, Prepacked
+
+CPU = torch.device("cpu")
+LENGTHS = (3, 40, 1, 17, 16, 33)
+SIZES = {
+    "vocab_size": 99,
+    "hidden_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 96,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model of transformers. sizes: where it has other keys for them. model: its class.
+
+    std: of its weights.
+    """
+
+    model_type: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, Any] = field(default_factory=lambda: SIZES)
+    std: float = 0.3
+    model: Any = AutoModel
+
+    def __str__(self) -> str:
+        return "-".join([self.model_type, *(f"{k}={v}" for k, v in self.options.items())])[:80]
+
+
+def write(case: Case, folder: Path) -> PreTrainedModel:
+    """Save a model in which every trained parameter is random."""
+    config = AutoConfig.for_model(case.model_type, **{**case.sizes, **case.options})
+    config._attn_implementation = "eager"
+    build = AutoModel.from_config if case.model is AutoModel else case.model
+    model: PreTrainedModel = build(config)
+    model.train(False)
+    noise = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                parameter.normal_(_centre(name), case.std, generator=noise)
+    model.save_pretrained(folder)
+    return model
+
+
+def configure(folder: Path, *dropped: str, **changed: Any) -> None:
+    """Drop and change options in a checkpoint's config.json."""
+    path = folder / "config.json"
+    kept = {key: value for key, value in read_json(path).items() if key not in dropped}
+    path.write_text(json.dumps(kept | changed), encoding="utf-8")
+
+
+def relabel(
+    folder: Path, label: Callable[[str], str], added: Mapping[str, Tensor] | None = None
+) -> None:
+    """Give the tensors of a checkpoint other names, and lay others beside them."""
+    path = folder / "model.safetensors"
+    named = {label(name): tensor for name, tensor in load_file(path).items()}
+    save_file({**named, **(added or {})}, path)
+
+
+def assert_same_weights(
+    folder: Path, label: Callable[[str], str], added: tuple[str, ...] = ()
+) -> None:
+    """Under other names, beside tensors that are not needed, the checkpoint loads as before."""
+    before = weights.load(folder, families.read(folder))
+    relabel(folder, label, {name: torch.zeros(1) for name in added})
+    after = weights.load(folder, families.read(folder))
+    assert after.keys() == before.keys()
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+
+
+def assert_refused(case: Case, options: Mapping[str, Any], folder: Path, named: str = "") -> None:
+    """A config.json with these options is refused, by the name of the first or another."""
+    write(case, folder)
+    configure(folder, **options)
+    with pytest.raises(ModelError, match=named or next(iter(options))):
+        families.read(folder)
+
+
+def _centre(name: str) -> float:
+    norm = any(part in name.lower() for part in ("norm", "ln_"))
+    return 1.0 if norm and name.endswith("weight") else 0.0
+
+
+def encoder(folder: Path, layout: Layout | None = None) -> TorchEncoder:
+    """Ours, on torch."""
+    blueprint = families.read(folder)
+    loaded = weights.load(folder, blueprint)
+    layers = TorchLayers(blueprint.config, loaded, layout or Prepacked(torch.float32), CPU)
+    return TorchEncoder(Embeddings(blueprint.config, loaded, CPU), layers)
+
+
+def texts(vocab_size: int, lengths: tuple[int, ...] = LENGTHS) -> list[Tensor]:
+    """Random ids of several lengths; none of the first, which may be padding."""
+    noise = torch.Generator().manual_seed(3)
+    return [torch.randint(6, vocab_size, (length,), generator=noise) for length in lengths]
+
+
+def states(encoder: Encoder, rows: list[Tensor], layer: int) -> list[Tensor]:
+    """Hidden states of each text after so many layers, all texts in one batch."""
+    found = encoder.states(Batch.of([row.numpy() for row in rows]), layer)
+    return list(torch.split(torch.from_numpy(found), [len(row) for row in rows]))
+
+
+@torch.inference_mode()
+def reference(model: Any, rows: list[Tensor]) -> list[tuple[Tensor, ...]]:
+    """The hidden states of all layers, each text alone; the last ones as the model gives them."""
+    found = [model(input_ids=row[None], output_hidden_states=True) for row in rows]
+    return [(*each.hidden_states[:-1], each.last_hidden_state) for each in found]
+
+
+def assert_equal_states(model: Any, folder: Path, lengths: tuple[int, ...] = LENGTHS) -> None:
+    """Every layer's states equal those of transformers, to 1e-4 of the largest."""
+    config, ours = families.read(folder).config, encoder(folder)
+    rows = texts(config.vocab_size, lengths)
+    theirs = reference(model, rows)
+    for layer in range(config.num_layers + 1):
+        for mine, expected in zip(states(ours, rows, layer), theirs, strict=True):
+            scale = float(expected[layer].abs().max())
+            torch.testing.assert_close(mine, expected[layer][0], atol=1e-4 * scale, rtol=0)
+
+
+def assert_same_bits(folder: Path, lengths: tuple[int, ...] = LENGTHS) -> None:
+    """A text's states are the same bits alone and among others."""
+    config, ours = families.read(folder).config, encoder(folder)
+    rows = texts(config.vocab_size, lengths)
+    together = states(ours, rows, config.num_layers)
+    for row, among in zip(rows, together, strict=True):
+        assert torch.equal(states(ours, [row], config.num_layers)[0], among)

@@ -1,0 +1,63 @@
+"""Tests of whole models through the facade, in compiled code where that knows the family."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from models import Embedder, native
+from tests.models.families.checkpoint import Case, write
+from tests.models.tiny import VOCABULARY, write_tokenizer
+
+SIZES = {
+    "vocab_size": len(VOCABULARY),
+    "hidden_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "intermediate_size": 128,
+}
+DISTILBERT = {
+    "vocab_size": len(VOCABULARY),
+    "dim": 64,
+    "n_layers": 3,
+    "n_heads": 2,
+    "hidden_dim": 128,
+}
+SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep", "mask")}
+COMPILED = [
+    Case("bert", {}, SIZES),
+    Case("camembert", {}, SIZES),
+    Case("distilbert", {}, DISTILBERT),
+    Case("distilbert", {"sinusoidal_pos_embds": True}, DISTILBERT),
+    Case("electra", {"embedding_size": 64}, SIZES),
+    Case("ernie", {}, SIZES),
+    Case("mpnet", {}, SIZES),
+    Case("roberta", {"pad_token_id": 0}, SIZES),
+    Case("xlm-roberta", {"type_vocab_size": 1}, SIZES),
+]
+ON_TORCH = [
+    Case("albert", {}, SIZES),
+    Case("albert", {"embedding_size": 64, "num_hidden_groups": 3, "hidden_act": "gelu"}, SIZES),
+    Case("electra", {"embedding_size": 32}, SIZES),
+    Case("eurobert", SPECIAL, SIZES),
+    Case("gte", {}, SIZES),
+    Case("jina_embeddings_v3", {}, SIZES),
+    Case("modernbert", SPECIAL, SIZES),
+    Case("nomic_bert", {}, SIZES),
+]
+TEXTS = ["the license", "a copyright of this work, such as it is", "x", "you " * 30]
+
+
+@pytest.mark.parametrize("case", COMPILED + ON_TORCH, ids=str)
+def test_a_vector_is_the_mean_of_what_transformers_has(case: Case, tmp_path: Path) -> None:
+    model = write(case, tmp_path)
+    write_tokenizer(tmp_path)
+    embedder = Embedder.load(tmp_path, dtype="float32")
+    compiled = case in COMPILED and native.isa("float32") is not None
+    assert isinstance(embedder._encoder, native.NativeEncoder) == compiled
+    for ids, vector in zip(embedder.tokenize(TEXTS), embedder.embed(TEXTS), strict=True):
+        with torch.inference_mode():
+            hidden = model(input_ids=torch.tensor([ids.ids])).last_hidden_state
+        expected = hidden[0].mean(dim=0).numpy()
+        np.testing.assert_allclose(vector, expected, atol=1e-4 * abs(expected).max(), rtol=0)

@@ -1,0 +1,70 @@
+"""Tests of GPT-NeoX against transformers."""
+
+from pathlib import Path
+
+import pytest
+
+from models import families
+from tests.models.families.checkpoint import (
+    Case,
+    assert_equal_states,
+    assert_refused,
+    assert_same_bits,
+    assert_same_weights,
+    configure,
+    write,
+)
+
+HALF = {"rope_theta": 500.0, "partial_rotary_factor": 0.5, "rope_type": "default"}
+CASES = [
+    Case("gpt_neox"),
+    Case("gpt_neox", {"use_parallel_residual": False, "rope_parameters": HALF}),
+    Case("gpt_neox", {"attention_bias": False, "hidden_act": "relu", "layer_norm_eps": 0.05}),
+    Case("gpt_neox", {"is_causal": False, "hidden_act": "gelu_fast", "num_attention_heads": 2}),
+    Case("gpt_neox", {"rope_parameters": {**HALF, "rope_type": "linear", "factor": 4.0}}),
+]
+REFUSED: list[dict[str, object]] = [
+    {"rope_scaling": {"type": "longrope"}, "rope_parameters": None},
+    {"architectures": ["GPTNeoXBiModel"]},
+]
+cases = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+@cases
+def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
+    assert_equal_states(write(case, tmp_path), tmp_path)
+
+
+@cases
+def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
+    write(case, tmp_path)
+    assert_same_bits(tmp_path)
+
+
+def test_the_older_keys_of_rotation_say_the_same(tmp_path: Path) -> None:
+    write(CASES[1], tmp_path)
+    today = families.read(tmp_path)
+    configure(tmp_path, "rope_parameters", rotary_emb_base=500, rotary_pct=0.5)
+    assert families.read(tmp_path) == today
+
+
+def test_a_quarter_of_a_head_is_turned_where_the_config_tells_no_share(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    today = families.read(tmp_path)
+    configure(tmp_path, "rope_parameters")
+    assert families.read(tmp_path) == today
+
+
+def test_a_checkpoint_with_a_head_and_stored_masks_has_the_same_weights(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    stored = ("bias", "masked_bias", "rotary_emb.inv_freq")
+    unused = ("embed_out.weight", *(f"gpt_neox.layers.0.attention.{name}" for name in stored))
+    assert_same_weights(tmp_path, lambda name: f"gpt_neox.{name}", unused)
+
+
+@pytest.mark.parametrize("options", REFUSED, ids=str)
+def test_an_option_that_is_not_implemented_is_refused_by_name(
+    options: dict[str, object], tmp_path: Path
+) -> None:
+    named = {"rope_scaling": "rope_type = 'longrope'"}
+    assert_refused(CASES[0], options, tmp_path, named.get(next(iter(options)), ""))

@@ -1,0 +1,86 @@
+"""Tests of ModernBERT against transformers."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import ModernBertForMaskedLM, ModernBertForSequenceClassification
+
+from models import families
+from models.errors import ModelError
+from models.schemes import Rotary
+from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
+from tests.models.families.files import assert_refused, change, edit, loaded
+
+SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep")}
+LAYERS = ["sliding_attention", "sliding_attention", "full_attention"]
+SCALED = {
+    "full_attention": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 500.0},
+    "sliding_attention": {"rope_type": "linear", "factor": 3.0, "rope_theta": 50.0},
+}
+CASES = [
+    Case("modernbert", {"local_attention": 10, **SPECIAL}),
+    Case("modernbert", {"norm_bias": True, "attention_bias": True, "mlp_bias": True, **SPECIAL}),
+    Case("modernbert", {"global_attn_every_n_layers": 2, "local_attention": 6, **SPECIAL}),
+    *(
+        Case("modernbert", {"hidden_activation": name, **SPECIAL})
+        for name in ("gelu_new", "relu", "silu")
+    ),
+    Case("modernbert", {"norm_eps": 0.05, "layer_types": LAYERS, **SPECIAL}),
+    Case("modernbert", {"rope_parameters": SCALED, "max_position_embeddings": 24, **SPECIAL}),
+    Case("modernbert", SPECIAL, model=ModernBertForMaskedLM),
+    Case("modernbert", SPECIAL, model=ModernBertForSequenceClassification),
+]
+cases = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+@cases
+def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
+    assert_equal_states(write(case, tmp_path), tmp_path)
+
+
+@cases
+def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
+    write(case, tmp_path)
+    assert_same_bits(tmp_path)
+
+
+def test_the_keys_of_older_releases_say_the_same(tmp_path: Path) -> None:
+    turns = {"rope_theta": 500.0}, {"rope_theta": 50.0}
+    parameters = dict(zip(("full_attention", "sliding_attention"), turns, strict=True))
+    model = write(Case("modernbert", {"rope_parameters": parameters, **SPECIAL}), tmp_path)
+    older = {"global_attn_every_n_layers": 3, "global_rope_theta": 500.0, "local_rope_theta": 50.0}
+    edit(tmp_path, "layer_types", "rope_parameters", **older)
+    assert_equal_states(model, tmp_path)
+
+
+def test_bases_and_the_pattern_have_their_defaults(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    before = families.read(tmp_path).config
+    edit(tmp_path, "layer_types", "rope_parameters")
+    assert families.read(tmp_path).config == before
+    assert before.positions == Rotary(dim=16, base=160_000.0)
+    assert before.local == Rotary(dim=16, base=10_000.0)
+    assert before.reaches == (None, 5, 5)
+
+
+def test_a_scaling_of_older_releases_is_that_of_all_layers(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    edit(tmp_path, "rope_parameters", rope_scaling={"rope_type": "linear", "factor": 2.0})
+    config = families.read(tmp_path).config
+    assert isinstance(config.positions, Rotary) and isinstance(config.local, Rotary)
+    assert config.positions.scaling == config.local.scaling
+    assert config.local.scaling.factor == 2.0
+
+
+def test_another_kind_of_layer_is_refused(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    assert_refused(tmp_path, layer_types=["chunked_attention"] * 3)
+
+
+def test_a_norm_before_the_first_attention_is_refused(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    more = {"layers.0.attn_norm.weight": torch.ones(64)}
+    change(tmp_path, lambda tensors: {**tensors, **more})
+    with pytest.raises(ModelError, match=r"layers\.0\.attention_norm\.weight"):
+        loaded(tmp_path)

@@ -1,0 +1,55 @@
+"""Tests of what a model's weights take, against the weights themselves."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from safetensors.numpy import save_file
+
+from models import weights
+from models.folder import Folder
+from models.footprint import Footprint
+from tests.models.families.checkpoint import Case, write
+from tests.models.families.test_modernbert import SPECIAL
+from tests.models.tiny import write_tokenizer
+
+CASES = [
+    Case("bert"),
+    Case("llama", {"num_key_value_heads": 2, "attention_bias": True}),
+    Case("modernbert", SPECIAL),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_parameters_are_those_that_are_loaded(case: Case, tmp_path: Path) -> None:
+    write(case, tmp_path)
+    folder = Folder.read(tmp_path)
+    loaded = weights.load(tmp_path, folder.blueprint)
+    products = sum(
+        tensor.numel()
+        for name, tensor in loaded.items()
+        if name.startswith("layers.") and tensor.ndim == 2
+    )
+    others = sum(tensor.numel() for tensor in loaded.values()) - products
+    found = Footprint.of(folder)
+    assert found == Footprint(products, others)
+    assert found.parameters == products + others
+    assert found.memory == {
+        "float32": 4 * (products + others),
+        "bfloat16": 2 * products + 4 * others,
+        "int8": products + 4 * others,
+    }
+
+
+def test_a_table_counts_as_it_is_loaded(tmp_path: Path) -> None:
+    tensors: dict[str, npt.NDArray[Any]] = {
+        "embeddings": np.ones((3, 8), dtype=np.float16),
+        "mapping": np.zeros(10, dtype=np.int64),
+        "weights": np.ones(10, dtype=np.float32),
+    }
+    save_file(tensors, tmp_path / "model.safetensors")
+    write_tokenizer(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "model2vec"}')
+    assert Footprint.of(Folder.read(tmp_path)) == Footprint(0, 10 * 8)

@@ -1,0 +1,107 @@
+"""Tests of a pooling that leaves the prompt out, against sentence-transformers."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+from sentence_transformers import SentenceTransformer
+
+from models.embedder import Embedder
+from models.folder import Folder
+from models.packing import Packing
+from models.pooling import POOLINGS, pool
+from tests.conftest import Folder as Write
+from tests.models.test_modules import SENTENCES, WIDTH
+from tests.models.test_sentence import MODES, POOLING, TRANSFORMER
+
+PROMPT = "for the license: "
+SIZES = {  # which the kernels compute, and which torch does
+    "kernels": {"hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128},
+    "torch": {"hidden_size": WIDTH},
+}
+
+
+def write(tiny_bert: Write, modes: object, sizes: Mapping[str, int], card: object = None) -> Path:
+    pooling = {"pooling_mode": modes, "include_prompt": False}
+    files = {
+        "modules.json": [TRANSFORMER, POOLING],
+        "1_Pooling/config.json": {**pooling, "embedding_dimension": sizes["hidden_size"]},
+        "config_sentence_transformers.json": card or {},
+    }
+    return tiny_bert(files, **sizes)
+
+
+def load(folder: Path) -> Embedder:
+    return Embedder.load(folder, device="cpu", dtype="float32")
+
+
+def reference(folder: Path) -> Any:
+    return SentenceTransformer(str(folder), device="cpu")
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("modes", [*MODES, [*MODES]], ids=str)
+def test_every_pooling_without_the_prompt_equals_sentence_transformers(
+    tiny_bert: Write, modes: object, sizes: str
+) -> None:
+    folder = write(tiny_bert, modes, SIZES[sizes])
+    ours, theirs, texts = load(folder), reference(folder), ["", *SENTENCES]
+    for prompt in (PROMPT, None):
+        expected = theirs.encode(texts, prompt=prompt)
+        np.testing.assert_allclose(ours.embed(texts, prompt=prompt), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_the_fingerprint_is_not_that_of_the_whole_pooled(tiny_bert: Write) -> None:
+    folder = write(tiny_bert, "mean", SIZES["torch"])
+    without = Folder.read(folder).fingerprint()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
+    assert Folder.read(folder).fingerprint() != without
+
+
+def test_a_default_prompt_is_left_out_too(tiny_bert: Write) -> None:
+    card = {"prompts": {"query": PROMPT}, "default_prompt_name": "query"}
+    folder = write(tiny_bert, "mean", SIZES["torch"], card)
+    expected = reference(folder).encode(SENTENCES)
+    np.testing.assert_allclose(load(folder).embed(SENTENCES), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("special", [True, False])
+@pytest.mark.parametrize("prompt", ["for", PROMPT, "of the work ☃", ""])
+def test_a_prompt_has_the_length_that_sentence_transformers_finds(
+    tiny_bert: Write, prompt: str, special: bool
+) -> None:
+    folder = write(tiny_bert, "mean", SIZES["torch"])
+    path = folder / "tokenizer.json"
+    rust = tokenizers.Tokenizer.from_file(str(path))
+    if not special:
+        rust.post_processor = None
+    rust.save(str(path))
+    features = reference(folder).preprocess(["work"], prompt=prompt)
+    read = Folder.read(folder)
+    skip = read.sentence.skip(prompt, read.tokenizer())
+    assert skip == features.get("prompt_length", 0)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_a_text_is_the_same_bits_alone_and_beside_others_with_other_prompts(
+    tiny_bert: Write, sizes: str
+) -> None:
+    ours = load(write(tiny_bert, ["mean", "max", "weightedmean"], SIZES[sizes]))
+    rows = [[2, *range(9, 9 + count), 3] for count in (1, 4, 12, 30)]
+    skips = [1, 4, 0, 17]
+    together = ours.encode(rows, skips=skips)
+    alone = [ours.encode([row], skips=[skip]) for row, skip in zip(rows, skips, strict=True)]
+    assert together.tobytes() == np.concatenate(alone).tobytes()
+
+
+@pytest.mark.parametrize("mode", POOLINGS)
+def test_a_text_of_which_nothing_is_left_has_the_zero_vector(mode: str) -> None:
+    packing = Packing([2, 3, 1], torch.device("cpu"))
+    hidden = torch.ones(packing.rows, 5)
+    pooled = pool(hidden, packing, [mode], torch.tensor([2, 1, 4]))
+    assert pooled[[0, 2]].eq(0).all() and pooled[1].gt(0).all()
+    assert pool(hidden, packing, [mode], torch.tensor([2, 3, 1])).eq(0).all()

@@ -1,0 +1,80 @@
+"""Sentence models of every kind through the server: the vectors of the library."""
+
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from models.embedder import Embedder
+from models.vectors import Floats
+from tests.conftest import Folder as Write
+from tests.models.test_prompt import PROMPT, write
+from tests.models.test_sentence import NORMALIZE, POOLING, TRANSFORMER
+from tests.models.tiny import VOCABULARY, write_tokenizer
+from tests.service.server import Server
+
+TEXTS = ["the work of others", "", "any copyright in that license is for you"]
+
+
+def load(folder: Path) -> Embedder:
+    return Embedder.load(folder, device="cpu", dtype="float32")
+
+
+def embed(server: Server, **body: object) -> Floats:
+    answer = server.client.post("/embed", json={"normalize": False, **body})
+    assert answer.status_code == 200, answer.text
+    return np.array(answer.json(), dtype=np.float32)
+
+
+def test_the_prompt_is_left_out_of_the_pooling(tiny_bert: Write, tmp_path: Path) -> None:
+    folder = write(tiny_bert, "mean", {"hidden_size": 48})
+    embedder = load(folder)
+    ids = [2, 50, 60, 3]
+    with Server(tmp_path / "log", model=folder) as server:
+        found = embed(server, inputs=[*TEXTS, ids], prompt=PROMPT)
+        np.testing.assert_array_equal(
+            found, [*embedder.embed(TEXTS, prompt=PROMPT), *embedder.encode([ids])]
+        )
+        # Cut at the left, a long text loses its prompt: nothing is left to leave out.
+        long = " ".join(["work"] * 100)
+        found = embed(server, inputs=long, prompt=PROMPT, truncation_direction="left")
+        cut = embedder.tokenizer.encode([long], "left")[0].ids
+        np.testing.assert_array_equal(found, embedder.encode([cut]))
+
+
+def test_modules_after_the_pooling_are_applied(tiny_bert: Write, tmp_path: Path) -> None:
+    product = {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}
+    folder = tiny_bert(
+        {
+            "modules.json": [TRANSFORMER, POOLING, product, NORMALIZE],
+            "1_Pooling/config.json": {"pooling_mode": "mean"},
+            "2_Dense/config.json": {"in_features": 48, "out_features": 7, "bias": False},
+        }
+    )
+    weight = np.random.default_rng(1).normal(size=(7, 48)).astype(np.float32)
+    save_file({"linear.weight": weight}, folder / "2_Dense" / "model.safetensors")
+    with Server(tmp_path / "log", model=folder) as server:
+        found = embed(server, inputs=TEXTS, normalize=True)
+        np.testing.assert_allclose(found, load(folder).embed(TEXTS), atol=1e-6)
+        assert server.client.get("/info").json()["engine"]["dim"] == 7
+
+
+def test_static_embeddings_are_served(tmp_path: Path) -> None:
+    folder = static(tmp_path)
+    embedder = load(folder)
+    expected = embedder.embed(TEXTS)
+    with Server(tmp_path / "log", model=folder) as server:
+        np.testing.assert_array_equal(embed(server, inputs=TEXTS), expected)
+        tokens = server.client.post("/tokens", json={"inputs": TEXTS}).json()["results"]
+        lengths = [len(row.ids) for row in embedder.tokenize(TEXTS)]
+        assert [len(result["tokens"]) for result in tokens] == lengths
+
+
+def static(tmp_path: Path) -> Path:
+    folder = tmp_path / "static"
+    folder.mkdir()
+    table = np.random.default_rng(2).normal(size=(len(VOCABULARY), 12)).astype(np.float32)
+    save_file({"embeddings": table}, folder / "model.safetensors")
+    write_tokenizer(folder)
+    (folder / "config.json").write_text('{"model_type": "model2vec"}')
+    return folder
