@@ -105,7 +105,7 @@ def operation(
         asked = body.encoding(config)
         check_values(asked.values, max_values)
         learned = isinstance(asked.scheme, Learned)
-        found = await _learned(call, asked) if learned else _finite(asked)
+        found = await _learned(call, asked) if learned else numbers(asked.scheme, asked)
         if (table := _table(found)) is not None and (answer := raw(call, table)):
             return answer
         return {
@@ -143,16 +143,6 @@ def router(post: Operation[PositionsRequest]) -> APIRouter:
         return answer(await post.work(call_of(request), body))
 
     return routes
-
-
-def _finite(asked: Encoding) -> dict[str, Any]:
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = numbers(asked.scheme, asked)
-    if all(np.isfinite(values).all() for values in found.values()):
-        return found
-    raise BadRequest(
-        "with these options the numbers are beyond what a float holds", code="not_finite"
-    )
 
 
 def _table(found: dict[str, Any]) -> Array | None:
