@@ -33,6 +33,7 @@ _STRETCHED: Mapping[str, tuple[str, ...]] = {
     "default": (),
     "linear": ("factor",),
     "dynamic": ("factor", "original", "length"),
+    "ntk": ("factor",),
     "yarn": ("factor", "original", "magnitude", "fast", "slow", "whole"),
     "llama3": ("factor", "original", "fast", "slow"),
 }

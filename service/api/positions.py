@@ -47,8 +47,8 @@ class PositionsRequest(Body):
     dim: of the vectors (sinusoidal, transformer_xl) or of what is turned in a head (rotary).
     base: of the angles (the same three).
     interleaved: rotary turns columns 2i and 2i + 1, not i and i + dim / 2. scaling: how rotary is
-    stretched: default, linear, dynamic, yarn or llama3; factor, original (length of the training),
-    length (of the text), magnitude, fast, slow and whole belong to it.
+    stretched: default, linear, dynamic, ntk, yarn or llama3; factor, original (length of the
+    training), length (of the text), magnitude, fast, slow and whole belong to it.
     heads, steepest, causal: alibi; the last head's slope is 2 to the power of minus steepest.
     buckets, max_distance: relative, mpnet and disentangled, where 0 buckets are plain distances.
     bidirectional: relative and mpnet.
@@ -63,7 +63,7 @@ class PositionsRequest(Body):
     dim: Size | None = None
     base: Annotated[float, Field(gt=1, le=1e15)] | None = None
     interleaved: bool | None = None
-    scaling: Literal["default", "linear", "dynamic", "yarn", "llama3"] | None = None
+    scaling: Literal["default", "linear", "dynamic", "ntk", "yarn", "llama3"] | None = None
     factor: Number | None = None
     original: Length | None = None
     length: Length | None = None

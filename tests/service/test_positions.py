@@ -108,6 +108,7 @@ def test_rotary_names_the_columns_that_are_turned_together(
             {"scaling": "dynamic", "factor": 2, "original": 10, "length": 40},
             Scaling(kind="dynamic", factor=2, original=10),
         ),
+        ({"scaling": "ntk", "factor": 2}, Scaling(kind="ntk", factor=2)),
         (
             {"scaling": "yarn", "factor": 4, "fast": 16, "whole": False},
             Scaling(
@@ -200,7 +201,7 @@ def test_every_scheme_and_scaling_of_a_model_can_be_asked_for() -> None:
     schemes = {"none", "mpnet", *(each.name for each in Scheme.__subclasses__())}
     assert set(get_args(Name)) == schemes
     kinds = PositionsRequest.model_json_schema()["properties"]["scaling"]["anyOf"][0]["enum"]
-    assert tuple(kinds) == rope._KINDS
+    assert set(kinds) == {*rope._KINDS, "ntk"}
 
 
 @pytest.mark.parametrize(

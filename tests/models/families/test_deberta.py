@@ -93,7 +93,7 @@ def test_what_published_files_hold_besides_is_left_alone(tmp_path: Path) -> None
         ("embedding_size", 32),
         ("attention_head_size", 32),
         ("pos_att_type", "c2p|p2p"),
-        ("hidden_act", "tanh"),
+        ("hidden_act", "mish"),
     ],
 )
 def test_what_is_not_implemented_is_refused_by_name(
@@ -102,5 +102,5 @@ def test_what_is_not_implemented_is_refused_by_name(
     write(CASES[0], tmp_path)
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
-    with pytest.raises(ModelError, match=key.replace("hidden_act", "activation 'tanh'")):
+    with pytest.raises(ModelError, match=key.replace("hidden_act", "activation 'mish'")):
         families.read(tmp_path)

@@ -47,7 +47,7 @@ def test_the_encoder_of_a_model_with_a_head_is_read(model: type, tmp_path: Path)
         ("bi_data", True),
         ("clamp_len", 400),
         ("untie_r", False),
-        ("ff_activation", "tanh"),
+        ("ff_activation", "mish"),
     ],
 )
 def test_what_is_not_implemented_is_refused_by_name(
