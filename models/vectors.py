@@ -1,18 +1,25 @@
 """What is done to finished vectors: shortened, normalised, compared, stored in fewer bits."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
+INT8 = "each vector times 127 / its largest absolute component; uint8 is that plus 128"
 DTYPES = ("float32", "float16", "int8", "uint8", "binary", "ubinary")
 
 
 def normalize(vectors: Floats) -> Floats:
     """Each row divided by its Euclidean length; a row of zeros stays zero: (B, D) -> (B, D)."""
-    lengths = np.sqrt(np.einsum("bd,bd->b", vectors, vectors))[:, None]
-    units: Floats = vectors / np.maximum(lengths, np.float32(1e-12))
+    lengths = np.sqrt(np.einsum("bd,bd->b", vectors, vectors))
+    if math.isinf(lengths.sum()):  # the squares of what is beyond 1e19 overflow
+        huge = np.isinf(lengths)
+        vectors = vectors.copy()
+        vectors[huge] /= np.abs(vectors[huge]).max(axis=1, keepdims=True)
+        lengths = np.sqrt(np.einsum("bd,bd->b", vectors, vectors))
+    units: Floats = vectors / np.maximum(lengths, np.float32(1e-12))[:, None]
     return units
 
 
@@ -28,10 +35,13 @@ def quantize(vectors: Floats, dtype: str) -> npt.NDArray[np.generic]:
     int8 scales each vector so that its largest component is 127, which keeps every cosine and
     needs no calibration set; uint8 is the same plus 128. A bit is set where the component is
     positive, the first dimension in the highest bit; binary is ubinary minus 128, as
-    sentence-transformers stores it.
+    sentence-transformers stores it. What float16 cannot hold (beyond 65504) becomes infinite.
     """
-    if dtype in ("float32", "float16"):
-        return vectors.astype(dtype, copy=False)
+    if dtype == "float32":
+        return vectors
+    if dtype == "float16":
+        with np.errstate(over="ignore"):
+            return vectors.astype(np.float16)
     if dtype in ("binary", "ubinary"):
         bits: npt.NDArray[np.uint8] = np.packbits(vectors > 0, axis=1)
         return bits if dtype == "ubinary" else (bits.astype(np.int16) - 128).astype(np.int8)

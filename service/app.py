@@ -10,14 +10,18 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 
 from models.folder import Folder
+from models.matryoshka import declared
 from models.sentence import SentenceConfig
+from models.vectors import INT8
 from service import __version__, errors
 from service.admission import Admission
 from service.api import document, embed, openai, positions, similarity, status, text, tokens
 from service.api.operation import Operation, Shortcut
+from service.dimensions import Dimensions
 from service.edge import Edge
 from service.engine.messages import Description, EngineSpec
 from service.engine.supervisor import Supervisor
+from service.incoming import Bounds
 from service.metrics import Metrics
 from service.pipeline import Pipeline
 from service.reader import Reader
@@ -48,15 +52,17 @@ def create_app(
     metrics = _metrics(admission, supervisor)
     pipeline = Pipeline(reader, admission, supervisor, settings.request_timeout)
     name, most = settings.name, settings.max_values
+    lengths = declared(model.encoder, model.dim)
+    dimensions = Dimensions.of(settings.dimensions, model.dim, lengths)
     operations = [
-        embed.operation(pipeline, name),
+        embed.operation(pipeline, name, dimensions, config.num_layers),
         *tokens.operations(pipeline, config, most),
         (encodings := positions.operation(pipeline, config, most)),
         similarity.operation(pipeline, most),
         *text.operations(reader, settings.max_texts),
-        openai.operation(pipeline, name),
+        openai.operation(pipeline, name, dimensions),
     ]
-    info = lambda: _info(settings, supervisor, sentence)  # noqa: E731
+    info = lambda: _info(settings, supervisor, sentence, dimensions)  # noqa: E731
     routers = [
         positions.router(encodings),
         openai.router(name),
@@ -66,7 +72,7 @@ def create_app(
     return Edge(
         Shortcut(app, operations, settings.root_path),
         root_path=settings.root_path,
-        max_body=settings.max_body_bytes,
+        bounds=Bounds(settings.max_body_bytes, settings.body_timeout),
         key=settings.api_key.get_secret_value() if settings.api_key else None,
         metrics=metrics,
     )
@@ -109,8 +115,8 @@ def _fastapi(
     )
     for operation in operations:  # so that other methods than POST are told apart from no path
         app.router.routes.extend(operation.routes())
-    for router in (document.router(), *routers):
-        app.include_router(router)
+    for router in (document.router(), *routers):  # flat, so that errors can tell what there is
+        app.router.routes.extend(router.routes)
     errors.install(app)
     app.openapi = lambda: document.document(app, operations)  # type: ignore[method-assign]
     return app
@@ -139,9 +145,12 @@ def _lifespan(supervisor: Supervisor) -> Any:
     return lifespan
 
 
-def _info(settings: Settings, supervisor: Supervisor, sentence: SentenceConfig) -> dict[str, Any]:
+def _info(
+    settings: Settings, supervisor: Supervisor, sentence: SentenceConfig, dimensions: Dimensions
+) -> dict[str, Any]:
     limits = (
         "max_body_bytes",
+        "body_timeout",
         "max_texts",
         "max_tokens",
         "max_values",
@@ -159,5 +168,7 @@ def _info(settings: Settings, supervisor: Supervisor, sentence: SentenceConfig) 
         "prompts": sentence.prompts,
         "default_prompt": sentence.default_prompt,
         "auto_truncate": settings.auto_truncate,
+        "dimensions": dimensions.told(),
+        "int8": INT8,
         "limits": {name: getattr(settings, name) for name in limits},
     }

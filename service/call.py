@@ -10,12 +10,15 @@ from typing import Any
 class Call:
     """Times are in microseconds: tokenising, waiting for the engine, inside forward passes.
 
-    task: what works on the answer; it ends when the client hangs up.
+    task: what works on the answer; it ends when the client hangs up. accept: the media types that
+    the client takes.
     """
 
     id: str
     task: "asyncio.Task[Any] | None" = None
+    accept: bytes = b""
     hung_up: bool = False
+    late: bool = False
     started: float = field(default_factory=time.perf_counter)
     texts: int = 0
     tokens: int = 0
@@ -30,9 +33,32 @@ class Call:
         if self.task is not None:
             self.task.cancel()
 
+    def expire(self) -> None:
+        """The body has not come in time."""
+        self.late = True
+        if self.task is not None:
+            self.task.cancel()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the work was cancelled on the client's account."""
+        return self.hung_up or self.late
+
     @property
     def total_us(self) -> int:
         return round((time.perf_counter() - self.started) * 1e6)
+
+    def account(self) -> dict[str, Any]:
+        """What the whole request took, for an answer that tells it."""
+        return {
+            "usage": {"texts": self.texts, "tokens": self.tokens},
+            "timing": {
+                "tokenize_us": self.tokenize_us,
+                "queue_us": self.queue_us,
+                "compute_us": self.compute_us,
+                "total_us": self.total_us,
+            },
+        }
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """The headers of every answer."""

@@ -11,14 +11,26 @@ from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.call import Call
-from service.errors import HungUp, ServiceError, TooLarge, Unauthorized, explain, respond
+from service.errors import (
+    BodyTimeout,
+    HungUp,
+    ServiceError,
+    Unauthorized,
+    Unsupported,
+    explain,
+    respond,
+)
+from service.incoming import Bounds, Incoming, Inflated, too_large
 from service.metrics import Metrics
+
+JSON = b"application/json"
 
 log = logging.getLogger(__name__)
 
 _OPEN = {"/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"}
 _ID = re.compile(rb"[\w.:/+=@-]{1,128}", re.ASCII)
 _TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+_TYPES = {JSON, b"application/x-www-form-urlencoded", b"text/plain", b""}
 
 Headers = Mapping[bytes, bytes]
 
@@ -31,13 +43,13 @@ class Edge:
         app: ASGIApp,
         *,
         root_path: str,
-        max_body: int,
+        bounds: Bounds,
         key: str | None,
         metrics: Metrics,
     ) -> None:
         """root_path: a prefix of paths that is ignored."""
         self._app, self._root_path = app, root_path
-        self._max_body, self._metrics = max_body, metrics
+        self._bounds, self._metrics = bounds, metrics
         self._credential = None if key is None else f"Bearer {key}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,17 +57,23 @@ class Edge:
             await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        call = Call(identify(headers), asyncio.current_task())
+        accept = headers.get(b"accept", b"")
+        call = Call(identify(headers), asyncio.current_task(), accept)
         scope.setdefault("state", {})["call"] = call
         answered = _Answered(self._metrics, scope, call, send)
+        incoming = Incoming(receive, self._bounds, call.expire)
         try:
             self._check(scope["path"].removeprefix(self._root_path), headers)
-            await self._app(scope, _Limited(receive, self._max_body), answered)
+            if scope["method"] == "POST":
+                check_type(headers.get(b"content-type", JSON))
+            await self._app(scope, self._plain(incoming, headers), answered)
         except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and not call.hung_up:
+            if isinstance(error, asyncio.CancelledError) and not call.ended:
                 raise  # the server stops
             if not answered.begun:
                 await respond(_told(error, call), call.id)(scope, receive, answered)
+        finally:
+            incoming.close()
 
     def _check(self, path: str, headers: Headers) -> None:
         if self._credential is not None and path not in _OPEN:
@@ -63,22 +81,14 @@ class Edge:
             if not hmac.compare_digest(given, self._credential):
                 raise Unauthorized("give the API key as 'Authorization: Bearer KEY'")
         length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > self._max_body:
-            raise _too_large(self._max_body)
+        if length.isdigit() and int(length) > self._bounds.size:
+            raise too_large(self._bounds.size)
 
-
-class _Limited:
-    """Receives a body, refusing what is beyond the limit though no length was announced."""
-
-    def __init__(self, receive: Receive, most: int) -> None:
-        self._receive, self._left, self._most = receive, most, most
-
-    async def __call__(self) -> Message:
-        message = await self._receive()
-        self._left -= len(message.get("body", b""))
-        if self._left < 0:
-            raise _too_large(self._most)
-        return message
+    def _plain(self, incoming: Incoming, headers: Headers) -> Receive:
+        encoding = headers.get(b"content-encoding", b"identity")
+        if encoding == b"identity":
+            return incoming
+        return Inflated(incoming, encoding, self._bounds.size)
 
 
 class _Answered:
@@ -98,6 +108,25 @@ class _Answered:
         await self._send(message)
 
 
+def check_type(media: bytes) -> None:
+    """Raises Unsupported for a body that says it is something else than JSON in UTF-8.
+
+    curl calls what it sends a form unless told otherwise, and other clients plain text.
+    """
+    if media == JSON:
+        return
+    kind, _, rest = media.lower().replace(b" ", b"").partition(b";")
+    charset = rest.partition(b"charset=")[2].strip(b'"') or b"utf-8"
+    if (kind in _TYPES or kind.endswith(b"+json")) and charset in (b"utf-8", b"utf8", b"us-ascii"):
+        return
+    raise Unsupported(
+        f"a body of type {media.decode('latin-1')!r} is not read; send application/json in UTF-8",
+        code="unsupported_type",
+        header="accept",
+        supported="application/json",
+    )
+
+
 def identify(headers: Headers) -> str:
     """The client's request id, else the trace id of its traceparent, else a new one.
 
@@ -114,13 +143,11 @@ def _told(error: BaseException, call: Call) -> ServiceError:
     """What the client is told of an error; it is not told what nobody expected."""
     if call.hung_up:
         return HungUp("the client has hung up")
+    if call.late and isinstance(error, asyncio.CancelledError):
+        return BodyTimeout("the body did not come in time; send it at once")
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, ValidationError):
         return explain(error)
     log.error("request %s failed", call.id, exc_info=error)
     return ServiceError("an unexpected error; see the server's log")
-
-
-def _too_large(most: int) -> TooLarge:
-    return TooLarge(f"the body has more than {most} bytes", code="body_too_large")

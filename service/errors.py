@@ -4,22 +4,29 @@ ServiceError
 ├── BadRequest 400          invalid_request, unknown_prompt, input_too_long, …
 ├── Unauthorized 401        invalid_api_key
 ├── UnknownModel 404        model_not_found
+├── NotFound 404            not_found: lists what there is
+├── WrongMethod 405         method_not_allowed (with Allow)
+├── BodyTimeout 408         body_timeout
 ├── TooLarge 413            body_too_large, too_many_texts, too_many_tokens, too_many_values
+├── Unsupported 415         unsupported_type, unsupported_encoding
 ├── Overloaded 429          overloaded (with Retry-After)
 ├── HungUp 499              client_gone; only metrics see it
 ├── EncodingFailed 500      encoding_failed
+│   └── NotFinite 500       not_finite
 ├── EngineLost 503          engine_unavailable (with Retry-After)
-├── Leaving 503             shutting_down
-└── TimedOut 504            timeout
+├── Leaving 503             shutting_down (with Retry-After)
+└── TimedOut 504            timeout (with Retry-After)
 """
 
 import logging
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Route
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +52,7 @@ class ServiceError(Exception):
         super().__init__(message)
         self.message, self.param, self.index, self.retry = message, param, index, retry
         self.code = code or type(self).code
+        self.headers = {} if retry is None else {"retry-after": str(max(1, round(retry)))}
 
 
 class BadRequest(ServiceError):
@@ -54,13 +62,46 @@ class BadRequest(ServiceError):
 class Unauthorized(ServiceError):
     status, code = 401, "invalid_api_key"
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.headers["www-authenticate"] = "Bearer"
+
 
 class UnknownModel(ServiceError):
     status, code = 404, "model_not_found"
 
 
+class NotFound(ServiceError):
+    status, code = 404, "not_found"
+
+
+class WrongMethod(ServiceError):
+    status, code = 405, "method_not_allowed"
+
+    def __init__(self, message: str, allowed: str) -> None:
+        super().__init__(message)
+        self.headers["allow"] = allowed
+
+
+class BodyTimeout(ServiceError):
+    status, code = 408, "body_timeout"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.headers["connection"] = "close"  # the rest may come yet
+
+
 class TooLarge(ServiceError):
     status, code = 413, "too_large"
+
+
+class Unsupported(ServiceError):
+    status, code = 415, "unsupported"
+
+    def __init__(self, message: str, *, code: str, header: str, supported: str) -> None:
+        """header: that tells what is supported."""
+        super().__init__(message, code=code)
+        self.headers[header] = supported
 
 
 class Overloaded(ServiceError):
@@ -75,6 +116,12 @@ class EncodingFailed(ServiceError):
     status, code = 500, "encoding_failed"
 
 
+class NotFinite(EncodingFailed):
+    """A number that JSON has no word for, and no other answer should have."""
+
+    code = "not_finite"
+
+
 class EngineLost(ServiceError):
     status, code = 503, "engine_unavailable"
 
@@ -87,9 +134,6 @@ class TimedOut(ServiceError):
     status, code = 504, "timeout"
 
 
-_HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
-
-
 def install(app: FastAPI) -> None:
     """Answer every exception in the one shape."""
     app.add_exception_handler(ServiceError, _service)
@@ -100,20 +144,20 @@ def install(app: FastAPI) -> None:
 
 def respond(error: ServiceError, request_id: str) -> Response:
     """The response of an error; OpenAI's envelope with the input's index and the request id."""
-    kind = "invalid_request_error" if error.status < 500 else "server_error"
-    content = {
+    content = {**describe(error), "request_id": request_id}
+    body = orjson.dumps({"error": content})
+    return Response(body, error.status, error.headers, media_type="application/json")
+
+
+def describe(error: ServiceError) -> dict[str, Any]:
+    """An error as JSON, of a request or of one of its inputs."""
+    return {
         "message": error.message,
-        "type": kind,
+        "type": "invalid_request_error" if error.status < 500 else "server_error",
         "param": error.param,
         "code": error.code,
         "index": error.index,
-        "request_id": request_id,
     }
-    headers = {} if error.retry is None else {"retry-after": str(max(1, round(error.retry)))}
-    if error.status == 401:
-        headers["www-authenticate"] = "Bearer"
-    body = orjson.dumps({"error": content})
-    return Response(body, error.status, headers, media_type="application/json")
 
 
 def explain(error: ValidationError) -> BadRequest:
@@ -144,9 +188,30 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    wrapped = ServiceError(str(error.detail), code=_HTTP_CODES.get(error.status_code))
+    kinds: dict[int, Callable[[Request], ServiceError]] = {404: _nowhere, 405: _wrong_method}
+    if error.status_code in kinds:
+        return respond(kinds[error.status_code](request), request.state.call.id)
+    wrapped = ServiceError(str(error.detail))
     wrapped.status = error.status_code
     return respond(wrapped, request.state.call.id)
+
+
+def _nowhere(request: Request) -> NotFound:
+    known = sorted({f"{method} {route.path}" for route, method in _methods(request.app.routes)})
+    return NotFound(f"nothing is at {request.url.path}; there are {', '.join(known)}")
+
+
+def _wrong_method(request: Request) -> WrongMethod:
+    routes: list[BaseRoute] = request.app.routes
+    matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    allowed = ", ".join(sorted({method for _, method in _methods(matching)}))
+    return WrongMethod(f"{request.method} is not for {request.url.path}; {allowed} is", allowed)
+
+
+def _methods(routes: Sequence[BaseRoute]) -> Iterator[tuple[Route, str]]:
+    for route in routes:
+        if isinstance(route, Route):
+            yield from ((route, method) for method in route.methods or () if method != "HEAD")
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

@@ -1,18 +1,20 @@
 """From the texts of a request to vectors: read, admit, submit."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from models.vectors import Floats
 from service.admission import Admission
 from service.call import Call
 from service.engine.messages import POOLED, Job, Result
-from service.errors import TimedOut
-from service.reader import Reader, Reading, Row, Text
-
-Floats = npt.NDArray[np.float32]
+from service.errors import EncodingFailed, ServiceError, TimedOut
+from service.outcome import Outcome
+from service.overflow import average, owners, spread
+from service.reader import Reader, Reading, Text
+from service.row import Row
 
 
 class Engine(Protocol):
@@ -35,7 +37,37 @@ class Pipeline:
     ) -> tuple[list[Row], Floats]:
         """Pooled vectors as the model gives them, not normalised: rows, (B, dim)."""
         rows = await self.reader.read(call, inputs, reading)
+        if reading.windows:
+            return rows, await self._averaged(call, rows)
         return rows, await self.submit(call, rows, POOLED)
+
+    async def attempt(self, call: Call, inputs: Sequence[Text], reading: Reading) -> list[Outcome]:
+        """The same, but an input that is refused or fails leaves the others be."""
+        rows = await self.reader.attempt(call, inputs, reading)
+        good = {index: row for index, row in enumerate(rows) if isinstance(row, Row)}
+        jobs = [_job(spread([row]), POOLED) for row in good.values()]
+        found = await self._run(call, jobs)
+        outcomes: dict[int, Outcome] = {
+            index: row for index, row in enumerate(rows) if isinstance(row, ServiceError)
+        }
+        for (index, row), result in zip(good.items(), found, strict=True):
+            if isinstance(result, EncodingFailed):
+                result.index = index
+                outcomes[index] = result
+            else:
+                outcomes[index] = row, average([row], result.vectors)[0]
+        return [outcomes[index] for index in range(len(rows))]
+
+    async def late(
+        self, call: Call, chunks: Sequence[str], reading: Reading, layers: int
+    ) -> list[Outcome]:
+        """The mean of the hidden states of each chunk, all in one context."""
+        document = await self.reader.document(call, chunks, reading)
+        (states,) = await self.hidden(call, [document.row], layers)
+        found = zip(document.rows(), document.pool(states, "mean"), strict=True)
+        return [
+            vector if isinstance(vector, ServiceError) else (row, vector) for row, vector in found
+        ]
 
     async def hidden(self, call: Call, rows: Sequence[Row], output: str | int) -> list[Floats]:
         """Token vectors after some layers, or a summand of the input: B times (length, D)."""
@@ -44,13 +76,45 @@ class Pipeline:
 
     async def submit(self, call: Call, rows: Sequence[Row], output: str | int) -> Floats:
         """What the engine makes of rows; raises Overloaded, TimedOut, EngineLost."""
-        skips = [row.skip for row in rows]
-        job = Job(output, [row.ids for row in rows], skips if any(skips) else ())
+        job = _job(rows, output)
         with self._admission.admit(sum(len(row.ids) for row in rows)):
-            try:
-                result = await self._engine.submit(job, self._timeout)
-            except TimeoutError:
-                raise TimedOut(f"not answered within {self._timeout:.0f} s", retry=1) from None
+            result = await self._answer(job)
         call.queue_us += result.queue_us
         call.compute_us += result.compute_us
         return result.vectors
+
+    async def _averaged(self, call: Call, rows: Sequence[Row]) -> Floats:
+        try:
+            return average(rows, await self.submit(call, spread(rows), POOLED))
+        except EncodingFailed as error:  # of a window: told of the input that it is part of
+            if error.index is not None:
+                error.index = owners(rows)[error.index]
+            raise
+
+    async def _run(self, call: Call, jobs: Sequence[Job]) -> list[Result | EncodingFailed]:
+        tokens = sum(len(ids) for job in jobs for ids in job.rows)
+        with self._admission.admit(tokens):
+            found = await asyncio.gather(*(self._try(job) for job in jobs))
+        results = [result for result in found if isinstance(result, Result)]
+        if results:  # jobs share passes: from the start of the first to the end of the last
+            call.queue_us += min(result.queue_us for result in results)
+            ends = [result.queue_us + result.compute_us for result in results]
+            call.compute_us += max(ends) - min(result.queue_us for result in results)
+        return found
+
+    async def _try(self, job: Job) -> Result | EncodingFailed:
+        try:
+            return await self._answer(job)
+        except EncodingFailed as error:
+            return error
+
+    async def _answer(self, job: Job) -> Result:
+        try:
+            return await self._engine.submit(job, self._timeout)
+        except TimeoutError:
+            raise TimedOut(f"not answered within {self._timeout:.0f} s", retry=1) from None
+
+
+def _job(rows: Sequence[Row], output: str | int) -> Job:
+    skips = [row.skip for row in rows]
+    return Job(output, [row.ids for row in rows], skips if any(skips) else ())

@@ -1,9 +1,9 @@
-"""Here text ends and token ids begin: tokenising, truncation, prompts and their limits."""
+"""Here text ends and token ids begin: tokenising, prompts, overflow and their limits."""
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -11,37 +11,34 @@ import numpy as np
 from models.sentence import SentenceConfig
 from models.tokenizer import Ids, Side, Token, Tokenizer
 from service.call import Call
-from service.engine import messages
-from service.errors import BadRequest, TooLarge
+from service.chunks import Chunks, Document
+from service.errors import BadRequest, ServiceError, TooLarge
+from service.frame import Frame
 from service.limits import check_texts
+from service.overflow import Windows
+from service.prompts import Prompt, Prompts, Role
+from service.row import Row
 
 _LONG = 20_000  # characters; a longer batch is tokenised beside the event loop
 
 Text = str | list[int]
-T = TypeVar("T", bound=Text)
+T = TypeVar("T")
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How to read texts. truncate: None for the server's setting."""
+    """How to read texts. truncate: None for the server's setting. side: where tokens are cut off.
+
+    windows: an input that is too long is not cut but read in windows.
+    """
 
     truncate: bool | None = None
     side: Side = "right"
     prompt: str | None = None
     prompt_name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The token ids of one text, and how many were cut off.
-
-    skip: how many of them, the first ones, are not pooled.
-    """
-
-    ids: messages.Ids
-    dropped: int
-    skip: int = 0
+    role: Role | None = None
+    windows: bool = False
 
 
 class Reader:
@@ -59,35 +56,61 @@ class Reader:
         self.tokenizer, self.sentence = tokenizer, sentence
         self._max_texts, self._max_tokens = max_texts, max_tokens
         self._auto_truncate = auto_truncate
+        self._prompts = Prompts(sentence)
+        frame = Frame(tokenizer)
+        self._windows = Windows(tokenizer, frame, max_tokens)
+        self._chunks = Chunks(tokenizer, frame)
 
     async def read(self, call: Call, inputs: Sequence[Text], reading: Reading) -> list[Row]:
         """Rows of each input, in order; raises BadRequest or TooLarge."""
         start = time.perf_counter()
-        rows = await self._apart(self._rows, inputs, reading)
-        self._account(call, rows, start)
+        rows = await self._apart(self._rows, inputs, reading, sum(map(len, inputs)))
+        self._account(call, len(rows), rows, start)
         return rows
+
+    async def attempt(
+        self, call: Call, inputs: Sequence[Text], reading: Reading
+    ) -> list[Row | ServiceError]:
+        """The same, with what is wrong with an input in its place."""
+        start = time.perf_counter()
+        found = await self._apart(self._attempts, inputs, reading, sum(map(len, inputs)))
+        rows = [row for row in found if isinstance(row, Row)]
+        self._account(call, len(rows), rows, start)
+        return found
 
     async def describe(
         self, call: Call, texts: Sequence[str], reading: Reading
     ) -> tuple[list[Row], list[list[Token]]]:
         """The same of texts, and the tokens of each row, which take longer."""
         start = time.perf_counter()
-        described = await self._apart(self._described, texts, reading)
+        described = await self._apart(self._described, texts, reading, sum(map(len, texts)))
         rows = [row for row, _ in described]
-        self._account(call, rows, start)
+        self._account(call, len(rows), rows, start)
         return rows, [tokens for _, tokens in described]
 
+    async def document(self, call: Call, chunks: Sequence[str], reading: Reading) -> Document:
+        """Consecutive chunks of a text as one row; raises BadRequest or TooLarge."""
+        start = time.perf_counter()
+        check_texts(call.texts + len(chunks), self._max_texts)
+        found = await self._apart(self._document, chunks, reading, sum(map(len, chunks)))
+        self._account(call, len(chunks), [found.row], start)
+        return found
+
     async def _apart(
-        self, work: Callable[[Sequence[T], str, Reading], R], inputs: Sequence[T], reading: Reading
+        self,
+        work: Callable[[Sequence[T], str, Reading], R],
+        inputs: Sequence[T],
+        reading: Reading,
+        size: int,
     ) -> R:
         check_texts(len(inputs), self._max_texts)
-        prompt = self.prompt(reading)
-        if sum(map(len, inputs)) > _LONG:
+        prompt = self.prompt(reading).text
+        if size > _LONG:
             return await asyncio.to_thread(work, inputs, prompt, reading)
         return work(inputs, prompt, reading)
 
-    def _account(self, call: Call, rows: Sequence[Row], start: float) -> None:
-        call.texts += len(rows)
+    def _account(self, call: Call, texts: int, rows: Sequence[Row], start: float) -> None:
+        call.texts += texts
         call.tokens += sum(len(row.ids) for row in rows)
         call.truncated += sum(row.dropped > 0 for row in rows)
         if call.tokens > self._max_tokens:
@@ -97,37 +120,49 @@ class Reader:
             )
         call.tokenize_us += round((time.perf_counter() - start) * 1e6)
 
-    def prompt(self, reading: Reading) -> str:
-        """What is put before each text; raises BadRequest for a name the model does not have."""
-        if reading.prompt is not None and reading.prompt_name is not None:
-            raise BadRequest("give prompt or prompt_name, not both", param="prompt")
-        if reading.prompt is not None:
-            return reading.prompt
-        if reading.prompt_name is None:
-            return self.sentence.default_prompt
-        try:
-            return self.sentence.prompts[reading.prompt_name]
-        except KeyError:
-            raise BadRequest(
-                f"no prompt {reading.prompt_name!r}; the model has {sorted(self.sentence.prompts)}",
-                code="unknown_prompt",
-                param="prompt_name",
-            ) from None
+    def prompt(self, reading: Reading) -> Prompt:
+        """What is put before each text; raises BadRequest."""
+        return self._prompts.resolve(reading.prompt, reading.prompt_name, reading.role)
 
-    def _rows(self, inputs: Sequence[Text], prompt: str, reading: Reading) -> list[Row]:
+    def _rows(
+        self, inputs: Sequence[Text], prompt: str, reading: Reading, first: int = 0
+    ) -> list[Row]:
         texts = [prompt + item for item in inputs if isinstance(item, str)]
         encoded = iter(self.tokenizer.encode(texts, reading.side))
         skip, rows = self.sentence.skip(prompt, self.tokenizer), []
-        for index, item in enumerate(inputs):
-            if isinstance(item, str):
-                ids = next(encoded)
-                # What is cut off at the left is the prompt's.
-                left = skip - ids.dropped if reading.side == "left" else skip
-                rows.append(self._row(index, ids, reading.truncate, max(left, 0)))
-            else:
-                ids = self._given(index, item, reading.side)
-                rows.append(self._row(index, ids, reading.truncate))
+        for index, item in enumerate(inputs, first):
+            text = isinstance(item, str)
+            ids = next(encoded) if isinstance(item, str) else self._given(index, item, reading.side)
+            if ids.dropped and reading.windows:
+                rows.append(self._windowed(index, item, prompt, skip))
+                continue
+            # What is cut off at the left is the prompt's.
+            left = max(skip - ids.dropped, 0) if reading.side == "left" else skip
+            rows.append(self._row(index, ids, reading.truncate, left if text else 0))
         return rows
+
+    def _attempts(
+        self, inputs: Sequence[Text], prompt: str, reading: Reading
+    ) -> list[Row | ServiceError]:
+        try:
+            return [*self._rows(inputs, prompt, reading)]
+        except ServiceError:
+            return [self._attempt(*item, prompt, reading) for item in enumerate(inputs)]
+
+    def _attempt(self, index: int, item: Text, prompt: str, reading: Reading) -> Row | ServiceError:
+        try:
+            return self._rows([item], prompt, reading, first=index)[0]
+        except ServiceError as error:
+            return error
+
+    def _windowed(self, index: int, item: Text, prompt: str, skip: int) -> Row:
+        if isinstance(item, str):
+            return replace(self._windows.of_text(item, prompt, index), skip=skip)
+        return self._windows.of_ids(item, index)
+
+    def _document(self, chunks: Sequence[str], prompt: str, reading: Reading) -> Document:
+        side = reading.side if self._may_cut(reading.truncate) else None
+        return self._chunks.read(chunks, prompt, side)
 
     def _described(
         self, texts: Sequence[str], prompt: str, reading: Reading
@@ -159,12 +194,14 @@ class Reader:
             )
 
     def _row(self, index: int, row: Ids, truncate: bool | None, skip: int = 0) -> Row:
-        allowed = self._auto_truncate if truncate is None else truncate
-        if row.dropped and not allowed:
+        if row.dropped and not self._may_cut(truncate):
             raise BadRequest(
                 f"input {index} has {len(row.ids) + row.dropped} tokens, the model reads "
-                f"{self.tokenizer.max_length}; shorten it or set truncate to true",
+                f"{self.tokenizer.max_length}; shorten it, or choose with on_overflow what to do",
                 code="input_too_long",
                 index=index,
             )
         return Row(np.array(row.ids, dtype=np.int32), row.dropped, skip)
+
+    def _may_cut(self, truncate: bool | None) -> bool:
+        return self._auto_truncate if truncate is None else truncate

@@ -51,6 +51,9 @@ class Settings(BaseSettings):
     ] = None
 
     max_body_bytes: Annotated[PositiveInt, Field(description="Largest request body.")] = 8 << 20
+    body_timeout: Annotated[
+        PositiveFloat, Field(description="Give up on a body with 408 after this, seconds.")
+    ] = 30.0
     max_texts: Annotated[PositiveInt, Field(description="Most texts in one request.")] = 2048
     max_tokens: Annotated[PositiveInt, Field(description="Most tokens in one request.")] = 300_000
     max_values: Annotated[
@@ -60,6 +63,14 @@ class Settings(BaseSettings):
     auto_truncate: Annotated[
         bool, Field(description="Cut texts longer than the model reads, unless a request says no.")
     ] = True
+    dimensions: Annotated[
+        str,
+        Field(
+            pattern=r"^(declared|any|none|\d+(,\d+)*)$",
+            description="Lengths that clients may cut vectors to: declared (by the model), any, "
+            "none, or numbers with commas between.",
+        ),
+    ] = "declared"
     max_batch_tokens: Annotated[
         PositiveInt, Field(description="Most tokens in one forward pass.")
     ] = 2048

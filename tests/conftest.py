@@ -112,3 +112,10 @@ def server(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """One real server for the tests that do not change it."""
     with Server(tmp_path_factory.mktemp("server") / "log") as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def cutting(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The same with an operator who lets vectors be cut to any length."""
+    with Server(tmp_path_factory.mktemp("cutting") / "log", dimensions="any") as running:
+        yield running

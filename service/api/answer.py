@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import Request, Response
 
 from service.api.operation import dump
+from service.api.output import Raw
 from service.call import Call
 
 
@@ -15,5 +16,8 @@ def call_of(request: Request) -> Call:
 
 
 def answer(content: Any) -> Response:
-    """Content as JSON."""
+    """Content as JSON, unless it is something else already."""
+    if isinstance(content, Raw):
+        headers = {name.decode(): value.decode() for name, value in content.head()}
+        return Response(content.payload, headers=headers)
     return Response(dump(content), media_type="application/json")

@@ -4,7 +4,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Tag
 
+from models.tokenizer import Side
+from service.errors import BadRequest
+from service.prompts import Role
 from service.reader import Reading, Text
+
+Overflow = Literal["error", "start", "end", "mean"]
 
 
 class Body(BaseModel):
@@ -68,12 +73,55 @@ def _lower(value: Any) -> Any:
 
 
 class ReadingBody(Body):
-    """The fields that say how texts are read."""
+    """The fields that say how texts are read.
+
+    on_overflow: what becomes of a text that is too long: an error; tokens cut off at its start or
+    at its end; or the mean of its windows. truncate and truncation_direction are TEI's words for
+    the first three (right cuts at the end). input_type: the role whose prompt is taken.
+    """
 
     truncate: bool | None = None
     truncation_direction: Annotated[Literal["right", "left"], BeforeValidator(_lower)] = "right"
+    on_overflow: Overflow | None = None
     prompt_name: str | None = None
     prompt: str | None = None
+    input_type: Role | None = None
 
     def reading(self) -> Reading:
-        return Reading(self.truncate, self.truncation_direction, self.prompt, self.prompt_name)
+        """Raises BadRequest for both ways to say what becomes of long texts."""
+        if self.model_fields_set.isdisjoint(_READING):
+            return _PLAIN
+        prompt = (self.prompt, self.prompt_name, self.input_type)
+        if self.on_overflow is None:
+            return Reading(self.truncate, self.truncation_direction, *prompt)
+        if self.model_fields_set & {"truncate", "truncation_direction"}:
+            raise BadRequest(
+                "give on_overflow, or truncate and truncation_direction, not both",
+                param="on_overflow",
+            )
+        return reading(self.on_overflow, *prompt)
+
+    def whole(self) -> Reading:
+        """The same where every token has a vector; raises BadRequest for a mean of windows."""
+        found = self.reading()
+        if found.windows:
+            raise BadRequest(
+                "the mean of windows has no tokens: here on_overflow is error, start or end",
+                param="on_overflow",
+            )
+        return found
+
+
+_READING, _PLAIN = frozenset(ReadingBody.model_fields), Reading()
+
+
+def reading(
+    overflow: Overflow,
+    prompt: str | None = None,
+    prompt_name: str | None = None,
+    role: Role | None = None,
+) -> Reading:
+    """How to read texts, in the words of on_overflow."""
+    side: Side = "left" if overflow == "start" else "right"
+    truncate, windows = overflow in ("start", "end"), overflow == "mean"
+    return Reading(truncate, side, prompt, prompt_name, role, windows)

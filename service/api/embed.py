@@ -1,84 +1,122 @@
 """POST /embed: sentence vectors, in TEI's request and answer shapes and with more on request."""
 
-import base64
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 from pydantic import PositiveInt
 
-from models.vectors import finish, quantize
+from models.vectors import Floats
 from service.api.body import Inputs, ReadingBody, batch, example
 from service.api.operation import Operation
+from service.api.output import Encoding, OutputType, convert, express, only_json, raw
+from service.api.partial import good, results
 from service.call import Call
+from service.dimensions import Dimensions
 from service.errors import BadRequest
-from service.pipeline import Floats, Pipeline
-from service.reader import Row
-
-Encoding = Literal["float", "base64"]
-OutputType = Literal["float32", "float16", "int8", "uint8", "binary", "ubinary"]
+from service.outcome import Outcome, together
+from service.pipeline import Pipeline
+from service.row import Row
 
 
 class EmbedRequest(ReadingBody):
-    """inputs: a text, its token ids, or a list of either."""
+    """inputs: a text, its token ids, or a list of either.
 
-    model_config = example(inputs=["Hello, world", "A second text"], dimensions=8)
+    late_chunking: inputs are consecutive chunks of one text, each embedded with all of it in view.
+    details: what became of each input. partial: an input that is refused or fails is an error in
+    its place, and the others have their vectors.
+    """
+
+    model_config = example(inputs=["Hello, world", "A second text"], details=True)
 
     inputs: Inputs
     normalize: bool = True
     dimensions: PositiveInt | None = None
     encoding_format: Encoding = "float"
     output_dtype: OutputType = "float32"
+    late_chunking: bool = False
     details: bool = False
+    partial: bool = False
 
 
-def operation(pipeline: Pipeline, model: str) -> Operation[EmbedRequest]:
+@dataclass(frozen=True)
+class _Embedding:
+    """model: what it is called. layers: that it has, of which late chunking takes the last."""
+
+    pipeline: Pipeline
+    model: str
+    dimensions: Dimensions
+    layers: int
+
+    async def embed(self, call: Call, body: EmbedRequest) -> Any:
+        if body.partial:
+            return await self._partial(call, body)
+        rows, vectors = await self._vectors(call, body)
+        cut = self.dimensions.cut(vectors, body.dimensions, body.normalize)
+        return self._answer(call, body, rows, cut)
+
+    async def _vectors(self, call: Call, body: EmbedRequest) -> tuple[list[Row], Floats]:
+        if body.late_chunking:
+            return together(await self._late(call, body))
+        return await self.pipeline.embed(call, batch(body.inputs), body.reading())
+
+    async def _late(self, call: Call, body: EmbedRequest) -> list[Outcome]:
+        sentence = self.pipeline.reader.sentence
+        if sentence.pooling != ("mean",) or sentence.modules:
+            raise BadRequest(
+                "late_chunking takes the mean of tokens, which is not what this model's vectors "
+                "are; see /tokens with chunks",
+                code="not_offered",
+                param="late_chunking",
+            )
+        return await self.pipeline.late(call, chunks(body.inputs), body.whole(), self.layers)
+
+    async def _partial(self, call: Call, body: EmbedRequest) -> Any:
+        only_json(call, partial=True)
+        if body.late_chunking:
+            outcomes = await self._late(call, body)
+        else:
+            outcomes = await self.pipeline.attempt(call, batch(body.inputs), body.reading())
+        found = good(outcomes, self.dimensions.full)
+        vectors = self.dimensions.cut(found, body.dimensions, body.normalize)
+        listed = results(outcomes, vectors, body.output_dtype, body.encoding_format)
+        failed = sum("error" in result for result in listed)
+        about = self._about(call, body, vectors.shape[1])
+        return {"results": listed, "failed": failed, **about}
+
+    def _answer(self, call: Call, body: EmbedRequest, rows: Sequence[Row], vectors: Floats) -> Any:
+        values = convert(vectors, body.output_dtype)
+        if found := raw(call, values):
+            only_json(call, details=body.details, encoding_format=body.encoding_format != "float")
+            return found
+        shown = express(values, body.encoding_format)
+        if not body.details:
+            return shown
+        inputs = [row.told() for row in rows]
+        return {"embeddings": shown, "inputs": inputs, **self._about(call, body, vectors.shape[1])}
+
+    def _about(self, call: Call, body: EmbedRequest, width: int) -> dict[str, Any]:
+        prompt = self.pipeline.reader.prompt(body.reading()).told()
+        return {"model": self.model, "dimensions": width, "prompt": prompt, **call.account()}
+
+
+def operation(
+    pipeline: Pipeline, model: str, dimensions: Dimensions, layers: int
+) -> Operation[EmbedRequest]:
     """The operation of this module."""
-
-    async def embed(call: Call, body: EmbedRequest) -> Any:
-        rows, vectors = await pipeline.embed(call, batch(body.inputs), body.reading())
-        vectors = shorten(vectors, body.dimensions, body.normalize)
-        values = express(quantize(vectors, body.output_dtype), body.encoding_format)
-        return _details(values, vectors, rows, call, model) if body.details else values
-
+    work = _Embedding(pipeline, model, dimensions, layers).embed
     summary, tag = "Sentence embeddings", "embeddings"
-    return Operation("/embed", EmbedRequest, embed, summary, tag, aliases=("/",))
+    return Operation("/embed", EmbedRequest, work, summary, tag, aliases=("/",))
 
 
-def shorten(vectors: Floats, dimensions: int | None, normalized: bool) -> Floats:
-    """The vectors cut and normalised; raises BadRequest for more dimensions than there are."""
-    dim = vectors.shape[1]
-    if dimensions is not None and dimensions > dim:
-        raise BadRequest(
-            f"dimensions is {dimensions}, the model has {dim}",
-            code="too_many_dimensions",
-            param="dimensions",
-        )
-    return finish(vectors, dimensions, normalized)
-
-
-def express(values: np.ndarray[Any, Any], encoding: str) -> Any:
-    """An array for JSON: nested numbers, or a base64 string of each row's little-endian bytes."""
-    if encoding == "float":
-        return values
-    return [base64.b64encode(row).decode() for row in values]
-
-
-def _details(
-    values: Any, vectors: Floats, rows: list[Row], call: Call, model: str
-) -> dict[str, Any]:
-    return {
-        "embeddings": values,
-        "model": model,
-        "dimensions": vectors.shape[1],
-        "inputs": [
-            {"tokens": len(row.ids), "truncated": row.dropped > 0, "dropped": row.dropped}
-            for row in rows
-        ],
-        "usage": {"texts": call.texts, "tokens": call.tokens},
-        "timing": {
-            "tokenize_us": call.tokenize_us,
-            "queue_us": call.queue_us,
-            "compute_us": call.compute_us,
-            "total_us": call.total_us,
-        },
-    }
+def chunks(inputs: Any) -> list[str]:
+    """The texts of a document; raises BadRequest for token ids."""
+    found = batch(inputs)
+    for index, item in enumerate(found):
+        if not isinstance(item, str):
+            raise BadRequest(
+                f"input {index} is token ids; late_chunking takes texts",
+                param="late_chunking",
+                index=index,
+            )
+    return [str(item) for item in found]

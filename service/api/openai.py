@@ -8,9 +8,10 @@ from pydantic import PositiveInt
 
 from service.api.answer import answer
 from service.api.body import Body, Inputs, batch, example
-from service.api.embed import Encoding, express, shorten
 from service.api.operation import Operation
+from service.api.output import Encoding, express
 from service.call import Call
+from service.dimensions import Dimensions
 from service.errors import UnknownModel
 from service.pipeline import Pipeline
 from service.reader import Reading
@@ -19,7 +20,7 @@ from service.reader import Reading
 class EmbeddingsRequest(Body):
     """OpenAI's request. user is accepted, as there, and not used."""
 
-    model_config = example(input="Hello, world", dimensions=8)
+    model_config = example(input="Hello, world")
 
     input: Inputs
     model: str | None = None
@@ -31,13 +32,16 @@ class EmbeddingsRequest(Body):
 _TAG = "OpenAI"
 
 
-def operation(pipeline: Pipeline, model: str) -> Operation[EmbeddingsRequest]:
+def operation(
+    pipeline: Pipeline, model: str, dimensions: Dimensions
+) -> Operation[EmbeddingsRequest]:
     """The operation of this module."""
 
     async def embeddings(call: Call, body: EmbeddingsRequest) -> Any:
         check(body.model or model, model)
         _, vectors = await pipeline.embed(call, batch(body.input), Reading())
-        values = express(shorten(vectors, body.dimensions, True), body.encoding_format)
+        vectors = dimensions.cut(vectors, body.dimensions, True)
+        values = express(vectors, body.encoding_format)
         return _listing(values, model, call.tokens)
 
     path, aliases = "/v1/embeddings", ("/embeddings",)

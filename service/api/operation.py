@@ -9,6 +9,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.api.body import Body
+from service.api.output import Raw
 from service.call import Call
 
 B = TypeVar("B", bound=Body)
@@ -38,8 +39,12 @@ class Operation(Generic[B]):
         """Raises ValidationError for a wrong body, and ServiceError."""
         scope["route"] = self
         body = self.body.model_validate_json(await _read(receive))
-        payload = dump(await self.work(scope["state"]["call"], body))
-        headers = [_JSON, (b"content-length", b"%d" % len(payload))]
+        content = await self.work(scope["state"]["call"], body)
+        if isinstance(content, Raw):
+            payload, headers = content.payload, content.head()
+        else:
+            payload = dump(content)
+            headers = [_JSON, (b"content-length", b"%d" % len(payload))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": payload})
 

@@ -12,12 +12,13 @@ from service.api.answer import answer, call_of
 from service.api.body import Body, example
 from service.api.encoding import Encoding, numbers
 from service.api.operation import Operation
+from service.api.output import Array, raw
 from service.api.scheme import complete
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values
 from service.pipeline import Pipeline
-from service.reader import Row
+from service.row import Row
 
 Name = Literal[
     "none",
@@ -105,6 +106,8 @@ def operation(
         check_values(asked.values, max_values)
         learned = isinstance(asked.scheme, Learned)
         found = await _learned(call, asked) if learned else numbers(asked.scheme, asked)
+        if (table := _table(found)) is not None and (answer := raw(call, table)):
+            return answer
         return {
             "scheme": asked.name,
             "parameters": asked.parameters,
@@ -140,6 +143,13 @@ def router(post: Operation[PositionsRequest]) -> APIRouter:
         return answer(await post.work(call_of(request), body))
 
     return routes
+
+
+def _table(found: dict[str, Any]) -> Array | None:
+    """What is answered as bytes: the one table, or cos above sin; None where there is none."""
+    if "cos" in found:
+        return np.stack([found["cos"], found["sin"]])
+    return next((found[name] for name in ("vectors", "bias", "buckets") if name in found), None)
 
 
 def _query() -> list[dict[str, Any]]:

@@ -1,18 +1,20 @@
 """POST /similarity: how close texts or vectors are, one against many or two lists."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Discriminator, FiniteFloat, PositiveInt, Tag
 
-from models.vectors import METRICS, finish
+from models.vectors import METRICS, Floats, finish
 from service.api.body import Body, ReadingBody, example
 from service.api.operation import Operation
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values
-from service.pipeline import Floats, Pipeline
+from service.pipeline import Pipeline
 from service.reader import Reading
+from service.row import Row
 
 
 class Sentences(Body):
@@ -40,7 +42,7 @@ class SimilarityRequest(ReadingBody):
     """Either inputs (TEI's shape), or a and b: a text, texts, or vectors.
 
     mode: matrix, every a with every b; pairwise, the first a with the first b and so on.
-    top_k: for each a, the closest b, best first.
+    top_k: for each a, the closest b, best first. details: what became of each text.
     """
 
     model_config = example(a=["A cat sleeps."], b=["A kitten naps.", "The car is red."])
@@ -52,55 +54,90 @@ class SimilarityRequest(ReadingBody):
     metric: Literal["cosine", "dot", "euclidean", "manhattan"] = "cosine"
     mode: Literal["matrix", "pairwise"] = "matrix"
     top_k: PositiveInt | None = None
+    details: bool = False
+
+
+_NONE: Floats = np.empty((0, 0), dtype=np.float32)
+_READING = frozenset(ReadingBody.model_fields)
+
+
+@dataclass(frozen=True)
+class _Similarity:
+    pipeline: Pipeline
+    max_values: int
+
+    async def similarity(self, call: Call, body: SimilarityRequest) -> Any:
+        if body.inputs is not None:
+            return await self._source(call, body, body.inputs)
+        rows, a, b = await self._sides(call, body)
+        found = {"metric": body.metric, **_compare(a, b, body, self.max_values)}
+        if not body.details:
+            return found
+        told = iter([row.told() for row in rows])
+        inputs = {
+            name: [next(told) for _ in _texts(side)]
+            for name, side in (("a", body.a), ("b", body.b))
+            if _texts(side)
+        }
+        return {**found, "inputs": inputs, **self._about(call, body.reading())}
+
+    async def _source(self, call: Call, body: SimilarityRequest, inputs: Sentences) -> Any:
+        _check_source(body, inputs)
+        reading = (body.parameters or body).reading()
+        texts = [inputs.source_sentence, *inputs.sentences]
+        rows, vectors = await self._embed(call, texts, reading)
+        scores: Floats = _scores(body.metric, vectors[:1], vectors[1:])[0]
+        if not body.details:
+            return scores
+        source, *others = (row.told() for row in rows)
+        told = {"source_sentence": source, "sentences": others}
+        return {
+            "metric": body.metric,
+            "scores": scores,
+            "inputs": told,
+            **self._about(call, reading),
+        }
+
+    async def _sides(self, call: Call, body: SimilarityRequest) -> tuple[list[Row], Floats, Floats]:
+        if body.a is None or body.b is None:
+            raise BadRequest("give inputs, or both a and b", param="a" if body.a is None else "b")
+        if [] in (body.a, body.b):
+            raise BadRequest("a and b need at least one entry each", code="no_input")
+        first, texts = _texts(body.a), [*_texts(body.a), *_texts(body.b)]
+        rows, found = await self._embed(call, texts, body.reading()) if texts else ([], _NONE)
+        a = found[: len(first)] if first else _array("a", body.a)
+        b = found[len(first) :] if _texts(body.b) else _array("b", body.b)
+        if a.shape[1] != b.shape[1]:
+            raise BadRequest(f"a has {a.shape[1]} dimensions, b has {b.shape[1]}", param="b")
+        return rows, a, b
+
+    async def _embed(
+        self, call: Call, texts: list[str], reading: Reading
+    ) -> tuple[list[Row], Floats]:
+        """Vectors as sentence-transformers compares them: of unit length if the model says so."""
+        rows, vectors = await self.pipeline.embed(call, texts, reading)
+        return rows, finish(vectors, None, self.pipeline.reader.sentence.normalize)
+
+    def _about(self, call: Call, reading: Reading) -> dict[str, Any]:
+        return {"prompt": self.pipeline.reader.prompt(reading).told(), **call.account()}
 
 
 def operation(pipeline: Pipeline, max_values: int) -> Operation[SimilarityRequest]:
     """The operation of this module."""
-
-    async def similarity(call: Call, body: SimilarityRequest) -> Any:
-        if body.inputs is not None:
-            return await _source(pipeline, call, body, body.inputs)
-        a, b = await _vectors(pipeline, call, body)
-        return {"metric": body.metric, **_compare(a, b, body, max_values)}
-
-    return Operation("/similarity", SimilarityRequest, similarity, "Similarity", "similarity")
+    work = _Similarity(pipeline, max_values).similarity
+    return Operation("/similarity", SimilarityRequest, work, "Similarity", "similarity")
 
 
-async def _source(
-    pipeline: Pipeline, call: Call, body: SimilarityRequest, inputs: Sentences
-) -> Floats:
-    if body.a is not None or body.b is not None:
-        raise BadRequest("give inputs, or a and b, not both", param="inputs")
+def _check_source(body: SimilarityRequest, inputs: Sentences) -> None:
+    given = body.model_fields_set
+    for name in ("a", "b", "mode", "top_k"):
+        if name in given:
+            raise BadRequest(f"{name} does not go with inputs", param=name)
+    twice = sorted(given & _READING)
+    if body.parameters is not None and twice:
+        raise BadRequest(f"give {twice[0]} in parameters or beside it, not both", param=twice[0])
     if not inputs.sentences:
         raise BadRequest("give at least one sentence", code="no_input", param="sentences")
-    reading = (body.parameters or body).reading()
-    texts = [inputs.source_sentence, *inputs.sentences]
-    vectors = await _embed(pipeline, call, texts, reading)
-    scores: Floats = METRICS[body.metric](vectors[:1], vectors[1:])[0]
-    return scores
-
-
-async def _vectors(
-    pipeline: Pipeline, call: Call, body: SimilarityRequest
-) -> tuple[Floats, Floats]:
-    if body.a is None or body.b is None:
-        raise BadRequest("give inputs, or both a and b", param="a" if body.a is None else "b")
-    if [] in (body.a, body.b):
-        raise BadRequest("a and b need at least one entry each", code="no_input")
-    texts = [*_texts(body.a), *_texts(body.b)]
-    found = await _embed(pipeline, call, texts, body.reading()) if texts else None
-    border = len(_texts(body.a))
-    a = _array("a", body.a) if found is None or not border else found[:border]
-    b = _array("b", body.b) if found is None or border == len(texts) else found[border:]
-    if a.shape[1] != b.shape[1]:
-        raise BadRequest(f"a has {a.shape[1]} dimensions, b has {b.shape[1]}", param="b")
-    return a, b
-
-
-async def _embed(pipeline: Pipeline, call: Call, texts: list[str], reading: Reading) -> Floats:
-    """Vectors as sentence-transformers compares them: of unit length where the model says so."""
-    _, vectors = await pipeline.embed(call, texts, reading)
-    return finish(vectors, None, pipeline.reader.sentence.normalize)
 
 
 def _texts(side: Any) -> list[str]:
@@ -115,21 +152,38 @@ def _array(name: str, rows: Any) -> Floats:
                 param=name,
                 index=index,
             )
-    return np.array(rows, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        found = np.array(rows, dtype=np.float64).astype(np.float32)
+    for place in np.flatnonzero(~np.isfinite(found).all(axis=1)):
+        raise BadRequest(
+            f"{name}[{place}] has numbers beyond float32", param=name, index=int(place)
+        )
+    return found
 
 
 def _compare(a: Floats, b: Floats, body: SimilarityRequest, most: int) -> dict[str, Any]:
-    metric = METRICS[body.metric]
     if body.mode == "pairwise":
         if len(a) != len(b):
             raise BadRequest(f"a has {len(a)} entries, b has {len(b)}", param="mode")
         if body.top_k is not None:
             raise BadRequest("top_k goes with mode matrix", param="top_k")
         pairs = zip(a, b, strict=True)
-        return {"scores": [metric(x[None], y[None])[0, 0].item() for x, y in pairs]}
+        return {"scores": [_scores(body.metric, x[None], y[None])[0, 0].item() for x, y in pairs]}
     check_values(len(a) * len(b), most)
-    scores = metric(a, b)
+    scores = _scores(body.metric, a, b)
     return {"scores": scores} if body.top_k is None else {"top": _best(scores, body.top_k)}
+
+
+def _scores(metric: str, a: Floats, b: Floats) -> Floats:
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = METRICS[metric](a, b)
+    if not np.isfinite(scores).all():
+        raise BadRequest(
+            f"a {metric} is beyond float32, the vectors are too long; cosine has no such bound",
+            code="not_finite",
+            param="metric",
+        )
+    return scores
 
 
 def _best(scores: Floats, k: int) -> list[list[dict[str, Any]]]:

@@ -37,7 +37,7 @@ def router(
     @routes.get("/ready", summary="Whether the engine has just embedded and the queue is short")
     async def ready() -> Response:
         if leaving():
-            raise Leaving("the server was told to stop")
+            raise Leaving("the server was told to stop", retry=1)
         if not health.embeds:
             raise EngineLost("the engine is not ready", retry=2)
         if not admission.is_open:

@@ -1,7 +1,5 @@
 """POST /tokenize and /decode: text to tokens and back, in TEI's shapes."""
 
-from collections.abc import Callable
-from itertools import accumulate
 from typing import Any
 
 from pydantic import NonNegativeInt
@@ -11,6 +9,7 @@ from service.api.body import Body, Texts, example, texts_of
 from service.api.operation import Operation
 from service.call import Call
 from service.limits import check_texts
+from service.offsets import Bytes, bytes_of
 from service.reader import Reader, Reading
 
 Ids = list[NonNegativeInt]
@@ -41,7 +40,8 @@ def operations(reader: Reader, max_texts: int) -> list[Operation[Any]]:
     async def tokenize(call: Call, body: TokenizeRequest) -> Any:
         texts = texts_of(body.inputs)
         check_texts(len(texts), max_texts)
-        prompt = reader.prompt(Reading(prompt_name=body.prompt_name)) if body.prompt_name else ""
+        name = body.prompt_name
+        prompt = reader.prompt(Reading(prompt_name=name)).text if name else ""
         special = body.add_special_tokens
         return [_describe(reader, prompt + text, special) for text in texts]
 
@@ -59,17 +59,11 @@ def operations(reader: Reader, max_texts: int) -> list[Operation[Any]]:
 
 
 def _describe(reader: Reader, text: str, special: bool) -> list[dict[str, Any]]:
-    byte = _bytes(text)
+    byte = bytes_of(text)
     return [_token(token, byte) for token in reader.tokenizer.tokens(text, special=special)]
 
 
-def _bytes(text: str) -> Callable[[int | None], int | None]:
-    """From a character's index to the index of its first UTF-8 byte."""
-    borders = list(accumulate((len(char.encode()) for char in text), initial=0))
-    return lambda index: None if index is None else borders[index]
-
-
-def _token(token: Token, byte: Callable[[int | None], int | None]) -> dict[str, Any]:
+def _token(token: Token, byte: Bytes) -> dict[str, Any]:
     return {
         "id": token.id,
         "text": token.text,

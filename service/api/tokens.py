@@ -1,5 +1,6 @@
-"""POST /tokens and /embed_all: a vector for each token, of any layer, and for spans of a text."""
+"""POST /tokens and /embed_all: a vector for each token, of any layer, and for parts of a text."""
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -7,34 +8,44 @@ from pydantic import NonNegativeInt
 
 from models.config import EncoderConfig
 from models.tokenizer import Token
-from models.vectors import normalize
+from models.vectors import Floats
 from service.api.body import ReadingBody, Texts, example, texts_of
-from service.api.embed import Encoding, express
+from service.api.layout import Found, Layout
 from service.api.operation import Operation
+from service.api.output import Encoding, OutputType
 from service.call import Call
-from service.errors import BadRequest
+from service.chunks import Document
+from service.errors import BadRequest, ServiceError
 from service.limits import check_values
-from service.pipeline import Floats, Pipeline
-from service.reader import Row
+from service.offsets import bytes_of
+from service.pipeline import Pipeline
+from service.pools import Pool
+from service.row import Row
+from service.spans import Span, check_spans, pool_spans
 
-Span = tuple[NonNegativeInt, NonNegativeInt]
 Part = Literal["token", "position", "segment"]
 
 
 class TokensRequest(ReadingBody):
-    """inputs: a text or texts. layer: how many layers to apply (all by default), or a summand.
+    """inputs: a text or texts. Or chunks: for each text, the consecutive parts that it is cut into.
 
-    spans: for each text, [start, stop) characters to pool into one vector each (the mean of the
-    tokens that touch them), computed with the whole text in view: late chunking.
+    layer: how many layers to apply (all by default), or a summand of the input. spans: for each of
+    inputs, [start, stop) characters. Spans and chunks are pooled to one vector each, of the tokens
+    that they touch, computed with the whole text in view: late chunking. layout: each vector with
+    its token, or those of a text in one block.
     """
 
     model_config = example(inputs="Hello, world", spans=[[[0, 5]]])
 
-    inputs: Texts
+    inputs: Texts | None = None
+    chunks: list[list[str]] | None = None
     layer: NonNegativeInt | Part | None = None
     spans: list[list[Span]] | None = None
+    pooling: Pool = "mean"
     normalize: bool = False
     encoding_format: Encoding = "float"
+    output_dtype: OutputType = "float32"
+    layout: Literal["tokens", "block"] = "tokens"
 
 
 class EmbedAllRequest(ReadingBody):
@@ -45,34 +56,90 @@ class EmbedAllRequest(ReadingBody):
     inputs: Texts
 
 
+@dataclass(frozen=True)
+class _Tokens:
+    pipeline: Pipeline
+    config: EncoderConfig
+    max_values: int
+
+    async def tokens(self, call: Call, body: TokensRequest) -> Any:
+        layer = _layer(body.layer, self.config.num_layers)
+        found = await self._found(call, body, layer)
+        layout = Layout(
+            body.layout == "block", body.normalize, body.output_dtype, body.encoding_format
+        )
+        if answer := layout.raw(call, found):
+            return answer
+        results = [layout.lay(each, index) for index, each in enumerate(found)]
+        return {"layer": layer, "dtype": body.output_dtype, "results": results}
+
+    async def embed_all(self, call: Call, body: EmbedAllRequest) -> Any:
+        rows = await self.pipeline.reader.read(call, texts_of(body.inputs), body.whole())
+        return await self._states(call, rows, self.config.num_layers)
+
+    async def _found(self, call: Call, body: TokensRequest, layer: int | str) -> list[Found]:
+        if body.inputs is not None and body.chunks is None:
+            return await self._texts(call, texts_of(body.inputs), body, layer)
+        if body.chunks is None or body.inputs is not None:
+            raise BadRequest("give either inputs or chunks", param="inputs")
+        if body.spans is not None:
+            raise BadRequest("spans go with inputs", param="spans")
+        return await self._chunks(call, body.chunks, body, layer)
+
+    async def _texts(
+        self, call: Call, texts: list[str], body: TokensRequest, layer: int | str
+    ) -> list[Found]:
+        if body.spans is not None:
+            check_spans(body.spans, texts)
+        rows, described = await self.pipeline.reader.describe(call, texts, body.whole())
+        states = await self._states(call, rows, layer)
+        found = []
+        for index, (row, tokens, vectors) in enumerate(zip(rows, described, states, strict=True)):
+            about = _about(row)
+            if body.spans is None:
+                found.append(Found("tokens", _described(texts[index], tokens), vectors, about))
+                continue
+            wanted = body.spans[index]
+            items = [{"start": start, "stop": stop} for start, stop in wanted]
+            pooled = pool_spans(vectors, tokens, wanted, body.pooling, index)
+            found.append(Found("spans", items, pooled, about))
+        return found
+
+    async def _chunks(
+        self, call: Call, chunks: list[list[str]], body: TokensRequest, layer: int | str
+    ) -> list[Found]:
+        documents = [
+            await self._document(call, index, texts, body) for index, texts in enumerate(chunks)
+        ]
+        if not documents:
+            raise BadRequest("give at least one text", code="no_input", param="chunks")
+        states = await self._states(call, [document.row for document in documents], layer)
+        return [
+            _chunked(index, document, vectors, body.pooling)
+            for index, (document, vectors) in enumerate(zip(documents, states, strict=True))
+        ]
+
+    async def _document(
+        self, call: Call, index: int, chunks: list[str], body: TokensRequest
+    ) -> Document:
+        try:
+            return await self.pipeline.reader.document(call, chunks, body.whole())
+        except BadRequest as error:  # tells the chunk; here a document is an input
+            error.param, error.index = "chunks", index
+            raise
+
+    async def _states(self, call: Call, rows: list[Row], layer: str | int) -> list[Floats]:
+        check_values(call.tokens * self.config.hidden_size, self.max_values)
+        return await self.pipeline.hidden(call, rows, layer)
+
+
 def operations(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> list[Operation[Any]]:
     """The operations of this module."""
-
-    async def tokens(call: Call, body: TokensRequest) -> Any:
-        texts = texts_of(body.inputs)
-        layer = _layer(body.layer, config.num_layers)
-        spans = _spans(body.spans, texts)
-        rows, described = await pipeline.reader.describe(call, texts, body.reading())
-        states = await _states(call, rows, layer)
-        results = [
-            _result(vectors, found, wanted, body)
-            for vectors, found, wanted in zip(states, described, spans, strict=True)
-        ]
-        return {"layer": layer, "results": results}
-
-    async def embed_all(call: Call, body: EmbedAllRequest) -> Any:
-        rows = await pipeline.reader.read(call, texts_of(body.inputs), body.reading())
-        return await _states(call, rows, config.num_layers)
-
-    async def _states(call: Call, rows: list[Row], layer: str | int) -> list[Floats]:
-        check_values(call.tokens * config.hidden_size, max_values)
-        return await pipeline.hidden(call, rows, layer)
-
+    work, tag = _Tokens(pipeline, config, max_values), "tokens"
+    summary = "Token vectors as TEI has them"
     return [
-        Operation("/tokens", TokensRequest, tokens, "Token vectors", "tokens"),
-        Operation(
-            "/embed_all", EmbedAllRequest, embed_all, "Token vectors as TEI has them", "tokens"
-        ),
+        Operation("/tokens", TokensRequest, work.tokens, "Token vectors", tag),
+        Operation("/embed_all", EmbedAllRequest, work.embed_all, summary, tag),
     ]
 
 
@@ -84,68 +151,31 @@ def _layer(layer: int | str | None, num_layers: int) -> int | str:
     return layer
 
 
-def _spans(spans: list[list[Span]] | None, texts: list[str]) -> list[list[Span] | None]:
-    if spans is None:
-        return [None] * len(texts)
-    if len(spans) != len(texts):
-        raise BadRequest(
-            f"spans has {len(spans)} lists, there are {len(texts)} texts", param="spans"
-        )
-    for index, (text, wanted) in enumerate(zip(texts, spans, strict=True)):
-        for start, stop in wanted:
-            if not start < stop <= len(text):
-                raise BadRequest(
-                    f"span [{start}, {stop}) is empty or outside of the text of {len(text)} "
-                    "characters",
-                    param="spans",
-                    index=index,
-                )
-    return list(spans)
+def _chunked(index: int, document: Document, states: Floats, how: Pool) -> Found:
+    vectors = []
+    for vector in document.pool(states, how):
+        if isinstance(vector, ServiceError):
+            raise BadRequest(vector.message, code=vector.code, param="chunks", index=index)
+        vectors.append(vector)
+    items = [row.told() for row in document.rows()]
+    return Found("chunks", items, np.stack(vectors), _about(document.row))
 
 
-def _result(
-    vectors: Floats, tokens: list[Token], spans: list[Span] | None, body: TokensRequest
-) -> dict[str, Any]:
-    if spans is None:
-        shown = _express(vectors, body)
-        return {
-            "tokens": [_describe(t, v) for t, v in zip(tokens, shown, strict=True)],
+def _about(row: Row) -> dict[str, Any]:
+    return {"truncated": row.dropped > 0, "dropped": row.dropped}
+
+
+def _described(text: str, tokens: list[Token]) -> list[dict[str, Any]]:
+    byte = bytes_of(text)
+    return [
+        {
+            "id": token.id,
+            "text": token.text,
+            "special": token.special,
+            "start": token.start,
+            "stop": token.stop,
+            "start_byte": byte(token.start),
+            "stop_byte": byte(token.stop),
         }
-    pooled = np.stack([_pool(vectors, tokens, span) for span in spans]) if spans else vectors[:0]
-    found = zip(spans, _express(pooled, body), strict=True)
-    return {"spans": [{"start": s[0], "stop": s[1], "embedding": v} for s, v in found]}
-
-
-def _express(vectors: Floats, body: TokensRequest) -> Any:
-    return express(normalize(vectors) if body.normalize else vectors, body.encoding_format)
-
-
-def _pool(vectors: Floats, tokens: list[Token], span: Span) -> Floats:
-    start, stop = span
-    touched = [
-        index
-        for index, token in enumerate(tokens)
-        if token.start is not None
-        and token.stop is not None
-        and token.start < stop
-        and token.stop > start
+        for token in tokens
     ]
-    if not touched:
-        raise BadRequest(
-            f"span [{start}, {stop}) holds no token: it is white space or was truncated",
-            code="empty_span",
-            param="spans",
-        )
-    pooled: Floats = vectors[touched].mean(axis=0)
-    return pooled
-
-
-def _describe(token: Token, vector: Any) -> dict[str, Any]:
-    return {
-        "id": token.id,
-        "text": token.text,
-        "special": token.special,
-        "start": token.start,
-        "stop": token.stop,
-        "embedding": vector,
-    }

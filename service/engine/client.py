@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from service.engine.messages import Description, Failure, Job, Result, pack_jobs, unpack_outcomes
 from service.engine.wire import Inbox, pack, widen
-from service.errors import EncodingFailed, EngineLost, ServiceError
+from service.errors import EncodingFailed, EngineLost, NotFinite, ServiceError
 
 
 class Client(asyncio.Protocol):
@@ -95,7 +95,8 @@ class Client(asyncio.Protocol):
 
 def _settle(future: asyncio.Future[Result], outcome: Result | Failure) -> None:
     if isinstance(outcome, Failure):
-        future.set_exception(EncodingFailed(outcome.message, index=outcome.index))
+        kind = EncodingFailed if outcome.finite else NotFinite
+        future.set_exception(kind(outcome.message, index=outcome.index))
     else:
         future.set_result(outcome)
 

@@ -105,7 +105,7 @@ class Loop:
         if 2 * tokens >= self._scheduler.budget:
             self._rate += 0.2 * (tokens / seconds - self._rate)
 
-    def _encode(self, batch: list[Item[int]]) -> list[tuple[Item[int], Floats | str]]:
+    def _encode(self, batch: list[Item[int]]) -> list[tuple[Item[int], Floats | Failure]]:
         """The vectors of each item, or what is wrong with it.
 
         When a pass fails, its halves are tried alone: one bad text fails alone, and a batch that
@@ -117,10 +117,11 @@ class Loop:
         except Exception as error:
             if len(batch) == 1:
                 log.exception("a text of %d tokens cannot be encoded", batch[0].length)
-                return [(batch[0], f"the model failed on this input: {error}")]
+                message = f"the model failed on this input: {error}"
+                return [(batch[0], Failure(message, batch[0].index))]
             half = len(batch) // 2
             return self._encode(batch[:half]) + self._encode(batch[half:])
-        return [(item, _checked(out)) for item, out in zip(batch, outputs, strict=True)]
+        return [(item, _checked(out, item.index)) for item, out in zip(batch, outputs, strict=True)]
 
     def _forward(self, batch: list[Item[int]], rows: list[Ids]) -> Iterable[Floats]:
         kind = batch[0].kind
@@ -129,12 +130,12 @@ class Loop:
         skips = [self._open[item.job].skips[item.index] for item in batch]
         return self._model.encode(rows, normalized=False, skips=skips)
 
-    def _finish(self, item: Item[int], vectors: Floats | str) -> None:
+    def _finish(self, item: Item[int], vectors: Floats | Failure) -> None:
         job = self._open.get(item.job)
         if job is None:  # another of its texts has failed
             return
-        if isinstance(vectors, str):
-            self._close(item.job, Failure(vectors, item.index))
+        if isinstance(vectors, Failure):
+            self._close(item.job, vectors)
             return
         job.done[item.index] = np.atleast_2d(vectors)
         if len(job.done) == len(job.rows):
@@ -155,7 +156,8 @@ class Loop:
             self._outbox.clear()
 
 
-def _checked(vectors: Floats) -> Floats | str:
+def _checked(vectors: Floats, index: int) -> Floats | Failure:
     if np.isfinite(vectors).all():
         return vectors
-    return "the model gave a vector that is not finite; try another precision"
+    message = "the model gave a vector that is not finite; try another precision"
+    return Failure(message, index, finite=False)

@@ -45,10 +45,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The answer to a Job that could not be done; index: which of its texts is at fault."""
+    """The answer to a Job that could not be done; index: which of its texts is at fault.
+
+    finite: whether that is something else than numbers that are not.
+    """
 
     message: str
     index: int
+    finite: bool = True
 
 
 Jobs = Sequence[tuple[int, Job]]
@@ -74,7 +78,7 @@ def unpack_jobs(heads: Iterable[Any], body: Any) -> Iterator[tuple[int, Job]]:
 def pack_outcomes(outcomes: Outcomes) -> Message:
     """Numbered answers as one message."""
     head = [
-        (number, found.message, found.index)
+        (number, found.message, found.index, found.finite)
         if isinstance(found, Failure)
         else (number, found.vectors.shape, found.queue_us, found.compute_us, found.rate)
         for number, found in outcomes
@@ -88,7 +92,7 @@ def unpack_outcomes(heads: Iterable[Any], body: Any) -> Iterator[tuple[int, Resu
     flat = np.frombuffer(body, dtype=np.float32)
     start = 0
     for number, *found in heads:
-        if len(found) == 2:
+        if len(found) == 3:
             yield number, Failure(*found)
             continue
         (rows, dim), *figures = found

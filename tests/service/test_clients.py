@@ -37,13 +37,17 @@ def test_openai_gets_the_vectors_in_its_default_base64_and_as_floats(
         assert answer.usage.prompt_tokens == answer.usage.total_tokens == 6 + 8
 
 
-def test_openai_sends_token_ids_and_dimensions(client: openai.OpenAI, embedder: Embedder) -> None:
+def test_openai_sends_token_ids(client: openai.OpenAI, embedder: Embedder) -> None:
     ids = embedder.tokenize(TEXTS)[0].ids
     for given in (ids, [ids]):
         answer = client.embeddings.create(model=DEFAULT, input=given, user="someone")
         np.testing.assert_array_equal(
             np.array([answer.data[0].embedding], dtype=np.float32), embedder.embed(TEXTS[:1])
         )
+
+
+def test_openai_asks_for_dimensions(cutting: Server) -> None:
+    client = openai.OpenAI(base_url=f"{cutting.url}/v1", api_key="unused", max_retries=0)
     short = client.embeddings.create(model=DEFAULT, input="x", dimensions=32).data[0].embedding
     assert len(short) == 32 and abs(np.linalg.norm(short) - 1) < 1e-6
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from models import Embedder
-from models.vectors import normalize, quantize
+from models.vectors import quantize
 from tests.service.server import Server
 
 
@@ -78,12 +78,6 @@ def test_normalize_false_keeps_the_length_of_the_pooled_vector(
     assert abs(np.linalg.norm(found) - 1) > 0.01
 
 
-def test_dimensions_cuts_and_normalises_again(server: Server) -> None:
-    whole = vectors(server.post("/embed", {"inputs": "matryoshka", "normalize": False}))
-    found = vectors(server.post("/embed", {"inputs": "matryoshka", "dimensions": 64}))
-    np.testing.assert_allclose(found, normalize(whole[:, :64]), atol=1e-7)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint8", "binary", "ubinary"])
 def test_every_output_type_is_the_same_as_numbers_and_as_base64(server: Server, dtype: str) -> None:
     body = {"inputs": ["one", "two words"], "output_dtype": dtype}
@@ -97,7 +91,7 @@ def test_every_output_type_is_the_same_as_numbers_and_as_base64(server: Server, 
 
 
 def test_details_tell_tokens_truncation_and_time(server: Server) -> None:
-    body = {"inputs": ["short", "word " * 600], "details": True, "dimensions": 8}
+    body = {"inputs": ["short", "word " * 600], "details": True}
     response = server.post("/embed", body)
     found = response.json()
     assert found["inputs"] == [
@@ -105,7 +99,8 @@ def test_details_tell_tokens_truncation_and_time(server: Server) -> None:
         {"tokens": 256, "truncated": True, "dropped": 346},
     ]
     assert found["usage"] == {"texts": 2, "tokens": 259}
-    assert found["dimensions"] == len(found["embeddings"][1]) == 8
+    assert found["prompt"] == {"name": None, "text": ""}
+    assert found["dimensions"] == len(found["embeddings"][1]) == 384
     assert 0 < found["timing"]["compute_us"] <= found["timing"]["total_us"]
     assert response.headers["x-tokens"] == "259"
     assert response.headers["x-truncated"] == "1"

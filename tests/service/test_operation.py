@@ -14,6 +14,7 @@ from service.api.operation import Operation, Shortcut
 from service.call import Call
 from service.edge import Edge
 from service.errors import BadRequest
+from service.incoming import Bounds
 from service.metrics import Metrics
 
 
@@ -63,7 +64,7 @@ class Asked:
 def ask(path: str, *parts: bytes, method: str = "POST") -> Asked:
     operation = Operation("/add", Numbers, add, "Sums", "tests", aliases=("/plus",))
     app = Shortcut(elsewhere, [operation], "/prefix")
-    edge = Edge(app, root_path="/prefix", max_body=100, key=None, metrics=Metrics())
+    edge = Edge(app, root_path="/prefix", bounds=Bounds(100, 1.0), key=None, metrics=Metrics())
     asked = Asked(path, list(parts), method)
     scope = {"type": "http", "method": method, "path": path, "headers": []}
     asyncio.run(edge(scope, asked.receive, asked.send))

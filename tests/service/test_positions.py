@@ -287,3 +287,29 @@ def test_a_table_that_the_model_does_not_have_is_refused() -> None:
 )
 def test_an_answer_of_too_many_numbers_is_refused(server: Server, body: object) -> None:
     assert error(server.post("/positions", body), 413)["code"] == "too_many_values"
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({"count": 3}, ["vectors"]),
+        ({"scheme": "sinusoidal", "count": 3}, ["vectors"]),
+        ({"scheme": "rotary", "count": 3}, ["cos", "sin"]),
+        ({"scheme": "alibi", "count": 3}, ["bias"]),
+        ({"scheme": "relative", "count": 3}, ["buckets"]),
+    ],
+)
+def test_a_table_is_had_as_bytes(
+    server: Server, body: dict[str, object], fields: list[str]
+) -> None:
+    found = server.post("/positions", body).json()
+    expected = np.squeeze([found[field] for field in fields], axis=0 if len(fields) == 1 else ())
+    query = "&".join(f"{name}={value}" for name, value in body.items())
+    accept = {"accept": "application/octet-stream"}
+    for answer in (
+        server.post("/positions", body, **accept),
+        server.client.get(f"/positions?{query}", headers=accept),
+    ):
+        shape = [int(size) for size in answer.headers["x-shape"].split(",")]
+        table = np.frombuffer(answer.content, dtype=answer.headers["x-dtype"]).reshape(shape)
+        np.testing.assert_allclose(table, expected, rtol=1e-6)

@@ -87,10 +87,45 @@ def test_top_k_names_the_closest_first(server: Server) -> None:
     assert best[0]["score"] == pytest.approx(1, abs=1e-6) and best[1]["score"] < 1
 
 
+def test_details_tell_what_became_of_each_text(server: Server) -> None:
+    short, cut = (
+        {"tokens": 3, "truncated": False, "dropped": 0},
+        {"tokens": 256, "truncated": True, "dropped": 46},
+    )
+    body = {"a": ["x", "y " * 300], "b": ["z"], "details": True}
+    found = server.post("/similarity", body).json()
+    assert found["inputs"] == {"a": [short, cut], "b": [short]}
+    assert found["usage"] == {"texts": 3, "tokens": 262}
+    assert found["prompt"] == {"name": None, "text": ""} and found["timing"]["total_us"] > 0
+    plain = server.post("/similarity", {**body, "details": False}).json()
+    assert plain == {"metric": "cosine", "scores": found["scores"]}
+    inputs = {"source_sentence": "x", "sentences": ["y " * 300, "z"]}
+    found = server.post("/similarity", {"inputs": inputs, "details": True}).json()
+    assert found["inputs"] == {"source_sentence": short, "sentences": [cut, short]}
+    assert found["scores"] == server.post("/similarity", {"inputs": inputs}).json()
+    body = {"a": [[1.0, 2.0]], "b": [[3.0, 4.0]], "details": True}
+    assert server.post("/similarity", body).json()["inputs"] == {}
+
+
+def test_long_texts_can_be_the_mean_of_their_windows(server: Server) -> None:
+    body = {"a": "y " * 300, "b": "y " * 300, "on_overflow": "mean", "details": True}
+    found = server.post("/similarity", body).json()
+    assert found["inputs"]["a"] == [{"tokens": 304, "truncated": False, "dropped": 0, "windows": 2}]
+    assert found["scores"] == [[pytest.approx(1)]]
+
+
 @pytest.mark.parametrize(
     "body",
     [
         {},
+        {"inputs": {"source_sentence": "x", "sentences": ["y"]}, "top_k": 1},
+        {"inputs": {"source_sentence": "x", "sentences": ["y"]}, "mode": "pairwise"},
+        {
+            "inputs": {"source_sentence": "x", "sentences": ["y"]},
+            "parameters": {"truncate": True},
+            "truncate": True,
+        },
+        {"a": [[1e300]], "b": [[1.0]]},
         {"a": "x"},
         {"inputs": {"source_sentence": "x", "sentences": ["y"]}, "a": "z"},
         {"inputs": {"source_sentence": "x"}},
@@ -113,3 +148,12 @@ def test_numbers_that_are_not_finite_are_refused(server: Server) -> None:
     content = b'{"a": [[1.0], [1e999]], "b": [[1.0]]}'
     found = error(server.client.post("/similarity", content=content), 400)
     assert (found["param"], found["index"]) == ("a", 1)
+
+
+def test_a_score_that_no_float_holds_is_an_error(server: Server) -> None:
+    long = [[3e38, 3e38]]
+    for metric in ("dot", "euclidean", "manhattan"):
+        body = {"a": long, "b": [[-3e38, -3e38]], "metric": metric}
+        assert error(server.post("/similarity", body), 400)["code"] == "not_finite"
+    body = {"a": long, "b": [[2e38, 2e38]]}
+    assert server.post("/similarity", body).json()["scores"] == [[pytest.approx(1)]]

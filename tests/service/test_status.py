@@ -52,8 +52,27 @@ def test_an_unknown_path_does_not_make_a_metric_of_its_own(server: Server) -> No
     assert "/no/such/path" not in server.client.get("/metrics").text
 
 
-def test_a_wrong_method_is_told_in_the_same_shape(server: Server) -> None:
-    assert error(server.client.get("/embed"), 405)["code"] == "method_not_allowed"
+def test_an_unknown_path_is_told_the_known_ones(server: Server) -> None:
+    message = error(server.client.get("/embeddigs"), 404)["message"]
+    for known in ("GET /info", "POST /embed", "GET /positions", "POST /positions"):
+        assert f" {known}," in message
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/embed", "POST"),
+        ("PUT", "/positions", "GET, POST"),
+        ("POST", "/live", "GET"),
+        ("DELETE", "/v1/models/any", "GET"),
+    ],
+)
+def test_a_wrong_method_is_told_the_right_ones(
+    server: Server, method: str, path: str, allowed: str
+) -> None:
+    answer = server.client.request(method, path)
+    assert error(answer, 405)["code"] == "method_not_allowed"
+    assert answer.headers["allow"] == allowed
 
 
 def test_a_request_id_is_echoed_and_an_unprintable_one_is_not(server: Server) -> None:

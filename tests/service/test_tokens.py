@@ -21,6 +21,8 @@ def test_every_token_has_its_text_place_and_vector(server: Server, embedder: Emb
     assert [token["special"] for token in tokens] == [True, *[False] * (len(ids) - 2), True]
     for token in tokens[1:-1]:
         assert token["text"] == TEXT[token["start"] : token["stop"]] != ""
+        part = TEXT.encode()[token["start_byte"] : token["stop_byte"]]
+        assert part.decode() == token["text"]
     assert tokens[0]["start"] is tokens[-1]["stop"] is None
     expected = embedder.hidden([ids])[0]
     found = np.array([token["embedding"] for token in tokens], dtype=np.float32)
@@ -69,6 +71,14 @@ def test_a_span_is_the_mean_of_its_tokens_with_the_whole_text_in_view(server: Se
     assert apart.max() > 0.01
 
 
+def test_a_span_can_be_the_largest_value_of_its_tokens(server: Server) -> None:
+    body = {"inputs": TEXT, "spans": [[[0, 7]]], "pooling": "max"}
+    (span,) = server.post("/tokens", body).json()["results"][0]["spans"]
+    tokens = server.post("/tokens", {"inputs": TEXT}).json()["results"][0]["tokens"][1:-1]
+    touched = [token["embedding"] for token in tokens if token["start"] < 7]
+    np.testing.assert_array_equal(span["embedding"], np.max(touched, axis=0))
+
+
 def test_places_are_of_the_text_and_not_of_its_prompt(server: Server) -> None:
     body = {"inputs": TEXT, "prompt": "passage: "}
     tokens = server.post("/tokens", body).json()["results"][0]["tokens"]
@@ -81,7 +91,9 @@ def test_truncated_texts_tell_the_tokens_that_were_read(server: Server) -> None:
     for side in ("left", "right"):
         body = {"inputs": "many words " * 300, "truncation_direction": side}
         response = server.post("/tokens", body)
-        tokens = response.json()["results"][0]["tokens"]
+        (result,) = response.json()["results"]
+        assert (result["truncated"], result["dropped"]) == (True, 346)
+        tokens = result["tokens"]
         assert len(tokens) == 256 and response.headers["x-truncated"] == "1"
         assert tokens[0]["special"] and tokens[-1]["special"]
         assert (tokens[1]["start"] == 0) is (side == "right")
@@ -95,6 +107,46 @@ def test_base64_holds_the_bytes_of_the_numbers(server: Server) -> None:
         decoded = np.frombuffer(base64.b64decode(token["embedding"]), dtype="<f4")
         np.testing.assert_array_equal(decoded, np.array(number["embedding"], dtype=np.float32))
         assert abs(np.linalg.norm(decoded) - 1) < 1e-6
+
+
+@pytest.mark.parametrize("part", [{}, {"spans": [[[0, 4]], [[0, 3], [3, 9]]]}])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "ubinary"])
+def test_a_block_holds_what_the_objects_hold(
+    server: Server, part: dict[str, object], dtype: str
+) -> None:
+    body = {"inputs": ["déjà", TEXT], "output_dtype": dtype, **part}
+    whole = server.post("/tokens", body).json()
+    name = "spans" if part else "tokens"
+    plain = server.post("/tokens", {**body, "layout": "block"}).json()
+    packed = server.post("/tokens", {**body, "layout": "block", "encoding_format": "base64"}).json()
+    assert whole["dtype"] == plain["dtype"] == packed["dtype"] == dtype
+    for result, numbers, block in zip(*(a["results"] for a in (whole, plain, packed)), strict=True):
+        vectors = np.array([item.pop("embedding") for item in result[name]], dtype=dtype_of(dtype))
+        assert block[name] == numbers[name] == result[name]
+        assert block["shape"] == numbers["shape"] == list(vectors.shape)
+        decoded = np.frombuffer(base64.b64decode(block["embeddings"]), dtype=dtype_of(dtype))
+        np.testing.assert_array_equal(decoded.reshape(block["shape"]), vectors)
+        listed = np.array(numbers["embeddings"], dtype=dtype_of(dtype))
+        np.testing.assert_array_equal(listed, vectors)
+
+
+def dtype_of(name: str) -> str:
+    return "uint8" if name == "ubinary" else name
+
+
+def test_one_text_is_had_as_bytes(server: Server, embedder: Embedder) -> None:
+    accept = {"accept": "application/octet-stream"}
+    answer = server.post("/tokens", {"inputs": TEXT}, **accept)
+    expected = embedder.hidden([embedder.tokenize([TEXT])[0].ids])[0]
+    assert answer.headers["x-shape"] == f"{len(expected)},384"
+    assert answer.content == expected.tobytes()
+    bodies: list[dict[str, object]] = [
+        {"inputs": ["a", "b"]},
+        {"inputs": "a", "layout": "block"},
+        {"inputs": "a", "encoding_format": "base64"},
+    ]
+    for body in bodies:
+        assert error(server.post("/tokens", body, **accept), 400)
 
 
 def test_embed_all_is_the_last_layer_in_teis_shape(server: Server, embedder: Embedder) -> None:
@@ -112,9 +164,16 @@ def test_embed_all_is_the_last_layer_in_teis_shape(server: Server, embedder: Emb
         ({"inputs": "a", "spans": []}, "invalid_request", None),
         ({"inputs": ["a", "bc"], "spans": [[[0, 1]], [[0, 3]]]}, "invalid_request", 1),
         ({"inputs": "abc", "spans": [[[2, 2]]]}, "invalid_request", 0),
-        ({"inputs": "a  b", "spans": [[[1, 3]]]}, "empty_span", None),
+        ({"inputs": "a  b", "spans": [[[1, 3]]]}, "empty_span", 0),
         ({"inputs": [[101, 102]]}, "invalid_request", 0),
         ({"inputs": []}, "no_input", None),
+        ({}, "invalid_request", None),
+        ({"inputs": "a", "chunks": [["a"]]}, "invalid_request", None),
+        ({"chunks": []}, "no_input", None),
+        ({"chunks": [["a"], []]}, "no_input", 1),
+        ({"chunks": [["a", " "]]}, "empty_chunk", 0),
+        ({"chunks": [["a"]], "spans": [[[0, 1]]]}, "invalid_request", None),
+        ({"inputs": "a", "on_overflow": "mean"}, "invalid_request", None),
     ],
 )
 def test_a_wrong_body_is_refused(

@@ -1,0 +1,123 @@
+"""A request's body as it comes: not for ever, not beyond its limit, and inflated."""
+
+import asyncio
+import time
+import zlib
+from collections.abc import Callable
+
+from starlette.types import Message, Receive
+
+from service.errors import BadRequest, TooLarge, Unsupported
+
+# The formats of https://www.rfc-editor.org/rfc/rfc9110#field.content-encoding, for zlib.
+_FORMATS = {b"gzip": zlib.MAX_WBITS + 16, b"deflate": zlib.MAX_WBITS}
+
+
+class Bounds:
+    """The most bytes of a body, inflated or not, and the seconds that it may take to come.
+
+    One timer for all bodies: one for each would cost more than to validate it.
+    """
+
+    def __init__(self, size: int, seconds: float) -> None:
+        self.size, self._seconds = size, seconds
+        self._since: dict[Incoming, float] = {}  # the oldest first
+        self._ticks = False
+
+    def begin(self, body: "Incoming") -> None:
+        """It is waited for."""
+        self._since.setdefault(body, time.monotonic())
+        if not self._ticks:
+            self._ticks = True
+            self._sleep()
+
+    def end(self, body: "Incoming") -> None:
+        """It has come, or nobody wants it any more."""
+        self._since.pop(body, None)
+
+    def _sleep(self) -> None:
+        asyncio.get_running_loop().call_later(self._seconds / 10, self._tick)
+
+    def _tick(self) -> None:
+        oldest = time.monotonic() - self._seconds
+        for body in [body for body, since in self._since.items() if since < oldest]:
+            self.end(body)
+            body.expire()
+        self._ticks = bool(self._since)
+        if self._ticks:
+            self._sleep()
+
+
+class Incoming:
+    """Receives a body, refusing what is beyond the limit though no length was announced."""
+
+    def __init__(self, receive: Receive, bounds: Bounds, expire: Callable[[], None]) -> None:
+        """expire: what is done when it does not come in time."""
+        self._receive, self._bounds, self.expire = receive, bounds, expire
+        self._left, self._whole = bounds.size, False
+
+    async def __call__(self) -> Message:
+        if self._whole:
+            return await self._receive()
+        self._bounds.begin(self)
+        message = await self._receive()
+        if not message.get("more_body", False):
+            self.close()
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise too_large(self._bounds.size)
+        return message
+
+    def close(self) -> None:
+        """Nothing more is waited for."""
+        self._whole = True
+        self._bounds.end(self)
+
+
+class Inflated:
+    """The same of a compressed body. What it inflates to is under the limit, as it inflates."""
+
+    def __init__(self, receive: Receive, encoding: bytes, most: int) -> None:
+        """Raises Unsupported for an encoding that is not known."""
+        wbits = _FORMATS.get(encoding.strip().lower())
+        if wbits is None:
+            raise Unsupported(
+                f"content-encoding {encoding.decode('latin-1')!r} is not read; send gzip, deflate, "
+                "or the body as it is",
+                code="unsupported_encoding",
+                header="accept-encoding",
+                supported="gzip, deflate",
+            )
+        self._receive, self._left, self._most = receive, most, most
+        self._stream = zlib.decompressobj(wbits)
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        if message["type"] != "http.request":
+            return message
+        body = self._inflate(message.get("body", b""))
+        if not message.get("more_body", False) and not self._stream.eof:
+            raise _broken("it ends too early")
+        return {**message, "body": body}
+
+    def _inflate(self, data: bytes) -> bytes:
+        try:
+            # One byte more than there may be tells that there are more.
+            found = self._stream.decompress(data, self._left + 1)
+        except zlib.error as error:
+            raise _broken(str(error)) from None
+        self._left -= len(found)
+        if self._left < 0:
+            raise too_large(self._most)
+        if self._stream.unused_data:
+            raise _broken("there is something behind its end")
+        return found
+
+
+def too_large(most: int) -> TooLarge:
+    """What is told of a body beyond the limit."""
+    return TooLarge(f"the body has more than {most} bytes", code="body_too_large")
+
+
+def _broken(why: str) -> BadRequest:
+    return BadRequest(f"the compressed body cannot be read: {why}", code="broken_encoding")

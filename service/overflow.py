@@ -1,0 +1,84 @@
+"""What becomes of an input that is longer than the model reads, beyond cutting it: windows."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+import numpy as np
+
+from models.tokenizer import Token, Tokenizer
+from models.vectors import Floats
+from service.errors import TooLarge
+from service.frame import Frame, no_room
+from service.row import Row
+
+
+class Windows:
+    """Cuts a long input into windows of the model's length, each with what frames the whole.
+
+    The frame of a text is its special tokens and its prompt; that of token ids, the special
+    tokens that are found around them.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, frame: Frame, max_tokens: int) -> None:
+        """max_tokens: of all windows of one input."""
+        self._tokenizer, self._frame, self._max_tokens = tokenizer, frame, max_tokens
+
+    def of_text(self, text: str, prompt: str, index: int) -> Row:
+        """Windows of a text; raises BadRequest and TooLarge."""
+        tokens = self._tokenizer.tokens(text, prompt)
+        ids = [token.id for token in tokens]
+        before = sum(1 for _ in takewhile(_outside, tokens))
+        after = sum(1 for _ in takewhile(_outside, reversed(tokens)))
+        return self._cut(ids, before, after, index)
+
+    def of_ids(self, ids: list[int], index: int) -> Row:
+        """Windows of token ids; raises TooLarge."""
+        prefix, suffix = self._frame.prefix, self._frame.suffix
+        before = len(prefix) if ids[: len(prefix)] == prefix else 0
+        after = len(suffix) if ids[len(ids) - len(suffix) :] == suffix else 0
+        return self._cut(ids, before, after, index)
+
+    def _cut(self, ids: list[int], before: int, after: int, index: int) -> Row:
+        whole = np.array(ids, dtype=np.int32)
+        head, body, tail = np.split(whole, [before, len(ids) - after])
+        room = self._tokenizer.max_length - before - after
+        if room < 1:
+            raise no_room(self._tokenizer.max_length)
+        starts = range(0, len(body), room)
+        if (total := len(starts) * (before + after) + len(body)) > self._max_tokens:
+            raise TooLarge(
+                f"input {index} has {total} tokens in windows, the limit is {self._max_tokens}",
+                code="too_many_tokens",
+                index=index,
+            )
+        parts = [body[start : start + room] for start in starts]
+        windows = [np.concatenate([head, part, tail]) for part in parts]
+        weights = [len(part) for part in parts]
+        return Row(np.concatenate(windows), 0, windows=windows, weights=weights)
+
+
+def spread(rows: Sequence[Row]) -> list[Row]:
+    """Each window as a row of its own; a row without windows stays."""
+    return [part for row in rows for part in _parts(row)]
+
+
+def owners(rows: Sequence[Row]) -> list[int]:
+    """The row of each of `spread`'s."""
+    return [index for index, row in enumerate(rows) for _ in _parts(row)]
+
+
+def average(rows: Sequence[Row], vectors: Floats) -> Floats:
+    """The mean of the windows of each row, weighted by their own tokens: (windows, D) -> (B, D)."""
+    weights = np.array([w for row in rows for w in (row.weights or [1])], dtype=np.float64)
+    starts = np.cumsum([0, *(len(row.windows) or 1 for row in rows[:-1])])
+    sums = np.add.reduceat(vectors * weights[:, None], starts, axis=0)
+    means: Floats = (sums / np.add.reduceat(weights, starts)[:, None]).astype(np.float32)
+    return means
+
+
+def _parts(row: Row) -> list[Row]:
+    return [Row(ids, 0, row.skip) for ids in row.windows] or [row]
+
+
+def _outside(token: Token) -> bool:
+    return token.start is None

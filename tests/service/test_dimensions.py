@@ -1,0 +1,74 @@
+"""Which lengths vectors are cut to: what the model declares, and what the operator allows."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.vectors import normalize
+from service.dimensions import Dimensions
+from service.errors import BadRequest
+from tests.conftest import Folder
+from tests.service.server import Server
+from tests.service.test_embed import error, vectors
+
+
+def test_a_cut_vector_is_normalised_again(cutting: Server) -> None:
+    whole = vectors(cutting.post("/embed", {"inputs": "matryoshka", "normalize": False}))
+    for body, expected in (
+        ({"dimensions": 64}, normalize(whole[:, :64])),
+        ({"dimensions": 64, "normalize": False}, whole[:, :64]),
+    ):
+        found = vectors(cutting.post("/embed", {"inputs": "matryoshka", **body}))
+        np.testing.assert_allclose(found, expected, atol=1e-7)
+    assert cutting.client.get("/info").json()["dimensions"] == {"full": 384, "allowed": "any"}
+
+
+def test_a_model_that_declares_nothing_is_not_cut(server: Server) -> None:
+    for path, field in (("/embed", "inputs"), ("/v1/embeddings", "input")):
+        found = error(server.post(path, {field: "a", "dimensions": 64}), 400)
+        assert (found["code"], found["param"]) == ("dimensions_not_offered", "dimensions")
+        assert "EMBEDDING_DIMENSIONS" in found["message"]
+        assert server.post(path, {field: "a", "dimensions": 384}).status_code == 200
+    assert server.client.get("/info").json()["dimensions"] == {"full": 384, "allowed": []}
+
+
+def test_a_model_is_cut_to_the_lengths_that_it_declares(tiny_bert: Folder, tmp_path: Path) -> None:
+    with Server(tmp_path / "log", model=tiny_bert(matryoshka_dimensions=[32, 16])) as server:
+        whole = vectors(server.post("/embed", {"inputs": "the work", "normalize": False}))
+        body = {"input": "the work", "dimensions": 16}
+        (found,) = server.post("/v1/embeddings", body).json()["data"]
+        np.testing.assert_allclose(found["embedding"], normalize(whole[:, :16])[0], atol=1e-7)
+        refused = error(server.post("/embed", {"inputs": "a", "dimensions": 24}), 400)
+        assert "this model has 48 and 16, 32" in refused["message"]
+
+
+ROWS = np.arange(32, dtype=np.float32).reshape(4, 8)
+
+
+@pytest.mark.parametrize(
+    ("setting", "declared", "allowed"),
+    [
+        ("declared", (), set[int]()),
+        ("declared", (2, 4), {2, 4}),
+        ("declared", range(1, 9), set(range(1, 9))),
+        ("any", (2, 4), set(range(1, 9))),
+        ("none", (2, 4), set[int]()),
+        ("3,5", (2, 4), {3, 5}),
+    ],
+)
+def test_the_operator_has_the_last_word(
+    setting: str, declared: Collection[int], allowed: set[int]
+) -> None:
+    dimensions = Dimensions.of(setting, 8, declared)
+    for asked in range(1, 8):
+        if asked in allowed:
+            assert dimensions.cut(ROWS, asked, normalized=False).shape == (4, asked)
+        else:
+            with pytest.raises(BadRequest):
+                dimensions.cut(ROWS, asked, normalized=False)
+    np.testing.assert_array_equal(dimensions.cut(ROWS, None, normalized=False), ROWS)
+    np.testing.assert_array_equal(dimensions.cut(ROWS, 8, normalized=False), ROWS)
+    with pytest.raises(BadRequest, match="dimensions is 9, the model has 8"):
+        dimensions.cut(ROWS, 9, normalized=False)

@@ -1,0 +1,92 @@
+"""A model of real but enormous weights: its vectors are finite, or it is an error that says so."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from models import Embedder
+from models.vectors import Floats
+from tests.conftest import Folder
+from tests.models.tiny import LETTERS
+from tests.service.server import Server
+from tests.service.test_embed import error, vectors
+
+TEXTS = [f"{a} {b}" for a in LETTERS for b in LETTERS]
+
+Enormous = tuple[Server, str, str, str, Floats]
+
+
+def scale(folder: Path, factor: float) -> None:
+    """Multiply every vector that the model gives."""
+    tensors = load_file(folder / "model.safetensors")
+    for part in ("weight", "bias"):
+        tensors[f"encoder.layer.2.output.LayerNorm.{part}"] *= np.float32(factor)
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+@pytest.fixture(scope="module", params=["float16", "float32"])
+def enormous(
+    request: pytest.FixtureRequest, tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Enormous]:
+    """A server, a type, a text whose vector is beyond its largest number, and one whose is not.
+
+    Then the unit vector of the latter, from before the scaling.
+    """
+    dtype: str = request.param
+    folder = tiny_bert({"1_Pooling/config.json": {"pooling_mode": "cls"}})
+    path = "sentence_transformers.models"
+    modules = [
+        {"idx": 0, "name": "0", "path": "", "type": f"{path}.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": f"{path}.Pooling"},
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    embedder = Embedder.load(folder, device="cpu", dtype="float32")
+    peaks = np.abs(embedder.embed(TEXTS)).max(axis=1)
+    large, small = TEXTS[peaks.argmax()], TEXTS[peaks.argmin()]
+    ids = [row.ids for row in embedder.tokenize([small])]
+    unit = embedder.encode(ids, normalized=True)
+    heartbeat = np.abs(embedder.encode([[0, 0]], normalized=False)).max()
+    assert heartbeat < peaks.max()
+    scale(folder, np.finfo(dtype).max / np.sqrt(peaks.max() * max(heartbeat, peaks.min())))
+    with Server(tmp_path_factory.mktemp("enormous") / "log", model=folder) as server:
+        yield server, dtype, large, small, unit
+
+
+def test_a_vector_of_the_largest_numbers_still_has_length_one(enormous: Enormous) -> None:
+    server, _, _, small, unit = enormous
+    np.testing.assert_allclose(vectors(server.post("/embed", {"inputs": small})), unit, atol=1e-6)
+    body = {"a": small, "b": small}
+    assert server.post("/similarity", body).json()["scores"] == [[pytest.approx(1)]]
+
+
+def test_what_no_number_can_hold_is_an_error_that_names_the_input(enormous: Enormous) -> None:
+    server, dtype, large, small, _ = enormous
+    body = {"inputs": [small, large], "normalize": False, "output_dtype": dtype}
+    found = error(server.post("/embed", body), 500)
+    assert (found["code"], found["index"], found["type"]) == ("not_finite", 1, "server_error")
+    partial = server.post("/embed", {**body, "partial": True}).json()
+    good, bad = partial["results"]
+    assert bad["error"]["code"] == "not_finite" and bad["error"]["index"] == 1
+    assert np.isfinite(good["embedding"]).all() and partial["failed"] == 1
+
+
+def test_token_vectors_and_scores_are_finite_or_an_error(enormous: Enormous) -> None:
+    server, dtype, large, small, _ = enormous
+    answers = [
+        server.post("/tokens", {"inputs": ["a", large], "output_dtype": dtype}),
+        server.post("/tokens", {"inputs": small, "spans": [[[0, len(small)]]]}),
+        server.post("/similarity", {"a": small, "b": small, "metric": "dot"}),
+        server.post("/similarity", {"a": small, "b": large, "metric": "euclidean"}),
+        server.post("/similarity", {"inputs": {"source_sentence": small, "sentences": [large]}}),
+    ]
+    for answer in answers:
+        if answer.status_code == 200:
+            assert "null" not in re.sub(r'"\w+":null', "", answer.text)
+        else:
+            assert answer.json()["error"]["code"] == "not_finite"
+    assert 500 in [answer.status_code for answer in answers]
