@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from models import weights
+from models import vocabulary, weights
 from models.batch import Batch, Rows
 from models.config import EncoderConfig
 from models.encoder import Embeddings, Encoder, Floats
@@ -59,7 +59,7 @@ class Embedder:
         folder = resolve(str(model), revision=revision, cache=cache)
         config = EncoderConfig.read(folder)
         sentence = SentenceConfig.read(folder, config.max_positions)
-        tokenizer = Tokenizer(folder / "tokenizer.json", sentence.max_length, sentence.lowercase)
+        tokenizer = Tokenizer(folder, sentence.max_length, sentence.lowercase)
         loaded = weights.load(folder, FAMILIES[config.family], config.num_layers)
         weights.check(loaded, config)
         with torch.inference_mode():
@@ -166,6 +166,6 @@ def _device(name: str) -> torch.device:
 
 def _fingerprint(folder: Path, sentence: SentenceConfig) -> str:
     # What decides the vectors up to rounding: weights, tokenizer, and how states become a vector.
-    parts = [sha256(path) for path in [*weights.files(folder), folder / "tokenizer.json"]]
+    parts = [sha256(path) for path in [*weights.files(folder), *vocabulary.files(folder)]]
     parts.append(repr((sentence.max_length, sentence.pooling, sentence.lowercase)))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

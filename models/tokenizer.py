@@ -1,14 +1,16 @@
 """Text to token ids and back, telling what was cut."""
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Literal
 
 import tokenizers
 from tokenizers import normalizers
 
+from models import vocabulary
 from models.errors import ModelError
 
 Side = Literal["right", "left"]
@@ -24,7 +26,13 @@ class Ids:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token. start and stop are characters of the text, None for what is not part of it."""
+    """One token of a text.
+
+    start and stop: the characters that it has a part of, combining marks included, so that the
+    tokens of one emoji's bytes all have that emoji. None for a token that shows no character: a
+    special one, one of the prompt, or a space that the tokenizer adds or trims.
+    text: those characters, else the token's name in the vocabulary.
+    """
 
     id: int
     text: str
@@ -34,31 +42,18 @@ class Token:
 
 
 class Tokenizer:
-    """A tokenizer.json of the `tokenizers` library, read without its padding and truncation."""
+    """The tokenizer of a model's folder, read without its padding, truncation and dropout."""
 
-    def __init__(self, path: Path, max_length: int, lowercase: bool = False) -> None:
-        try:
-            self._rust = tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises nothing narrower
-            raise ModelError(f"{path} cannot be read: {error}") from None
-        self._rust.no_padding()
-        self._rust.no_truncation()
+    def __init__(self, folder: Path, max_length: int, lowercase: bool = False) -> None:
+        self._rust = vocabulary.read(folder)
         if lowercase:
             own = [] if self._rust.normalizer is None else [self._rust.normalizer]
             self._rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *own])
         self.max_length = max_length
         self.vocab_size: int = self._rust.get_vocab_size()
-        self._prefix, self._suffix = self._frame()
+        self._prefix, self._suffix = _frame(self._rust)
         if max_length <= len(self._prefix) + len(self._suffix):
-            raise ModelError(f"{path}: a length of {max_length} leaves no room for a text")
-
-    def _frame(self) -> tuple[list[int], list[int]]:
-        # The special ids that the tokenizer puts before and after every text.
-        sample = self._rust.encode("a")
-        marks = list(zip(sample.ids, sample.special_tokens_mask, strict=True))
-        prefix = [i for i, _ in takewhile(lambda mark: mark[1], marks)]
-        suffix = [i for i, _ in takewhile(lambda mark: mark[1], reversed(marks))]
-        return prefix, suffix[::-1]
+            raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
 
     def encode(self, texts: Sequence[str], side: Side = "right") -> list[Ids]:
         """Token ids of each text, at most max_length, cut at `side`."""
@@ -79,7 +74,7 @@ class Tokenizer:
         encoding = self._rust.encode(prompt + text, add_special_tokens=special)
         # Each of these is made anew when it is asked for.
         kinds = zip(encoding.ids, encoding.tokens, encoding.special_tokens_mask, strict=True)
-        places = [(a - len(prompt), b - len(prompt)) for a, b in encoding.offsets]
+        places = _places(encoding.offsets, prompt, text)
         found = [_token(*kind, place, text) for kind, place in zip(kinds, places, strict=True)]
         return found if side is None else [found[i] for i in self._kept(encoding.ids, side)]
 
@@ -97,9 +92,41 @@ class Tokenizer:
         return [*range(before), *kept, *range(len(ids) - after, len(ids))]
 
 
+def _frame(rust: tokenizers.Tokenizer) -> tuple[list[int], list[int]]:
+    # The special ids that the tokenizer puts before and after every text.
+    marks = next(row for row in _samples(rust) if not all(special for _, special in row))
+    prefix = [i for i, _ in takewhile(lambda mark: mark[1], marks)]
+    suffix = [i for i, _ in takewhile(lambda mark: mark[1], reversed(marks))]
+    return prefix, suffix[::-1]
+
+
+def _samples(rust: tokenizers.Tokenizer) -> Iterator[list[tuple[int, int]]]:
+    # A vocabulary without letters has no token for "a", and its normaliser may drop more.
+    for text in chain(["a"], map(rust.id_to_token, range(rust.get_vocab_size()))):
+        encoding = rust.encode(text or "")
+        yield list(zip(encoding.ids, encoding.special_tokens_mask, strict=True))
+
+
+def _places(
+    offsets: Sequence[tuple[int, int]], prompt: str, text: str
+) -> Iterator[tuple[int, int]]:
+    starts = {start for start, stop in offsets if start < stop}
+    whole = prompt + text
+    for start, stop in offsets:
+        yield start - len(prompt), _end(whole, stop, starts) - len(prompt)
+
+
+def _end(text: str, stop: int, starts: Collection[int]) -> int:
+    # A normaliser that composes or strips a mark leaves it without a token.
+    while (
+        0 < stop < len(text) and stop not in starts and unicodedata.category(text[stop])[0] == "M"
+    ):
+        stop += 1
+    return stop
+
+
 def _token(id: int, piece: str, special: int, place: tuple[int, int], text: str) -> Token:
-    start, stop = place
-    if special or stop <= 0:
+    start, stop = max(place[0], 0), place[1]
+    if special or start >= stop:
         return Token(id, piece, bool(special), None, None)
-    start = max(start, 0)
     return Token(id, text[start:stop], False, start, stop)

@@ -75,7 +75,7 @@ def create_app(
 
 def _reader(settings: Settings, folder: Path, sentence: SentenceConfig) -> Reader:
     return Reader(
-        Tokenizer(folder / "tokenizer.json", sentence.max_length, sentence.lowercase),
+        Tokenizer(folder, sentence.max_length, sentence.lowercase),
         sentence,
         max_texts=settings.max_texts,
         max_tokens=settings.max_tokens,

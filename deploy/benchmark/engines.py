@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """The whole comparison, as it is written to the file."""
     folder = resolve(args.model)
     sentence = SentenceConfig.read(folder, EncoderConfig.read(folder).max_positions)
-    tokenizer = Tokenizer(folder / "tokenizer.json", sentence.max_length, sentence.lowercase)
+    tokenizer = Tokenizer(folder, sentence.max_length, sentence.lowercase)
 
     def tokenize(texts: Sequence[str]) -> list[list[int]]:
         return [[int(number) for number in row.ids] for row in tokenizer.encode(texts)]

@@ -50,7 +50,7 @@ class Zeros:
 @pytest.fixture
 def reader(minilm_folder: Path) -> Reader:
     return Reader(
-        Counting(minilm_folder / "tokenizer.json", 256),
+        Counting(minilm_folder, 256),
         SentenceConfig(max_length=256),
         max_texts=10,
         max_tokens=10_000,
