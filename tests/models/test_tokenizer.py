@@ -273,8 +273,8 @@ def test_a_broken_tokenizer_file_is_named(tmp_path: Path, content: str) -> None:
         Tokenizer(path.parent, 8)
 
 
-def test_a_missing_tokenizer_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"tokenizer\.json cannot be read"):
+def test_a_folder_without_a_tokenizer_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"has no tokenizer\.json"):
         Tokenizer(tmp_path, 8)
 
 
