@@ -5,20 +5,26 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
 from pathlib import Path
-from typing import Literal
 
 import tokenizers
 from tokenizers import normalizers
 
 from models import vocabulary
 from models.errors import ModelError
+from models.excerpt import Excerpts, Side
 
-Side = Literal["right", "left"]
+__all__ = ["Ids", "Side", "Token", "Tokenizer"]
+
+_CHARACTERS = 16  # of one token, a number that the mean of a text hardly exceeds
 
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """A text as token ids, special ones included, and how many tokens were cut off."""
+    """A text as token ids, special ones included.
+
+    dropped: how many tokens were cut off; at least so many where a long text was not read to its
+    end, which a caller must ask for.
+    """
 
     ids: list[int]
     dropped: int = 0
@@ -54,11 +60,19 @@ class Tokenizer:
         self._prefix, self._suffix = _frame(self._rust)
         if max_length <= len(self._prefix) + len(self._suffix):
             raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
+        self._excerpts = Excerpts(self._rust)
 
-    def encode(self, texts: Sequence[str], side: Side = "right") -> list[Ids]:
-        """Token ids of each text, at most max_length, cut at `side`."""
-        batch = self._rust.encode_batch_fast(list(texts))
-        return [self.cut(encoding.ids, side) for encoding in batch]
+    def encode(self, texts: Sequence[str], side: Side = "right", count: bool = False) -> list[Ids]:
+        """Token ids of each text, at most max_length, cut at `side`.
+
+        count: read long texts to their end, to tell how many tokens were cut off.
+        """
+        parts = list(texts) if count else [self._part(text, side) for text in texts]
+        batch = self._rust.encode_batch_fast(parts)
+        return [
+            self.cut(self._enough(encoding, part, text).ids, side)
+            for encoding, part, text in zip(batch, parts, texts, strict=True)
+        ]
 
     def cut(self, ids: list[int], side: Side = "right") -> Ids:
         """At most max_length ids; the special ids around a text stay."""
@@ -67,20 +81,36 @@ class Tokenizer:
             return Ids(ids)
         return Ids([ids[i] for i in self._kept(ids, side)], dropped)
 
-    def tokens(
-        self, text: str, prompt: str = "", side: Side | None = None, special: bool = True
-    ) -> list[Token]:
-        """The tokens of a prompt and a text, cut at `side` (None: not at all)."""
+    def tokens(self, text: str, prompt: str = "", special: bool = True) -> list[Token]:
+        """All tokens of a prompt and a text."""
         encoding = self._rust.encode(prompt + text, add_special_tokens=special)
-        # Each of these is made anew when it is asked for.
-        kinds = zip(encoding.ids, encoding.tokens, encoding.special_tokens_mask, strict=True)
-        places = _places(encoding.offsets, prompt, text)
-        found = [_token(*kind, place, text) for kind, place in zip(kinds, places, strict=True)]
-        return found if side is None else [found[i] for i in self._kept(encoding.ids, side)]
+        return _tokens(encoding, -len(prompt), text)
+
+    def describe(
+        self, text: str, prompt: str = "", side: Side = "right", count: bool = False
+    ) -> tuple[Ids, list[Token]]:
+        """What `encode` gives for a prompt and a text, and the token of each id."""
+        whole = prompt + text
+        part = whole if count else self._part(whole, side)
+        first = self._rust.encode(part)
+        encoding = self._enough(first, part, whole)
+        shift = len(whole) - len(part) if encoding is first and side == "left" else 0
+        found = _tokens(encoding, shift - len(prompt), text)
+        row = self.cut(encoding.ids, side)
+        return row, [found[i] for i in self._kept(encoding.ids, side)] if row.dropped else found
 
     def decode(self, ids: Sequence[Sequence[int]], skip_special: bool = True) -> list[str]:
         """The text of each sequence of ids."""
         return self._rust.decode_batch([list(row) for row in ids], skip_special_tokens=skip_special)
+
+    def _part(self, text: str, side: Side) -> str:
+        return self._excerpts.of(text, side, self.max_length * _CHARACTERS)
+
+    def _enough(self, encoding: tokenizers.Encoding, part: str, text: str) -> tokenizers.Encoding:
+        # One token more than is kept: the outermost of an excerpt may be a part of another.
+        if part is text or len(encoding.ids) > self.max_length:
+            return encoding
+        return self._rust.encode(text)
 
     def _kept(self, ids: Sequence[int], side: Side) -> list[int]:
         before = len(self._prefix) if list(ids[: len(self._prefix)]) == self._prefix else 0
@@ -107,13 +137,15 @@ def _samples(rust: tokenizers.Tokenizer) -> Iterator[list[tuple[int, int]]]:
         yield list(zip(encoding.ids, encoding.special_tokens_mask, strict=True))
 
 
-def _places(
-    offsets: Sequence[tuple[int, int]], prompt: str, text: str
-) -> Iterator[tuple[int, int]]:
-    starts = {start for start, stop in offsets if start < stop}
-    whole = prompt + text
-    for start, stop in offsets:
-        yield start - len(prompt), _end(whole, stop, starts) - len(prompt)
+def _tokens(encoding: tokenizers.Encoding, shift: int, text: str) -> list[Token]:
+    # Each of these is made anew when it is asked for.
+    kinds = zip(encoding.ids, encoding.tokens, encoding.special_tokens_mask, strict=True)
+    places = [(start + shift, stop + shift) for start, stop in encoding.offsets]
+    starts = {start for start, stop in places if start < stop}
+    return [
+        _token(*kind, (max(start, 0), _end(text, stop, starts)), text)
+        for kind, (start, stop) in zip(kinds, places, strict=True)
+    ]
 
 
 def _end(text: str, stop: int, starts: Collection[int]) -> int:
@@ -126,7 +158,7 @@ def _end(text: str, stop: int, starts: Collection[int]) -> int:
 
 
 def _token(id: int, piece: str, special: int, place: tuple[int, int], text: str) -> Token:
-    start, stop = max(place[0], 0), place[1]
+    start, stop = place
     if special or start >= stop:
         return Token(id, piece, bool(special), None, None)
     return Token(id, text[start:stop], False, start, stop)

@@ -6,10 +6,10 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from models.added import Added
 
-_CLIP = (
+CLIP = (
     r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 )
-_QWEN = (
+QWEN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
@@ -52,7 +52,7 @@ def qwen(files: list[Path], added: Added) -> Tokenizer:
     rust = bytelevel(files, added)
     rust.normalizer = normalizers.NFC()
     level = pre_tokenizers.ByteLevel(add_prefix_space=_prefix(added), use_regex=False)
-    split = pre_tokenizers.Split(Regex(_QWEN), "isolated")
+    split = pre_tokenizers.Split(Regex(QWEN), "isolated")
     rust.pre_tokenizer = pre_tokenizers.Sequence([split, level])
     return rust
 
@@ -62,7 +62,7 @@ def clip(files: list[Path], added: Added) -> Tokenizer:
     rust = bytelevel(files, added, end_of_word_suffix="</w>", unk_token=added.name("unk"))
     spaces = normalizers.Replace(Regex(r"\s+"), " ")
     rust.normalizer = normalizers.Sequence([normalizers.NFC(), spaces, normalizers.Lowercase()])
-    split = pre_tokenizers.Split(Regex(_CLIP), "removed", invert=True)
+    split = pre_tokenizers.Split(Regex(CLIP), "removed", invert=True)
     level = pre_tokenizers.ByteLevel(add_prefix_space=False)
     rust.pre_tokenizer = pre_tokenizers.Sequence([split, level])
     return rust

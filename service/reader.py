@@ -24,17 +24,22 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How to read texts. truncate: None for the server's setting."""
+    """How to read texts.
+
+    truncate: None for the server's setting. count: tell how many tokens were cut off, for which
+    long texts are read to their end.
+    """
 
     truncate: bool | None = None
     side: Side = "right"
     prompt: str | None = None
     prompt_name: str | None = None
+    count: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The token ids of one text, and how many were cut off."""
+    """The token ids of one text, and how many were cut off, or fewer unless they are counted."""
 
     ids: messages.Ids
     dropped: int
@@ -112,7 +117,7 @@ class Reader:
 
     def _rows(self, inputs: Sequence[Text], prompt: str, reading: Reading) -> list[Row]:
         texts = [prompt + item for item in inputs if isinstance(item, str)]
-        encoded = iter(self.tokenizer.encode(texts, reading.side))
+        encoded = iter(self.tokenizer.encode(texts, reading.side, self._counted(reading)))
         return [
             self._row(
                 index,
@@ -125,14 +130,18 @@ class Reader:
     def _described(
         self, texts: Sequence[str], prompt: str, reading: Reading
     ) -> list[tuple[Row, list[Token]]]:
-        found = []
+        count, found = self._counted(reading), []
         for index, text in enumerate(texts):
-            whole = kept = self.tokenizer.tokens(text, prompt)
-            if len(whole) > self.tokenizer.max_length:
-                kept = self.tokenizer.tokens(text, prompt, reading.side)
-            ids = Ids([token.id for token in kept], len(whole) - len(kept))
-            found.append((self._row(index, ids, reading.truncate), kept))
+            ids, tokens = self.tokenizer.describe(text, prompt, reading.side, count)
+            found.append((self._row(index, ids, reading.truncate), tokens))
         return found
+
+    def _counted(self, reading: Reading) -> bool:
+        # A refusal says how long the text is.
+        return reading.count or not self._truncates(reading.truncate)
+
+    def _truncates(self, truncate: bool | None) -> bool:
+        return self._auto_truncate if truncate is None else truncate
 
     def _given(self, index: int, ids: list[int], side: Side) -> Ids:
         # Ids are taken as they are: whoever sends them has added the special tokens.
@@ -152,8 +161,7 @@ class Reader:
             )
 
     def _row(self, index: int, row: Ids, truncate: bool | None) -> Row:
-        allowed = self._auto_truncate if truncate is None else truncate
-        if row.dropped and not allowed:
+        if row.dropped and not self._truncates(truncate):
             raise BadRequest(
                 f"input {index} has {len(row.ids) + row.dropped} tokens, the model reads "
                 f"{self.tokenizer.max_length}; shorten it or set truncate to true",

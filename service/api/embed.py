@@ -1,6 +1,7 @@
 """POST /embed: sentence vectors, in TEI's request and answer shapes and with more on request."""
 
 import base64
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -35,7 +36,8 @@ def operation(pipeline: Pipeline, model: str) -> Operation[EmbedRequest]:
     """The operation of this module."""
 
     async def embed(call: Call, body: EmbedRequest) -> Any:
-        rows, vectors = await pipeline.embed(call, batch(body.inputs), body.reading())
+        reading = replace(body.reading(), count=body.details)
+        rows, vectors = await pipeline.embed(call, batch(body.inputs), reading)
         vectors = shorten(vectors, body.dimensions, body.normalize)
         values = express(quantize(vectors, body.output_dtype), body.encoding_format)
         return _details(values, vectors, rows, call, model) if body.details else values

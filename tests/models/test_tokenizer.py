@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from models.errors import ModelError
-from models.tokenizer import Ids, Tokenizer
+from models.tokenizer import Ids, Token, Tokenizer
 from tests.conftest import WORDS, Folder
 from tests.models.tiny import SPECIAL
 
@@ -41,7 +41,7 @@ def test_ids_equal_those_of_transformers(
 
 def test_dropped_counts_what_was_cut(tokenizer: Tokenizer, theirs: Any, texts: list[str]) -> None:
     whole = [len(ids) for ids in theirs(texts, truncation=False, verbose=False)["input_ids"]]
-    rows = tokenizer.encode(texts)
+    rows = tokenizer.encode(texts, count=True)
     assert [row.dropped for row in rows] == [max(length - 256, 0) for length in whole]
     assert any(row.dropped for row in rows)
 
@@ -162,17 +162,20 @@ def test_a_token_that_begins_in_the_prompt_shows_its_part_of_the_text(
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_tokens_are_cut_as_ids_are(tokenizer: Tokenizer, side: Any) -> None:
-    cut = tokenizer.tokens(LONG, side=side)
-    assert [token.id for token in cut] == tokenizer.encode([LONG], side)[0].ids
-    assert len(tokenizer.tokens(LONG)) > 600
+def test_a_text_is_described_by_its_ids_and_the_token_of_each(
+    tokenizer: Tokenizer, texts: list[str], side: Any
+) -> None:
+    for text in texts:
+        row, found = tokenizer.describe(text, "query: ", side)
+        assert row == tokenizer.encode(["query: " + text], side)[0]
+        assert [token.id for token in found] == row.ids
+        whole = tokenizer.tokens(text, "query: ")
+        assert found == (whole if not row.dropped else [whole[i] for i in kept(whole, side)])
 
 
-@pytest.mark.parametrize("side", ["right", "left"])
-def test_bare_tokens_use_all_the_room(tokenizer: Tokenizer, side: Any) -> None:
-    whole = tokenizer.tokens(LONG, special=False)
-    cut = tokenizer.tokens(LONG, special=False, side=side)
-    assert cut == (whole[:256] if side == "right" else whole[-256:])
+def kept(whole: list[Token], side: str) -> list[int]:
+    last = len(whole) - 1
+    return [*range(255), last] if side == "right" else [0, *range(last - 254, last + 1)]
 
 
 def test_decoding_gives_the_text_back(tokenizer: Tokenizer, theirs: Any) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Rust
 from tokenizers import models
@@ -24,7 +24,7 @@ WRITTEN = st.text(
         st.sampled_from(
             "éÅñßİﬁ½①東京語。，한글ქარΟδός\u0301\u0308\u00a0\u3000😀🦊👩\u200d👧☔\ufe0f"
         ),
-        st.characters(codec="utf-8"),
+        st.characters(codec="utf-8", exclude_characters="▁"),  # which stands for a space
     ),
     max_size=60,
 )
@@ -61,6 +61,7 @@ def test_ids_equal_those_of_transformers(
     assert [row.ids for row in tokenizer.encode(texts)] == expected
 
 
+@settings(max_examples=40)
 @given(text=WRITTEN)
 def test_ids_of_anything_equal_those_of_transformers(
     tokenizer: Tokenizer, theirs: Any, text: str
@@ -94,7 +95,7 @@ SPECIAL = {
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_a_cut_keeps_the_special_tokens_of_the_template(kind: str, folder: Path, side: Any) -> None:
     short = Tokenizer(folder, 9)
-    found = short.tokens("of the work that this license is for " * 3, side=side)
+    _, found = short.describe("of the work that this license is for " * 3, "", side)
     before, after = SPECIAL.get(kind, ([], []))
     names = [token.text for token in found]
     assert len(found) == 9
@@ -104,6 +105,7 @@ def test_a_cut_keeps_the_special_tokens_of_the_template(kind: str, folder: Path,
     assert special == [*[True] * len(before), *[False] * inside, *[True] * len(after)]
 
 
+@settings(max_examples=40)
 @given(text=WRITTEN)
 def test_places_are_in_order_inside_the_text(tokenizer: Tokenizer, text: str) -> None:
     found = tokenizer.tokens(text)
@@ -120,6 +122,7 @@ SEEN = "the license, of 12 cafés (Ångström) ﬁ½① 東京語。， 한글 �
 VISIBLE = st.lists(st.sampled_from([*SEEN, "e\u0301", "n\u0303", "🌧\ufe0f"]), max_size=40)
 
 
+@settings(max_examples=40)
 @given(parts=VISIBLE)
 def test_places_cover_all_that_is_seen(tokenizer: Tokenizer, parts: list[str]) -> None:
     text = "".join(parts)
@@ -135,6 +138,7 @@ def test_the_tokens_of_one_emoji_all_have_its_place(kind: str, tokenizer: Tokeni
     assert len(found) == {"unigram": 2, **dict.fromkeys(BYTES, 4)}.get(kind, 1)  # "▁" and "🦊"
 
 
+@settings(max_examples=40)
 @given(text=WRITTEN)
 def test_decoding_equals_that_of_transformers(
     kind: str, tokenizer: Tokenizer, theirs: Any, text: str
@@ -154,6 +158,7 @@ NORMALIZED: Mapping[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("kind", NORMALIZED, indirect=True, scope="module")
+@settings(max_examples=40)
 @given(text=WRITTEN)
 def test_what_is_made_of_bytes_comes_back_whole(kind: str, tokenizer: Tokenizer, text: str) -> None:
     ids = tokenizer.encode([text])[0].ids

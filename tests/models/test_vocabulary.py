@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sentencepiece
 import transformers
-from hypothesis import given
+from hypothesis import given, settings
 from transformers import AutoTokenizer
 
 from models import vocabulary
@@ -61,6 +61,7 @@ def test_ids_equal_those_of_transformers(
 
 
 @like_transformers
+@settings(max_examples=40)
 @given(text=WRITTEN)
 def test_ids_of_anything_equal_those_of_transformers(
     tokenizer: Tokenizer, theirs: Any, text: str

@@ -28,15 +28,15 @@ class Counting(Tokenizer):
 
     read = 0
 
-    def encode(self, texts: Sequence[str], side: Side = "right") -> list[Ids]:
+    def encode(self, texts: Sequence[str], side: Side = "right", count: bool = False) -> list[Ids]:
         self.read += len(texts)
-        return super().encode(texts, side)
+        return super().encode(texts, side, count)
 
-    def tokens(
-        self, text: str, prompt: str = "", side: Side | None = None, special: bool = True
-    ) -> list[Token]:
+    def describe(
+        self, text: str, prompt: str = "", side: Side = "right", count: bool = False
+    ) -> tuple[Ids, list[Token]]:
         self.read += 1
-        return super().tokens(text, prompt, side, special)
+        return super().describe(text, prompt, side, count)
 
 
 class Zeros:
