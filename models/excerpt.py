@@ -82,7 +82,8 @@ class Excerpts:
 
     def _begins(self, before: str, after: str) -> bool:
         whole, last = self._pieces(before + after), self._pieces(after)
-        if any(token.rstrip for token in self._rust.get_added_tokens_decoder().values()):
+        added = self._rust.get_added_tokens_decoder().values()
+        if any(token.rstrip or token.single_word for token in added):  # they look to their left
             return False
         if len(whole) == 1:  # sums of scores from another start may round to another choice
             joined = self._joined(whole[0], after) and isinstance(self._rust.model, models.BPE)

@@ -34,10 +34,10 @@ class Ids:
 class Token:
     """One token of a text.
 
-    start and stop: the characters that it has a part of, combining marks included, so that the
-    tokens of one emoji's bytes all have that emoji. None for a token that shows no character: a
-    special one, one of the prompt, or a space that the tokenizer adds or trims.
-    text: those characters, else the token's name in the vocabulary.
+    start and stop: the characters that it has a part of, with their combining marks, so that all
+    tokens of one emoji's bytes have that emoji; equal where the tokenizer trims a space away. None
+    for what is not part of the text: a special token, the prompt, a space put before the text.
+    text: those characters, or the name of a token that has no place.
     """
 
     id: int
@@ -124,7 +124,7 @@ class Tokenizer:
 
 def _frame(rust: tokenizers.Tokenizer) -> tuple[list[int], list[int]]:
     # The special ids that the tokenizer puts before and after every text.
-    marks = next(row for row in _samples(rust) if not all(special for _, special in row))
+    marks = next((row for row in _samples(rust) if not all(special for _, special in row)), [])
     prefix = [i for i, _ in takewhile(lambda mark: mark[1], marks)]
     suffix = [i for i, _ in takewhile(lambda mark: mark[1], reversed(marks))]
     return prefix, suffix[::-1]
@@ -159,6 +159,6 @@ def _end(text: str, stop: int, starts: Collection[int]) -> int:
 
 def _token(id: int, piece: str, special: int, place: tuple[int, int], text: str) -> Token:
     start, stop = place
-    if special or start >= stop:
+    if special or stop <= 0:
         return Token(id, piece, bool(special), None, None)
     return Token(id, text[start:stop], False, start, stop)

@@ -195,8 +195,9 @@ def test_a_tokenizer_that_looks_across_words_reads_all(trap: str) -> None:
     assert excerpts.of(LETTERS, "left", 1000) is LETTERS
 
 
-def test_a_token_that_takes_the_space_after_it_is_minded_at_the_left_only() -> None:
-    excerpts = Excerpts(added(AddedToken("word", rstrip=True))())
+@pytest.mark.parametrize("looks", ["rstrip", "single_word"])
+def test_a_token_that_looks_to_its_left_is_minded_at_that_side_only(looks: Any) -> None:
+    excerpts = Excerpts(added(AddedToken(" word", **{looks: True}))())
     assert excerpts.of(LETTERS, "left", 1000) is LETTERS
     assert len(excerpts.of(LETTERS, "right", 1000)) < 2000
 
