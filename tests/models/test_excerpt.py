@@ -134,6 +134,18 @@ def test_nor_of_sentences_without_a_space(excerpts: Excerpts) -> None:
     assert 1000 <= len(excerpts.of(CHINESE, "right", 1000)) <= 2000
 
 
+@pytest.mark.parametrize("rust", ["wordpiece"], indirect=True, scope="module")
+@pytest.mark.parametrize("side", SIDES)
+def test_an_excerpt_with_too_few_tokens_does_not_do(
+    tokenizer: tokenizing.Tokenizer, side: Any
+) -> None:
+    text = ("x" * 150 + " ") * 9  # words so long that each is one unknown token
+    (row,) = tokenizer.encode([text], side)
+    assert row == tokenizer.encode([text], side, count=True)[0]
+    assert (len(row.ids), row.dropped) == (6, 5)
+    assert [token.id for token in tokenizer.describe(text, "", side)[1]] == row.ids
+
+
 def test_a_text_without_a_border_is_read_whole(excerpts: Excerpts) -> None:
     for text in ("x" * 9000, "1 " * 4500, "   " * 3000, "字" * 9000):
         assert excerpts.of(text, "right", 1000) is text

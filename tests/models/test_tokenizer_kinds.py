@@ -132,6 +132,23 @@ def test_places_cover_all_that_is_seen(tokenizer: Tokenizer, parts: list[str]) -
     assert not {i for i, char in enumerate(text) if not char.isspace()} - shown
 
 
+@pytest.mark.parametrize(
+    ("kind", "places"),
+    [
+        ("gpt2", [(0, 1), (1, 2), (1, 2)]),  # the mark has tokens of its own
+        ("qwen", [(0, 2), (0, 2)]),  # one letter of two bytes
+        ("unigram", [(0, 2), (0, 2)]),  # "▁" and one letter
+    ],
+    indirect=["kind"],
+    scope="module",
+)
+def test_a_mark_is_of_the_token_of_its_letter_unless_it_has_one(
+    tokenizer: Tokenizer, places: list[tuple[int, int]]
+) -> None:
+    found = [token for token in tokenizer.tokens("e\u0301") if not token.special]
+    assert [(token.start, token.stop) for token in found] == places
+
+
 def test_the_tokens_of_one_emoji_all_have_its_place(kind: str, tokenizer: Tokenizer) -> None:
     found = [token for token in tokenizer.tokens("work 🦊 work") if token.text.strip() == "🦊"]
     assert {(token.start, token.stop) for token in found} == {(5, 6)}
