@@ -75,7 +75,6 @@ class SentencePiece:
         return [
             (piece.text[:i], piece.text[i:])
             for piece in self.pieces
-            if piece.type in (NORMAL, USER_DEFINED)
             for i in range(1, len(piece.text))
             if piece.text[:i] in known and piece.text[i:] in known
         ]

@@ -25,11 +25,12 @@ def test_a_file_reads_as_sentencepiece_reads_it(tmp_path: Path, training: Any) -
     assert found.model == {1: "unigram", 2: "bpe"}[expected.trainer_spec.model_type]
 
 
-def test_only_what_people_write_is_merged(tmp_path: Path) -> None:
+def test_merges_make_the_pieces_in_their_order(tmp_path: Path) -> None:
     raw.pieces("a.model", **raw.LLAMA)(tmp_path)
-    merged = {left + right for left, right in SentencePiece.read(tmp_path / "a.model").merges()}
-    assert "▁the" in merged
-    assert not [text for text in merged if text.startswith("<")]
+    file = SentencePiece.read(tmp_path / "a.model")
+    order = [piece.text for piece in file.pieces]
+    made = [order.index(left + right) for left, right in file.merges()]
+    assert made == sorted(made) and order.index("▁the") in made
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +59,9 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.model").write_bytes(b"")
     with pytest.raises(ModelError, match="it has no pieces"):
         SentencePiece.read(tmp_path / "a.model")
+
+
+def test_control_symbols_are_special_and_those_of_users_are_not(tmp_path: Path) -> None:
+    raw.pieces("a.model", **raw.GEMMA)(tmp_path)
+    special = {t.content: t.special for t in SentencePiece.read(tmp_path / "a.model").added}
+    assert special["<bos>"] and special["<start_of_turn>"] is False

@@ -83,3 +83,20 @@ def test_described_texts_are_the_rows_that_are_read(reader: Reader, side: Side) 
 def test_a_long_text_that_may_not_be_cut_is_refused_when_described_too(reader: Reader) -> None:
     with pytest.raises(BadRequest, match="input 1 has 602 tokens"):
         asyncio.run(reader.describe(Call("a"), ["a", LONG], Reading(truncate=False)))
+
+
+VERY_LONG = "many words " * 3000
+
+
+def test_a_refusal_of_a_very_long_text_tells_its_whole_length(reader: Reader) -> None:
+    refused = Reading(truncate=False)
+    for work in (reader.read, reader.describe):
+        with pytest.raises(BadRequest, match="input 0 has 6002 tokens"):
+            asyncio.run(work(Call("a"), [VERY_LONG], refused))
+
+
+def test_tokens_that_are_cut_off_are_counted_on_request(reader: Reader) -> None:
+    (row,) = asyncio.run(reader.read(Call("a"), [VERY_LONG], Reading(count=True)))
+    assert row.dropped == 6002 - 256
+    (row,) = asyncio.run(reader.read(Call("a"), [VERY_LONG], Reading()))
+    assert 0 < row.dropped < 6002 - 256
