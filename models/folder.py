@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from models import checkpoint, families, modules
+from models import checkpoint, families, modules, vocabulary
 from models.blueprint import Blueprint
 from models.families import static
 from models.modules import STATIC, Normalize
@@ -41,7 +41,7 @@ class Folder:
         """The tokenizer, as the model's options want it."""
         sentence = self.sentence
         return Tokenizer(
-            self.encoder / "tokenizer.json",
+            self.encoder,
             sentence.max_length,
             sentence.lowercase,
             special=sentence.special,
@@ -57,7 +57,7 @@ class Folder:
         """What decides the vectors up to rounding: weights, tokenizer, and how states are used."""
         sentence = self.sentence
         weights = [file for folder in self.checkpoints() for file in checkpoint.files(folder)]
-        parts = [sha256(path) for path in [*weights, self.encoder / "tokenizer.json"]]
+        parts = [sha256(path) for path in [*weights, *vocabulary.files(self.encoder)]]
         parts.append(repr((sentence.max_length, sentence.pooling, sentence.lowercase)))
         parts += [] if sentence.include_prompt else ["without the prompt"]
         parts += [repr(step) for step in sentence.modules]

@@ -153,7 +153,7 @@ def _hub(model: str, revision: str | None, cache: Path) -> Path:
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
     except ImportError:
         raise ModelError(f"{model!r} is on a hub: pip install 'embedding-service[hub]'") from None
-    wanted = ["*.json", "*.safetensors", "*.txt"]
+    wanted = ["*.json", "*.safetensors", "*.txt", "*.model"]
 
     def snapshot(local: bool) -> Path:
         return Path(

@@ -1,23 +1,31 @@
 """Text to token ids and back, telling what was cut."""
 
 import json
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
-from typing import Literal
 
 import tokenizers
 from tokenizers import normalizers
 
+from models import vocabulary
 from models.errors import ModelError
+from models.excerpt import Excerpts, Side
 
-Side = Literal["right", "left"]
+__all__ = ["Ids", "Side", "Token", "Tokenizer"]
+
+_CHARACTERS = 16  # of one token, a number that the mean of a text hardly exceeds
 
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """A text as token ids, special ones included, and how many tokens were cut off."""
+    """A text as token ids, special ones included.
+
+    dropped: how many tokens were cut off; at least so many where a long text was not read to its
+    end, which a caller must ask for.
+    """
 
     ids: list[int]
     dropped: int = 0
@@ -25,7 +33,13 @@ class Ids:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token. start and stop are characters of the text, None for what is not part of it."""
+    """One token of a text.
+
+    start and stop: the characters that it has a part of, with their combining marks, so that all
+    tokens of one emoji's bytes have that emoji; equal where the tokenizer trims a space away. None
+    for what is not part of the text: a special token, the prompt, a space put before the text.
+    text: those characters, or the name of a token that has no place.
+    """
 
     id: int
     text: str
@@ -35,11 +49,11 @@ class Token:
 
 
 class Tokenizer:
-    """A tokenizer.json of the `tokenizers` library, read without its padding and truncation."""
+    """The tokenizer of a model's folder, read without its padding, truncation and dropout."""
 
     def __init__(
         self,
-        path: Path,
+        folder: Path,
         max_length: int,
         lowercase: bool = False,
         *,
@@ -47,12 +61,7 @@ class Tokenizer:
         unknown: bool = True,
     ) -> None:
         """special: a text gets special tokens. unknown: tokens that are not known are kept."""
-        try:
-            self._rust = tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises nothing narrower
-            raise ModelError(f"{path} cannot be read: {error}") from None
-        self._rust.no_padding()
-        self._rust.no_truncation()
+        self._rust = vocabulary.read(folder)
         if lowercase:
             own = [] if self._rust.normalizer is None else [self._rust.normalizer]
             self._rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *own])
@@ -62,22 +71,22 @@ class Tokenizer:
         self.max_length = max_length
         self.kind = type(self._rust.model).__name__
         self.vocab_size: int = self._rust.get_vocab_size()
-        self._prefix, self._suffix = self._frame()
+        self._prefix, self._suffix = _frame(self._rust)
         if max_length <= len(self._prefix) + len(self._suffix):
-            raise ModelError(f"{path}: a length of {max_length} leaves no room for a text")
+            raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
+        self._excerpts = Excerpts(self._rust)
 
-    def _frame(self) -> tuple[list[int], list[int]]:
-        # The special ids that the tokenizer puts before and after every text.
-        sample = self._rust.encode("a")
-        marks = list(zip(sample.ids, sample.special_tokens_mask, strict=True))
-        prefix = [i for i, _ in takewhile(lambda mark: mark[1], marks)]
-        suffix = [i for i, _ in takewhile(lambda mark: mark[1], reversed(marks))]
-        return prefix, suffix[::-1]
+    def encode(self, texts: Sequence[str], side: Side = "right", count: bool = False) -> list[Ids]:
+        """Token ids of each text, at most max_length, cut at `side`.
 
-    def encode(self, texts: Sequence[str], side: Side = "right") -> list[Ids]:
-        """Token ids of each text, at most max_length, cut at `side`."""
-        batch = self._rust.encode_batch_fast(list(texts))
-        return [self._known(self.cut(encoding.ids, side)) for encoding in batch]
+        count: read long texts to their end, to tell how many tokens were cut off.
+        """
+        parts = list(texts) if count else [self._part(text, side) for text in texts]
+        batch = self._rust.encode_batch_fast(parts)
+        return [
+            self._known(self.cut(self._enough(encoding, part, text).ids, side))
+            for encoding, part, text in zip(batch, parts, texts, strict=True)
+        ]
 
     def cut(self, ids: list[int], side: Side = "right") -> Ids:
         """At most max_length ids; the special ids around a text stay."""
@@ -95,17 +104,25 @@ class Tokenizer:
         added = self._rust.get_added_tokens_decoder()
         return len(ids) - any(i in added and added[i].special for i in ids[-1:])
 
-    def tokens(
-        self, text: str, prompt: str = "", side: Side | None = None, special: bool = True
-    ) -> list[Token]:
-        """The tokens of a prompt and a text, cut at `side` (None: not at all)."""
+    def tokens(self, text: str, prompt: str = "", special: bool = True) -> list[Token]:
+        """All tokens of a prompt and a text."""
         encoding = self._rust.encode(prompt + text, add_special_tokens=special)
-        # Each of these is made anew when it is asked for.
-        kinds = zip(encoding.ids, encoding.tokens, encoding.special_tokens_mask, strict=True)
-        places = [(a - len(prompt), b - len(prompt)) for a, b in encoding.offsets]
-        found = [_token(*kind, place, text) for kind, place in zip(kinds, places, strict=True)]
-        kept = found if side is None else [found[i] for i in self._kept(encoding.ids, side)]
-        return [token for token in kept if token.id != self._lost]
+        found = _tokens(encoding, -len(prompt), text)
+        return [token for token in found if token.id != self._lost]
+
+    def describe(
+        self, text: str, prompt: str = "", side: Side = "right", count: bool = False
+    ) -> tuple[Ids, list[Token]]:
+        """What `encode` gives for a prompt and a text, and the token of each id."""
+        whole = prompt + text
+        part = whole if count else self._part(whole, side)
+        first = self._rust.encode(part)
+        encoding = self._enough(first, part, whole)
+        shift = len(whole) - len(part) if encoding is first and side == "left" else 0
+        found = _tokens(encoding, shift - len(prompt), text)
+        row = self.cut(encoding.ids, side)
+        kept = [found[i] for i in self._kept(encoding.ids, side)] if row.dropped else found
+        return self._known(row), [token for token in kept if token.id != self._lost]
 
     def decode(self, ids: Sequence[Sequence[int]], skip_special: bool = True) -> list[str]:
         """The text of each sequence of ids."""
@@ -115,6 +132,15 @@ class Tokenizer:
         if self._lost not in row.ids:
             return row
         return Ids([i for i in row.ids if i != self._lost], row.dropped)
+
+    def _part(self, text: str, side: Side) -> str:
+        return self._excerpts.of(text, side, self.max_length * _CHARACTERS)
+
+    def _enough(self, encoding: tokenizers.Encoding, part: str, text: str) -> tokenizers.Encoding:
+        # One token more than is kept: the outermost of an excerpt may be a part of another.
+        if part is text or len(encoding.ids) > self.max_length:
+            return encoding
+        return self._rust.encode(text)
 
     def _kept(self, ids: Sequence[int], side: Side) -> list[int]:
         before = len(self._prefix) if list(ids[: len(self._prefix)]) == self._prefix else 0
@@ -133,9 +159,43 @@ def _unknown(rust: tokenizers.Tokenizer) -> int | None:
     return rust.token_to_id(model.get("unk_token") or "")
 
 
+def _frame(rust: tokenizers.Tokenizer) -> tuple[list[int], list[int]]:
+    # The special ids that the tokenizer puts before and after every text.
+    marks = next((row for row in _samples(rust) if not all(special for _, special in row)), [])
+    prefix = [i for i, _ in takewhile(lambda mark: mark[1], marks)]
+    suffix = [i for i, _ in takewhile(lambda mark: mark[1], reversed(marks))]
+    return prefix, suffix[::-1]
+
+
+def _samples(rust: tokenizers.Tokenizer) -> Iterator[list[tuple[int, int]]]:
+    # A vocabulary without letters has no token for "a", and its normaliser may drop more.
+    for text in chain(["a"], map(rust.id_to_token, range(rust.get_vocab_size()))):
+        encoding = rust.encode(text or "")
+        yield list(zip(encoding.ids, encoding.special_tokens_mask, strict=True))
+
+
+def _tokens(encoding: tokenizers.Encoding, shift: int, text: str) -> list[Token]:
+    # Each of these is made anew when it is asked for.
+    kinds = zip(encoding.ids, encoding.tokens, encoding.special_tokens_mask, strict=True)
+    places = [(start + shift, stop + shift) for start, stop in encoding.offsets]
+    starts = {start for start, stop in places if start < stop}
+    return [
+        _token(*kind, (max(start, 0), _end(text, stop, starts)), text)
+        for kind, (start, stop) in zip(kinds, places, strict=True)
+    ]
+
+
+def _end(text: str, stop: int, starts: Collection[int]) -> int:
+    # A normaliser that composes or strips a mark leaves it without a token.
+    while (
+        0 < stop < len(text) and stop not in starts and unicodedata.category(text[stop])[0] == "M"
+    ):
+        stop += 1
+    return stop
+
+
 def _token(id: int, piece: str, special: int, place: tuple[int, int], text: str) -> Token:
     start, stop = place
     if special or stop <= 0:
         return Token(id, piece, bool(special), None, None)
-    start = max(start, 0)
     return Token(id, text[start:stop], False, start, stop)

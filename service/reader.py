@@ -30,7 +30,8 @@ R = TypeVar("R")
 class Reading:
     """How to read texts. truncate: None for the server's setting. side: where tokens are cut off.
 
-    windows: an input that is too long is not cut but read in windows.
+    windows: an input that is too long is not cut but read in windows. count: tell how many tokens
+    were cut off, for which long texts are read to their end.
     """
 
     truncate: bool | None = None
@@ -39,6 +40,7 @@ class Reading:
     prompt_name: str | None = None
     role: Role | None = None
     windows: bool = False
+    count: bool = False
 
 
 class Reader:
@@ -128,8 +130,10 @@ class Reader:
         self, inputs: Sequence[Text], prompt: str, reading: Reading, first: int = 0
     ) -> list[Row]:
         texts = [prompt + item for item in inputs if isinstance(item, str)]
-        encoded = iter(self.tokenizer.encode(texts, reading.side))
         skip, rows = self.sentence.skip(prompt, self.tokenizer), []
+        # A refusal says how long the text is, and where the prompt is cut off, how much of it.
+        count = reading.count or not self._may_cut(reading.truncate) or skip > 0
+        encoded = iter(self.tokenizer.encode(texts, reading.side, count))
         for index, item in enumerate(inputs, first):
             text = isinstance(item, str)
             ids = next(encoded) if isinstance(item, str) else self._given(index, item, reading.side)
@@ -169,11 +173,8 @@ class Reader:
     ) -> list[tuple[Row, list[Token]]]:
         found = []
         for index, text in enumerate(texts):
-            whole = kept = self.tokenizer.tokens(text, prompt)
-            if len(whole) > self.tokenizer.max_length:
-                kept = self.tokenizer.tokens(text, prompt, reading.side)
-            ids = Ids([token.id for token in kept], len(whole) - len(kept))
-            found.append((self._row(index, ids, reading.truncate), kept))
+            ids, tokens = self.tokenizer.describe(text, prompt, reading.side, count=True)
+            found.append((self._row(index, ids, reading.truncate), tokens))
         return found
 
     def _given(self, index: int, ids: list[int], side: Side) -> Ids:

@@ -8,7 +8,7 @@ from service.engine.messages import Ids
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The token ids of one input, and how many tokens were cut off.
+    """The token ids of one input, and how many tokens were cut off, or fewer if not counted.
 
     skip: how many of the ids, the first ones of each window, are not pooled.
     windows: for an input that is read in several, their ids, which `ids` holds one after another.

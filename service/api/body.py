@@ -1,5 +1,6 @@
 """Request bodies: strict, and unknown fields refused."""
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Tag
@@ -87,8 +88,15 @@ class ReadingBody(Body):
     prompt: str | None = None
     input_type: Role | None = None
 
-    def reading(self) -> Reading:
-        """Raises BadRequest for both ways to say what becomes of long texts."""
+    def reading(self, count: bool = False) -> Reading:
+        """How to read the texts; raises BadRequest for two ways to say what long ones become.
+
+        count: tell how many tokens were cut off, however long that takes.
+        """
+        found = self._reading()
+        return replace(found, count=True) if count else found
+
+    def _reading(self) -> Reading:
         if self.model_fields_set.isdisjoint(_READING):
             return _PLAIN
         prompt = (self.prompt, self.prompt_name, self.input_type)

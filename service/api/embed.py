@@ -58,7 +58,8 @@ class _Embedding:
     async def _vectors(self, call: Call, body: EmbedRequest) -> tuple[list[Row], Floats]:
         if body.late_chunking:
             return together(await self._late(call, body))
-        return await self.pipeline.embed(call, batch(body.inputs), body.reading())
+        reading = body.reading(count=body.details)
+        return await self.pipeline.embed(call, batch(body.inputs), reading)
 
     async def _late(self, call: Call, body: EmbedRequest) -> list[Outcome]:
         sentence = self.pipeline.reader.sentence
@@ -76,7 +77,8 @@ class _Embedding:
         if body.late_chunking:
             outcomes = await self._late(call, body)
         else:
-            outcomes = await self.pipeline.attempt(call, batch(body.inputs), body.reading())
+            reading = body.reading(count=True)
+            outcomes = await self.pipeline.attempt(call, batch(body.inputs), reading)
         found = good(outcomes, self.dimensions.full)
         vectors = self.dimensions.cut(found, body.dimensions, body.normalize)
         listed = results(outcomes, vectors, body.output_dtype, body.encoding_format)

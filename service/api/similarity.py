@@ -83,7 +83,7 @@ class _Similarity:
 
     async def _source(self, call: Call, body: SimilarityRequest, inputs: Sentences) -> Any:
         _check_source(body, inputs)
-        reading = (body.parameters or body).reading()
+        reading = (body.parameters or body).reading(count=body.details)
         texts = [inputs.source_sentence, *inputs.sentences]
         rows, vectors = await self._embed(call, texts, reading)
         scores: Floats = _scores(body.metric, vectors[:1], vectors[1:])[0]
@@ -104,7 +104,8 @@ class _Similarity:
         if [] in (body.a, body.b):
             raise BadRequest("a and b need at least one entry each", code="no_input")
         first, texts = _texts(body.a), [*_texts(body.a), *_texts(body.b)]
-        rows, found = await self._embed(call, texts, body.reading()) if texts else ([], _NONE)
+        reading = body.reading(count=body.details)
+        rows, found = await self._embed(call, texts, reading) if texts else ([], _NONE)
         a = found[: len(first)] if first else _array("a", body.a)
         b = found[len(first) :] if _texts(body.b) else _array("b", body.b)
         if a.shape[1] != b.shape[1]:

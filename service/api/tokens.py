@@ -63,7 +63,7 @@ class _Tokens:
     max_values: int
 
     async def tokens(self, call: Call, body: TokensRequest) -> Any:
-        layer = _layer(body.layer, self.config.num_layers)
+        layer = _layer(body.layer, self.config)
         found = await self._found(call, body, layer)
         layout = Layout(
             body.layout == "block", body.normalize, body.output_dtype, body.encoding_format
@@ -143,11 +143,14 @@ def operations(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> li
     ]
 
 
-def _layer(layer: int | str | None, num_layers: int) -> int | str:
+def _layer(layer: int | str | None, config: EncoderConfig) -> int | str:
     if layer is None:
-        return num_layers
-    if isinstance(layer, int) and layer > num_layers:
-        raise BadRequest(f"layer is {layer}, the model has {num_layers}", param="layer")
+        return config.num_layers
+    if isinstance(layer, int) and layer > config.num_layers:
+        raise BadRequest(f"layer is {layer}, the model has {config.num_layers}", param="layer")
+    if isinstance(layer, str) and layer not in config.parts:
+        parts = ", ".join(config.parts)
+        raise BadRequest(f"the model's input has no {layer} part, but {parts}", param="layer")
     return layer
 
 

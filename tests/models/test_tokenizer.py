@@ -1,6 +1,7 @@
 """Tests of tokenising, against transformers."""
 
 import json
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from models.errors import ModelError
-from models.tokenizer import Ids, Tokenizer
+from models.tokenizer import Ids, Token, Tokenizer
 from tests.conftest import WORDS, Folder
 from tests.models.tiny import SPECIAL
 
@@ -20,7 +21,7 @@ LONG = " ".join(WORDS[:600])
 
 @pytest.fixture(scope="module")
 def tokenizer(minilm_folder: Path) -> Tokenizer:
-    return Tokenizer(minilm_folder / "tokenizer.json", 256)
+    return Tokenizer(minilm_folder, 256)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def test_ids_equal_those_of_transformers(
 
 def test_dropped_counts_what_was_cut(tokenizer: Tokenizer, theirs: Any, texts: list[str]) -> None:
     whole = [len(ids) for ids in theirs(texts, truncation=False, verbose=False)["input_ids"]]
-    rows = tokenizer.encode(texts)
+    rows = tokenizer.encode(texts, count=True)
     assert [row.dropped for row in rows] == [max(length - 256, 0) for length in whole]
     assert any(row.dropped for row in rows)
 
@@ -49,7 +50,7 @@ def test_dropped_counts_what_was_cut(tokenizer: Tokenizer, theirs: Any, texts: l
 def test_a_text_longer_than_the_model_reads_keeps_its_special_tokens(
     minilm_folder: Path, side: Any, kept: list[int]
 ) -> None:
-    short = Tokenizer(minilm_folder / "tokenizer.json", 5)
+    short = Tokenizer(minilm_folder, 5)
     assert short.cut([CLS, 5, 6, 7, 8, 9, 10, 11, SEP], side) == Ids([CLS, *kept, SEP], 4)
 
 
@@ -66,7 +67,7 @@ def test_a_text_longer_than_the_model_reads_keeps_its_special_tokens(
 def test_ids_that_were_given_keep_the_special_ones_that_they_have(
     minilm_folder: Path, given: list[int], right: list[int], left: list[int]
 ) -> None:
-    short = Tokenizer(minilm_folder / "tokenizer.json", 3)
+    short = Tokenizer(minilm_folder, 3)
     assert short.cut(given).ids == right
     assert short.cut(given, "left").ids == left
 
@@ -82,7 +83,7 @@ def test_a_cut_never_leaves_more_than_the_model_reads(
 ) -> None:
     body = list(range(1000, 1000 + length))
     ids = [CLS, *body, SEP] if special else body
-    row = Tokenizer(minilm_folder / "tokenizer.json", room).cut(ids, side)
+    row = Tokenizer(minilm_folder, room).cut(ids, side)
     assert len(row.ids) == min(len(ids), room)
     assert row.dropped == len(ids) - len(row.ids)
 
@@ -92,15 +93,20 @@ def test_no_text_is_still_two_special_tokens(tokenizer: Tokenizer) -> None:
     assert tokenizer.encode([]) == []
 
 
-def test_offsets_equal_those_of_transformers(
+def test_offsets_equal_those_of_transformers_but_take_in_the_marks_of_a_letter(
     tokenizer: Tokenizer, theirs: Any, texts: list[str]
 ) -> None:
+    longer = 0
     for text in texts:
         expected = theirs(text, return_offsets_mapping=True, verbose=False)
         found = tokenizer.tokens(text)
         assert [token.id for token in found] == expected["input_ids"]
-        spans = [(token.start or 0, token.stop or 0) for token in found]
-        assert spans == expected["offset_mapping"]
+        for token, (start, stop) in zip(found, expected["offset_mapping"], strict=True):
+            assert (token.start or 0) == start
+            marks = text[stop : token.stop or 0]
+            assert all(map(unicodedata.combining, marks))
+            longer += len(marks)
+    assert longer == 1
 
 
 def test_a_token_shows_its_characters_of_the_text(tokenizer: Tokenizer, texts: list[str]) -> None:
@@ -156,17 +162,20 @@ def test_a_token_that_begins_in_the_prompt_shows_its_part_of_the_text(
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_tokens_are_cut_as_ids_are(tokenizer: Tokenizer, side: Any) -> None:
-    cut = tokenizer.tokens(LONG, side=side)
-    assert [token.id for token in cut] == tokenizer.encode([LONG], side)[0].ids
-    assert len(tokenizer.tokens(LONG)) > 600
+def test_a_text_is_described_by_its_ids_and_the_token_of_each(
+    tokenizer: Tokenizer, texts: list[str], side: Any
+) -> None:
+    for text in texts:
+        row, found = tokenizer.describe(text, "query: ", side)
+        assert row == tokenizer.encode(["query: " + text], side)[0]
+        assert [token.id for token in found] == row.ids
+        whole = tokenizer.tokens(text, "query: ")
+        assert found == (whole if not row.dropped else [whole[i] for i in kept(whole, side)])
 
 
-@pytest.mark.parametrize("side", ["right", "left"])
-def test_bare_tokens_use_all_the_room(tokenizer: Tokenizer, side: Any) -> None:
-    whole = tokenizer.tokens(LONG, special=False)
-    cut = tokenizer.tokens(LONG, special=False, side=side)
-    assert cut == (whole[:256] if side == "right" else whole[-256:])
+def kept(whole: list[Token], side: str) -> list[int]:
+    last = len(whole) - 1
+    return [*range(255), last] if side == "right" else [0, *range(last - 254, last + 1)]
 
 
 def test_decoding_gives_the_text_back(tokenizer: Tokenizer, theirs: Any) -> None:
@@ -185,7 +194,7 @@ def test_the_vocabulary_is_counted_with_added_tokens(tokenizer: Tokenizer) -> No
 def test_padding_and_truncation_of_the_file_are_ignored(tmp_path: Path, tiny_bert: Folder) -> None:
     path = tiny_bert() / "tokenizer.json"
     raw = json.loads(path.read_text(encoding="utf-8"))
-    plain = Tokenizer(path, 64).encode(["of the", "to any license " * 9])
+    plain = Tokenizer(path.parent, 64).encode(["of the", "to any license " * 9])
     raw["truncation"] = {
         "direction": "Right",
         "max_length": 4,
@@ -202,7 +211,7 @@ def test_padding_and_truncation_of_the_file_are_ignored(tmp_path: Path, tiny_ber
     }
     changed = tmp_path / "tokenizer.json"
     changed.write_text(json.dumps(raw), encoding="utf-8")
-    assert Tokenizer(changed, 64).encode(["of the", "to any license " * 9]) == plain
+    assert Tokenizer(changed.parent, 64).encode(["of the", "to any license " * 9]) == plain
     assert [len(row.ids) for row in plain] == [4, 29]
 
 
@@ -211,10 +220,10 @@ def test_a_tokenizer_without_special_tokens_adds_none(tmp_path: Path, tiny_bert:
     raw["post_processor"] = None
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(raw), encoding="utf-8")
-    ids = Tokenizer(path, 64).encode(["of the work"])[0].ids
+    ids = Tokenizer(path.parent, 64).encode(["of the work"])[0].ids
     assert len(ids) == 3
-    assert Tokenizer(path, 2).cut(ids) == Ids(ids[:2], 1)
-    assert Tokenizer(path, 2).cut(ids, "left") == Ids(ids[1:], 1)
+    assert Tokenizer(path.parent, 2).cut(ids) == Ids(ids[:2], 1)
+    assert Tokenizer(path.parent, 2).cut(ids, "left") == Ids(ids[1:], 1)
 
 
 def test_several_special_tokens_on_each_side_are_kept(tmp_path: Path, tiny_bert: Folder) -> None:
@@ -232,15 +241,15 @@ def test_several_special_tokens_on_each_side_are_kept(tmp_path: Path, tiny_bert:
     }
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(raw), encoding="utf-8")
-    whole = Tokenizer(path, 64).encode(["of the work that"])[0].ids
+    whole = Tokenizer(path.parent, 64).encode(["of the work that"])[0].ids
     assert [whole[i] for i in (0, 1, -2, -1)] == list(special.values())
-    assert Tokenizer(path, 6).cut(whole).ids == [*whole[:4], *whole[-2:]]
-    assert Tokenizer(path, 6).cut(whole, "left").ids == [*whole[:2], *whole[-4:]]
+    assert Tokenizer(path.parent, 6).cut(whole).ids == [*whole[:4], *whole[-2:]]
+    assert Tokenizer(path.parent, 6).cut(whole, "left").ids == [*whole[:2], *whole[-4:]]
 
 
 def test_lowercasing_gives_the_ids_of_small_letters(tiny_bert: Folder) -> None:
     path = tiny_bert() / "tokenizer.json"
-    small, given = Tokenizer(path, 64, lowercase=True), Tokenizer(path, 64)
+    small, given = Tokenizer(path.parent, 64, lowercase=True), Tokenizer(path.parent, 64)
     assert small.encode(["The WORK"]) == given.encode(["the work"])
     assert given.encode(["The WORK"]) != given.encode(["the work"])
 
@@ -248,13 +257,13 @@ def test_lowercasing_gives_the_ids_of_small_letters(tiny_bert: Folder) -> None:
 def test_lowercasing_equals_that_of_the_models_own_tokenizer(
     minilm_folder: Path, tokenizer: Tokenizer, texts: list[str]
 ) -> None:
-    small = Tokenizer(minilm_folder / "tokenizer.json", 256, lowercase=True)
+    small = Tokenizer(minilm_folder, 256, lowercase=True)
     assert small.encode(texts) == tokenizer.encode(texts)
 
 
 def test_lowercasing_keeps_the_offsets_of_the_text_as_given(tiny_bert: Folder) -> None:
     # A small dotted I is two characters, so the lowered text is longer.
-    tokenizer = Tokenizer(tiny_bert() / "tokenizer.json", 64, lowercase=True)
+    tokenizer = Tokenizer(tiny_bert(), 64, lowercase=True)
     (found,) = [token for token in tokenizer.tokens("İ The") if token.text == "The"]
     assert (found.start, found.stop) == (2, 5)
 
@@ -264,14 +273,14 @@ def test_a_broken_tokenizer_file_is_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ModelError, match=r"tokenizer\.json cannot be read"):
-        Tokenizer(path, 8)
+        Tokenizer(path.parent, 8)
 
 
-def test_a_missing_tokenizer_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"tokenizer\.json cannot be read"):
-        Tokenizer(tmp_path / "tokenizer.json", 8)
+def test_a_folder_without_a_tokenizer_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"has no tokenizer\.json"):
+        Tokenizer(tmp_path, 8)
 
 
 def test_a_length_without_room_for_a_text_is_refused(minilm_folder: Path) -> None:
     with pytest.raises(ModelError, match="length of 2 leaves no room"):
-        Tokenizer(minilm_folder / "tokenizer.json", 2)
+        Tokenizer(minilm_folder, 2)

@@ -21,7 +21,7 @@ LONG = " ".join(f"word {number} of a long text," for number in range(120))
 @pytest.fixture(scope="session")
 def whole(minilm_folder: Path) -> list[int]:
     """The token ids of LONG, none cut off."""
-    return Tokenizer(minilm_folder / "tokenizer.json", 10**6).encode([LONG])[0].ids
+    return Tokenizer(minilm_folder, 10**6).encode([LONG])[0].ids
 
 
 def batched(ids: list[int], size: int) -> Iterator[list[int]]:
@@ -121,7 +121,7 @@ def test_a_prompt_that_leaves_no_room_is_refused(server: Server) -> None:
 
 
 def test_windows_are_counted_before_they_are_made(minilm_folder: Path) -> None:
-    tokenizer = Tokenizer(minilm_folder / "tokenizer.json", 256)
+    tokenizer = Tokenizer(minilm_folder, 256)
     windows = Windows(tokenizer, Frame(tokenizer), max_tokens=10_000)
     assert len(windows.of_text("a " * 2540, "", 0).windows) == 10
     with pytest.raises(TooLarge, match="input 3 has 128000 tokens in windows") as refused:

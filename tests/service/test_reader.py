@@ -28,15 +28,15 @@ class Counting(Tokenizer):
 
     read = 0
 
-    def encode(self, texts: Sequence[str], side: Side = "right") -> list[Ids]:
+    def encode(self, texts: Sequence[str], side: Side = "right", count: bool = False) -> list[Ids]:
         self.read += len(texts)
-        return super().encode(texts, side)
+        return super().encode(texts, side, count)
 
-    def tokens(
-        self, text: str, prompt: str = "", side: Side | None = None, special: bool = True
-    ) -> list[Token]:
+    def describe(
+        self, text: str, prompt: str = "", side: Side = "right", count: bool = False
+    ) -> tuple[Ids, list[Token]]:
         self.read += 1
-        return super().tokens(text, prompt, side, special)
+        return super().describe(text, prompt, side, count)
 
 
 class Zeros:
@@ -50,7 +50,7 @@ class Zeros:
 @pytest.fixture
 def reader(minilm_folder: Path) -> Reader:
     return Reader(
-        Counting(minilm_folder / "tokenizer.json", 256),
+        Counting(minilm_folder, 256),
         SentenceConfig(max_length=256),
         max_texts=10,
         max_tokens=10_000,
@@ -83,3 +83,20 @@ def test_described_texts_are_the_rows_that_are_read(reader: Reader, side: Side) 
 def test_a_long_text_that_may_not_be_cut_is_refused_when_described_too(reader: Reader) -> None:
     with pytest.raises(BadRequest, match="input 1 has 602 tokens"):
         asyncio.run(reader.describe(Call("a"), ["a", LONG], Reading(truncate=False)))
+
+
+VERY_LONG = "many words " * 3000
+
+
+def test_a_refusal_of_a_very_long_text_tells_its_whole_length(reader: Reader) -> None:
+    refused = Reading(truncate=False)
+    for work in (reader.read, reader.describe):
+        with pytest.raises(BadRequest, match="input 0 has 6002 tokens"):
+            asyncio.run(work(Call("a"), [VERY_LONG], refused))
+
+
+def test_tokens_that_are_cut_off_are_counted_on_request(reader: Reader) -> None:
+    (row,) = asyncio.run(reader.read(Call("a"), [VERY_LONG], Reading(count=True)))
+    assert row.dropped == 6002 - 256
+    (row,) = asyncio.run(reader.read(Call("a"), [VERY_LONG], Reading()))
+    assert 0 < row.dropped < 6002 - 256

@@ -1,0 +1,95 @@
+"""The Rust tokenizer of a model's folder, and the files that it is made of."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, decoders, models
+
+from models import added
+from models.blueprint import read_json
+from models.errors import ModelError
+from models.recipes import Recipe, recipe
+
+# Letters, signs and an unassigned character that hardly any vocabulary has.
+_RARE = "ꙮ 𒀱 ⌘∰ \U000e0ff0"
+_GENERIC = (None, "PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend")
+
+
+def read(folder: Path) -> Tokenizer:
+    """The tokenizer of a folder, without padding, truncation and dropout.
+
+    It is tokenizer.json, or else put together from the vocabulary files of a known family.
+    Raises ModelError for files that cannot be read, or a tokenizer that some texts would break.
+    """
+    try:
+        rust = _load(folder)
+    except (ModelError, MemoryError):
+        raise
+    except Exception as error:  # the library raises nothing narrower
+        names = " with ".join(path.name for path in _vocabulary(folder))
+        raise ModelError(f"{folder}: {names} cannot be read: {error}") from None
+    _settle(rust)
+    try:
+        rust.encode(_RARE)
+    except Exception as error:
+        raise ModelError(f"{folder}: its tokenizer cannot read every text: {error}") from None
+    return rust
+
+
+def files(folder: Path) -> list[Path]:
+    """The files that decide which ids a text gets."""
+    found = _vocabulary(folder)
+    if found[0].name != "tokenizer.json":
+        found += [path for name in added.FILES if (path := folder / name).exists()]
+    return found
+
+
+def _vocabulary(folder: Path) -> list[Path]:
+    path = folder / "tokenizer.json"
+    return [path] if path.exists() else [folder / name for name in _recipe(folder).files]
+
+
+def _load(folder: Path) -> Tokenizer:
+    path = folder / "tokenizer.json"
+    return Tokenizer.from_file(str(path)) if path.exists() else _recipe(folder).make(folder)
+
+
+def _recipe(folder: Path) -> Recipe:
+    name = _family(folder)
+    found = recipe(name)
+    if found is None:
+        raise ModelError(
+            f"{folder} has no tokenizer.json, and how to make one from the other files of "
+            f"{name!r} is not known: add a tokenizer.json"
+        )
+    missing = [name for name in found.files if not (folder / name).is_file()]
+    if missing:
+        raise ModelError(f"{folder} has neither tokenizer.json nor {' and '.join(missing)}")
+    return found
+
+
+def _family(folder: Path) -> str:
+    # A model of one family may have the tokenizer of another, and then names its class.
+    named = _json(folder / "tokenizer_config.json").get("tokenizer_class")
+    kind = _json(folder / "config.json").get("model_type", "")
+    return str(kind if named in _GENERIC else named)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.exists() else {}
+
+
+def _settle(rust: Tokenizer) -> None:
+    rust.no_padding()
+    rust.no_truncation()
+    model = rust.model
+    if not isinstance(model, models.BPE):
+        return
+    model.dropout = None
+    if model.end_of_word_suffix:  # CLIP's file has a decoder that leaves the suffix in the text
+        own = [] if rust.decoder is None else [rust.decoder]
+        end = model.end_of_word_suffix
+        last = Regex(re.escape(end) + "$")
+        own += [decoders.Fuse(), decoders.Replace(last, ""), decoders.Replace(end, " ")]
+        rust.decoder = decoders.Sequence(own)
