@@ -1,4 +1,4 @@
-"""The fields of Voyage, Jina and NIM on /v1/embeddings, where no client of theirs can be pointed."""
+"""The fields of Voyage, Jina and NIM on /v1/embeddings, sent as they are."""
 
 import base64
 from collections.abc import Iterator
@@ -87,7 +87,9 @@ def test_a_long_text_is_cut_where_it_is_asked(
     np.testing.assert_array_equal(found, embedder.encode([ids])[0])
 
 
-@pytest.mark.parametrize("fields", [{"truncate": False}, {"truncation": False}, {"truncate": "NONE"}])
+@pytest.mark.parametrize(
+    "fields", [{"truncate": False}, {"truncation": False}, {"truncate": "NONE"}]
+)
 def test_a_long_text_is_refused_where_it_must_not_be_cut(
     server: Server, fields: dict[str, object]
 ) -> None:
