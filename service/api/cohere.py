@@ -27,17 +27,17 @@ _ROLES: dict[str, Role] = {
 }
 
 
-class Content(Body):
+class CohereContent(Body):
     """The one part of an input."""
 
     type: Literal["text"]
     text: str
 
 
-class Input(Body):
+class CohereInput(Body):
     """A text in the shape that has room for images."""
 
-    content: Annotated[list[Content], Field(min_length=1, max_length=1)]
+    content: Annotated[list[CohereContent], Field(min_length=1, max_length=1)]
 
 
 class CohereRequest(Body):
@@ -53,7 +53,7 @@ class CohereRequest(Body):
     model: str
     input_type: Literal["search_document", "search_query", "classification", "clustering"]
     texts: list[str] | None = None
-    inputs: list[Input] | None = None
+    inputs: list[CohereInput] | None = None
     embedding_types: Annotated[list[Kind], Field(min_length=1)] | None = None
     output_dimension: PositiveInt | None = None
     truncate: Cut | None = None

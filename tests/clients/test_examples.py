@@ -16,6 +16,9 @@ import numpy as np
 import pytest
 
 from models import Embedder
+from service.api.body import Body
+from service.api.cohere import CohereRequest
+from service.api.dialects import EmbeddingsRequest
 from tests.clients.conftest import PROMPTS
 from tests.service.server import Server
 
@@ -100,6 +103,15 @@ def test_every_client_of_the_table_has_an_example() -> None:
     linked = re.findall(r"^\| \[.*?\]\(#(.*?)\)", PAGE, re.MULTILINE)
     assert linked == [name.lower().replace(" ", "-") for name, _ in EXAMPLES]
     assert MORE.keys() < {name for name, _ in EXAMPLES}
+
+
+@pytest.mark.parametrize(
+    ("section", "body"), [("OpenAI", EmbeddingsRequest), ("Cohere", CohereRequest)]
+)
+def test_the_table_of_a_route_has_all_of_its_fields(section: str, body: type[Body]) -> None:
+    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    cells = " ".join(re.findall(r"^\| (.*?) \|", text, re.MULTILINE))
+    assert body.model_fields.keys() <= set(re.findall(r"`(\w+)`", cells))
 
 
 def test_hugging_face_sends_every_option_of_the_endpoint(prompted: Server) -> None:
