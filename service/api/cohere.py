@@ -15,6 +15,7 @@ from service.api.served import check
 from service.call import Call
 from service.errors import BadRequest
 from service.prompts import Role
+from service.reader import Text
 from service.row import Row
 
 Kind = Literal["float", "int8", "uint8", "binary", "ubinary", "base64"]
@@ -59,18 +60,18 @@ class CohereRequest(Body):
     truncate: Cut | None = None
 
     @property
-    def content(self) -> list[str]:
+    def content(self) -> list[Text]:
         """The texts; raises BadRequest."""
         if (self.texts is None) == (self.inputs is None):
             raise BadRequest("give either texts or inputs", param="texts")
         if self.texts is not None:
-            return self.texts
+            return [*self.texts]
         return [each.content[0].text for each in self.inputs or ()]
 
     def native(self) -> EmbedRequest:
         """The same in our words."""
         return EmbedRequest(
-            inputs=[*self.content],
+            inputs=self.content,
             on_overflow=OVERFLOW[self.truncate or "END"],
             input_type=_ROLES[self.input_type],
             dimensions=self.output_dimension,
