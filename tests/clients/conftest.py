@@ -22,7 +22,7 @@ def prompted(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """A small model that has prompts."""
     folder = tiny_bert({"config_sentence_transformers.json": {"prompts": PROMPTS}})
     log = tmp_path_factory.mktemp("prompted") / "log"
-    with Server(log, model=folder, served_name="tiny") as running:
+    with Server(log, model=folder, served_name="tiny", dimensions="any") as running:
         yield running
 
 

@@ -62,8 +62,9 @@ def test_several_types_come_in_one_answer(client: cohere.ClientV2, embedder: Emb
     np.testing.assert_array_equal(np.stack(decoded), exact)
 
 
-def test_the_output_dimension_shortens_to_unit_length(client: cohere.ClientV2) -> None:
-    (found,) = client.embed(texts=["x"], output_dimension=32, **QUERY).embeddings.float_ or []
+def test_the_output_dimension_shortens_to_unit_length(cutting: Server) -> None:
+    with connect(cutting) as client:
+        (found,) = client.embed(texts=["x"], output_dimension=32, **QUERY).embeddings.float_ or []
     assert len(found) == 32 and abs(np.linalg.norm(found) - 1) < 1e-6
 
 

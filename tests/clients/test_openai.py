@@ -62,8 +62,9 @@ def test_token_ids_and_lists_of_them_are_taken_as_they_are(
     check(client.embeddings.create(model=DEFAULT, input=rows), expected)
 
 
-def test_dimensions_shorten_the_vector_to_unit_length(client: openai.OpenAI) -> None:
-    short = client.embeddings.create(model=DEFAULT, input="x", dimensions=32).data[0].embedding
+def test_dimensions_shorten_the_vector_to_unit_length(cutting: Server) -> None:
+    with connect(cutting) as client:
+        short = client.embeddings.create(model=DEFAULT, input="x", dimensions=32).data[0].embedding
     assert len(short) == 32 and abs(np.linalg.norm(short) - 1) < 1e-6
 
 
@@ -91,6 +92,7 @@ def test_the_model_is_listed_and_retrieved(client: openai.OpenAI) -> None:
         ({"input": [[10**6]]}, "unknown_token", None),
         ({"input": [1.5]}, "invalid_request", "input"),
         ({"dimensions": 385}, "too_many_dimensions", "dimensions"),
+        ({"dimensions": 32}, "dimensions_not_offered", "dimensions"),
         ({"dimensions": 0}, "invalid_request", "dimensions"),
         ({"encoding_format": "hex"}, "invalid_request", "encoding_format"),
     ],

@@ -36,9 +36,9 @@ def test_it_gets_the_vectors_and_the_tokens(client: Client, embedder: Embedder) 
 
 @pytest.mark.parametrize("dtype", ["float", "int8", "uint8", "binary", "ubinary"])
 def test_it_gets_the_type_and_the_dimension_that_it_asks_for(
-    client: Client, embedder: Embedder, dtype: str
+    cutting: Server, embedder: Embedder, dtype: str
 ) -> None:
-    answer = client.embed(TEXTS, model=DEFAULT, output_dtype=dtype, output_dimension=64)
+    answer = connect(cutting).embed(TEXTS, model=DEFAULT, output_dtype=dtype, output_dimension=64)
     short = finish(embedder.embed(TEXTS), 64, True)
     expected: Any = quantize(short, "float32" if dtype == "float" else dtype)
     found = np.array(answer.embeddings, dtype=expected.dtype)

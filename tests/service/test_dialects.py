@@ -121,14 +121,23 @@ def test_normalized_false_keeps_the_length_of_the_pooled_vector(server: Server) 
     assert embed(server, "red", normalized=False) == expected != embed(server, "red")
 
 
-def test_output_dimension_is_dimensions(server: Server) -> None:
-    assert embed(server, "red", output_dimension=32) == embed(server, "red", dimensions=32)
+def test_output_dimension_is_dimensions(cutting: Server) -> None:
+    short = embed(cutting, "red", output_dimension=32)
+    assert short == embed(cutting, "red", dimensions=32) and len(short) == 32
+
+
+def test_late_chunking_reads_the_inputs_as_one_text(server: Server) -> None:
+    chunks = ["Berlin is large.", "Its people like it."]
+    body = {"input": chunks, "late_chunking": True}
+    found = [row["embedding"] for row in server.post("/v1/embeddings", body).json()["data"]]
+    ours = server.post("/embed", {"inputs": chunks, "late_chunking": True}).json()
+    assert found == ours != server.post("/embed", {"inputs": chunks}).json()
 
 
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"late_chunking": True}, "late_chunking"),
+        ({"late_chunking": True, "input": [101, 102]}, "late_chunking"),
         ({"return_multivector": True}, "return_multivector"),
         ({"task": "code.query"}, "task"),
         ({"input_type": "image"}, "input_type"),
