@@ -42,7 +42,7 @@ class EmbeddingsRequest(Body):
     passage, truncate NONE, START or END). Two fields that say the same are refused together.
     """
 
-    model_config = example(input="Hello, world", dimensions=8)
+    model_config = example(input="Hello, world", encoding_format="base64")
 
     input: Inputs
     model: str | None = None
