@@ -133,6 +133,11 @@ def test_the_input_type_takes_the_prompt_that_the_model_has(
         ({"texts": None}, "invalid_request", "texts or inputs"),
         ({"inputs": [{"content": [{"type": "text", "text": "x"}]}]}, "invalid_request", "inputs"),
         ({"texts": None, "inputs": [{"content": []}]}, "invalid_request", "inputs.0.content"),
+        (
+            {"texts": None, "inputs": [{"content": [{"type": "text", "text": "x"}] * 2}]},
+            "invalid_request",
+            "inputs.0.content",
+        ),
     ],
 )
 def test_what_is_not_offered_is_refused_by_name(
