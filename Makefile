@@ -42,5 +42,5 @@ clean:                         ## remove the environment and the caches of the t
 	@touch $@
 
 .venv/dev: .venv/runtime
-	$(PIP) -e '.[dev]'
+	$(PIP) -e '.[dev,clients]'
 	@touch $@

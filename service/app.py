@@ -15,7 +15,17 @@ from models.sentence import SentenceConfig
 from models.vectors import INT8
 from service import __version__, errors
 from service.admission import Admission
-from service.api import document, embed, openai, positions, similarity, status, text, tokens
+from service.api import (
+    cohere,
+    document,
+    embed,
+    openai,
+    positions,
+    similarity,
+    status,
+    text,
+    tokens,
+)
 from service.api.operation import Operation, Shortcut
 from service.dimensions import Dimensions
 from service.edge import Edge
@@ -54,13 +64,15 @@ def create_app(
     name, most = settings.name, settings.max_values
     lengths = declared(model.encoder, model.dim)
     dimensions = Dimensions.of(settings.dimensions, model.dim, lengths)
+    embedding = embed.Embedding(pipeline, name, dimensions, config.num_layers)
     operations = [
-        embed.operation(pipeline, name, dimensions, config.num_layers),
+        embed.operation(embedding),
         *tokens.operations(pipeline, config, most),
         (encodings := positions.operation(pipeline, config, most)),
         similarity.operation(pipeline, most),
         *text.operations(reader, settings.max_texts),
-        openai.operation(pipeline, name, dimensions),
+        openai.operation(embedding),
+        cohere.operation(embedding),
     ]
     info = lambda: _info(settings, supervisor, sentence, dimensions)  # noqa: E731
     routers = [

@@ -8,8 +8,9 @@ import re
 from collections.abc import Mapping
 
 from pydantic import ValidationError
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from service.api.operation import Shortcut
 from service.call import Call
 from service.errors import (
     BodyTimeout,
@@ -40,7 +41,7 @@ class Edge:
 
     def __init__(
         self,
-        app: ASGIApp,
+        app: Shortcut,
         *,
         root_path: str,
         bounds: Bounds,
@@ -71,7 +72,8 @@ class Edge:
             if isinstance(error, asyncio.CancelledError) and not call.ended:
                 raise  # the server stops
             if not answered.begun:
-                await respond(_told(error, call), call.id)(scope, receive, answered)
+                envelope = self._app.envelope(scope["path"])
+                await respond(_told(error, call), call.id, envelope)(scope, receive, answered)
         finally:
             incoming.close()
 

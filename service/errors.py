@@ -30,6 +30,9 @@ from starlette.routing import BaseRoute, Match, Route
 
 log = logging.getLogger(__name__)
 
+Envelope = Callable[[dict[str, Any]], dict[str, Any]]
+"""What a route makes of an error's content."""
+
 
 class ServiceError(Exception):
     """An answer other than the one asked for.
@@ -142,10 +145,15 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
-def respond(error: ServiceError, request_id: str) -> Response:
-    """The response of an error; OpenAI's envelope with the input's index and the request id."""
+def plain(content: dict[str, Any]) -> dict[str, Any]:
+    """The one shape of errors, which is OpenAI's."""
+    return {"error": content}
+
+
+def respond(error: ServiceError, request_id: str, envelope: Envelope = plain) -> Response:
+    """The response of an error, with the input's index and the request id."""
     content = {**describe(error), "request_id": request_id}
-    body = orjson.dumps({"error": content})
+    body = orjson.dumps(envelope(content))
     return Response(body, error.status, error.headers, media_type="application/json")
 
 

@@ -40,8 +40,11 @@ class EmbedRequest(ReadingBody):
 
 
 @dataclass(frozen=True)
-class _Embedding:
-    """model: what it is called. layers: that it has, of which late chunking takes the last."""
+class Embedding:
+    """What every route of sentence vectors does, in whose words ever it is asked for.
+
+    model: what it is called. layers: that it has, of which late chunking takes the last.
+    """
 
     pipeline: Pipeline
     model: str
@@ -51,15 +54,16 @@ class _Embedding:
     async def embed(self, call: Call, body: EmbedRequest) -> Any:
         if body.partial:
             return await self._partial(call, body)
-        rows, vectors = await self._vectors(call, body)
-        cut = self.dimensions.cut(vectors, body.dimensions, body.normalize)
-        return self._answer(call, body, rows, cut)
+        return self._answer(call, body, *await self.vectors(call, body))
 
-    async def _vectors(self, call: Call, body: EmbedRequest) -> tuple[list[Row], Floats]:
+    async def vectors(self, call: Call, body: EmbedRequest) -> tuple[list[Row], Floats]:
+        """What was read of each input, and the finished vectors: rows, (B, dimensions)."""
         if body.late_chunking:
-            return together(await self._late(call, body))
-        reading = body.reading(count=body.details)
-        return await self.pipeline.embed(call, batch(body.inputs), reading)
+            rows, vectors = together(await self._late(call, body))
+        else:
+            reading = body.reading(count=body.details)
+            rows, vectors = await self.pipeline.embed(call, batch(body.inputs), reading)
+        return rows, self.dimensions.cut(vectors, body.dimensions, body.normalize)
 
     async def _late(self, call: Call, body: EmbedRequest) -> list[Outcome]:
         sentence = self.pipeline.reader.sentence
@@ -102,13 +106,10 @@ class _Embedding:
         return {"model": self.model, "dimensions": width, "prompt": prompt, **call.account()}
 
 
-def operation(
-    pipeline: Pipeline, model: str, dimensions: Dimensions, layers: int
-) -> Operation[EmbedRequest]:
+def operation(embedding: Embedding) -> Operation[EmbedRequest]:
     """The operation of this module."""
-    work = _Embedding(pipeline, model, dimensions, layers).embed
     summary, tag = "Sentence embeddings", "embeddings"
-    return Operation("/embed", EmbedRequest, work, summary, tag, aliases=("/",))
+    return Operation("/embed", EmbedRequest, embedding.embed, summary, tag, aliases=("/",))
 
 
 def chunks(inputs: Any) -> list[str]:

@@ -1,51 +1,40 @@
-"""POST /v1/embeddings and GET /v1/models: OpenAI's embeddings API, exactly."""
+"""POST /v1/embeddings and GET /v1/models: OpenAI's embeddings API."""
 
 import time
 from typing import Any
 
 from fastapi import APIRouter, Response
-from pydantic import PositiveInt
 
 from service.api.answer import answer
-from service.api.body import Body, Inputs, batch, example
+from service.api.dialects import EmbeddingsRequest
+from service.api.embed import Embedding
 from service.api.operation import Operation
-from service.api.output import Encoding, express
+from service.api.output import convert, express
+from service.api.served import check, role_of
 from service.call import Call
-from service.dimensions import Dimensions
-from service.errors import UnknownModel
-from service.pipeline import Pipeline
-from service.reader import Reading
-
-
-class EmbeddingsRequest(Body):
-    """OpenAI's request. user is accepted, as there, and not used."""
-
-    model_config = example(input="Hello, world")
-
-    input: Inputs
-    model: str | None = None
-    encoding_format: Encoding = "float"
-    dimensions: PositiveInt | None = None
-    user: str | None = None
-
 
 _TAG = "OpenAI"
 
 
-def operation(
-    pipeline: Pipeline, model: str, dimensions: Dimensions
-) -> Operation[EmbeddingsRequest]:
+def operation(embedding: Embedding) -> Operation[EmbeddingsRequest]:
     """The operation of this module."""
+    model = embedding.model
 
     async def embeddings(call: Call, body: EmbeddingsRequest) -> Any:
-        check(body.model or model, model)
-        _, vectors = await pipeline.embed(call, batch(body.input), Reading())
-        vectors = dimensions.cut(vectors, body.dimensions, True)
-        values = express(vectors, body.encoding_format)
-        return _listing(values, model, call.tokens)
+        asked = body.native(role_of(body.model or model, model))
+        _, vectors = await embedding.vectors(call, asked)
+        values = convert(vectors, asked.output_dtype)
+        return _listing(express(values, asked.encoding_format), model, call.tokens)
 
-    path, aliases = "/v1/embeddings", ("/embeddings",)
-    return Operation(path, EmbeddingsRequest, embeddings, "OpenAI embeddings", _TAG, aliases)
+    return Operation(
+        "/v1/embeddings",
+        EmbeddingsRequest,
+        embeddings,
+        "OpenAI embeddings",
+        _TAG,
+        aliases=("/embeddings",),
+        envelope=envelope,
+    )
 
 
 def router(model: str) -> APIRouter:
@@ -65,10 +54,9 @@ def router(model: str) -> APIRouter:
     return routes
 
 
-def check(asked: str, served: str) -> None:
-    """Raises UnknownModel: a vector of another model than asked for helps nobody."""
-    if asked != served:
-        raise UnknownModel(f"no model {asked!r}; this server has {served!r}", param="model")
+def envelope(content: dict[str, Any]) -> dict[str, Any]:
+    """An error as OpenAI's client reads it, and as Voyage's does, which wants the detail."""
+    return {"error": content, "detail": content["message"]}
 
 
 def _listing(values: Any, model: str, tokens: int) -> dict[str, Any]:

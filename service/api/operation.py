@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.api.body import Body
 from service.api.output import Raw
 from service.call import Call
+from service.errors import Envelope, plain
 
 B = TypeVar("B", bound=Body)
 
@@ -21,7 +22,8 @@ _JSON = (b"content-type", b"application/json")
 class Operation(Generic[B]):
     """One POST endpoint: the model of its body, and what turns a body into content for JSON.
 
-    aliases: other paths of it, which the documentation does not show.
+    aliases: other paths of it, which the documentation does not show. envelope: the shape of its
+    errors.
     """
 
     path: str
@@ -30,6 +32,7 @@ class Operation(Generic[B]):
     summary: str
     tag: str
     aliases: tuple[str, ...] = ()
+    envelope: Envelope = plain
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -82,8 +85,16 @@ class Shortcut:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app: ASGIApp = self._app
         if scope["type"] == "http" and scope["method"] == "POST":
-            app = self._posts.get(scope["path"].removeprefix(self._root_path), app)
+            app = self._operation(scope["path"]) or app
         await app(scope, receive, send)
+
+    def envelope(self, path: str) -> Envelope:
+        """The shape of errors on a path."""
+        operation = self._operation(path)
+        return operation.envelope if operation else plain
+
+    def _operation(self, path: str) -> Operation[Any] | None:
+        return self._posts.get(path.removeprefix(self._root_path))
 
 
 def dump(content: Any) -> bytes:

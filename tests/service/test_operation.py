@@ -63,7 +63,8 @@ class Asked:
 
 def ask(path: str, *parts: bytes, method: str = "POST") -> Asked:
     operation = Operation("/add", Numbers, add, "Sums", "tests", aliases=("/plus",))
-    app = Shortcut(elsewhere, [operation], "/prefix")
+    other = Operation("/other", Numbers, add, "Sums", "tests", envelope=lambda told: {"o": told})
+    app = Shortcut(elsewhere, [operation, other], "/prefix")
     edge = Edge(app, root_path="/prefix", bounds=Bounds(100, 1.0), key=None, metrics=Metrics())
     asked = Asked(path, list(parts), method)
     scope = {"type": "http", "method": method, "path": path, "headers": []}
@@ -79,7 +80,7 @@ def test_a_body_in_parts_is_answered_in_json(path: str) -> None:
     assert headers[b"content-length"] == b"9" and headers[b"content-type"] == b"application/json"
 
 
-@pytest.mark.parametrize(("path", "method"), [("/add", "GET"), ("/other", "POST")])
+@pytest.mark.parametrize(("path", "method"), [("/add", "GET"), ("/no", "POST")])
 def test_what_is_no_operation_goes_the_long_way(path: str, method: str) -> None:
     assert ask(path, b"{}", method=method).status == 299
 
@@ -95,6 +96,14 @@ def test_what_is_no_operation_goes_the_long_way(path: str, method: str) -> None:
 def test_a_wrong_body_is_told_in_the_one_shape(body: bytes, status: int, code: str) -> None:
     found = ask("/add", body)
     assert (found.status, found.content["error"]["code"]) == (status, code)
+
+
+@pytest.mark.parametrize("path", ["/other", "/prefix/other"])
+@pytest.mark.parametrize("body", [b'{"numbers": []}', b'{"numbers": 1}', b"1" * 101])
+def test_a_route_may_have_a_shape_of_its_own(path: str, body: bytes) -> None:
+    found = ask(path, body)
+    assert found.content["o"]["code"] and found.status >= 400
+    assert "error" not in found.content
 
 
 def test_what_nobody_expected_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,123 @@
+"""POST /v2/embed: Cohere's embeddings API, for texts."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PositiveInt
+
+from models.vectors import Floats
+from service.api.body import Body, example
+from service.api.dialects import OVERFLOW, Cut
+from service.api.embed import Embedding, EmbedRequest
+from service.api.operation import Operation
+from service.api.output import convert, express
+from service.api.served import check
+from service.call import Call
+from service.errors import BadRequest
+from service.prompts import Role
+from service.reader import Text
+from service.row import Row
+
+Kind = Literal["float", "int8", "uint8", "binary", "ubinary", "base64"]
+
+_ROLES: dict[str, Role] = {
+    "search_query": "query",
+    "search_document": "document",
+    "classification": "classification",
+    "clustering": "clustering",
+}
+
+
+class CohereContent(Body):
+    """The one part of an input."""
+
+    type: Literal["text"]
+    text: str
+
+
+class CohereInput(Body):
+    """A text in the shape that has room for images."""
+
+    content: Annotated[list[CohereContent], Field(min_length=1, max_length=1)]
+
+
+class CohereRequest(Body):
+    """Either texts, or inputs of one text each."""
+
+    model_config = example(
+        model="all-MiniLM-L6-v2",
+        input_type="search_query",
+        texts=["Hello, world"],
+        embedding_types=["float", "ubinary"],
+    )
+
+    model: str
+    input_type: Literal["search_document", "search_query", "classification", "clustering"]
+    texts: list[str] | None = None
+    inputs: list[CohereInput] | None = None
+    embedding_types: Annotated[list[Kind], Field(min_length=1)] | None = None
+    output_dimension: PositiveInt | None = None
+    truncate: Cut | None = None
+
+    @property
+    def content(self) -> list[Text]:
+        """The texts; raises BadRequest."""
+        if (self.texts is None) == (self.inputs is None):
+            raise BadRequest("give either texts or inputs", param="texts")
+        if self.texts is not None:
+            return [*self.texts]
+        return [each.content[0].text for each in self.inputs or ()]
+
+    def native(self) -> EmbedRequest:
+        """The same in our words."""
+        return EmbedRequest(
+            inputs=self.content,
+            on_overflow=OVERFLOW[self.truncate or "END"],
+            input_type=_ROLES[self.input_type],
+            dimensions=self.output_dimension,
+        )
+
+
+def operation(embedding: Embedding) -> Operation[CohereRequest]:
+    """The operation of this module."""
+
+    async def cohere(call: Call, body: CohereRequest) -> Any:
+        check(body.model, embedding.model)
+        rows, vectors = await embedding.vectors(call, body.native())
+        return {
+            "id": call.id,
+            "embeddings": {
+                kind: _express(vectors, kind) for kind in body.embedding_types or ["float"]
+            },
+            "texts": body.content,
+            "meta": _meta(rows, call),
+            "response_type": "embeddings_by_type",
+        }
+
+    summary = "Cohere embeddings"
+    return Operation("/v2/embed", CohereRequest, cohere, summary, "Cohere", envelope=envelope)
+
+
+def envelope(content: dict[str, Any]) -> dict[str, Any]:
+    """An error in Cohere's shape: its id and message at the top, the rest beside them."""
+    rest = {name: content[name] for name in ("code", "param", "index")}
+    return {"id": content["request_id"], "message": content["message"], **rest}
+
+
+def _express(vectors: Floats, kind: Kind) -> Any:
+    if kind == "base64":
+        return express(vectors, "base64")
+    return convert(vectors, "float32" if kind == "float" else kind)
+
+
+def _meta(rows: Sequence[Row], call: Call) -> dict[str, Any]:
+    meta: dict[str, Any] = {
+        "api_version": {"version": "2"},
+        "billed_units": {"input_tokens": call.tokens},
+    }
+    cut = [
+        f"input {index} was truncated: {row.dropped} of its tokens were not read"
+        for index, row in enumerate(rows)
+        if row.dropped
+    ]
+    return {**meta, "warnings": cut} if cut else meta

@@ -1,0 +1,53 @@
+"""Servers that clients meet: one with prompts, and one with a key and a short queue."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Folder
+from tests.service.server import Server
+
+PROMPTS = {"query": "query: ", "passage": "passage: ", "clustering": "group: "}
+
+Busy = Callable[[], AbstractContextManager[None]]
+
+
+@pytest.fixture(scope="package")
+def prompted(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A small model that has prompts."""
+    folder = tiny_bert({"config_sentence_transformers.json": {"prompts": PROMPTS}})
+    log = tmp_path_factory.mktemp("prompted") / "log"
+    with Server(log, model=folder, served_name="tiny", dimensions="any") as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def guarded(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that wants a key and lets nobody wait."""
+    log = tmp_path_factory.mktemp("guarded") / "log"
+    with Server(log, api_key="secret", max_wait=0.001) as running:
+        running.client.headers["authorization"] = "Bearer secret"
+        yield running
+
+
+@pytest.fixture
+def busy(guarded: Server) -> Busy:
+    """Keeps the guarded server busy for the time of a block."""
+
+    @contextlib.contextmanager
+    def keep() -> Iterator[None]:
+        body = {"inputs": ["a long text " * 80] * 24}
+        work = threading.Thread(target=guarded.post, args=("/embed", body))
+        work.start()
+        deadline = time.monotonic() + 20
+        while guarded.client.get("/ready").status_code != 429:
+            assert time.monotonic() < deadline
+        yield
+        work.join()
+
+    return keep

@@ -1,0 +1,170 @@
+"""Cohere's own client against a running server."""
+
+import asyncio
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import cohere
+import numpy as np
+import pytest
+from cohere.core.api_error import ApiError
+
+from models import Embedder
+from models.sources import DEFAULT
+from models.vectors import quantize
+from tests.clients.conftest import Busy
+from tests.service.server import Server
+
+TEXTS = ["A first text.", "Ein zweiter Text."]
+QUERY: dict[str, Any] = {"model": DEFAULT, "input_type": "search_query"}
+
+
+def connect(server: Server, key: str = "unused") -> cohere.ClientV2:
+    return cohere.ClientV2(key, base_url=server.url, max_retries=0)
+
+
+@pytest.fixture(scope="module")
+def client(server: Server) -> Iterator[cohere.ClientV2]:
+    with connect(server) as found:
+        yield found
+
+
+def refused(client: cohere.ClientV2, **fields: Any) -> ApiError:
+    with pytest.raises(ApiError) as error:
+        client.embed(**{**QUERY, "texts": TEXTS, **fields})
+    return error.value
+
+
+def test_floats_come_with_the_texts_and_the_tokens(
+    client: cohere.ClientV2, embedder: Embedder
+) -> None:
+    answer = client.embed(texts=TEXTS, **QUERY)
+    assert answer.embeddings.float_ is not None and answer.meta is not None
+    found = np.array(answer.embeddings.float_, dtype=np.float32)
+    np.testing.assert_array_equal(found, embedder.embed(TEXTS))
+    assert answer.embeddings.int8 is None
+    assert answer.texts == TEXTS and answer.response_type == "embeddings_by_type" and answer.id
+    assert answer.meta.billed_units is not None and answer.meta.api_version is not None
+    assert answer.meta.billed_units.input_tokens == 6 + 8
+    assert answer.meta.api_version.version == "2" and answer.meta.warnings is None
+
+
+def test_several_types_come_in_one_answer(client: cohere.ClientV2, embedder: Embedder) -> None:
+    types = ["float", "int8", "uint8", "binary", "ubinary", "base64"]
+    found = client.embed(texts=TEXTS, embedding_types=types, **QUERY).embeddings
+    exact = embedder.embed(TEXTS)
+    np.testing.assert_array_equal(np.array(found.float_, dtype=np.float32), exact)
+    for kind in ("int8", "uint8", "binary", "ubinary"):
+        assert getattr(found, kind) == quantize(exact, kind).tolist(), kind
+    assert found.base64 is not None
+    decoded = [np.frombuffer(base64.b64decode(row), dtype="<f4") for row in found.base64]
+    np.testing.assert_array_equal(np.stack(decoded), exact)
+
+
+def test_the_output_dimension_shortens_to_unit_length(cutting: Server) -> None:
+    with connect(cutting) as client:
+        (found,) = client.embed(texts=["x"], output_dimension=32, **QUERY).embeddings.float_ or []
+    assert len(found) == 32 and abs(np.linalg.norm(found) - 1) < 1e-6
+
+
+def test_inputs_are_texts_in_another_shape(client: cohere.ClientV2) -> None:
+    inputs: list[Any] = [{"content": [{"type": "text", "text": text}]} for text in TEXTS]
+    found = client.embed(inputs=inputs, **QUERY)
+    assert found.texts == TEXTS
+    assert found.embeddings == client.embed(texts=TEXTS, **QUERY).embeddings
+
+
+def test_a_long_text_is_cut_where_it_is_asked_and_said_so(
+    client: cohere.ClientV2, server: Server
+) -> None:
+    texts = ["short", "beginning " + "word " * 600 + "ending"]
+
+    def embed(**fields: Any) -> Any:
+        return client.embed(texts=texts, **QUERY, **fields)
+
+    def ours(side: str) -> Any:
+        body = {"inputs": texts, "truncate": True, "truncation_direction": side}
+        return server.post("/embed", body).json()
+
+    assert embed().embeddings.float_ == embed(truncate="END").embeddings.float_ == ours("right")
+    start = embed(truncate="START")
+    assert start.embeddings.float_ == ours("left") != ours("right")
+    assert start.meta.warnings == ["input 1 was truncated: 348 of its tokens were not read"]
+    error = refused(client, texts=texts, truncate="NONE")
+    assert isinstance(error, cohere.BadRequestError)
+    assert (error.body["code"], error.body["index"]) == ("input_too_long", 1)
+
+
+@pytest.mark.parametrize(
+    ("input_type", "prompt"),
+    [
+        ("search_query", "query: "),
+        ("search_document", "passage: "),
+        ("clustering", "group: "),
+        ("classification", ""),
+    ],
+)
+def test_the_input_type_takes_the_prompt_that_the_model_has(
+    prompted: Server, input_type: str, prompt: str
+) -> None:
+    with connect(prompted) as client:
+        found = client.embed(texts=["red"], model="tiny", input_type=input_type)
+    assert found.embeddings.float_ == prompted.post("/embed", {"inputs": f"{prompt}red"}).json()
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "named"),
+    [
+        ({"images": ["data:image/png;base64,"]}, "unknown_field", "images"),
+        (
+            {"inputs": [{"content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]},
+            "unknown_field",
+            "image_url",
+        ),
+        ({"input_type": "image"}, "invalid_request", "input_type"),
+        ({"embedding_types": ["float", "int4"]}, "invalid_request", "embedding_types.1"),
+        ({"embedding_types": []}, "invalid_request", "embedding_types"),
+        ({"max_tokens": 5}, "unknown_field", "max_tokens"),
+        ({"priority": 1}, "unknown_field", "priority"),
+        ({"truncate": "MIDDLE"}, "invalid_request", "truncate"),
+        ({"output_dimension": 385}, "too_many_dimensions", "385"),
+        ({"texts": []}, "no_input", "text"),
+        ({"texts": None}, "invalid_request", "texts or inputs"),
+        ({"inputs": [{"content": [{"type": "text", "text": "x"}]}]}, "invalid_request", "inputs"),
+        ({"texts": None, "inputs": [{"content": []}]}, "invalid_request", "inputs.0.content"),
+        (
+            {"texts": None, "inputs": [{"content": [{"type": "text", "text": "x"}] * 2}]},
+            "invalid_request",
+            "inputs.0.content",
+        ),
+    ],
+)
+def test_what_is_not_offered_is_refused_by_name(
+    client: cohere.ClientV2, fields: dict[str, Any], code: str, named: str
+) -> None:
+    error = refused(client, **fields)
+    assert isinstance(error, cohere.BadRequestError)
+    assert error.body["code"] == code and named in error.body["message"]
+    assert error.headers is not None
+    assert error.body["id"] == error.headers["x-request-id"]
+
+
+def test_every_status_has_its_exception(
+    client: cohere.ClientV2, guarded: Server, busy: Busy
+) -> None:
+    unknown = refused(client, model="embed-v4.0")
+    assert isinstance(unknown, cohere.NotFoundError) and DEFAULT in unknown.body["message"]
+    with connect(guarded, "wrong") as stranger:
+        wrong = refused(stranger)
+    assert isinstance(wrong, cohere.UnauthorizedError) and "API key" in wrong.body["message"]
+    with connect(guarded, "secret") as friend, busy():
+        assert isinstance(refused(friend), cohere.TooManyRequestsError)
+
+
+def test_the_asynchronous_client_gets_the_same(server: Server, client: cohere.ClientV2) -> None:
+    async def ask() -> Any:
+        async with cohere.AsyncClientV2("unused", base_url=server.url) as asynchronous:
+            return await asynchronous.embed(texts=TEXTS, **QUERY)
+
+    assert asyncio.run(ask()).embeddings == client.embed(texts=TEXTS, **QUERY).embeddings

@@ -1,0 +1,143 @@
+"""The Python examples of docs/clients.md, each in a process of its own, and a little more of each.
+
+Apart, because Hugging Face's client is told at its import not to reach any server in these tests,
+and because what the frameworks import is theirs.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models import Embedder
+from service.api.body import Body
+from service.api.cohere import CohereRequest
+from service.api.dialects import EmbeddingsRequest
+from tests.clients.conftest import PROMPTS
+from tests.service.server import Server
+
+TEXTS = ["A first text.", "Ein zweiter Text."]
+PAGE = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^## ([^\n]*)\n\n```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
+QUIET = {"HF_HUB_DISABLE_TELEMETRY": "1", "HAYSTACK_TELEMETRY_ENABLED": "False"}
+QUIET |= {"ANONYMIZED_TELEMETRY": "False", "LANGSMITH_TRACING": "false"}
+
+# What else a client can be asked for the two texts.
+MORE = {
+    "Hugging Face": """
+import asyncio
+from huggingface_hub import AsyncInferenceClient
+
+async def ask():
+    async with AsyncInferenceClient("http://localhost:8080") as client:
+        return [(await client.feature_extraction(text))[0] for text in TEXTS]
+
+assert len(scores) == 2 and 0.7 < scores[0] < 0.72
+vectors = [vectors, asyncio.run(ask())]
+""",
+    "LangChain": """
+import asyncio
+
+for client in (tei, openai):
+    vectors += [[client.embed_query(text) for text in TEXTS]]
+    vectors += [asyncio.run(client.aembed_documents(TEXTS))]
+""",
+    "LlamaIndex": """
+import asyncio
+from llama_index.embeddings.openai import OpenAIEmbedding
+
+asked = {"api_base": "http://localhost:8080/v1", "api_key": "unused"}
+third = OpenAIEmbedding(model_name="all-MiniLM-L6-v2", **asked)
+for client in (tei, openai, third):
+    vectors += [[client.get_query_embedding(text) for text in TEXTS]]
+    vectors += [asyncio.run(client.aget_text_embedding_batch(TEXTS))]
+""",
+    "Haystack": """
+from haystack.components.embedders import OpenAITextEmbedder
+from haystack_integrations.components.embedders.huggingface_api import HuggingFaceAPITextEmbedder
+
+url = {"url": "http://localhost:8080"}
+both = [
+    HuggingFaceAPITextEmbedder(tei.api_type, api_params=url, normalize=True),
+    OpenAITextEmbedder(openai.api_key, openai.model, api_base_url=openai.api_base_url),
+]
+vectors += [[client.run(text)["embedding"] for text in TEXTS] for client in both]
+""",
+    "Chroma": """
+vectors += [[client.embed_query([text])[0] for text in TEXTS] for client in (tei, openai)]
+""",
+}
+
+
+def run(server: Server, code: str) -> Any:
+    """What `vectors` is after a program, in which every warning is an error."""
+    last = "import json, numpy; print(json.dumps(numpy.asarray(vectors, dtype='f8').tolist()))"
+    program = f"TEXTS = {TEXTS}\n{code}\n{last}".replace("http://localhost:8080", server.url)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        env={**os.environ, **QUIET, "HF_HUB_OFFLINE": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(("name", "code"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
+def test_a_client_gets_the_vectors_of_the_library(
+    server: Server, embedder: Embedder, name: str, code: str
+) -> None:
+    found = np.array(run(server, code + MORE.get(name, "")), dtype=np.float32)
+    for vectors in found.reshape(-1, len(TEXTS), embedder.dim):
+        np.testing.assert_array_equal(vectors, embedder.embed(TEXTS))
+
+
+def test_every_client_of_the_table_has_an_example() -> None:
+    linked = re.findall(r"^\| \[.*?\]\(#(.*?)\)", PAGE, re.MULTILINE)
+    assert linked == [name.lower().replace(" ", "-") for name, _ in EXAMPLES]
+    assert MORE.keys() < {name for name, _ in EXAMPLES}
+
+
+@pytest.mark.parametrize(
+    ("section", "body"), [("OpenAI", EmbeddingsRequest), ("Cohere", CohereRequest)]
+)
+def test_the_table_of_a_route_has_all_of_its_fields(section: str, body: type[Body]) -> None:
+    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    cells = " ".join(re.findall(r"^\| (.*?) \|", text, re.MULTILINE))
+    assert body.model_fields.keys() <= set(re.findall(r"`(\w+)`", cells))
+
+
+def test_hugging_face_sends_every_option_of_the_endpoint(prompted: Server) -> None:
+    options: dict[str, Any] = {"normalize": False, "truncate": True, "dimensions": 8}
+    options |= {"truncation_direction": "left", "prompt_name": "query"}
+    text = "a long text " * 40
+    code = f"""
+from huggingface_hub import InferenceClient
+client = InferenceClient("http://localhost:8080")
+vectors = client.feature_extraction({text!r}, **{options})
+"""
+    found = np.array(run(prompted, code), dtype=np.float32)
+    body = {**options, "inputs": PROMPTS["query"] + text, "prompt_name": None}
+    expected = np.array(prompted.post("/embed", body).json(), dtype=np.float32)
+    np.testing.assert_array_equal(found, expected)
+    assert found.shape == (1, 8)
+
+
+def test_hugging_face_tells_what_the_server_says(prompted: Server) -> None:
+    code = """
+from huggingface_hub import InferenceClient
+from huggingface_hub.errors import HfHubHTTPError
+try:
+    InferenceClient("http://localhost:8080").feature_extraction("x", prompt_name="missing")
+except HfHubHTTPError as error:
+    assert error.response.status_code == 400 and "no prompt 'missing'" in str(error)
+    vectors = []
+"""
+    assert run(prompted, code) == []

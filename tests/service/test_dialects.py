@@ -1,0 +1,167 @@
+"""The fields of Voyage, Jina and NIM on /v1/embeddings, sent as they are."""
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models import Embedder
+from models.sources import DEFAULT
+from models.vectors import quantize
+from tests.conftest import Folder
+from tests.service.server import Server
+from tests.service.test_embed import error
+
+LONG = "beginning " + "word " * 600 + "ending"
+
+
+@pytest.fixture(scope="module")
+def prompted(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    prompts = {"query": "query: ", "document": "document: ", "classification": "class: "}
+    folder = tiny_bert({"config_sentence_transformers.json": {"prompts": prompts}})
+    log = tmp_path_factory.mktemp("prompted") / "log"
+    with Server(log, model=folder, served_name="of-a-query") as running:
+        yield running
+
+
+def embed(server: Server, text: str, **fields: object) -> Any:
+    answer = server.post("/v1/embeddings", {"input": text, **fields})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"][0]["embedding"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "prompt"),
+    [
+        ({}, ""),
+        ({"input_type": None}, ""),
+        ({"model": "of-a-query"}, ""),
+        ({"input_type": "query"}, "query: "),
+        ({"input_type": "document"}, "document: "),
+        ({"input_type": "passage"}, "document: "),
+        ({"task": "retrieval.query"}, "query: "),
+        ({"task": "retrieval.passage"}, "document: "),
+        ({"task": "classification"}, "class: "),
+        ({"task": "separation"}, ""),
+        ({"task": "text-matching"}, ""),
+        ({"model": "of-a-query-query"}, "query: "),
+        ({"model": "of-a-query-passage"}, "document: "),
+        ({"model": "of-a-query-query", "input_type": "query"}, "query: "),
+        ({"task": "retrieval.passage", "input_type": "passage"}, "document: "),
+    ],
+)
+def test_a_role_takes_the_prompt_of_the_model(
+    prompted: Server, fields: dict[str, object], prompt: str
+) -> None:
+    assert embed(prompted, "red", **fields) == embed(prompted, f"{prompt}red")
+
+
+@pytest.mark.parametrize("suffix", ["-query", "-passage"])
+def test_a_model_without_prompts_reads_both_roles_alike(server: Server, suffix: str) -> None:
+    assert embed(server, "red", model=f"{DEFAULT}{suffix}") == embed(server, "red")
+
+
+@pytest.mark.parametrize("model", ["-query", f"{DEFAULT}-Query", f"{DEFAULT}-query-query", "query"])
+def test_what_only_resembles_the_model_is_another_one(server: Server, model: str) -> None:
+    answer = server.post("/v1/embeddings", {"input": "a", "model": model})
+    assert error(answer, 404)["code"] == "model_not_found"
+
+
+@pytest.mark.parametrize(
+    ("fields", "side"),
+    [
+        ({}, "right"),
+        ({"truncate": True}, "right"),
+        ({"truncation": True}, "right"),
+        ({"truncate": "END"}, "right"),
+        ({"truncate": "START"}, "left"),
+    ],
+)
+def test_a_long_text_is_cut_where_it_is_asked(
+    server: Server, embedder: Embedder, fields: dict[str, object], side: Any
+) -> None:
+    ids = embedder.tokenizer.encode([LONG], side)[0].ids
+    found = np.array(embed(server, LONG, **fields), dtype=np.float32)
+    np.testing.assert_array_equal(found, embedder.encode([ids])[0])
+
+
+@pytest.mark.parametrize(
+    "fields", [{"truncate": False}, {"truncation": False}, {"truncate": "NONE"}]
+)
+def test_a_long_text_is_refused_where_it_must_not_be_cut(
+    server: Server, fields: dict[str, object]
+) -> None:
+    answer = server.post("/v1/embeddings", {"input": LONG, **fields})
+    assert error(answer, 400)["code"] == "input_too_long"
+
+
+@pytest.mark.parametrize("field", ["embedding_type", "output_dtype"])
+@pytest.mark.parametrize("kind", ["int8", "uint8", "binary", "ubinary"])
+def test_the_type_of_the_numbers_has_two_names(
+    server: Server, embedder: Embedder, field: str, kind: str
+) -> None:
+    expected = quantize(embedder.embed(["red"]), kind)[0]
+    assert embed(server, "red", **{field: kind}) == expected.tolist()
+    encoded = embed(server, "red", **{field: kind, "encoding_format": "base64"})
+    assert encoded == base64.b64encode(expected.tobytes()).decode()
+
+
+def test_floats_are_the_default_under_every_name(server: Server) -> None:
+    plain = embed(server, "red")
+    for fields in ({"embedding_type": "float"}, {"output_dtype": "float"}, {"normalized": True}):
+        assert embed(server, "red", **fields) == plain
+    encoded = embed(server, "red", encoding_format="base64")
+    assert embed(server, "red", embedding_type="base64") == encoded
+
+
+def test_normalized_false_keeps_the_length_of_the_pooled_vector(server: Server) -> None:
+    expected = server.post("/embed", {"inputs": "red", "normalize": False}).json()[0]
+    assert embed(server, "red", normalized=False) == expected != embed(server, "red")
+
+
+def test_output_dimension_is_dimensions(cutting: Server) -> None:
+    short = embed(cutting, "red", output_dimension=32)
+    assert short == embed(cutting, "red", dimensions=32) and len(short) == 32
+
+
+def test_late_chunking_reads_the_inputs_as_one_text(server: Server) -> None:
+    chunks = ["Berlin is large.", "Its people like it."]
+    body = {"input": chunks, "late_chunking": True}
+    found = [row["embedding"] for row in server.post("/v1/embeddings", body).json()["data"]]
+    ours = server.post("/embed", {"inputs": chunks, "late_chunking": True}).json()
+    assert found == ours != server.post("/embed", {"inputs": chunks}).json()
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"late_chunking": True, "input": [101, 102]}, "late_chunking"),
+        ({"return_multivector": True}, "return_multivector"),
+        ({"task": "code.query"}, "task"),
+        ({"input_type": "image"}, "input_type"),
+        ({"truncate": "MIDDLE"}, "truncate"),
+        ({"truncate": "END", "truncation": True}, "truncation"),
+        ({"dimensions": 8, "output_dimension": 8}, "output_dimension"),
+        ({"output_dtype": "int8", "embedding_type": "int8"}, "embedding_type"),
+        ({"embedding_type": "base64", "encoding_format": "float"}, "encoding_format"),
+        ({"embedding_type": ["float", "binary"]}, "embedding_type"),
+        ({"input_type": "query", "task": "retrieval.passage"}, "task"),
+        ({"input_type": "query", "model": f"{DEFAULT}-passage"}, "input_type"),
+        ({"input": [{"text": "red"}]}, "input"),
+        ({"embed_dtype": "float16"}, "embed_dtype"),
+    ],
+)
+def test_what_is_not_offered_is_refused_by_name(
+    server: Server, fields: dict[str, object], param: str
+) -> None:
+    answer = server.post("/v1/embeddings", {"input": "red", **fields})
+    found = error(answer, 400)
+    assert found["param"] == param and param in found["message"]
+    assert answer.json()["detail"] == found["message"]  # for Voyage's client
+
+
+def test_fields_that_are_off_may_be_sent(server: Server) -> None:
+    fields = {"late_chunking": False, "return_multivector": False}
+    assert embed(server, "red", **fields) == embed(server, "red")

@@ -1,0 +1,90 @@
+"""TEI's documented requests with every field of them, and the fields of its documented answers."""
+
+from typing import Any
+
+import pytest
+
+from tests.service.server import Server
+
+TEXT = "What is Deep Learning?"
+CUT = {"prompt_name": None, "truncate": False, "truncation_direction": "Right"}
+NUMBER = 0.5
+
+
+def shape(value: Any) -> Any:
+    """Objects by their fields, lists by their first entry, and numbers as one number."""
+    if isinstance(value, dict):
+        return {name: shape(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [shape(each) for each in value[:1]]
+    return NUMBER if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "answer"),
+    [
+        ("/", {"inputs": TEXT}, [[NUMBER]]),
+        ("/embed", {"inputs": TEXT, "normalize": True, "dimensions": None, **CUT}, [[NUMBER]]),
+        ("/embed", {"inputs": [TEXT, "I like you"]}, [[NUMBER]]),
+        ("/embed_all", {"inputs": TEXT, **CUT}, [[[NUMBER]]]),
+        (
+            "/similarity",
+            {
+                "inputs": {"source_sentence": TEXT, "sentences": ["What is Machine Learning?"]},
+                "parameters": CUT,
+            },
+            [NUMBER],
+        ),
+        (
+            "/similarity",
+            {"inputs": {"source_sentence": TEXT, "sentences": [TEXT]}, "parameters": None},
+            [NUMBER],
+        ),
+        (
+            "/tokenize",
+            {"inputs": TEXT, "add_special_tokens": True, "prompt_name": None},
+            [
+                [
+                    {
+                        "id": 101,
+                        "text": "[CLS]",
+                        "special": True,
+                        "start": None,
+                        "stop": None,
+                        "start_char": None,  # ours
+                        "stop_char": None,
+                    }
+                ]
+            ],
+        ),
+        ("/decode", {"ids": [2784, 4083], "skip_special_tokens": True}, ["deep learning"]),
+        (
+            "/v1/embeddings",
+            {
+                "input": TEXT,
+                "model": None,
+                "user": None,
+                "encoding_format": "float",
+                "dimensions": None,
+            },
+            {
+                "object": "list",
+                "data": [{"object": "embedding", "index": 0, "embedding": [NUMBER]}],
+                "model": "all-MiniLM-L6-v2",
+                "usage": {"prompt_tokens": 7, "total_tokens": 7},
+            },
+        ),
+    ],
+)
+def test_a_documented_request_gets_the_documented_fields(
+    server: Server, path: str, body: object, answer: object
+) -> None:
+    found = server.post(path, body)
+    assert found.status_code == 200, found.text
+    assert shape(found.json()) == answer
+
+
+@pytest.mark.parametrize("path", ["/embed_sparse", "/predict", "/rerank", "/invocations", "/ping"])
+def test_what_is_for_other_models_is_not_found(server: Server, path: str) -> None:
+    found = server.post(path, {"inputs": TEXT})
+    assert (found.status_code, found.json()["error"]["code"]) == (404, "not_found")
