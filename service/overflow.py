@@ -23,6 +23,15 @@ class Windows:
         """max_tokens: of all windows of one input."""
         self._tokenizer, self._frame, self._max_tokens = tokenizer, frame, max_tokens
 
+    def check(self, tokens: int, index: int) -> None:
+        """Raises TooLarge for an input of so many tokens, before they are laid out."""
+        if tokens > self._max_tokens:
+            raise TooLarge(
+                f"input {index} has {tokens} tokens in windows, the limit is {self._max_tokens}",
+                code="too_many_tokens",
+                index=index,
+            )
+
     def of_text(self, text: str, prompt: str, index: int) -> Row:
         """Windows of a text; raises BadRequest and TooLarge."""
         tokens = self._tokenizer.tokens(text, prompt)
@@ -45,12 +54,7 @@ class Windows:
         if room < 1:
             raise no_room(self._tokenizer.max_length)
         starts = range(0, len(body), room)
-        if (total := len(starts) * (before + after) + len(body)) > self._max_tokens:
-            raise TooLarge(
-                f"input {index} has {total} tokens in windows, the limit is {self._max_tokens}",
-                code="too_many_tokens",
-                index=index,
-            )
+        self.check(len(starts) * (before + after) + len(body), index)
         parts = [body[start : start + room] for start in starts]
         windows = [np.concatenate([head, part, tail]) for part in parts]
         weights = [len(part) for part in parts]

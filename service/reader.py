@@ -138,6 +138,7 @@ class Reader:
             text = isinstance(item, str)
             ids = next(encoded) if isinstance(item, str) else self._given(index, item, reading.side)
             if ids.dropped and reading.windows:
+                self._windows.check(len(ids.ids) + ids.dropped, index)
                 rows.append(self._windowed(index, item, prompt, skip))
                 continue
             # What is cut off at the left is the prompt's.

@@ -1,5 +1,6 @@
 """Bodies that trickle, are compressed, or say that they are something else than JSON."""
 
+import contextlib
 import gzip
 import json
 import os
@@ -7,9 +8,9 @@ import socket
 import time
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 
 from tests.service.server import Server
@@ -77,10 +78,16 @@ def test_a_bomb_is_refused_before_it_bursts(hasty: Server) -> None:
     found = error(send(hasty, gzip.compress(exact + b" "), content_encoding="gzip"), 413)
     assert found["code"] == "body_too_large"
     bomb = gzip.compress(bytes(500_000_000))
-    before = psutil.Process(hasty.process.pid).memory_info().rss
+    before = most(hasty)
     for _ in range(3):
         assert error(send(hasty, bomb, content_encoding="gzip"), 413)["code"] == "body_too_large"
-    assert psutil.Process(hasty.process.pid).memory_info().rss - before < 30_000_000
+    assert most(hasty) - before < 20_000
+
+
+def most(server: Server) -> int:
+    """The most memory that the server ever had, in kB."""
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
 
 
 @pytest.mark.parametrize(
@@ -130,7 +137,8 @@ def test_a_body_that_trickles_is_given_up_and_the_connection_closed(
         assert found.startswith(b"HTTP/1.1 408 ") and b"connection: close" in found
         assert b'"code":"body_timeout"' in found and time.monotonic() - begun >= 0.5
         client.settimeout(5)
-        assert client.recv(1) == b""
+        with contextlib.suppress(ConnectionResetError):  # of bytes that crossed the end
+            assert client.recv(1) == b""
 
 
 def test_a_body_that_comes_in_time_is_answered_however_long_the_answer_takes(

@@ -127,5 +127,7 @@ def test_windows_are_counted_before_they_are_made(minilm_folder: Path) -> None:
     with pytest.raises(TooLarge, match="input 3 has 128000 tokens in windows") as refused:
         windows.of_text("a " * 1000, "b " * 252, 3)
     assert refused.value.index == 3
+    with pytest.raises(TooLarge, match="has 10001 tokens"):
+        windows.check(10_001, 0)
     with pytest.raises(BadRequest, match="shorten it"):
         windows.of_text("a " * 1000, "b " * 254, 0)

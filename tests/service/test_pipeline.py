@@ -1,0 +1,50 @@
+"""The pipeline with an engine that fails on one text."""
+
+import asyncio
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from service.admission import Admission
+from service.call import Call
+from service.engine.messages import Job, Result
+from service.errors import EncodingFailed
+from service.pipeline import Pipeline
+from service.reader import Reader, Reading
+from tests.service.test_reader import LONG, reader
+
+__all__ = ["reader"]
+
+
+@dataclass
+class Failing:
+    """Fails on the text of this index of a job that has one."""
+
+    index: int
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        if len(job.rows) > self.index:
+            raise EncodingFailed("it fails", index=self.index)
+        return Result(np.ones((len(job.rows), 384), dtype=np.float32), 5, 7, 1.0)
+
+
+@pytest.mark.parametrize(("window", "owner"), [(0, 0), (1, 1), (3, 1), (4, 2)])
+def test_a_window_that_fails_is_told_of_the_input_that_it_is_part_of(
+    reader: Reader, window: int, owner: int
+) -> None:
+    pipeline = Pipeline(reader, Admission(1, lambda: 0.0), Failing(window), 1)
+    inputs, reading = ["short", LONG, "also short"], Reading(truncate=False, windows=True)
+    with pytest.raises(EncodingFailed) as failed:
+        asyncio.run(pipeline.embed(Call("a"), inputs, reading))
+    assert failed.value.index == owner
+
+
+def test_an_input_that_fails_alone_leaves_the_others(reader: Reader) -> None:
+    call, reading = Call("a"), Reading(truncate=False, windows=True)
+    pipeline = Pipeline(reader, Admission(1, lambda: 0.0), Failing(2), 1)
+    first, second, third = asyncio.run(pipeline.attempt(call, ["short", LONG, "also"], reading))
+    assert isinstance(second, EncodingFailed) and second.index == 1
+    assert not isinstance(first, Exception) and not isinstance(third, Exception)
+    assert (first[1] == 1).all() and (third[1] == 1).all()
+    assert (call.queue_us, call.compute_us) == (5, 7)
