@@ -35,6 +35,14 @@ def test_a_row_of_zeros_stays_zero() -> None:
     assert_array_equal(normalize(np.zeros((2, 8), dtype=np.float32)), np.zeros((2, 8)))
 
 
+def test_numbers_whose_squares_overflow_are_normalised_and_their_neighbours_the_same() -> None:
+    rows = vectors(6, 48)
+    scaled = rows * np.float32(1e38 / np.abs(rows).max()) * (np.arange(6) % 2 == 0)[:, None]
+    found = normalize(np.where(scaled == 0, rows, scaled))
+    assert_allclose(found, normalize(rows), rtol=1e-5)
+    assert_array_equal(found[1::2], normalize(rows)[1::2])
+
+
 def test_a_row_is_normalised_to_the_same_bits_in_every_batch() -> None:
     rows = vectors(33, 384)
     together = normalize(rows)
