@@ -76,16 +76,18 @@ def test_requests_that_wait_when_the_engine_dies_are_answered(own: Server) -> No
 
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         running = [pool.submit(load) for _ in range(16)]
-        time.sleep(1)
-        os.kill(own.engine, signal.SIGKILL)
-        killed = time.monotonic()
-        time.sleep(0.3)
-        own.wait_ready(15)
-        assert time.monotonic() - killed < 10
-        seen = len(statuses)
-        while len(statuses) < seen + 50 and time.monotonic() - killed < 30:
-            time.sleep(0.05)
-        stop.set()
+        try:
+            time.sleep(1)
+            os.kill(own.engine, signal.SIGKILL)
+            killed = time.monotonic()
+            time.sleep(0.3)
+            own.wait_ready(15)
+            assert time.monotonic() - killed < 10
+            seen = len(statuses)
+            while len(statuses) < seen + 50 and time.monotonic() - killed < 30:
+                time.sleep(0.05)
+        finally:
+            stop.set()  # or the pool would wait for ever
         for worker in running:
             worker.result(timeout=20)  # none hangs, none lost its connection
     assert set(statuses) == {200, 503}
