@@ -1,5 +1,6 @@
 """A gateway that misbehaves as it is told, and else passes on what it is asked."""
 
+import contextlib
 import threading
 import time
 from dataclasses import dataclass, field
@@ -52,16 +53,18 @@ class Gateway:
                 self._say(found.status_code, kept, found.content)
 
             def _say(self, status: int, headers: dict[str, str], body: bytes) -> None:
-                self.send_response(status)
-                for name, value in {**headers, "content-length": str(len(body))}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
+                with contextlib.suppress(ConnectionError):  # the client may have left
+                    self.send_response(status)
+                    for name, value in {**headers, "content-length": str(len(body))}.items():
+                        self.send_header(name, value)
+                    self.end_headers()
+                    self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
                 """Nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = False  # closing waits for what is under way
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> "Gateway":

@@ -74,14 +74,15 @@ def test_one_text_and_token_ids_are_taken_too(client: Client, embedder: Embedder
     rows = [row.ids for row in embedder.tokenize(TEXTS[:2])]
     np.testing.assert_array_equal(client.embed(TEXTS[0]), expected[:1])
     np.testing.assert_array_equal(client.embed(list(rows[0])), expected[:1])
-    np.testing.assert_array_equal(client.embed(np.array(rows[0])), expected[:1])  # type: ignore[arg-type]
+    np.testing.assert_array_equal(client.embed(np.array(rows[0])), expected[:1])
     np.testing.assert_array_equal(client.embed([list(row) for row in rows]), expected)
 
 
-def test_options_reach_the_server(client: Client, cutting: Server, embedder: Embedder) -> None:
-    plain = client.embed(TEXTS[0], normalize=False, prompt="query: ")
-    expected = embedder.embed([f"query: {TEXTS[0]}"], normalize=False)
-    np.testing.assert_array_equal(plain, expected)
+def test_options_reach_the_server(server: Server, client: Client, cutting: Server) -> None:
+    body = {"inputs": TEXTS[0], "normalize": False, "prompt": "query: "}
+    expected = np.array(server.post("/embed", body).json(), np.float32)
+    found = client.embed(TEXTS[0], normalize=False, prompt="query: ")
+    np.testing.assert_array_equal(found, expected)
     assert client.embed(TEXTS, output_dtype="ubinary").dtype == np.uint8
     with Client(cutting.url) as other:
         assert other.embed(TEXTS, dimensions=64).shape == (10, 64)
@@ -124,7 +125,7 @@ def test_an_error_names_the_input_among_all_that_were_given(server: Server, clie
         )
         assert str(pickle.loads(pickle.dumps(error))) == str(error)
     with pytest.raises(RequestFailed, match=r"^inputs\.4: ") as failed:
-        client.embed([*TEXTS[:4], None])  # type: ignore[list-item]
+        client.embed([*TEXTS[:4], None])  # type: ignore[arg-type]
     assert (failed.value.index, failed.value.param) == (4, "inputs")
 
 
