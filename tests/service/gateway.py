@@ -26,12 +26,16 @@ Fault = Answer | float | None
 
 
 class Gateway:
-    """Before a server's URL. faults: of the next POSTs, in order. bodies: of every POST."""
+    """Before a server's URL. faults: of the next POSTs, in order. bodies: of every POST.
+
+    most: how many POSTs were under way at a time.
+    """
 
     def __init__(self, url: str) -> None:
         self.faults: list[Fault] = []
         self.bodies: list[bytes] = []
-        outer = self
+        self.most = self._under_way = 0
+        outer, lock = self, threading.Lock()
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
@@ -41,6 +45,14 @@ class Gateway:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 outer.bodies.append(body)
                 fault = outer.faults.pop(0) if outer.faults else 0.0
+                with lock:
+                    outer._under_way += 1
+                    outer.most = max(outer.most, outer._under_way)
+                self._do(body, fault)
+                with lock:
+                    outer._under_way -= 1
+
+            def _do(self, body: bytes, fault: Fault) -> None:
                 if isinstance(fault, float):
                     time.sleep(fault)
                     headers = dict(self.headers)
