@@ -71,6 +71,18 @@ def test_the_python_examples_run(server: Server, code: str) -> None:
     assert "answer" in local or local["vectors"].shape == (1, 384)
 
 
+CLAIMS = [
+    code
+    for code in re.findall(r"```python\n(.*?)```", "\n".join(PAGES[1:]), re.DOTALL)
+    if "assert " in code  # the others are clients', which have tests of their own
+]
+
+
+@pytest.mark.parametrize("code", CLAIMS)
+def test_the_python_examples_of_docs_hold_what_they_claim(server: Server, code: str) -> None:
+    exec(code.replace("http://localhost:8080", server.url), {})
+
+
 def test_the_settings_table_is_the_settings() -> None:
     rows = re.findall(r"^\| `EMBEDDING_(\w+)` \| (.*?) ?\| (.*) \|$", README, re.MULTILINE)
     assert [name.lower() for name, _, _ in rows] == list(Settings.model_fields)

@@ -1,0 +1,196 @@
+"""What the clients in Python ask a server, and how they read its answers."""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Generic, TypedDict, TypeVar
+
+import httpx
+import numpy as np
+import orjson
+
+from service import reply
+from service.reply import Array, Tokens
+
+Text = str | Sequence[int]
+"""A text or its token ids."""
+Side = str | Sequence[str] | Sequence[Sequence[float]] | Array
+"""A text, texts, or vectors (B, dim)."""
+
+A = TypeVar("A")
+JSON, BYTES = "application/json", "application/octet-stream"
+
+log = logging.getLogger(__name__)
+
+
+class Reading(TypedDict, total=False):
+    """How texts are read; see docs/inputs.md."""
+
+    on_overflow: str | None
+    prompt: str | None
+    prompt_name: str | None
+    input_type: str | None
+
+
+class EmbedOptions(Reading, total=False):
+    """See docs/output.md. late_chunking: the texts are the chunks of one document."""
+
+    normalize: bool
+    dimensions: int | None
+    output_dtype: str
+    late_chunking: bool
+
+
+class TokensOptions(Reading, total=False):
+    """See docs/tokens.md."""
+
+    chunks: Sequence[Sequence[str]] | None
+    layer: int | str | None
+    spans: Sequence[Sequence[tuple[int, int]]] | None
+    pooling: str
+    normalize: bool
+    output_dtype: str
+
+
+class SimilarityOptions(Reading, total=False):
+    """metric: cosine, dot, euclidean or manhattan. mode: matrix or pairwise."""
+
+    metric: str
+    mode: str
+    top_k: int | None
+
+
+@dataclass(eq=False)
+class RequestFailed(Exception):
+    """An answer that is an error (docs/errors.md), or none.
+
+    status: None where there was no answer; then code is unreachable or timeout. index: of the input
+    at fault, among all that were given.
+    """
+
+    status: int | None
+    code: str
+    message: str
+    param: str | None = None
+    index: int | None = None
+    request_id: str | None = None
+
+    def __str__(self) -> str:
+        request = self.request_id and f"request {self.request_id}"
+        about = [str(each) for each in (self.status, self.code, request) if each]
+        return f"{self.message} ({', '.join(about)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[A]):
+    """A request and how its answer is read. first, count: which of the given inputs it has."""
+
+    path: str
+    read: Callable[[httpx.Response], A]
+    body: bytes = b""
+    accept: str = JSON
+    first: int = 0
+    count: int = 0
+
+    @property
+    def method(self) -> str:
+        return "POST" if self.body else "GET"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"content-type": JSON, "accept": self.accept}
+
+    def answer(self, found: httpx.Response | httpx.TransportError) -> A:
+        """What the server says; raises RequestFailed."""
+        if isinstance(found, httpx.TransportError):
+            late = isinstance(found, httpx.TimeoutException)
+            code = "timeout" if late else "unreachable"
+            raise RequestFailed(None, code, str(found) or repr(found)) from found
+        if not found.is_success:
+            raise self._failure(found)
+        return self.read(found)
+
+    def _failure(self, found: httpx.Response) -> RequestFailed:
+        request_id = found.headers.get("x-request-id")
+        try:
+            error = found.json()["error"]
+            code, message, index = error["code"], error["message"], error["index"]
+        except (ValueError, KeyError, TypeError):  # from a gateway, say
+            code, message = f"http_{found.status_code}", found.text[:200] or found.reason_phrase
+            return RequestFailed(found.status_code, code, message, request_id=request_id)
+        if index is not None:
+            place = index + self.first  # the server counts from the start of the batch
+            message = re.sub(rf"\b(input |inputs\.){index}\b", rf"\g<1>{place}", message)
+            index = place
+        return RequestFailed(found.status_code, code, message, error["param"], index, request_id)
+
+
+def info() -> Question[dict[str, Any]]:
+    return Question("/info", reply.content)
+
+
+def embed(
+    inputs: list[Text], options: EmbedOptions, limits: Mapping[str, int], batch: int
+) -> Iterator[Question[Array]]:
+    """Requests of at most so many texts, and of what the server takes at once.
+
+    limits: those of /info.
+    """
+    most = min(batch, limits["max_texts"])
+    # A token has a byte at least, and mostly more.
+    body_bytes = limits["max_body_bytes"] - len(dump({"inputs": [], **options}))
+    room = min(body_bytes, limits["max_tokens"])
+    if options.get("late_chunking"):  # chunks are read together or not at all
+        most, room = len(inputs), len(dump(inputs))
+
+    def read(found: httpx.Response) -> Array:
+        if found.headers["x-truncated"] != "0" and options.get("on_overflow") is None:
+            log.warning("%s inputs were cut; see on_overflow", found.headers["x-truncated"])
+        return reply.array(found)
+
+    for first, part in _batches(inputs, most, room):
+        body = dump({"inputs": part, **options})
+        yield Question("/embed", read, body, BYTES, first, len(part))
+
+
+def tokens(texts: str | Sequence[str] | None, options: TokensOptions) -> Question[list[Tokens]]:
+    form = {"layout": "block", "encoding_format": "base64"}
+    given = {} if texts is None else {"inputs": texts}
+    return Question("/tokens", reply.tokens, dump({**given, **form, **options}))
+
+
+def similarity(a: Side, b: Side, options: SimilarityOptions) -> Question[Array]:
+    return Question("/similarity", reply.scores, dump({"a": a, "b": b, **options}))
+
+
+def positions(options: Mapping[str, Any]) -> Question[dict[str, Any]]:
+    return Question("/positions", reply.arrays, dump(options))
+
+
+def listed(texts: Text | Iterable[Text]) -> list[Any]:
+    """One or several as a list, as the server tells them apart."""
+    found = [texts] if isinstance(texts, str) else list(texts)
+    return [found] if found and isinstance(found[0], Integral) else found
+
+
+def dump(content: Any) -> bytes:
+    """JSON; the numbers of numpy as they are."""
+    return orjson.dumps(content, np.ndarray.tolist, orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _batches(
+    inputs: Iterable[Text], most: int, room: int
+) -> Iterator[tuple[int, list[orjson.Fragment]]]:
+    """Inputs as JSON, at most so many and so many bytes together, with the place of the first."""
+    first, size = 0, 0
+    part: list[orjson.Fragment] = []
+    for place, each in enumerate(inputs):
+        json = dump(each)
+        if part and (len(part) >= most or size + len(json) > room):
+            yield first, part
+            first, part, size = place, [], 0
+        part.append(orjson.Fragment(json))
+        size += len(json) + 1  # the comma
+    yield first, part  # of no input at all, too: the server says what is wrong with that

@@ -1,0 +1,37 @@
+"""When the clients in Python try again, and after how long."""
+
+import time
+from email.utils import parsedate_to_datetime
+
+import httpx
+
+Found = httpx.Response | httpx.TransportError
+"""What came of an attempt."""
+
+BUSY = (429, 503)
+LOST = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
+LONGEST = 30.0  # seconds before the next attempt
+
+
+def passing(found: Found) -> bool:
+    """Whether another attempt may fare better."""
+    if isinstance(found, httpx.Response):
+        return found.status_code in BUSY
+    return isinstance(found, LOST)
+
+
+def pause(found: Found, attempt: int) -> float:
+    """Seconds until the next attempt: as Retry-After says, else twice as many each time.
+
+    https://www.rfc-editor.org/rfc/rfc9110#field.retry-after
+    """
+    told = found.headers.get("retry-after", "") if isinstance(found, httpx.Response) else ""
+    seconds = float(told) if told.isdecimal() else _until(told)
+    return min(max(0.5 * 2 ** min(attempt, 9) if seconds is None else seconds, 0.0), LONGEST)
+
+
+def _until(date: str) -> float | None:
+    try:
+        return parsedate_to_datetime(date).timestamp() - time.time()
+    except ValueError:
+        return None
