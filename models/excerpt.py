@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, models
 from tokenizers.normalizers import Normalizer
 from tokenizers.pre_tokenizers import PreTokenizer
 
-from models.words import CLIP, QWEN
+from models.vocabulary.words import CLIP, QWEN
 
 Side = Literal["right", "left"]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models
 
-from models import added
 from models.blueprint import read_json
 from models.errors import ModelError
-from models.recipes import Recipe, recipe
+from models.vocabulary import added
+from models.vocabulary.recipes import Recipe, recipe
 
 # Letters, signs and an unassigned character that hardly any vocabulary has.
 _RARE = "ꙮ 𒀱 ⌘∰ \U000e0ff0"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
 from models.errors import ModelError
-from models.sentencepiece import SentencePiece
+from models.vocabulary.sentencepiece import SentencePiece
 from tests.models import raw
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, processors
 
-from models import pieces, words
-from models.added import Added
+from models.vocabulary import pieces, words
+from models.vocabulary.added import Added
 
 Special = Mapping[str, str | AddedToken]
 

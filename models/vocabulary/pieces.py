@@ -4,9 +4,9 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from models.added import Added
 from models.errors import ModelError
-from models.sentencepiece import SentencePiece
+from models.vocabulary.added import Added
+from models.vocabulary.sentencepiece import SentencePiece
 
 Scores = list[tuple[str, float]]
 Normalizers = list[normalizers.Normalizer]
