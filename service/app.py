@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -130,7 +131,8 @@ def _fastapi(
     for router in (document.router(), *routers):  # flat, so that errors can tell what there is
         app.router.routes.extend(router.routes)
     errors.install(app)
-    app.openapi = lambda: document.document(app, operations)  # type: ignore[method-assign]
+    told = functools.cache(lambda: document.document(app, operations))
+    app.openapi = told  # type: ignore[method-assign]
     return app
 
 

@@ -5,8 +5,10 @@ from typing import Any
 from pydantic import NonNegativeInt
 
 from models.tokenizer import Token
+from service.api.answers import BODY, Answers
 from service.api.body import Body, Texts, example, texts_of
 from service.api.operation import Operation
+from service.api.shapes import TextToken
 from service.call import Call
 from service.limits import check_texts
 from service.offsets import Bytes, bytes_of
@@ -18,7 +20,7 @@ Ids = list[NonNegativeInt]
 class TokenizeRequest(Body):
     """inputs: a text or texts, read whole: nothing is truncated here."""
 
-    model_config = example(inputs="Hello, world")
+    model_config = example({"inputs": ["Hi"], "add_special_tokens": False}, inputs="Hello, world")
 
     inputs: Texts
     add_special_tokens: bool = True
@@ -28,7 +30,9 @@ class TokenizeRequest(Body):
 class DecodeRequest(Body):
     """ids: token ids of a text, or of several."""
 
-    model_config = example(ids=[101, 102])
+    model_config = example(
+        {"ids": [[101, 7592, 102]], "skip_special_tokens": False}, ids=[7592, 2088]
+    )
 
     ids: Ids | list[Ids]
     skip_special_tokens: bool = True
@@ -52,9 +56,10 @@ def operations(reader: Reader, max_texts: int) -> list[Operation[Any]]:
             reader.check(row, index)
         return reader.tokenizer.decode(rows, body.skip_special_tokens)
 
+    tokens, texts = Answers(list[list[TextToken]], BODY), Answers(list[str], BODY)
     return [
-        Operation("/tokenize", TokenizeRequest, tokenize, "Tokens of texts", "text"),
-        Operation("/decode", DecodeRequest, decode, "Texts of token ids", "text"),
+        Operation("/tokenize", TokenizeRequest, tokenize, "Tokens of texts", "text", tokens),
+        Operation("/decode", DecodeRequest, decode, "Texts of token ids", "text", texts),
     ]
 
 

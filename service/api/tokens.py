@@ -9,10 +9,12 @@ from pydantic import NonNegativeInt
 from models.config import EncoderConfig
 from models.tokenizer import Token
 from models.vectors import Floats
+from service.api.answers import Answers
 from service.api.body import ReadingBody, Texts, example, texts_of
 from service.api.layout import Found, Layout
 from service.api.operation import Operation
 from service.api.output import Encoding, OutputType
+from service.api.shapes import Matrix, TokensAnswer
 from service.call import Call
 from service.chunks import Document
 from service.errors import BadRequest, ServiceError
@@ -35,7 +37,12 @@ class TokensRequest(ReadingBody):
     its token, or those of a text in one block.
     """
 
-    model_config = example(inputs="Hello, world", spans=[[[0, 5]]])
+    model_config = example(
+        {"inputs": ["one", "two"], "layer": 0, "layout": "block", "encoding_format": "base64"},
+        {"chunks": [["One chunk.", "And another."]], "pooling": "max", "normalize": True},
+        inputs="Hello, world",
+        spans=[[[0, 5]]],
+    )
 
     inputs: Texts | None = None
     chunks: list[list[str]] | None = None
@@ -136,10 +143,11 @@ class _Tokens:
 def operations(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> list[Operation[Any]]:
     """The operations of this module."""
     work, tag = _Tokens(pipeline, config, max_values), "tokens"
-    summary = "Token vectors as TEI has them"
+    summary, states = "Token vectors as TEI has them", Answers(list[Matrix])
+    answers = Answers(TokensAnswer, raw=True)
     return [
-        Operation("/tokens", TokensRequest, work.tokens, "Token vectors", tag),
-        Operation("/embed_all", EmbedAllRequest, work.embed_all, summary, tag),
+        Operation("/tokens", TokensRequest, work.tokens, "Token vectors", tag, answers),
+        Operation("/embed_all", EmbedAllRequest, work.embed_all, summary, tag, states),
     ]
 
 
