@@ -201,7 +201,7 @@ class PositionsAnswer(TypedDict):
     parameters: dict[str, int | float | bool | str | None]
     positions: list[NonNegativeInt]
     vectors: NotRequired[Matrix]
-    pairs: NotRequired[list[tuple[int, int]]]
+    pairs: NotRequired[list[list[int]]]
     cos: NotRequired[Matrix]
     sin: NotRequired[Matrix]
     slopes: NotRequired[list[float]]
