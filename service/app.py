@@ -71,7 +71,7 @@ def create_app(
         *tokens.operations(pipeline, config, most),
         (encodings := positions.operation(pipeline, config, most)),
         similarity.operation(pipeline, most),
-        *text.operations(reader, settings.max_texts),
+        *text.operations(reader, settings.max_texts, settings.max_tokens),
         openai.operation(embedding),
         cohere.operation(embedding),
     ]

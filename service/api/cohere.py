@@ -7,7 +7,7 @@ from pydantic import Field, PositiveInt
 
 from models.vectors import Floats
 from service.api.answers import ENGINE, Answers
-from service.api.body import Body, example
+from service.api.body import FIRST, Body, example
 from service.api.dialects import OVERFLOW, Cut
 from service.api.embed import Embedding, EmbedRequest
 from service.api.operation import Operation
@@ -61,9 +61,9 @@ class CohereRequest(Body):
 
     model: str
     input_type: Literal["search_document", "search_query", "classification", "clustering"]
-    texts: list[str] | None = None
-    inputs: list[CohereInput] | None = None
-    embedding_types: Annotated[list[Kind], Field(min_length=1)] | None = None
+    texts: Annotated[list[str], FIRST] | None = None
+    inputs: Annotated[list[CohereInput], FIRST] | None = None
+    embedding_types: Annotated[list[Kind], Field(min_length=1), FIRST] | None = None
     output_dimension: PositiveInt | None = None
     truncate: Cut | None = None
 

@@ -11,7 +11,7 @@ from models.config import EncoderConfig
 from models.schemes import Learned
 from service.api.answer import answer, call_of
 from service.api.answers import ENGINE, Answers
-from service.api.body import Body, example
+from service.api.body import FIRST, Body, example
 from service.api.encoding import Encoding, numbers
 from service.api.operation import Operation
 from service.api.output import Array, raw
@@ -69,7 +69,7 @@ class PositionsRequest(Body):
 
     scheme: Name | None = None
     layer: Annotated[int, Field(ge=0)] | None = None
-    positions: Annotated[list[Position], Field(min_length=1)] | None = None
+    positions: Annotated[list[Position], Field(min_length=1), FIRST] | None = None
     count: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     dim: Size | None = None
     base: Annotated[float, Field(gt=1, le=1e15)] | None = None

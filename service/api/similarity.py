@@ -8,7 +8,7 @@ from pydantic import Discriminator, FiniteFloat, PositiveInt, Tag
 
 from models.vectors import METRICS, Floats, finish
 from service.api.answers import Answers
-from service.api.body import Body, ReadingBody, example
+from service.api.body import FIRST, Body, ReadingBody, example
 from service.api.operation import Operation
 from service.api.shapes import SimilarityAnswer
 from service.call import Call
@@ -23,19 +23,20 @@ class Sentences(Body):
     """TEI's inputs: one sentence against many."""
 
     source_sentence: str
-    sentences: list[str]
+    sentences: Annotated[list[str], FIRST]
 
 
 def _kind(value: Any) -> str:
     if isinstance(value, str):
         return "<text>"
-    return "<vectors>" if value and isinstance(value[0], list) else "<texts>"
+    vectors = isinstance(value, list) and value and isinstance(value[0], list)
+    return "<vectors>" if vectors else "<texts>"
 
 
 Side = Annotated[
     Annotated[str, Tag("<text>")]
-    | Annotated[list[str], Tag("<texts>")]
-    | Annotated[list[list[FiniteFloat]], Tag("<vectors>")],
+    | Annotated[list[str], FIRST, Tag("<texts>")]
+    | Annotated[list[Annotated[list[FiniteFloat], FIRST]], FIRST, Tag("<vectors>")],
     Discriminator(_kind),
 ]
 

@@ -1,7 +1,7 @@
 """POST /tokens and /embed_all: a vector for each token, of any layer, and for parts of a text."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import NonNegativeInt
@@ -10,7 +10,7 @@ from models.config import EncoderConfig
 from models.tokenizer import Token
 from models.vectors import Floats
 from service.api.answers import Answers
-from service.api.body import ReadingBody, Texts, example, texts_of
+from service.api.body import FIRST, ReadingBody, Texts, example, texts_of
 from service.api.layout import Found, Layout
 from service.api.operation import Operation
 from service.api.output import Encoding, OutputType
@@ -26,6 +26,9 @@ from service.row import Row
 from service.spans import Span, check_spans, pool_spans
 
 Part = Literal["token", "position", "segment"]
+
+
+Spans = Annotated[list[Span], FIRST]
 
 
 class TokensRequest(ReadingBody):
@@ -45,9 +48,9 @@ class TokensRequest(ReadingBody):
     )
 
     inputs: Texts | None = None
-    chunks: list[list[str]] | None = None
+    chunks: Annotated[list[Annotated[list[str], FIRST]], FIRST] | None = None
     layer: NonNegativeInt | Part | None = None
-    spans: list[list[Span]] | None = None
+    spans: Annotated[list[Spans], FIRST] | None = None
     pooling: Pool = "mean"
     normalize: bool = False
     encoding_format: Encoding = "float"
@@ -98,6 +101,8 @@ class _Tokens:
     ) -> list[Found]:
         if body.spans is not None:
             check_spans(body.spans, texts)
+            spans = sum(map(len, body.spans))
+            check_values(spans * self.config.hidden_size, self.max_values)
         rows, described = await self.pipeline.reader.describe(call, texts, body.whole())
         states = await self._states(call, rows, layer)
         found = []
