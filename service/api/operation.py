@@ -53,8 +53,10 @@ class Operation(Generic[B]):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ValidationError for a wrong body, and ServiceError."""
         scope["route"] = self
-        body = self.body.model_validate_json(await _read(receive))
-        content = await self.work(scope["state"]["call"], body)
+        call: Call = scope["state"]["call"]
+        text = await _read(receive)
+        call.size = len(text)
+        content = await self.work(call, self.body.model_validate_json(text))
         if isinstance(content, Raw):
             payload, headers = content.payload, content.head()
         else:
