@@ -117,7 +117,6 @@ def test_memory_returns(target: Server) -> None:
     for path, body, status, _ in CORPUS.values():
         assert target.client.post(path, content=body).status_code == status
     after = memory(target)
-    print(before, after)
     assert after[0] - before[0] < 50 and after[1] - before[1] < 50, (before, after)
 
 
