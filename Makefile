@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
 
-.PHONY: serve test check format bench-engines bench-servers clean
+.PHONY: serve test check format openapi fuzz bench-engines bench-servers clean
 
 serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0.0.1:8080
 	@$(BIN)/embedding-service serve
@@ -21,6 +21,12 @@ check: .venv/dev               ## what CI runs: lint, format, types, tests
 format: .venv/dev              ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+openapi: .venv/dev             ## write docs/openapi.json, as the server answers it
+	$(BIN)/python -m deploy.openapi
+
+fuzz: .venv/dev                ## ask what the document allows, and does not, CASES times each
+	FUZZ_CASES=$(or $(CASES),1000) $(BIN)/pytest tests/service/test_contract.py
 
 bench-engines: .venv/dev       ## this engine against others (deploy/benchmark/README.md)
 	$(BIN)/python -m deploy.benchmark.engines $(ARGS)

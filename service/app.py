@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -70,7 +71,7 @@ def create_app(
         *tokens.operations(pipeline, config, most),
         (encodings := positions.operation(pipeline, config, most)),
         similarity.operation(pipeline, most),
-        *text.operations(reader, settings.max_texts),
+        *text.operations(reader, settings.max_texts, settings.max_tokens),
         openai.operation(embedding),
         cohere.operation(embedding),
     ]
@@ -130,7 +131,8 @@ def _fastapi(
     for router in (document.router(), *routers):  # flat, so that errors can tell what there is
         app.router.routes.extend(router.routes)
     errors.install(app)
-    app.openapi = lambda: document.document(app, operations)  # type: ignore[method-assign]
+    told = functools.cache(lambda: document.document(app, operations))
+    app.openapi = told  # type: ignore[method-assign]
     return app
 
 

@@ -11,12 +11,13 @@ class Call:
     """Times are in microseconds: tokenising, waiting for the engine, inside forward passes.
 
     task: what works on the answer; it ends when the client hangs up. accept: the media types that
-    the client takes.
+    the client takes. size: bytes of the body.
     """
 
     id: str
     task: "asyncio.Task[Any] | None" = None
     accept: bytes = b""
+    size: int = 0
     hung_up: bool = False
     late: bool = False
     started: float = field(default_factory=time.perf_counter)

@@ -21,10 +21,13 @@ from service.errors import (
     explain,
     respond,
 )
+from service.heap import trim
 from service.incoming import Bounds, Incoming, Inflated, too_large
 from service.metrics import Metrics
 
 JSON = b"application/json"
+
+_LARGE = 1 << 20  # bytes of a body; to trim the heap takes milliseconds after so much
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +79,8 @@ class Edge:
                 await respond(_told(error, call), call.id, envelope)(scope, receive, answered)
         finally:
             incoming.close()
+            if call.size > _LARGE:
+                trim()
 
     def _check(self, path: str, headers: Headers) -> None:
         if self._credential is not None and path not in _OPEN:

@@ -30,6 +30,8 @@ from starlette.routing import BaseRoute, Match, Route
 
 log = logging.getLogger(__name__)
 
+_LONGEST = 1000  # characters of a message
+
 Envelope = Callable[[dict[str, Any]], dict[str, Any]]
 """What a route makes of an error's content."""
 
@@ -160,12 +162,17 @@ def respond(error: ServiceError, request_id: str, envelope: Envelope = plain) ->
 def describe(error: ServiceError) -> dict[str, Any]:
     """An error as JSON, of a request or of one of its inputs."""
     return {
-        "message": error.message,
+        "message": _short(error.message),
         "type": "invalid_request_error" if error.status < 500 else "server_error",
-        "param": error.param,
+        "param": error.param and _short(error.param),
         "code": error.code,
         "index": error.index,
     }
+
+
+def _short(text: str) -> str:
+    # What a client sent need not come back whole.
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def explain(error: ValidationError) -> BadRequest:

@@ -1,6 +1,11 @@
-"""Keeps the garbage collector from walking over what lives as long as the process."""
+"""Keeps the heap small, and the garbage collector from walking over what stays."""
 
+import ctypes
 import gc
+import os
+
+_LIBRARY = ctypes.CDLL(None) if os.name == "posix" else None
+_TRIM = getattr(_LIBRARY, "malloc_trim", lambda _: 0)  # glibc's
 
 
 def freeze() -> None:
@@ -9,3 +14,8 @@ def freeze() -> None:
     gc.freeze()
     # A request makes no cycles that matter, so young objects can be looked at less often.
     gc.set_threshold(10_000, 20, 20)
+
+
+def trim() -> None:
+    """Give back to the system what a large request took, which the allocator would keep."""
+    _TRIM(0)

@@ -11,6 +11,14 @@ def check_texts(texts: int, most: int) -> None:
         raise TooLarge(f"the request has {texts} texts, the limit is {most}", code="too_many_texts")
 
 
+def check_tokens(tokens: int, most: int) -> None:
+    """Raises TooLarge for too many tokens."""
+    if tokens > most:
+        raise TooLarge(
+            f"the request has {tokens} tokens, the limit is {most}", code="too_many_tokens"
+        )
+
+
 def check_values(values: int, most: int) -> None:
     """Raises TooLarge for an answer of too many numbers."""
     if values > most:

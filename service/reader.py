@@ -12,14 +12,14 @@ from models.sentence import SentenceConfig
 from models.tokenizer import Ids, Side, Token, Tokenizer
 from service.call import Call
 from service.chunks import Chunks, Document
-from service.errors import BadRequest, ServiceError, TooLarge
+from service.errors import BadRequest, ServiceError
 from service.frame import Frame
-from service.limits import check_texts
+from service.limits import check_texts, check_tokens
 from service.overflow import Windows
 from service.prompts import Prompt, Prompts, Role
 from service.row import Row
 
-_LONG = 20_000  # characters; a longer batch is tokenised beside the event loop
+LONG = 20_000  # characters; a longer batch is tokenised beside the event loop
 
 Text = str | list[int]
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class Reader:
     ) -> R:
         check_texts(len(inputs), self._max_texts)
         prompt = self.prompt(reading).text
-        if size > _LONG:
+        if size > LONG:
             return await asyncio.to_thread(work, inputs, prompt, reading)
         return work(inputs, prompt, reading)
 
@@ -115,11 +115,7 @@ class Reader:
         call.texts += texts
         call.tokens += sum(len(row.ids) for row in rows)
         call.truncated += sum(row.dropped > 0 for row in rows)
-        if call.tokens > self._max_tokens:
-            raise TooLarge(
-                f"the request has {call.tokens} tokens, the limit is {self._max_tokens}",
-                code="too_many_tokens",
-            )
+        check_tokens(call.tokens, self._max_tokens)
         call.tokenize_us += round((time.perf_counter() - start) * 1e6)
 
     def prompt(self, reading: Reading) -> Prompt:

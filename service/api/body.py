@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from models.tokenizer import Side
 from service.errors import BadRequest
@@ -19,9 +19,9 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-def example(**fields: Any) -> ConfigDict:
-    """The configuration of a body that shows one in the documentation."""
-    return ConfigDict(json_schema_extra={"examples": [fields]})
+def example(*others: dict[str, Any], **fields: Any) -> ConfigDict:
+    """The configuration of a body that is shown in the documentation, and how else it may be."""
+    return ConfigDict(json_schema_extra={"examples": [fields, *others]})
 
 
 def _shape(value: Any) -> str:
@@ -36,14 +36,16 @@ def _element(value: Any) -> str:
     return "<ids>" if isinstance(value, list) else "<text>"
 
 
-Ids = list[int]
+FIRST = Field(fail_fast=True)
+"""Of a list in which the first wrong item is enough; to find a million takes seconds."""
+Ids = Annotated[list[int], FIRST]
 _Element = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[Ids, Tag("<ids>")], Discriminator(_element)
 ]
 Inputs = Annotated[
     Annotated[str, Tag("<text>")]
     | Annotated[Ids, Tag("<ids>")]
-    | Annotated[list[_Element], Tag("<batch>")],
+    | Annotated[list[_Element], FIRST, Tag("<batch>")],
     Discriminator(_shape),
 ]
 """A text, its token ids, or a list of either."""
@@ -59,7 +61,8 @@ def _many(value: Any) -> str:
 
 
 Texts = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[list[str], Tag("<texts>")], Discriminator(_many)
+    Annotated[str, Tag("<text>")] | Annotated[list[str], FIRST, Tag("<texts>")],
+    Discriminator(_many),
 ]
 """A text or a list of texts."""
 
@@ -69,8 +72,11 @@ def texts_of(inputs: str | list[str]) -> list[str]:
     return [inputs] if isinstance(inputs, str) else inputs
 
 
+_SIDES = ["right", "left", "Right", "Left"]  # TEI's documentation has capitals
+
+
 def _lower(value: Any) -> Any:
-    return value.lower() if isinstance(value, str) else value
+    return value.lower() if value in _SIDES else value
 
 
 class ReadingBody(Body):
@@ -82,7 +88,11 @@ class ReadingBody(Body):
     """
 
     truncate: bool | None = None
-    truncation_direction: Annotated[Literal["right", "left"], BeforeValidator(_lower)] = "right"
+    truncation_direction: Annotated[
+        Literal["right", "left"],
+        BeforeValidator(_lower),
+        Field(json_schema_extra={"enum": [*_SIDES]}),
+    ] = "right"
     on_overflow: Overflow | None = None
     prompt_name: str | None = None
     prompt: str | None = None

@@ -6,12 +6,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PositiveInt
 
 from models.vectors import Floats
-from service.api.body import Body, example
+from service.api.answers import ENGINE, Answers
+from service.api.body import FIRST, Body, example
 from service.api.dialects import OVERFLOW, Cut
 from service.api.embed import Embedding, EmbedRequest
 from service.api.operation import Operation
 from service.api.output import convert, express
 from service.api.served import check
+from service.api.shapes import CohereAnswer, CohereError
 from service.call import Call
 from service.errors import BadRequest
 from service.prompts import Role
@@ -45,6 +47,12 @@ class CohereRequest(Body):
     """Either texts, or inputs of one text each."""
 
     model_config = example(
+        {
+            "model": "all-MiniLM-L6-v2",
+            "input_type": "clustering",
+            "inputs": [{"content": [{"type": "text", "text": "Hello, world"}]}],
+            "truncate": "NONE",
+        },
         model="all-MiniLM-L6-v2",
         input_type="search_query",
         texts=["Hello, world"],
@@ -53,9 +61,9 @@ class CohereRequest(Body):
 
     model: str
     input_type: Literal["search_document", "search_query", "classification", "clustering"]
-    texts: list[str] | None = None
-    inputs: list[CohereInput] | None = None
-    embedding_types: Annotated[list[Kind], Field(min_length=1)] | None = None
+    texts: Annotated[list[str], FIRST] | None = None
+    inputs: Annotated[list[CohereInput], FIRST] | None = None
+    embedding_types: Annotated[list[Kind], Field(min_length=1), FIRST] | None = None
     output_dimension: PositiveInt | None = None
     truncate: Cut | None = None
 
@@ -94,8 +102,10 @@ def operation(embedding: Embedding) -> Operation[CohereRequest]:
             "response_type": "embeddings_by_type",
         }
 
-    summary = "Cohere embeddings"
-    return Operation("/v2/embed", CohereRequest, cohere, summary, "Cohere", envelope=envelope)
+    summary, answers = "Cohere embeddings", Answers(CohereAnswer, (*ENGINE, 404), CohereError)
+    return Operation(
+        "/v2/embed", CohereRequest, cohere, summary, "Cohere", answers, envelope=envelope
+    )
 
 
 def envelope(content: dict[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,13 @@ class EmbeddingsRequest(Body):
     passage, truncate NONE, START or END). Two fields that say the same are refused together.
     """
 
-    model_config = example(input="Hello, world", encoding_format="base64")
+    model_config = example(
+        {"input": ["Hello", "world"], "model": "all-MiniLM-L6-v2", "user": "someone"},
+        {"input": "Hello, world", "input_type": "query", "output_dtype": "int8"},
+        {"input": [[101, 7592, 102]], "task": "retrieval.passage", "embedding_type": "float"},
+        input="Hello, world",
+        encoding_format="base64",
+    )
 
     input: Inputs
     model: str | None = None

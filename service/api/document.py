@@ -1,17 +1,22 @@
-"""The OpenAPI document, FastAPI's own and the operations beneath it, and the page that shows it."""
+"""The OpenAPI document, and the page that shows it."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from starlette.responses import HTMLResponse
 
+from service.api.answers import Described, components
 from service.api.operation import Operation
 
 # FastAPI's page loads its scripts from a CDN, and is empty where there is no way out.
 _PAGE = (Path(__file__).parent / "docs.html").read_text(encoding="utf-8")
+_HEADERS = [
+    {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
+    for name in ("x-request-id", "traceparent")
+]
 
 
 def router() -> APIRouter:
@@ -25,18 +30,42 @@ def router() -> APIRouter:
     return routes
 
 
-def document(app: FastAPI, operations: Sequence[Operation[Any]]) -> dict[str, Any]:
-    """Everything that can be asked; definitions that bodies share are moved to its components."""
-    found = get_openapi(
-        title=app.title, version=app.version, description=app.description, routes=app.routes
-    )
-    shared = found.setdefault("components", {}).setdefault("schemas", {})
-    paths: dict[str, Any] = {}
-    for operation in operations:
-        described = operation.describe()
-        for media in described["requestBody"]["content"].values():
-            shared.update(media["schema"].pop("$defs", {}))
-        paths[operation.path] = {"post": described}
-    for path, methods in found["paths"].items():
-        paths.setdefault(path, {}).update(methods)
-    return {**found, "paths": paths}
+def document(app: FastAPI, operations: Sequence[Operation[Any]]) -> Described:
+    """Everything that can be asked, and everything that can be answered.
+
+    FastAPI's own would promise answers that are never given. Definitions that schemas share are
+    moved to the components.
+    """
+    paths: Described = {each.path: {"post": each.describe()} for each in operations}
+    for route in app.routes:
+        if isinstance(route, APIRoute) and route.include_in_schema:
+            paths.setdefault(route.path_format, {})["get"] = _get(route)
+    for methods in paths.values():
+        for each in methods.values():
+            each["parameters"] = [*each.get("parameters", []), *_HEADERS]
+    found: Described = {
+        "openapi": "3.1.0",
+        "info": {"title": app.title, "version": app.version, "description": app.description},
+        "paths": paths,
+        "components": components(),
+    }
+    schemas: Described = {}
+    found = _hoisted(found, schemas)
+    found["components"]["schemas"] = dict(sorted(schemas.items()))
+    return found
+
+
+def _get(route: APIRoute) -> Described:
+    head = {"tags": route.tags, "summary": route.summary, "operationId": route.unique_id}
+    return {**head, **(route.openapi_extra or {})}
+
+
+def _hoisted(node: Any, schemas: Described) -> Any:
+    """A node without the definitions in it, which are put into schemas."""
+    if isinstance(node, list):
+        return [_hoisted(child, schemas) for child in node]
+    if not isinstance(node, dict):
+        return node
+    rest = {name: _hoisted(child, schemas) for name, child in node.items()}
+    schemas.update(rest.pop("$defs", {}))
+    return rest

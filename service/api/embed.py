@@ -7,10 +7,12 @@ from typing import Any
 from pydantic import PositiveInt
 
 from models.vectors import Floats
+from service.api.answers import Answers
 from service.api.body import Inputs, ReadingBody, batch, example
 from service.api.operation import Operation
 from service.api.output import Encoding, OutputType, convert, express, only_json, raw
 from service.api.partial import good, results
+from service.api.shapes import EmbedAnswer
 from service.call import Call
 from service.dimensions import Dimensions
 from service.errors import BadRequest
@@ -27,7 +29,14 @@ class EmbedRequest(ReadingBody):
     its place, and the others have their vectors.
     """
 
-    model_config = example(inputs=["Hello, world", "A second text"], details=True)
+    model_config = example(
+        {"inputs": "Hello, world"},
+        {"inputs": [101, 7592, 102], "encoding_format": "base64", "output_dtype": "int8"},
+        {"inputs": ["a long text", ""], "on_overflow": "mean", "partial": True},
+        {"inputs": ["One chunk.", "And another."], "late_chunking": True, "prompt": "text: "},
+        inputs=["Hello, world", "A second text"],
+        details=True,
+    )
 
     inputs: Inputs
     normalize: bool = True
@@ -109,7 +118,8 @@ class Embedding:
 def operation(embedding: Embedding) -> Operation[EmbedRequest]:
     """The operation of this module."""
     summary, tag = "Sentence embeddings", "embeddings"
-    return Operation("/embed", EmbedRequest, embedding.embed, summary, tag, aliases=("/",))
+    answers = Answers(EmbedAnswer, raw=True)
+    return Operation("/embed", EmbedRequest, embedding.embed, summary, tag, answers, aliases=("/",))
 
 
 def chunks(inputs: Any) -> list[str]:

@@ -5,12 +5,15 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from models.sources import DEFAULT
 from service.api.answer import answer
+from service.api.answers import ENGINE, PLAIN, Answers
 from service.api.dialects import EmbeddingsRequest
 from service.api.embed import Embedding
 from service.api.operation import Operation
 from service.api.output import convert, express
 from service.api.served import check, role_of
+from service.api.shapes import Model, Models, OpenAIAnswer, OpenAIError
 from service.call import Call
 
 _TAG = "OpenAI"
@@ -32,6 +35,7 @@ def operation(embedding: Embedding) -> Operation[EmbeddingsRequest]:
         embeddings,
         "OpenAI embeddings",
         _TAG,
+        Answers(OpenAIAnswer, (*ENGINE, 404), OpenAIError),
         aliases=("/embeddings",),
         envelope=envelope,
     )
@@ -42,11 +46,19 @@ def router(model: str) -> APIRouter:
     routes = APIRouter(tags=[_TAG])
     card = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "self-hosted"}
 
-    @routes.get("/v1/models", summary="The served model")
+    listed, described = Answers(Models, PLAIN).describe(), Answers(Model, (*PLAIN, 404)).describe()
+    name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
+    parameters = [{**name, "example": DEFAULT}]
+
+    @routes.get("/v1/models", summary="The served model", openapi_extra=listed)
     async def models() -> Response:
         return answer({"object": "list", "data": [card]})
 
-    @routes.get("/v1/models/{name:path}", summary="One model")
+    @routes.get(
+        "/v1/models/{name:path}",
+        summary="One model",
+        openapi_extra={**described, "parameters": parameters},
+    )
     async def one(name: str) -> Response:
         check(name, model)
         return answer(card)

@@ -8,6 +8,7 @@ import orjson
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.api.answers import REFERENCE, Answers
 from service.api.body import Body
 from service.api.output import Raw
 from service.call import Call
@@ -16,14 +17,24 @@ from service.errors import Envelope, plain
 B = TypeVar("B", bound=Body)
 
 _JSON = (b"content-type", b"application/json")
+_BODY = (
+    "JSON in UTF-8. It is also read as application/…+json, text/plain, "
+    "application/x-www-form-urlencoded and without a type."
+)
+_ENCODING = {
+    "name": "content-encoding",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "enum": ["gzip", "deflate", "identity"]},
+}
 
 
 @dataclass(frozen=True)
 class Operation(Generic[B]):
     """One POST endpoint: the model of its body, and what turns a body into content for JSON.
 
-    aliases: other paths of it, which the documentation does not show. envelope: the shape of its
-    errors.
+    answers: what it can answer, for the documentation. aliases: other paths of it, which that does
+    not show. envelope: the shape of its errors.
     """
 
     path: str
@@ -31,6 +42,7 @@ class Operation(Generic[B]):
     work: Callable[[Call, B], Coroutine[Any, Any, Any]]
     summary: str
     tag: str
+    answers: Answers
     aliases: tuple[str, ...] = ()
     envelope: Envelope = plain
 
@@ -41,8 +53,10 @@ class Operation(Generic[B]):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ValidationError for a wrong body, and ServiceError."""
         scope["route"] = self
-        body = self.body.model_validate_json(await _read(receive))
-        content = await self.work(scope["state"]["call"], body)
+        call: Call = scope["state"]["call"]
+        text = await _read(receive)
+        call.size = len(text)
+        content = await self.work(call, self.body.model_validate_json(text))
         if isinstance(content, Raw):
             payload, headers = content.payload, content.head()
         else:
@@ -57,18 +71,18 @@ class Operation(Generic[B]):
 
     def describe(self) -> dict[str, Any]:
         """Its part of the OpenAPI document."""
-        schema = self.body.model_json_schema(ref_template="#/components/schemas/{model}")
+        schema = self.body.model_json_schema(ref_template=REFERENCE)
         return {
             "tags": [self.tag],
             "summary": self.summary,
             "operationId": self.work.__name__,
-            "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
-            "responses": {
-                "200": {
-                    "description": "Successful Response",
-                    "content": {"application/json": {"schema": {}}},
-                }
+            "parameters": [_ENCODING],
+            "requestBody": {
+                "required": True,
+                "description": _BODY,
+                "content": {"application/json": {"schema": schema}},
             },
+            **self.answers.describe(),
         }
 
 

@@ -1,5 +1,6 @@
 """GET and POST /positions: position encodings as numbers, of any scheme or the model's own."""
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -9,11 +10,13 @@ from pydantic import Field, model_validator
 from models.config import EncoderConfig
 from models.schemes import Learned
 from service.api.answer import answer, call_of
-from service.api.body import Body, example
+from service.api.answers import ENGINE, Answers
+from service.api.body import FIRST, Body, example
 from service.api.encoding import Encoding, numbers
 from service.api.operation import Operation
 from service.api.output import Array, raw
 from service.api.scheme import complete
+from service.api.shapes import PositionsAnswer
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values
@@ -54,11 +57,19 @@ class PositionsRequest(Body):
     bidirectional: relative and mpnet.
     """
 
-    model_config = example(scheme="rotary", count=2, dim=8)
+    model_config = example(
+        {},
+        {"scheme": "alibi", "heads": 2, "positions": [0, 1, 5]},
+        {"scheme": "relative", "count": 3, "buckets": 8},
+        {"scheme": "transformer_xl", "count": 3, "dim": 4},
+        scheme="rotary",
+        count=2,
+        dim=8,
+    )
 
     scheme: Name | None = None
     layer: Annotated[int, Field(ge=0)] | None = None
-    positions: Annotated[list[Position], Field(min_length=1)] | None = None
+    positions: Annotated[list[Position], Field(min_length=1), FIRST] | None = None
     count: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     dim: Size | None = None
     base: Annotated[float, Field(gt=1, le=1e15)] | None = None
@@ -94,6 +105,7 @@ class PositionsRequest(Body):
 
 
 _PATH, _SUMMARY, _TAG = "/positions", "Position encodings", "positions"
+_ANSWERS = Answers(PositionsAnswer, raw=True)
 
 
 def operation(
@@ -127,14 +139,16 @@ def operation(
         table = await pipeline.submit(call, [text], "position")
         return {"vectors": table[asked.positions]}
 
-    return Operation(_PATH, PositionsRequest, positions, _SUMMARY, _TAG)
+    return Operation(_PATH, PositionsRequest, positions, _SUMMARY, _TAG, _ANSWERS)
 
 
 def router(post: Operation[PositionsRequest]) -> APIRouter:
     """The same by GET, with the fields of the body in the query."""
     routes = APIRouter(tags=[_TAG])
+    bodiless = [status for status in ENGINE if status not in (408, 415)]
+    described = replace(_ANSWERS, errors=bodiless).describe()
 
-    @routes.get(_PATH, summary=_SUMMARY, openapi_extra={"parameters": _query()})
+    @routes.get(_PATH, summary=_SUMMARY, openapi_extra={**described, "parameters": _query()})
     async def get(request: Request) -> Response:
         fields: dict[str, Any] = dict(request.query_params)
         if "positions" in fields:
@@ -153,8 +167,11 @@ def _table(found: dict[str, Any]) -> Array | None:
 
 
 def _query() -> list[dict[str, Any]]:
-    fields = PositionsRequest.model_json_schema()["properties"]
-    return [
-        {"name": name, "in": "query", "required": False, "schema": schema, "explode": False}
-        for name, schema in fields.items()
-    ]
+    told = PositionsRequest.model_json_schema()
+    shown = told["examples"][0]
+    found = []
+    for name, schema in told["properties"].items():
+        # A query has no null.
+        field = {"name": name, "in": "query", "explode": False, "schema": schema["anyOf"][0]}
+        found.append({**field, "example": shown[name]} if name in shown else field)
+    return found

@@ -7,8 +7,10 @@ import numpy as np
 from pydantic import Discriminator, FiniteFloat, PositiveInt, Tag
 
 from models.vectors import METRICS, Floats, finish
-from service.api.body import Body, ReadingBody, example
+from service.api.answers import Answers
+from service.api.body import FIRST, Body, ReadingBody, example
 from service.api.operation import Operation
+from service.api.shapes import SimilarityAnswer
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values
@@ -21,19 +23,20 @@ class Sentences(Body):
     """TEI's inputs: one sentence against many."""
 
     source_sentence: str
-    sentences: list[str]
+    sentences: Annotated[list[str], FIRST]
 
 
 def _kind(value: Any) -> str:
     if isinstance(value, str):
         return "<text>"
-    return "<vectors>" if value and isinstance(value[0], list) else "<texts>"
+    vectors = isinstance(value, list) and value and isinstance(value[0], list)
+    return "<vectors>" if vectors else "<texts>"
 
 
 Side = Annotated[
     Annotated[str, Tag("<text>")]
-    | Annotated[list[str], Tag("<texts>")]
-    | Annotated[list[list[FiniteFloat]], Tag("<vectors>")],
+    | Annotated[list[str], FIRST, Tag("<texts>")]
+    | Annotated[list[Annotated[list[FiniteFloat], FIRST]], FIRST, Tag("<vectors>")],
     Discriminator(_kind),
 ]
 
@@ -45,7 +48,13 @@ class SimilarityRequest(ReadingBody):
     top_k: for each a, the closest b, best first. details: what became of each text.
     """
 
-    model_config = example(a=["A cat sleeps."], b=["A kitten naps.", "The car is red."])
+    model_config = example(
+        {"inputs": {"source_sentence": "A cat sleeps.", "sentences": ["A kitten naps."]}},
+        {"a": [[1.0, 0.0]], "b": [[0.6, 0.8], [0.0, 1.0]], "top_k": 1, "metric": "euclidean"},
+        {"a": "A cat sleeps.", "b": ["A kitten naps."], "mode": "pairwise", "details": True},
+        a=["A cat sleeps."],
+        b=["A kitten naps.", "The car is red."],
+    )
 
     inputs: Sentences | None = None
     parameters: ReadingBody | None = None
@@ -126,7 +135,8 @@ class _Similarity:
 def operation(pipeline: Pipeline, max_values: int) -> Operation[SimilarityRequest]:
     """The operation of this module."""
     work = _Similarity(pipeline, max_values).similarity
-    return Operation("/similarity", SimilarityRequest, work, "Similarity", "similarity")
+    answers = Answers(SimilarityAnswer)
+    return Operation("/similarity", SimilarityRequest, work, "Similarity", "similarity", answers)
 
 
 def _check_source(body: SimilarityRequest, inputs: Sentences) -> None:

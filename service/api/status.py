@@ -8,8 +8,15 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from service.admission import Admission
 from service.api.answer import answer
+from service.api.answers import PLAIN, Answers
+from service.api.shapes import Info, Live, Ready
 from service.errors import EngineLost, Leaving, Overloaded
 from service.metrics import Metrics
+
+_LIVE = Answers(Live, (500,)).describe()
+_READY = Answers(Ready, (429, 500, 503)).describe()
+_INFO = Answers(Info, PLAIN).describe()
+_METRICS = Answers(None, (500,)).describe()
 
 
 class Health(Protocol):
@@ -29,12 +36,16 @@ def router(
     """The routes of this module. leaving: whether the server was told to stop."""
     routes = APIRouter(tags=["status"])
 
-    @routes.get("/live", summary="Whether the server's event loop turns")
+    @routes.get("/live", summary="Whether the server's event loop turns", openapi_extra=_LIVE)
     async def live() -> Response:
         return answer({"status": "live"})
 
-    @routes.get("/health", summary="The same as /ready, under TEI's name")
-    @routes.get("/ready", summary="Whether the engine has just embedded and the queue is short")
+    @routes.get("/health", summary="The same as /ready, under TEI's name", openapi_extra=_READY)
+    @routes.get(
+        "/ready",
+        summary="Whether the engine has just embedded and the queue is short",
+        openapi_extra=_READY,
+    )
     async def ready() -> Response:
         if leaving():
             raise Leaving("the server was told to stop", retry=1)
@@ -44,11 +55,11 @@ def router(
             raise Overloaded(f"the queue is {admission.wait:.1f} s long", retry=admission.wait)
         return answer({"status": "ready", "queued_tokens": admission.queued})
 
-    @routes.get("/info", summary="The model, its precision, and the limits")
+    @routes.get("/info", summary="The model, its precision, and the limits", openapi_extra=_INFO)
     async def about() -> Response:
         return answer(info())
 
-    @routes.get("/metrics", summary="Prometheus metrics")
+    @routes.get("/metrics", summary="Prometheus metrics", openapi_extra=_METRICS)
     async def scrape() -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 

@@ -1,24 +1,33 @@
 """POST /tokenize and /decode: text to tokens and back, in TEI's shapes."""
 
-from typing import Any
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any
 
-from pydantic import NonNegativeInt
+from pydantic import Discriminator, NonNegativeInt, Tag
 
 from models.tokenizer import Token
-from service.api.body import Body, Texts, example, texts_of
+from service.api.answers import BODY, Answers
+from service.api.body import FIRST, Body, Texts, example, texts_of
 from service.api.operation import Operation
+from service.api.shapes import TextToken
 from service.call import Call
-from service.limits import check_texts
+from service.limits import check_texts, check_tokens
 from service.offsets import Bytes, bytes_of
-from service.reader import Reader, Reading
+from service.reader import LONG, Reader, Reading
 
-Ids = list[NonNegativeInt]
+Ids = Annotated[list[NonNegativeInt], FIRST]
+
+
+def _kind(value: Any) -> str:
+    one = isinstance(value, list) and value and not isinstance(value[0], list)
+    return "<ids>" if one else "<rows>"
 
 
 class TokenizeRequest(Body):
     """inputs: a text or texts, read whole: nothing is truncated here."""
 
-    model_config = example(inputs="Hello, world")
+    model_config = example({"inputs": ["Hi"], "add_special_tokens": False}, inputs="Hello, world")
 
     inputs: Texts
     add_special_tokens: bool = True
@@ -28,13 +37,18 @@ class TokenizeRequest(Body):
 class DecodeRequest(Body):
     """ids: token ids of a text, or of several."""
 
-    model_config = example(ids=[101, 102])
+    model_config = example(
+        {"ids": [[101, 7592, 102]], "skip_special_tokens": False}, ids=[7592, 2088]
+    )
 
-    ids: Ids | list[Ids]
+    ids: Annotated[
+        Annotated[Ids, Tag("<ids>")] | Annotated[list[Ids], FIRST, Tag("<rows>")],
+        Discriminator(_kind),
+    ]
     skip_special_tokens: bool = True
 
 
-def operations(reader: Reader, max_texts: int) -> list[Operation[Any]]:
+def operations(reader: Reader, max_texts: int, max_tokens: int) -> list[Operation[Any]]:
     """The operations of this module."""
 
     async def tokenize(call: Call, body: TokenizeRequest) -> Any:
@@ -43,19 +57,35 @@ def operations(reader: Reader, max_texts: int) -> list[Operation[Any]]:
         name = body.prompt_name
         prompt = reader.prompt(Reading(prompt_name=name)).text if name else ""
         special = body.add_special_tokens
-        return [_describe(reader, prompt + text, special) for text in texts]
+        whole = [prompt + text for text in texts]
+        if sum(map(len, whole)) <= LONG:
+            return _described(reader, whole, special)
+        return await asyncio.to_thread(_counted, reader, whole, special, max_tokens)
 
     async def decode(call: Call, body: DecodeRequest) -> Any:
-        rows: Any = body.ids if all(isinstance(row, list) for row in body.ids) else [body.ids]
+        rows: Any = body.ids if _kind(body.ids) == "<rows>" else [body.ids]
         check_texts(len(rows), max_texts)
+        check_tokens(sum(map(len, rows)), max_tokens)
         for index, row in enumerate(rows):
             reader.check(row, index)
         return reader.tokenizer.decode(rows, body.skip_special_tokens)
 
+    tokens, texts = Answers(list[list[TextToken]], BODY), Answers(list[str], BODY)
     return [
-        Operation("/tokenize", TokenizeRequest, tokenize, "Tokens of texts", "text"),
-        Operation("/decode", DecodeRequest, decode, "Texts of token ids", "text"),
+        Operation("/tokenize", TokenizeRequest, tokenize, "Tokens of texts", "text", tokens),
+        Operation("/decode", DecodeRequest, decode, "Texts of token ids", "text", texts),
     ]
+
+
+def _counted(reader: Reader, texts: Sequence[str], special: bool, most: int) -> Any:
+    # Tokens are counted before they are described, which takes far longer.
+    counted = reader.tokenizer.encode(texts, count=True)
+    check_tokens(sum(len(row.ids) + row.dropped for row in counted), most)
+    return _described(reader, texts, special)
+
+
+def _described(reader: Reader, texts: Sequence[str], special: bool) -> Any:
+    return [_describe(reader, text, special) for text in texts]
 
 
 def _describe(reader: Reader, text: str, special: bool) -> list[dict[str, Any]]:

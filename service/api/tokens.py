@@ -1,7 +1,7 @@
 """POST /tokens and /embed_all: a vector for each token, of any layer, and for parts of a text."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import NonNegativeInt
@@ -9,10 +9,12 @@ from pydantic import NonNegativeInt
 from models.config import EncoderConfig
 from models.tokenizer import Token
 from models.vectors import Floats
-from service.api.body import ReadingBody, Texts, example, texts_of
+from service.api.answers import Answers
+from service.api.body import FIRST, ReadingBody, Texts, example, texts_of
 from service.api.layout import Found, Layout
 from service.api.operation import Operation
 from service.api.output import Encoding, OutputType
+from service.api.shapes import Matrix, TokensAnswer
 from service.call import Call
 from service.chunks import Document
 from service.errors import BadRequest, ServiceError
@@ -26,6 +28,9 @@ from service.spans import Span, check_spans, pool_spans
 Part = Literal["token", "position", "segment"]
 
 
+Spans = Annotated[list[Span], FIRST]
+
+
 class TokensRequest(ReadingBody):
     """inputs: a text or texts. Or chunks: for each text, the consecutive parts that it is cut into.
 
@@ -35,12 +40,17 @@ class TokensRequest(ReadingBody):
     its token, or those of a text in one block.
     """
 
-    model_config = example(inputs="Hello, world", spans=[[[0, 5]]])
+    model_config = example(
+        {"inputs": ["one", "two"], "layer": 0, "layout": "block", "encoding_format": "base64"},
+        {"chunks": [["One chunk.", "And another."]], "pooling": "max", "normalize": True},
+        inputs="Hello, world",
+        spans=[[[0, 5]]],
+    )
 
     inputs: Texts | None = None
-    chunks: list[list[str]] | None = None
+    chunks: Annotated[list[Annotated[list[str], FIRST]], FIRST] | None = None
     layer: NonNegativeInt | Part | None = None
-    spans: list[list[Span]] | None = None
+    spans: Annotated[list[Spans], FIRST] | None = None
     pooling: Pool = "mean"
     normalize: bool = False
     encoding_format: Encoding = "float"
@@ -91,6 +101,8 @@ class _Tokens:
     ) -> list[Found]:
         if body.spans is not None:
             check_spans(body.spans, texts)
+            spans = sum(map(len, body.spans))
+            check_values(spans * self.config.hidden_size, self.max_values)
         rows, described = await self.pipeline.reader.describe(call, texts, body.whole())
         states = await self._states(call, rows, layer)
         found = []
@@ -136,10 +148,11 @@ class _Tokens:
 def operations(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> list[Operation[Any]]:
     """The operations of this module."""
     work, tag = _Tokens(pipeline, config, max_values), "tokens"
-    summary = "Token vectors as TEI has them"
+    summary, states = "Token vectors as TEI has them", Answers(list[Matrix])
+    answers = Answers(TokensAnswer, raw=True)
     return [
-        Operation("/tokens", TokensRequest, work.tokens, "Token vectors", tag),
-        Operation("/embed_all", EmbedAllRequest, work.embed_all, summary, tag),
+        Operation("/tokens", TokensRequest, work.tokens, "Token vectors", tag, answers),
+        Operation("/embed_all", EmbedAllRequest, work.embed_all, summary, tag, states),
     ]
 
 

@@ -9,6 +9,7 @@ import orjson
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from service.api.answers import Answers
 from service.api.body import Body
 from service.api.operation import Operation, Shortcut
 from service.call import Call
@@ -62,8 +63,9 @@ class Asked:
 
 
 def ask(path: str, *parts: bytes, method: str = "POST") -> Asked:
-    operation = Operation("/add", Numbers, add, "Sums", "tests", aliases=("/plus",))
-    other = Operation("/other", Numbers, add, "Sums", "tests", envelope=lambda told: {"o": told})
+    operation = Operation("/add", Numbers, add, "Sums", "tests", Answers(int), aliases=("/plus",))
+    own = Answers(int)
+    other = Operation("/other", Numbers, add, "Sums", "tests", own, envelope=lambda e: {"o": e})
     app = Shortcut(elsewhere, [operation, other], "/prefix")
     edge = Edge(app, root_path="/prefix", bounds=Bounds(100, 1.0), key=None, metrics=Metrics())
     asked = Asked(path, list(parts), method)

@@ -1,0 +1,136 @@
+"""Requests that mean harm, or might: each gets its error or its answer, and nothing stays of it."""
+
+import json
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests.service.server import Server
+
+MB = 1 << 20
+
+
+def text(body: object) -> bytes:
+    return json.dumps(body).encode()
+
+
+def nested(depth: int) -> bytes:
+    return b'{"inputs": ' + b"[" * depth + b"]" * depth + b"}"
+
+
+def many(head: bytes, item: bytes, count: int, tail: bytes = b"]}") -> bytes:
+    return head + (b"," + item) * count + tail
+
+
+WORDS = "word " * 100_000
+OK, BAD, BIG = (200, None), (400, "invalid_request"), 413
+CORPUS = {
+    "lists in lists": ("/embed", nested(1_000_000), *BAD),
+    "lists without end": ("/embed", b"[" * 8_000_000, *BAD),
+    "objects in objects": ("/embed", b'{"inputs":' * 800_000, *BAD),
+    "50 MB": ("/embed", b" " * 50 * MB, BIG, "body_too_large"),
+    "nothing": ("/embed", b"", *BAD),
+    "a lone surrogate": ("/embed", rb'{"inputs": "\ud800"}', *BAD),
+    "a lone surrogate as a name": ("/embed", rb'{"\udfff": "a"}', *BAD),
+    "surrogates in the wrong order": ("/embed", rb'{"inputs": "\udc00\ud800"}', *BAD),
+    "a surrogate in UTF-8": ("/embed", b'{"inputs": "\xed\xa0\x80"}', *BAD),
+    "a pair of surrogates": ("/embed", rb'{"inputs": "\ud83e\udd8a"}', *OK),
+    "no UTF-8": ("/embed", b'{"inputs": "\xff"}', *BAD),
+    "UTF-16": ("/embed", '{"inputs": "a"}'.encode("utf-16"), *BAD),
+    "NUL, escaped": ("/embed", rb'{"inputs": "a\u0000b"}', *OK),
+    "NUL": ("/embed", b'{"inputs": "a\x00b"}', *BAD),
+    "NUL in a name": ("/embed", rb'{"a\u0000b": 1}', 400, "unknown_field"),
+    "a token id of 8 bytes": ("/embed", text({"inputs": [2**63]}), 400, "unknown_token"),
+    "a token id of 16 bytes": ("/decode", text({"ids": [2**127]}), 400, "unknown_token"),
+    "8 million digits": (
+        "/embed",
+        b'{"inputs": "a", "dimensions": 1%s}' % (b"0" * 8 * 10**6),
+        *BAD,
+    ),
+    "a huge layer": ("/tokens", text({"inputs": "a", "layer": 10**30}), *BAD),
+    "a huge top_k": ("/similarity", text({"a": "a", "b": ["b"], "top_k": 10**30}), *OK),
+    "NaN": ("/similarity", b'{"a": [[NaN]], "b": [[1]]}', *BAD),
+    "infinity": ("/similarity", b'{"a": [[1e999]], "b": [[-Infinity]]}', *BAD),
+    "NaN as an option": ("/positions", b'{"scheme": "sinusoidal", "base": NaN}', *BAD),
+    "a number for a list": ("/similarity", b'{"a": 0.5, "b": ["b"]}', *BAD),
+    "100,000 tokens": ("/embed", text({"inputs": WORDS}), *OK),
+    "100,000 tokens, uncut": (
+        *("/embed", text({"inputs": WORDS, "on_overflow": "error"})),
+        *(400, "input_too_long"),
+    ),
+    "400,000 tokens in windows": (
+        *("/embed", text({"inputs": WORDS * 4, "on_overflow": "mean"})),
+        *(BIG, "too_many_tokens"),
+    ),
+    "400,000 tokens described": ("/tokenize", text({"inputs": WORDS * 4}), BIG, "too_many_tokens"),
+    "400,000 ids": ("/decode", text({"ids": [1] * 400_000}), BIG, "too_many_tokens"),
+    "one word of 4 MB": ("/embed", text({"inputs": "a" * 4 * MB}), *OK),
+    "10,000 tiny texts": ("/embed", text({"inputs": ["a"] * 10_000}), BIG, "too_many_texts"),
+    "2 million texts": ("/embed", many(b'{"inputs":[""', b'""', 2_000_000), BIG, "too_many_texts"),
+    "2 million wrong texts": ("/embed", many(b'{"inputs":["a"', b"5.5", 2_000_000), *BAD),
+    "1 million wrong vectors": (
+        *("/similarity", many(b'{"b":["b"],"a":[[1]', b'["a"]', 1_000_000)),
+        *BAD,
+    ),
+    "200,000 unknown fields": (
+        *("/embed", b'{"inputs": "a"%s}' % b"".join(b',"f%d":1' % i for i in range(200_000))),
+        *(400, "unknown_field"),
+    ),
+    "a name of 8 MB": ("/embed", b'{"%s": 1}' % (b"k" * 8 * 10**6), 400, "unknown_field"),
+    "a model of 8 MB": (
+        *("/v1/embeddings", b'{"input": "a", "model": "%s"}' % (b"m" * 8 * 10**6)),
+        *(404, "model_not_found"),
+    ),
+    "500,000 spans": (
+        *("/tokens", many(b'{"inputs":"ab","spans":[[[0,1]', b"[0,1]", 500_000, b"]]}")),
+        *(BIG, "too_many_values"),
+    ),
+    "4 million positions": (
+        "/positions",
+        many(b'{"positions":[0', b"0", 3_900_000),
+        BIG,
+        "too_many_values",
+    ),
+    "the last of many equal names": (
+        *("/embed", many(b'{"inputs": 5', b'"inputs": "a"', 100_000, b"}")),
+        *OK,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("target") / "log") as running:
+        yield running
+
+
+def memory(server: Server) -> list[float]:
+    """Of the HTTP process and of the engine, in MB."""
+    processes = [psutil.Process(server.process.pid), psutil.Process(server.engine)]
+    return [process.memory_info().rss / MB for process in processes]
+
+
+def test_memory_returns(target: Server) -> None:
+    target.post("/embed", {"inputs": ["text " * 300] * 50})  # what the engine keeps for its passes
+    before = memory(target)
+    for path, body, status, _ in CORPUS.values():
+        assert target.client.post(path, content=body).status_code == status
+    after = memory(target)
+    assert after[0] - before[0] < 50 and after[1] - before[1] < 50, (before, after)
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_it_gets_its_error_or_its_answer_and_the_server_goes_on(target: Server, name: str) -> None:
+    path, body, status, code = CORPUS[name]
+    answer = target.client.post(path, content=body)
+    assert answer.status_code == status, answer.text[:1000]
+    if status != 200:
+        error = answer.json()["error"]
+        assert error["code"] == code and len(answer.content) < 5000
+    assert answer.elapsed.total_seconds() < 5
+    assert target.client.get("/ready").status_code == 200
+
+
+def test_none_of_it_is_an_unexpected_error(target: Server) -> None:
+    assert "Traceback" not in target.log
