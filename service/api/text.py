@@ -59,7 +59,7 @@ def operations(reader: Reader, max_texts: int, max_tokens: int) -> list[Operatio
         special = body.add_special_tokens
         whole = [prompt + text for text in texts]
         if sum(map(len, whole)) <= LONG:
-            return _described(reader, whole, special)
+            return _described(reader, whole, special, max_tokens)
         return await asyncio.to_thread(_counted, reader, whole, special, max_tokens)
 
     async def decode(call: Call, body: DecodeRequest) -> Any:
@@ -81,11 +81,13 @@ def _counted(reader: Reader, texts: Sequence[str], special: bool, most: int) -> 
     # Tokens are counted before they are described, which takes far longer.
     counted = reader.tokenizer.encode(texts, count=True)
     check_tokens(sum(len(row.ids) + row.dropped for row in counted), most)
-    return _described(reader, texts, special)
+    return _described(reader, texts, special, most)
 
 
-def _described(reader: Reader, texts: Sequence[str], special: bool) -> Any:
-    return [_describe(reader, text, special) for text in texts]
+def _described(reader: Reader, texts: Sequence[str], special: bool, most: int) -> Any:
+    found = [_describe(reader, text, special) for text in texts]
+    check_tokens(sum(map(len, found)), most)
+    return found
 
 
 def _describe(reader: Reader, text: str, special: bool) -> list[dict[str, Any]]:
