@@ -25,19 +25,17 @@ from service.pools import Pool
 from service.row import Row
 from service.spans import Span, check_spans, pool_spans
 
-Part = Literal["token", "position", "segment"]
-
-
+Part = Literal["input", "token", "position", "segment"]
 Spans = Annotated[list[Span], FIRST]
 
 
 class TokensRequest(ReadingBody):
     """inputs: a text or texts. Or chunks: for each text, the consecutive parts that it is cut into.
 
-    layer: how many layers to apply (all by default), or a summand of the input. spans: for each of
-    inputs, [start, stop) characters. Spans and chunks are pooled to one vector each, of the tokens
-    that they touch, computed with the whole text in view: late chunking. layout: each vector with
-    its token, or those of a text in one block.
+    layer: how many layers to apply (all by default), the input, or a summand of it. spans: for each
+    of inputs, [start, stop) characters. Spans and chunks are pooled to one vector each, of the
+    tokens that they touch, computed with the whole text in view: late chunking. layout: each vector
+    with its token, or those of a text in one block.
     """
 
     model_config = example(
@@ -159,6 +157,8 @@ def operations(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> li
 def _layer(layer: int | str | None, config: EncoderConfig) -> int | str:
     if layer is None:
         return config.num_layers
+    if layer == "input":
+        return 0
     if isinstance(layer, int) and layer > config.num_layers:
         raise BadRequest(f"layer is {layer}, the model has {config.num_layers}", param="layer")
     if isinstance(layer, str) and layer not in config.parts:

@@ -1,4 +1,4 @@
-"""Tests of servers of models that differ in kind."""
+"""Tests of a server of a model of every family."""
 
 from pathlib import Path
 
@@ -10,20 +10,17 @@ from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY, write_model
 from tests.service.server import Server
 
-OWN = {  # of each kind: the scheme of its positions, first of those of the input
-    "bloom": "alibi",
-    "clip_text_model": "learned",
+OWN = {  # the scheme of its positions, first of those of the input; of others it is rotary
+    **dict.fromkeys(("albert", "bert", "camembert", "clip_text_model", "distilbert"), "learned"),
+    **dict.fromkeys(("electra", "ernie", "gpt2", "mpnet", "roberta", "xlm-roberta"), "learned"),
+    **dict.fromkeys(("bloom", "mpt"), "alibi"),
+    **dict.fromkeys(("mt5", "t5"), "relative"),
     "deberta-v2": "disentangled",
-    "gemma3_text": "rotary",
-    "modernbert": "rotary",
-    "mpnet": "learned",
-    "t5": "relative",
     "xlnet": "transformer_xl",
 }
-CASES = [case for case in EVERY if case.model_type in OWN]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", EVERY, ids=str)
 def test_a_family_is_served(case: Case, tmp_path: Path) -> None:
     model = write_model(case, tmp_path / "model")
     with (
@@ -34,6 +31,7 @@ def test_a_family_is_served(case: Case, tmp_path: Path) -> None:
         tokens = found["results"][0]["tokens"]
         (vector,) = client.post("/embed", json={"inputs": ["the license"]}).json()
         own = client.post("/positions", json={"count": 4}).json()
+        absent = client.post("/tokens", json={"inputs": "the", "layer": "position"})
     states = torch.tensor([token["embedding"] for token in tokens])
     with torch.inference_mode():
         ids = torch.tensor([[token["id"] for token in tokens]])
@@ -41,4 +39,6 @@ def test_a_family_is_served(case: Case, tmp_path: Path) -> None:
     scale = float(expected.abs().max())
     torch.testing.assert_close(states, expected, atol=1e-4 * scale, rtol=0)
     assert len(vector) == expected.shape[1]
-    assert own["scheme"] == OWN[case.model_type]
+    assert own["scheme"] == OWN.get(case.model_type, "rotary")
+    placed = OWN.get(case.model_type) == "learned"
+    assert absent.status_code == 200 if placed else "has no position part" in absent.text

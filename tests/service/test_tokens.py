@@ -40,6 +40,13 @@ def test_any_layer_and_each_summand_of_the_input_can_be_had(
         np.testing.assert_array_equal(np.array(vectors, dtype=np.float32), expected)
 
 
+def test_layer_zero_is_the_input(server: Server) -> None:
+    zero, named = (
+        server.post("/tokens", {"inputs": TEXT, "layer": n}).json() for n in (0, "input")
+    )
+    assert zero == named
+
+
 def test_the_summands_and_their_norm_make_layer_zero(server: Server, embedder: Embedder) -> None:
     def layer(name: object) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
         tokens = server.post("/tokens", {"inputs": TEXT, "layer": name}).json()["results"][0]
