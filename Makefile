@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
 
-.PHONY: serve test check format openapi fuzz bench-engines bench-servers clean
+.PHONY: serve test check format openapi fuzz bench-engines bench-servers bench-outputs clean
 
 serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0.0.1:8080
 	@$(BIN)/embedding-service serve
@@ -33,6 +33,9 @@ bench-engines: .venv/dev       ## this engine against others (deploy/benchmark/R
 
 bench-servers: .venv/dev       ## this server against others, under load
 	$(BIN)/python -m deploy.benchmark.servers $(ARGS)
+
+bench-outputs: .venv/dev       ## what each form of an answer costs
+	$(BIN)/python -m deploy.benchmark.outputs $(ARGS)
 
 clean:                         ## remove the environment and the caches of the tools
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache

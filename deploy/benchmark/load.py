@@ -64,11 +64,13 @@ def write(folder: Path, extra: Mapping[str, Any], seed: int) -> dict[Load, Path]
     return files
 
 
-def send(url: str, load: Load, bodies: Path, seconds: int) -> dict[str, Any]:
+def send(
+    url: str, load: Load, bodies: Path, seconds: int, accept: str = "application/json"
+) -> dict[str, Any]:
     """What wrk measured: requests per second, p50 and p99 in seconds, errors."""
     command = ["wrk", "-t1", f"-c{load.clients}", f"-d{seconds}s", f"--timeout={_TIMEOUT}s"]
     done = subprocess.run(
-        [*command, f"--script={_SCRIPT}", url, "--", str(bodies)],
+        [*command, f"--script={_SCRIPT}", url, "--", str(bodies), accept],
         check=True,
         capture_output=True,
         text=True,

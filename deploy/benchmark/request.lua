@@ -1,10 +1,11 @@
--- For wrk: posts the lines of a file in turn, and ends with the numbers as a line of JSON.
+-- For wrk: posts the lines of a file in turn, for answers of a media type, and ends with the numbers as a line of JSON.
 -- refused: answers with a status of 400 and more, which errors has too.
 local bodies, turn = {}, 0
 
 function init(args)
+   local headers = { ["content-type"] = "application/json", ["accept"] = args[2] }
    for line in io.lines(args[1]) do
-      bodies[#bodies + 1] = wrk.format("POST", nil, { ["content-type"] = "application/json" }, line)
+      bodies[#bodies + 1] = wrk.format("POST", nil, headers, line)
    end
 end
 
