@@ -1,66 +1,21 @@
 """One checkpoint of every family, with a tokenizer of few tokens."""
 
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 from transformers import PreTrainedModel
 
-from tests.models.families import (
-    test_albert,
-    test_bert,
-    test_bloom,
-    test_clip,
-    test_deberta,
-    test_distilbert,
-    test_electra,
-    test_ernie,
-    test_eurobert,
-    test_gemma,
-    test_gpt2,
-    test_gpt_neox,
-    test_gptj,
-    test_gte,
-    test_jina_v3,
-    test_llama,
-    test_modernbert,
-    test_mpnet,
-    test_mpt,
-    test_nomic,
-    test_qwen,
-    test_roberta,
-    test_t5,
-    test_xlnet,
-)
 from tests.models.families.checkpoint import Case, write
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
-_MODULES = (
-    test_albert,
-    test_bert,
-    test_bloom,
-    test_clip,
-    test_deberta,
-    test_distilbert,
-    test_electra,
-    test_ernie,
-    test_eurobert,
-    test_gemma,
-    test_gpt2,
-    test_gpt_neox,
-    test_gptj,
-    test_gte,
-    test_jina_v3,
-    test_llama,
-    test_modernbert,
-    test_mpnet,
-    test_mpt,
-    test_nomic,
-    test_qwen,
-    test_roberta,
-    test_t5,
-    test_xlnet,
+_TESTED = (
+    *("albert", "bert", "bloom", "clip", "deberta", "distilbert", "electra", "ernie", "eurobert"),
+    *("gemma", "gpt2", "gpt_neox", "gptj", "gte", "jina_v3", "llama", "modernbert", "mpnet", "mpt"),
+    *("nomic", "qwen", "roberta", "t5", "xlnet"),
 )
+_MODULES = [import_module(f"tests.models.families.test_{name}") for name in _TESTED]
 
 
 def _first(module: ModuleType) -> list[Case]:
