@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from service.api.output import BYTES, NPY
-from service.api.shapes import CohereError, Error, OpenAIError
+from service.api.shapes.common import CohereError, Error, OpenAIError
 
 Described = dict[str, Any]
 

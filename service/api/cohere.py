@@ -13,7 +13,8 @@ from service.api.embed import Embedding, EmbedRequest
 from service.api.operation import Operation
 from service.api.output import convert, express
 from service.api.served import check
-from service.api.shapes import CohereAnswer, CohereError
+from service.api.shapes.common import CohereError
+from service.api.shapes.vendors import CohereAnswer
 from service.call import Call
 from service.errors import BadRequest
 from service.prompts import Role

@@ -12,7 +12,7 @@ from service.api.body import Inputs, ReadingBody, batch, example
 from service.api.operation import Operation
 from service.api.output import Encoding, OutputType, convert, express, only_json, raw
 from service.api.partial import good, results
-from service.api.shapes import EmbedAnswer
+from service.api.shapes.embed import EmbedAnswer
 from service.call import Call
 from service.dimensions import Dimensions
 from service.errors import BadRequest

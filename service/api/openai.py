@@ -13,7 +13,8 @@ from service.api.embed import Embedding
 from service.api.operation import Operation
 from service.api.output import convert, express
 from service.api.served import check, role_of
-from service.api.shapes import Model, Models, OpenAIAnswer, OpenAIError
+from service.api.shapes.common import OpenAIError
+from service.api.shapes.vendors import Model, Models, OpenAIAnswer
 from service.call import Call
 
 _TAG = "OpenAI"

@@ -16,7 +16,7 @@ from service.api.encoding import Encoding, numbers
 from service.api.operation import Operation
 from service.api.output import Array, raw
 from service.api.scheme import complete
-from service.api.shapes import PositionsAnswer
+from service.api.shapes.tokens import PositionsAnswer
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values

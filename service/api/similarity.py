@@ -10,7 +10,7 @@ from models.vectors import METRICS, Floats, finish
 from service.api.answers import Answers
 from service.api.body import FIRST, Body, ReadingBody, example
 from service.api.operation import Operation
-from service.api.shapes import SimilarityAnswer
+from service.api.shapes.similarity import SimilarityAnswer
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values

@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from service.admission import Admission
 from service.api.answer import answer
 from service.api.answers import PLAIN, Answers
-from service.api.shapes import Info, Live, Ready
+from service.api.shapes.status import Info, Live, Ready
 from service.errors import EngineLost, Leaving, Overloaded
 from service.metrics import Metrics
 

@@ -10,7 +10,7 @@ from models.tokenizer import Token
 from service.api.answers import BODY, Answers
 from service.api.body import FIRST, Body, Texts, example, texts_of
 from service.api.operation import Operation
-from service.api.shapes import TextToken
+from service.api.shapes.tokens import TextToken
 from service.call import Call
 from service.limits import check_texts, check_tokens
 from service.offsets import Bytes, bytes_of

@@ -14,7 +14,8 @@ from service.api.body import FIRST, ReadingBody, Texts, example, texts_of
 from service.api.layout import Found, Layout
 from service.api.operation import Operation
 from service.api.output import Encoding, OutputType
-from service.api.shapes import Matrix, TokensAnswer
+from service.api.shapes.common import Matrix
+from service.api.shapes.tokens import TokensAnswer
 from service.call import Call
 from service.chunks import Document
 from service.errors import BadRequest, ServiceError

@@ -1,0 +1,39 @@
+"""Shapes: the answers of /embed."""
+
+from pydantic import NonNegativeInt
+from typing_extensions import TypedDict
+
+from service.api.shapes.common import Account, Fault, Input, Vector, Vectors, closed
+
+
+@closed
+class Embeddings(Account):
+    """With details."""
+
+    embeddings: Vectors
+    model: str
+    dimensions: NonNegativeInt
+    inputs: list[Input]
+
+
+@closed
+class Embedded(Input):
+    embedding: Vector
+
+
+@closed
+class Failed(TypedDict):
+    error: Fault
+
+
+@closed
+class Partial(Account):
+    """With partial: a vector or an error for each input."""
+
+    results: list[Embedded | Failed]
+    failed: NonNegativeInt
+    model: str
+    dimensions: NonNegativeInt
+
+
+EmbedAnswer = Vectors | Embeddings | Partial

@@ -1,0 +1,82 @@
+"""Shapes: the answers of OpenAI's and Cohere's routes."""
+
+from typing import Literal, NotRequired
+
+from pydantic import NonNegativeInt
+from typing_extensions import TypedDict
+
+from service.api.shapes.common import Matrix, Vector, closed
+
+
+@closed
+class OpenAIEmbedding(TypedDict):
+    object: Literal["embedding"]
+    index: NonNegativeInt
+    embedding: Vector
+
+
+@closed
+class OpenAIUsage(TypedDict):
+    prompt_tokens: NonNegativeInt
+    total_tokens: NonNegativeInt
+
+
+@closed
+class OpenAIAnswer(TypedDict):
+    object: Literal["list"]
+    data: list[OpenAIEmbedding]
+    model: str
+    usage: OpenAIUsage
+
+
+@closed
+class Model(TypedDict):
+    """created: when the server was started, in seconds since 1970."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+
+
+@closed
+class Models(TypedDict):
+    object: Literal["list"]
+    data: list[Model]
+
+
+class CohereVectors(TypedDict):
+    float: NotRequired[Matrix]
+    int8: NotRequired[list[list[int]]]
+    uint8: NotRequired[list[list[int]]]
+    binary: NotRequired[list[list[int]]]
+    ubinary: NotRequired[list[list[int]]]
+    base64: NotRequired[list[str]]
+
+
+@closed
+class CohereVersion(TypedDict):
+    version: str
+
+
+@closed
+class CohereUnits(TypedDict):
+    input_tokens: NonNegativeInt
+
+
+@closed
+class CohereMeta(TypedDict):
+    api_version: CohereVersion
+    billed_units: CohereUnits
+    warnings: NotRequired[list[str]]
+
+
+@closed
+class CohereAnswer(TypedDict):
+    """embeddings: of each type that was asked for."""
+
+    id: str
+    embeddings: CohereVectors
+    texts: list[str]
+    meta: CohereMeta
+    response_type: Literal["embeddings_by_type"]
