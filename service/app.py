@@ -168,7 +168,6 @@ def _info(
         "max_texts",
         "max_tokens",
         "max_values",
-        "max_batch_tokens",
         "max_wait",
         "request_timeout",
     )

@@ -5,7 +5,6 @@ import logging
 import signal
 import socket
 import sys
-import time
 from dataclasses import asdict
 
 import orjson
@@ -13,6 +12,7 @@ import torch
 
 from models.embedder import Embedder
 from models.errors import ModelError
+from service.engine.budget import Budget, choose
 from service.engine.load import load
 from service.engine.loop import Loop
 from service.engine.messages import REFUSED, Description, EngineSpec
@@ -42,24 +42,15 @@ def main() -> None:
             *(trial.dtype, trial.cosine, trial.speedup),
         )
     embedder.warm()
-    rate = measure(embedder, spec.max_batch_tokens)
+    budget = choose(embedder, spec.max_batch_tokens)
     line = Line(socket.socket(fileno=spec.descriptor))
     freeze()
     with contextlib.suppress(EOFError):
-        line.send(["description", describe(embedder)])
-        Loop(line, embedder, Scheduler(spec.max_batch_tokens), rate).run()
+        line.send(["description", describe(embedder, budget)])
+        Loop(line, embedder, Scheduler(budget.tokens), budget.rate).run()
 
 
-def measure(embedder: Embedder, budget: int) -> float:
-    """Tokens per second of a full batch."""
-    length = min(embedder.max_length, budget)
-    rows = [[0] * length] * (budget // length)
-    start = time.perf_counter()
-    embedder.encode(rows)
-    return length * len(rows) / (time.perf_counter() - start)
-
-
-def describe(embedder: Embedder) -> Description:
+def describe(embedder: Embedder, budget: Budget) -> Description:
     """What the HTTP process has to know of the model."""
     return Description(
         dim=embedder.dim,
@@ -74,6 +65,7 @@ def describe(embedder: Embedder) -> Description:
         dtype=embedder.dtype,
         trials=[asdict(trial) for trial in embedder.trials],
         threads=torch.get_num_threads(),
+        max_batch_tokens=budget.tokens,
         fingerprint=embedder.fingerprint,
     )
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from service.engine.messages import (
     POOLED,
@@ -109,19 +110,30 @@ class Loop:
         """The vectors of each item, or what is wrong with it.
 
         When a pass fails, its halves are tried alone: one bad text fails alone, and a batch that
-        is too large for the device's memory succeeds in parts.
+        is too large for the device's memory succeeds in parts. A device that has failed itself
+        computes nothing more for this process: that error ends it, and the server starts another.
         """
         rows = [self._open[item.job].rows[item.index] for item in batch]
         try:
             outputs = self._forward(batch, rows)
+            pairs = zip(batch, outputs, strict=True)
+            return [(item, _checked(out, item.index)) for item, out in pairs]
+        except torch.AcceleratorError:
+            raise
         except Exception as error:
+            full = isinstance(error, torch.OutOfMemoryError)
             if len(batch) == 1:
                 log.exception("a text of %d tokens cannot be encoded", batch[0].length)
-                message = f"the model failed on this input: {error}"
+                what = "the memory of the device is too small for it" if full else error
+                message = f"the model failed on this input: {what}"
                 return [(batch[0], Failure(message, batch[0].index))]
-            half = len(batch) // 2
-            return self._encode(batch[:half]) + self._encode(batch[half:])
-        return [(item, _checked(out, item.index)) for item, out in zip(batch, outputs, strict=True)]
+            tokens, kind = sum(item.length for item in batch), type(error).__name__
+            log.warning("%d texts of %d tokens, in halves after %s", len(batch), tokens, kind)
+        # Not in the handler: the error would keep alive what the failed pass holds of the memory.
+        if full:
+            torch.cuda.empty_cache()  # what is free may lie in pieces of the wrong sizes
+        half = len(batch) // 2
+        return self._encode(batch[:half]) + self._encode(batch[half:])
 
     def _forward(self, batch: list[Item[int]], rows: list[Ids]) -> Iterable[Floats]:
         kind = batch[0].kind

@@ -103,7 +103,10 @@ def unpack_outcomes(heads: Iterable[Any], body: Any) -> Iterator[tuple[int, Resu
 
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
-    """What an engine process is started with. descriptor: of its end of the line to the server."""
+    """What an engine process is started with. descriptor: of its end of the line to the server.
+
+    max_batch_tokens: 0 for what the engine finds best.
+    """
 
     folder: str
     device: str
@@ -119,6 +122,7 @@ class Description:
     """What a loaded engine says of itself.
 
     trials: how each precision that was tried compares with float32.
+    max_batch_tokens: of a forward pass, as asked for or chosen.
     """
 
     dim: int
@@ -133,4 +137,5 @@ class Description:
     dtype: str
     trials: list[dict[str, Any]]
     threads: int
+    max_batch_tokens: int
     fingerprint: str

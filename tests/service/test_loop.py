@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 
 from service.engine.loop import Loop
 from service.engine.messages import (
@@ -20,7 +21,19 @@ from service.engine.scheduler import Scheduler
 from service.engine.wire import Message
 
 Floats = npt.NDArray[np.float32]
-POISON, NAN, BIG = 13, 14, 15
+POISON, NAN, BIG, HUGE, BROKEN = 13, 14, 15, 16, 17
+
+
+class Held:
+    """Memory that a pass holds, counted while it does."""
+
+    def __init__(self, all_held: set[object]) -> None:
+        assert not all_held, "a failed pass holds its memory while its halves are tried"
+        self.all_held = all_held
+        all_held.add(id(self))
+
+    def __del__(self) -> None:
+        self.all_held.discard(id(self))
 
 
 class Sum:
@@ -29,6 +42,7 @@ class Sum:
     def __init__(self) -> None:
         self.batches: list[int] = []
         self.skips: list[int] = []
+        self.held: set[object] = set()
 
     def encode(
         self, ids: Sequence[Ids], *, normalized: bool | None = None, skips: Sequence[int] = ()
@@ -39,7 +53,12 @@ class Sum:
         if any(POISON in row for row in ids):
             raise RuntimeError("poison")
         if any(BIG in row for row in ids) and len(ids) > 2:
-            raise MemoryError
+            held = Held(self.held)
+            raise torch.OutOfMemoryError(f"CUDA out of memory beside {held}")
+        if any(HUGE in row for row in ids):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        if any(BROKEN in row for row in ids):
+            raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
         sums = np.array([[row.sum()] for row in ids], dtype=np.float32)
         sums[[NAN in row for row in ids]] = np.nan
         return sums
@@ -157,11 +176,32 @@ def test_a_job_with_two_bad_texts_is_answered_once() -> None:
     assert rig.failure(1).index in (0, 2)
 
 
-def test_a_batch_too_large_for_the_memory_is_split() -> None:
+def test_a_batch_too_large_for_the_memory_is_split_when_its_own_memory_is_free(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     rig = Rig()
     rig.send(1, *[[BIG, number] for number in range(7)])
+    rig.send(2, [1])
     rig.run()
-    assert rig.result(1) == [[BIG + number] for number in range(7)]
+    assert rig.result(1) == [[BIG + number] for number in range(7)] and rig.result(2) == [[1]]
+    assert "8 texts of 15 tokens, in halves after OutOfMemoryError" in caplog.text
+    assert "AssertionError" not in caplog.text
+
+
+def test_a_text_too_large_for_the_memory_fails_alone_and_says_so() -> None:
+    rig = Rig()
+    rig.send(1, [HUGE])
+    rig.send(2, [2], [3])
+    rig.run()
+    assert "memory of the device is too small" in rig.failure(1).message
+    assert rig.result(2) == [[2], [3]]
+
+
+def test_a_device_that_fails_ends_the_engine() -> None:
+    rig = Rig()
+    rig.send(1, [BROKEN], [1])
+    with pytest.raises(torch.AcceleratorError):
+        rig.loop.turn()
 
 
 def test_a_vector_that_is_not_finite_is_an_error_and_never_an_answer() -> None:
