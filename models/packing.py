@@ -76,6 +76,7 @@ class Packing:
         starts = counts.cumsum(0) - counts
         positions = torch.zeros(self.rows, dtype=torch.int64)
         positions[: self.tokens] = torch.arange(self.tokens) - starts.repeat_interleave(counts)
+        self._counts, self._firsts = counts, starts
         self.lengths, self.starts, self.positions = send(device, counts, starts, positions)
         self._recalled: dict[Hashable, Any] = {}
 
@@ -103,15 +104,15 @@ class Packing:
 
     def _group(self, length: int, members: list[int]) -> Group:
         column = torch.arange(length)
-        holds = column < self.lengths.cpu()[members, None]
-        starts = self.starts.cpu()[members, None]
+        holds = column < self._counts[members, None]
+        starts = self._firsts[members, None]
         # Padding reads the sequence's own first row: another's, were it not finite, would spoil it.
         rows = torch.where(holds, starts + column, starts).flatten()
         mask = torch.zeros(len(members), 1, 1, length, dtype=self._dtype)
         mask.masked_fill_(~holds[:, None, None], float("-inf"))
         slots = holds.flatten().nonzero().flatten()
-        tensors = (part.to(self._device) for part in (rows, slots, rows[slots], mask))
-        return Group(len(members), length, *tensors)
+        rows, slots, targets = send(self._device, rows, slots, rows[slots])
+        return Group(len(members), length, rows, slots, targets, mask.to(self._device))
 
 
 def _by_length(lengths: Sequence[int]) -> dict[int, list[int]]:
