@@ -45,6 +45,10 @@ class Settings(BaseSettings):
 
     host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on; 0: any.")] = 8080
+    workers: Annotated[
+        PositiveInt,
+        Field(description="HTTP processes; more than one where a GPU is faster than one."),
+    ] = 1
     root_path: Annotated[str, Field(description="Path prefix that a gateway strips.")] = ""
     api_key: Annotated[
         SecretStr | None, Field(description="If set, requests need 'Authorization: Bearer KEY'.")

@@ -1,4 +1,4 @@
-"""The engine process: `python -m service.engine SPEC`, started by the server."""
+"""The engine process: `python -m service.engine`, started by the server."""
 
 import contextlib
 import logging
@@ -13,20 +13,21 @@ import torch
 from models.embedder import Embedder
 from models.errors import ModelError
 from service.engine.budget import Budget, choose
+from service.engine.lines import Lines
 from service.engine.load import load
 from service.engine.loop import Loop
-from service.engine.messages import REFUSED, Description, EngineSpec
+from service.engine.messages import Description, EngineSpec
 from service.engine.scheduler import Scheduler
-from service.engine.wire import Line
 from service.heap import freeze
 from service.log import configure
+from service.supervisor import REFUSED
 
 log = logging.getLogger("service.engine")
 
 
 def main() -> None:
     """Load the model, warm it, then serve jobs until the server goes away."""
-    spec = EngineSpec(**orjson.loads(sys.argv[1]))
+    spec = EngineSpec(**orjson.loads(sys.stdin.buffer.readline()))
     configure(spec.log_level)
     # Signals may reach the whole group: it is the server that decides when its engine stops.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -43,11 +44,11 @@ def main() -> None:
         )
     embedder.warm()
     budget = choose(embedder, spec.max_batch_tokens)
-    line = Line(socket.socket(fileno=spec.descriptor))
+    greeting = ["description", describe(embedder, budget)], b""
+    lines = Lines(socket.socket(fileno=spec.listener), sys.stdin.fileno(), greeting)
     freeze()
     with contextlib.suppress(EOFError):
-        line.send(["description", describe(embedder, budget)])
-        Loop(line, embedder, Scheduler(budget.tokens), budget.rate).run()
+        Loop(lines, embedder, Scheduler(budget.tokens), budget.rate).run()
 
 
 def describe(embedder: Embedder, budget: Budget) -> Description:

@@ -12,7 +12,7 @@ from service.engine.budget import choose
 from service.engine.loop import Loop
 from service.engine.messages import POOLED, Job, Result, pack_jobs
 from service.engine.scheduler import Scheduler
-from tests.service.test_loop import Memory
+from tests.service.test_loop import Memory, Post
 
 pytestmark = pytest.mark.gpu
 
@@ -37,10 +37,10 @@ def test_a_batch_too_large_for_the_memory_is_answered_in_parts(
     rows = [np.full(256, 1000 + n, dtype=np.int32) for n in range(TEXTS)]
     with pytest.raises(torch.OutOfMemoryError):
         gpu.encode(rows)
-    line = Memory()
-    line.received.append(pack_jobs([(1, Job(POOLED, rows))]))
+    line, post = Memory(), Post()
+    post.received.append((line, pack_jobs([(1, Job(POOLED, rows))])))
     with pytest.raises(EOFError):
-        Loop(line, gpu, Scheduler(TEXTS * 256), 1.0).run()
+        Loop(post, gpu, Scheduler(TEXTS * 256), 1.0).run()
     found = line.sent[1]
     assert isinstance(found, Result) and "OutOfMemoryError" in caplog.text
     alone = gpu.encode(rows[-2:], normalized=False)
