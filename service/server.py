@@ -54,6 +54,7 @@ def config(settings: Settings, app: Edge) -> uvicorn.Config:
         log_config=None,
         access_log=settings.log_level == "debug",
         server_header=False,
+        proxy_headers=False,  # nothing here depends on who the client is, or on its scheme
         timeout_keep_alive=75,  # longer than gateways keep an idle connection
         timeout_graceful_shutdown=settings.shutdown_timeout,
     )
