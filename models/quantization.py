@@ -35,7 +35,10 @@ def quantize(weight: Tensor, sizes: Tensor, name: str) -> Quantized:
     multiplied, so that both are easy to round. name: of the product, as in a checkpoint's layer.
     """
     alpha = _ALPHAS.get(name.rpartition(".")[2], _ALPHA)
-    columns = weight.square().mean(dim=0).sqrt().clamp(min=1e-5)
+    # A long row is rounded in large steps, and what it writes is an outlier in the residual stream,
+    # of which the next norm is made: a column that is large there must not grow.
+    lengths = weight.norm(dim=1, keepdim=True)
+    columns = (weight.square() * lengths).mean(dim=0).sqrt().clamp(min=1e-5)
     factors = (sizes.clamp(min=1e-5) ** alpha / columns ** (1 - alpha)).clamp(min=1e-5)
     smooth = weight * factors
     scales = smooth.abs().amax(dim=1).clamp(min=1e-30) / 127

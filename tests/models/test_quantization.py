@@ -42,12 +42,14 @@ def test_a_weight_takes_over_a_products_share_of_the_inputs_spread(name: str, sh
     assert torch.isclose(smoothing[0] / smoothing[7], torch.tensor(100.0) ** share)
 
 
-def test_what_a_weight_does_to_an_input_is_told_by_the_whole_column() -> None:
-    one, many = torch.zeros(32, 64), torch.zeros(32, 64)
-    one[:, 1:], many[:, 1:] = 1, 1
-    one[0, 0], many[:, 0] = 4, 4
-    found = [quantize(exact, torch.ones(64), "up").smoothing[0] for exact in (one, many)]
-    assert torch.isclose(found[1] / found[0], torch.tensor(32.0) ** 0.3)
+def test_a_column_is_as_large_as_all_its_rows_by_their_lengths_say() -> None:
+    exact = torch.zeros(32, 64)
+    exact[0, :2], exact[1, 2:4], exact[2, 4] = 30, 3, 3  # lengths of 30√2, 3√2 and 3
+    exact[3, 4:6] = 3
+    smoothing = quantize(exact, torch.ones(64), "up").smoothing
+    sizes = torch.tensor([30**3 * 2**0.5, 3**3 * 2**0.5, 3**3 * (1 + 2**0.5)]) ** 0.5
+    expected = (sizes / sizes[0]) ** 0.6
+    torch.testing.assert_close(smoothing[[0, 2, 4]] / smoothing[0], expected)
 
 
 def test_inputs_and_rows_of_nothing_but_zero_stay_finite() -> None:
