@@ -7,7 +7,7 @@ ServiceError
 ├── NotFound 404            not_found: lists what there is
 ├── WrongMethod 405         method_not_allowed (with Allow)
 ├── BodyTimeout 408         body_timeout
-├── TooLarge 413            body_too_large, too_many_texts, too_many_tokens, too_many_values
+├── TooLarge 413            body_too_large, too_many_parts, too_many_texts, …
 ├── Unsupported 415         unsupported_type, unsupported_encoding
 ├── Overloaded 429          overloaded (with Retry-After)
 ├── HungUp 499              client_gone; only metrics see it
@@ -177,7 +177,7 @@ def _short(text: str) -> str:
 
 def explain(error: ValidationError) -> BadRequest:
     """The first problem of an invalid body, naming the field and the index of the input."""
-    found: list[Any] = error.errors(include_url=False, include_context=False)
+    found: list[Any] = error.errors(include_url=False, include_context=False, include_input=False)
     # A misspelt field is told before the one that is missed because of it.
     first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])
     # The names of a union's branches are ours, not the client's.
