@@ -34,6 +34,7 @@ from service.engine.messages import Description, EngineSpec
 from service.engine.supervisor import Supervisor
 from service.incoming import Bounds
 from service.metrics import Metrics
+from service.patience import Patience
 from service.pipeline import Pipeline
 from service.reader import Reader
 from service.settings import Settings
@@ -85,7 +86,7 @@ def create_app(
     return Edge(
         Shortcut(app, operations, settings.root_path),
         root_path=settings.root_path,
-        bounds=Bounds(settings.max_body_bytes, settings.body_timeout),
+        bounds=Bounds(settings.max_body_bytes, Patience(settings.receive_timeout)),
         key=settings.api_key.get_secret_value() if settings.api_key else None,
         metrics=metrics,
     )
@@ -164,7 +165,7 @@ def _info(
 ) -> dict[str, Any]:
     limits = (
         "max_body_bytes",
-        "body_timeout",
+        "receive_timeout",
         "max_texts",
         "max_tokens",
         "max_values",

@@ -13,8 +13,8 @@ from starlette.types import Message, Receive, Scope, Send
 from service.api.operation import Shortcut
 from service.call import Call
 from service.errors import (
-    BodyTimeout,
     HungUp,
+    ReceiveTimeout,
     ServiceError,
     Unauthorized,
     Unsupported,
@@ -54,6 +54,7 @@ class Edge:
         """root_path: a prefix of paths that is ignored."""
         self._app, self._root_path = app, root_path
         self._bounds, self._metrics = bounds, metrics
+        self.patience = bounds.patience
         self._credential = None if key is None else f"Bearer {key}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -151,7 +152,7 @@ def _told(error: BaseException, call: Call) -> ServiceError:
     if call.hung_up:
         return HungUp("the client has hung up")
     if call.late and isinstance(error, asyncio.CancelledError):
-        return BodyTimeout("the body did not come in time; send it at once")
+        return ReceiveTimeout("the body did not come in time; send it at once")
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, ValidationError):

@@ -2,13 +2,15 @@
 
 ServiceError
 ├── BadRequest 400          invalid_request, unknown_prompt, input_too_long, …
+├── Malformed 400           invalid_request: no HTTP
 ├── Unauthorized 401        invalid_api_key
 ├── UnknownModel 404        model_not_found
 ├── NotFound 404            not_found: lists what there is
 ├── WrongMethod 405         method_not_allowed (with Allow)
-├── BodyTimeout 408         body_timeout
+├── ReceiveTimeout 408      receive_timeout
 ├── TooLarge 413            body_too_large, too_many_parts, too_many_texts, …
 ├── Unsupported 415         unsupported_type, unsupported_encoding
+├── HeadTooLarge 431        head_too_large
 ├── Overloaded 429          overloaded (with Retry-After)
 ├── HungUp 499              client_gone; only metrics see it
 ├── EncodingFailed 500      encoding_failed
@@ -88,12 +90,24 @@ class WrongMethod(ServiceError):
         self.headers["allow"] = allowed
 
 
-class BodyTimeout(ServiceError):
-    status, code = 408, "body_timeout"
+class Cut(ServiceError):
+    """The end of the connection, too: the rest of the request may come yet."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
-        self.headers["connection"] = "close"  # the rest may come yet
+        self.headers["connection"] = "close"
+
+
+class Malformed(Cut):
+    status, code = 400, "invalid_request"
+
+
+class ReceiveTimeout(Cut):
+    status, code = 408, "receive_timeout"
+
+
+class HeadTooLarge(Cut):
+    status, code = 431, "head_too_large"
 
 
 class TooLarge(ServiceError):

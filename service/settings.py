@@ -51,8 +51,9 @@ class Settings(BaseSettings):
     ] = None
 
     max_body_bytes: Annotated[PositiveInt, Field(description="Largest request body.")] = 8 << 20
-    body_timeout: Annotated[
-        PositiveFloat, Field(description="Give up on a body with 408 after this, seconds.")
+    receive_timeout: Annotated[
+        PositiveFloat,
+        Field(description="Give up with 408 on headers or a body that take longer, seconds."),
     ] = 30.0
     max_texts: Annotated[PositiveInt, Field(description="Most texts in one request.")] = 2048
     max_tokens: Annotated[PositiveInt, Field(description="Most tokens in one request.")] = 300_000
