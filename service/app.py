@@ -67,13 +67,14 @@ def create_app(
     lengths = declared(model.encoder, model.dim)
     dimensions = Dimensions.of(settings.dimensions, model.dim, lengths)
     embedding = embed.Embedding(pipeline, name, dimensions, config.num_layers)
+    states = tokens.Tokens(pipeline, config, most)
     operations = [
         embed.operation(embedding),
-        *tokens.operations(pipeline, config, most),
+        *tokens.operations(states),
         (encodings := positions.operation(pipeline, config, most)),
         similarity.operation(pipeline, most),
         *text.operations(reader, settings.max_texts, settings.max_tokens),
-        openai.operation(embedding),
+        openai.operation(embedding, states),
         cohere.operation(embedding),
     ]
     info = lambda: _info(settings, supervisor, sentence, dimensions)  # noqa: E731

@@ -59,7 +59,7 @@ class Settings(BaseSettings):
     max_tokens: Annotated[PositiveInt, Field(description="Most tokens in one request.")] = 300_000
     max_values: Annotated[
         PositiveInt,
-        Field(description="Most numbers in one answer of /positions, /tokens or /similarity."),
+        Field(description="Most numbers in an answer of token vectors, /positions or /similarity."),
     ] = 4_000_000
     auto_truncate: Annotated[
         bool, Field(description="Cut texts longer than the model reads, unless a request says no.")

@@ -9,7 +9,7 @@ import pytest
 
 from models import Embedder
 from models.sources import DEFAULT
-from models.vectors import quantize
+from models.vectors import normalize, quantize
 from tests.conftest import Folder
 from tests.service.server import Server
 from tests.service.test_embed import error
@@ -134,11 +134,61 @@ def test_late_chunking_reads_the_inputs_as_one_text(server: Server) -> None:
     assert found == ours != server.post("/embed", {"inputs": chunks}).json()
 
 
+def multivectors(server: Server, inputs: object, **fields: object) -> list[Any]:
+    body = {"input": inputs, "return_multivector": True, **fields}
+    answer = server.post("/v1/embeddings", body)
+    assert answer.status_code == 200, answer.text
+    rows = answer.json()["data"]
+    assert [row["index"] for row in rows] == [*range(len(rows))]
+    return [row["embeddings"] for row in rows]
+
+
+def test_multivectors_are_the_states_of_every_token_of_unit_length(
+    server: Server, embedder: Embedder
+) -> None:
+    texts = ["red", "a longer text", LONG]
+    expected = embedder.hidden([row.ids for row in embedder.tokenizer.encode(texts)])
+    found = multivectors(server, texts)
+    plain = multivectors(server, texts, normalized=False)
+    for states, units, whole in zip(expected, found, plain, strict=True):
+        np.testing.assert_array_equal(np.array(whole, dtype=np.float32), states)
+        np.testing.assert_array_equal(np.array(units, dtype=np.float32), normalize(states))
+    assert [len(each) for each in found] == [3, 5, 256]
+
+
+def test_multivectors_are_of_token_ids_and_prompts_too(server: Server, prompted: Server) -> None:
+    assert multivectors(server, [[101, 2417, 102]]) == multivectors(server, "red")
+    asked = multivectors(prompted, "red", task="retrieval.query")
+    assert asked == multivectors(prompted, "query: red")
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "binary", "ubinary", "float"])
+def test_each_of_the_multivectors_has_the_type_that_is_asked_for(server: Server, kind: str) -> None:
+    (floats,) = multivectors(server, "red")
+    dtype = "float32" if kind == "float" else kind
+    expected = quantize(np.array(floats, dtype=np.float32), dtype)
+    (found,) = multivectors(server, "red", embedding_type=kind)
+    np.testing.assert_array_equal(np.array(found, dtype=expected.dtype), expected)
+    encoded = multivectors(server, "red", output_dtype=kind, encoding_format="base64")[0]
+    assert encoded == [base64.b64encode(row.tobytes()).decode() for row in expected]
+
+
+def test_multivectors_are_counted_and_limited(server: Server) -> None:
+    body = {"input": ["red", LONG], "return_multivector": True}
+    answer = server.post("/v1/embeddings", body)
+    assert answer.json()["usage"] == {"prompt_tokens": 259, "total_tokens": 259}
+    assert answer.headers["x-truncated"] == "1"
+    answer = server.post("/v1/embeddings", {**body, "input": [LONG] * 50})
+    assert error(answer, 413)["code"] == "too_many_values"
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
         ({"late_chunking": True, "input": [101, 102]}, "late_chunking"),
-        ({"return_multivector": True}, "return_multivector"),
+        ({"return_multivector": True, "late_chunking": True}, "late_chunking"),
+        ({"return_multivector": True, "dimensions": 128}, "dimensions"),
+        ({"return_multivector": True, "output_dimension": 128}, "output_dimension"),
         ({"task": "code.query"}, "task"),
         ({"input_type": "image"}, "input_type"),
         ({"truncate": "MIDDLE"}, "truncate"),
