@@ -71,7 +71,7 @@ def create_app(
     operations = [
         embed.operation(embedding),
         *tokens.operations(states),
-        (encodings := positions.operation(pipeline, config, most)),
+        (encodings := positions.operation(pipeline, config, model.bias_table(), most)),
         similarity.operation(pipeline, most),
         *text.operations(reader, settings.max_texts, settings.max_tokens),
         openai.operation(embedding, states),
