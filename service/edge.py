@@ -55,7 +55,7 @@ class Edge:
         self._app, self._root_path = app, root_path
         self._bounds, self._metrics = bounds, metrics
         self.patience = bounds.patience
-        self._credential = None if key is None else f"Bearer {key}".encode()
+        self._key = None if key is None else key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -84,9 +84,10 @@ class Edge:
                 trim()
 
     def _check(self, path: str, headers: Headers) -> None:
-        if self._credential is not None and path not in _OPEN:
-            given = headers.get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._credential):
+        if self._key is not None and path not in _OPEN:
+            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+            # Its case does not matter: https://www.rfc-editor.org/rfc/rfc9110#section-11.1
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._key):
                 raise Unauthorized("give the API key as 'Authorization: Bearer KEY'")
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._bounds.size:

@@ -201,8 +201,24 @@ def explain(error: ValidationError) -> BadRequest:
     where = ".".join(str(part) for part in path)
     if first["type"] == "extra_forbidden":
         return BadRequest(f"unknown field {where!r}", code="unknown_field", param=where)
-    message = first["msg"].removeprefix("Value error, ")
+    message = _plainer(first)
     return BadRequest(f"{where}: {message}" if where else message, param=param, index=index)
+
+
+_LISTS = {
+    "<batch>": "a text, its token ids, or a list of either",
+    "<texts>": "a text or a list of texts",
+    "<rows>": "token ids or a list of them",
+    "<side>": "a text, a list of texts, or a list of vectors",
+}
+"""What is expected where a list is only one of several ways, by the branch of the union."""
+
+
+def _plainer(problem: Any) -> str:
+    branch = problem["loc"][-1] if problem["loc"] else ""
+    if problem["type"] == "list_type" and branch in _LISTS:
+        return f"Input should be {_LISTS[branch]}"
+    return str(problem["msg"]).removeprefix("Value error, ")
 
 
 async def _service(request: Request, error: Exception) -> Response:

@@ -1,10 +1,10 @@
 """The body of /v1/embeddings: OpenAI's fields, and Voyage's, Jina's and NIM's beside them."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import PositiveInt
 
-from service.api.body import Body, Inputs, Overflow, example
+from service.api.body import FIRST, Body, Inputs, Overflow, example
 from service.api.embed import EmbedRequest
 from service.api.output import Encoding, OutputType
 from service.errors import BadRequest
@@ -39,8 +39,8 @@ class EmbeddingsRequest(Body):
 
     The other fields are those of Voyage (input_type, truncation, output_dtype, output_dimension),
     of Jina (task, truncate, embedding_type, normalized, late_chunking, return_multivector: a vector
-    for each token) and of NIM (input_type passage, truncate NONE, START or END). Two fields that
-    say the same are refused together.
+    for each token) and of NIM (input_type passage, truncate NONE, START or END,
+    modality, which is text). Two fields that say the same are refused together.
     """
 
     model_config = example(
@@ -76,6 +76,7 @@ class EmbeddingsRequest(Body):
     normalized: bool = True
     late_chunking: bool = False
     return_multivector: bool = False
+    modality: Literal["text"] | Annotated[list[Literal["text"]], FIRST] | None = None
 
     def native(self, role: Role | None) -> EmbedRequest:
         """The same in our words. role: what the model's name tells. Raises BadRequest."""

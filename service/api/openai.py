@@ -33,7 +33,8 @@ def operation(embedding: Embedding, tokens: Tokens) -> Operation[EmbeddingsReque
         if body.return_multivector:
             found = await tokens.last(call, batch(asked.inputs), asked.reading())
             return _listing("embeddings", _each(found, asked), model, call.tokens)
-        _, vectors = await embedding.vectors(call, asked)
+        cut = "dimensions" if body.output_dimension is None else "output_dimension"
+        _, vectors = await embedding.vectors(call, asked, cut)
         values = convert(vectors, asked.output_dtype)
         return _listing("embedding", express(values, asked.encoding_format), model, call.tokens)
 

@@ -200,6 +200,8 @@ def test_multivectors_are_counted_and_limited(server: Server) -> None:
         ({"input_type": "query", "task": "retrieval.passage"}, "task"),
         ({"input_type": "query", "model": f"{DEFAULT}-passage"}, "input_type"),
         ({"input": [{"text": "red"}]}, "input"),
+        ({"modality": "image"}, "modality"),
+        ({"modality": ["text", "image"]}, "modality"),
         ({"embed_dtype": "float16"}, "embed_dtype"),
     ],
 )
@@ -213,5 +215,29 @@ def test_what_is_not_offered_is_refused_by_name(
 
 
 def test_fields_that_are_off_may_be_sent(server: Server) -> None:
-    fields = {"late_chunking": False, "return_multivector": False}
+    fields = {"late_chunking": False, "return_multivector": False, "modality": None}
     assert embed(server, "red", **fields) == embed(server, "red")
+
+
+@pytest.mark.parametrize("modality", ["text", ["text"]])
+def test_the_modality_is_text(server: Server, modality: object) -> None:
+    assert embed(server, "red", modality=modality) == embed(server, "red")
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "expected"),
+    [
+        ("/v1/embeddings", "input", "a text, its token ids, or a list of either"),
+        ("/embed", "inputs", "a text, its token ids, or a list of either"),
+        ("/tokens", "inputs", "a text or a list of texts"),
+        ("/tokenize", "inputs", "a text or a list of texts"),
+        ("/decode", "ids", "token ids or a list of them"),
+        ("/similarity", "a", "a text, a list of texts, or a list of vectors"),
+    ],
+)
+@pytest.mark.parametrize("value", [5, {"text": "red"}])
+def test_what_is_neither_is_told_all_that_may_be(
+    server: Server, path: str, field: str, expected: str, value: object
+) -> None:
+    found = error(server.post(path, {field: value}), 400)
+    assert found["message"] == f"{field}: Input should be {expected}" and found["param"] == field
