@@ -131,6 +131,8 @@ def _fastapi(
     for operation in operations:  # so that other methods than POST are told apart from no path
         app.router.routes.extend(operation.routes())
     for router in (document.router(), *routers):  # flat, so that errors can tell what there is
+        for route in router.routes:
+            route.methods.add("HEAD")  # type: ignore[attr-defined]  # some health checks send it
         app.router.routes.extend(router.routes)
     errors.install(app)
     told = functools.cache(lambda: document.document(app, operations))

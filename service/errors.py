@@ -242,7 +242,8 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 def _nowhere(request: Request) -> NotFound:
-    known = sorted({f"{method} {route.path}" for route, method in _methods(request.app.routes)})
+    all_known = _methods(request.app.routes)
+    known = sorted({f"{how} {route.path}" for route, how in all_known if how != "HEAD"})
     return NotFound(f"nothing is at {request.url.path}; there are {', '.join(known)}")
 
 
@@ -250,13 +251,13 @@ def _wrong_method(request: Request) -> WrongMethod:
     routes: list[BaseRoute] = request.app.routes
     matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
     allowed = ", ".join(sorted({method for _, method in _methods(matching)}))
-    return WrongMethod(f"{request.method} is not for {request.url.path}; {allowed} is", allowed)
+    return WrongMethod(f"{request.method} is not for {request.url.path}, but {allowed}", allowed)
 
 
 def _methods(routes: Sequence[BaseRoute]) -> Iterator[tuple[Route, str]]:
     for route in routes:
         if isinstance(route, Route):
-            yield from ((route, method) for method in route.methods or () if method != "HEAD")
+            yield from ((route, method) for method in route.methods or ())
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
