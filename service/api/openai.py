@@ -82,9 +82,10 @@ def envelope(content: dict[str, Any]) -> dict[str, Any]:
 
 def _each(found: Sequence[Floats], asked: EmbedRequest) -> list[Any]:
     """The vectors of the tokens of each input."""
-    finished = [finish(vectors, None, asked.normalize) for vectors in found]
-    values = [convert(each, asked.output_dtype, index) for index, each in enumerate(finished)]
-    return [express(each, asked.encoding_format) for each in values]
+    finished = (finish(vectors, None, asked.normalize) for vectors in found)
+    return [
+        express(convert(vectors, asked.output_dtype), asked.encoding_format) for vectors in finished
+    ]
 
 
 def _listing(name: str, values: Any, model: str, tokens: int) -> dict[str, Any]:
