@@ -50,6 +50,7 @@ def read(folder: Path, name: str) -> Floats:
     """One tensor, by the name that `headers` has, as float32.
 
     torch is not needed; safetensors needs it for bfloat16, of which numpy knows nothing.
+    Raises ModelError for a type that holds no floating-point numbers.
     """
     path = next(path for path in files(folder) if name in _names(path))
     with path.open("rb") as file:
@@ -57,6 +58,8 @@ def read(folder: Path, name: str) -> Floats:
         about = json.loads(file.read(size))[name]
         start, stop = about["data_offsets"]
         file.seek(start, 1)
+        if about["dtype"] not in _DTYPES:
+            raise ModelError(f"{name} is of type {about['dtype']}; supported: {[*_DTYPES]}")
         values = np.frombuffer(file.read(stop - start), _DTYPES[about["dtype"]])
     if about["dtype"] == "BF16":  # the upper half of a float32
         values = (values.astype("<u4") << 16).view("<f4")

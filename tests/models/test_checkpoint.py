@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from models import checkpoint
+from models.errors import ModelError
 
 TABLE = torch.randn(32, 12, generator=torch.Generator().manual_seed(1))
 
@@ -24,3 +25,9 @@ def test_a_tensor_is_read_as_float32_whatever_its_type(
     found = checkpoint.read(tmp_path, "wanted")
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, table.to(torch.float32).numpy())
+
+
+def test_a_tensor_of_another_type_is_refused_by_name(tmp_path: Path) -> None:
+    save_file({"wanted": torch.ones(3, dtype=torch.int64)}, tmp_path / "model.safetensors")
+    with pytest.raises(ModelError, match="wanted is of type I64"):
+        checkpoint.read(tmp_path, "wanted")
