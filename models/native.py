@@ -81,11 +81,11 @@ class Packed:
     """
 
     def __init__(
-        self, weights: Weights, dtype: str, isa: str, peaks: Mapping[str, Tensor] | None = None
+        self, weights: Weights, dtype: str, isa: str, sizes: Mapping[str, Tensor] | None = None
     ) -> None:
-        """peaks: for int8, the largest magnitude of each input of each product, by its name."""
+        """sizes: for int8, those of the inputs of each product, by its name: see Observed."""
         self.run = kernel(isa, f"encode_{dtype}")
-        self._weights, self._packer = weights, Packer(dtype, peaks)
+        self._weights, self._packer = weights, Packer(dtype, sizes)
         names = {name.rsplit(".", 2)[0] for name in weights if name.startswith("layers.")}
         self.layers = [self._layer(f"layers.{i}") for i in range(len(names))]
 

@@ -85,10 +85,10 @@ class Precisions:
         best = isa.best(dtype) if self.device.type == "cpu" else None
         if best is None:
             return self._torch(fastest(self.device, getattr(torch, dtype)))
-        peaks = self._peaks(observe) if dtype == "int8" else None
+        sizes = self._sizes(observe) if dtype == "int8" else None
         if not native.fits(self.embeddings.config, self.weights):
-            return self._torch(Compiled(dtype, best, peaks))
-        packed = native.Packed(self.weights, dtype, best, peaks)
+            return self._torch(Compiled(dtype, best, sizes))
+        packed = native.Packed(self.weights, dtype, best, sizes)
         return native.NativeEncoder(self.embeddings, packed, self._scores())
 
     def _scores(self) -> Positions:
@@ -102,10 +102,10 @@ class Precisions:
             return TorchEncoder(parts, layers)
         return TorchEncoder(parts, layers, lambda whole: Graphs(whole, device, CudaGraphs(device)))
 
-    def _peaks(self, observe: Vectors) -> Mapping[str, Tensor]:
+    def _sizes(self, observe: Vectors) -> Mapping[str, Tensor]:
         layout = Observed()
         observe(self._torch(layout))
-        return layout.peaks
+        return layout.sizes()
 
 
 def short() -> bool:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import uvicorn
 
@@ -50,7 +51,7 @@ def config(settings: Settings, app: Edge) -> uvicorn.Config:
         app,
         host=settings.host,
         port=settings.port,
-        http=Connection,
+        http=partial(Connection, app.patience),  # type: ignore[arg-type]
         log_config=None,
         access_log=settings.log_level == "debug",
         server_header=False,

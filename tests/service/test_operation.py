@@ -18,6 +18,7 @@ from service.edge import Edge
 from service.errors import BadRequest
 from service.incoming import Bounds
 from service.metrics import Metrics
+from service.patience import Patience
 
 
 class Numbers(Body):
@@ -68,8 +69,8 @@ def ask(path: str, *parts: bytes, method: str = "POST") -> Asked:
     own = Answers(int)
     other = Operation("/other", Numbers, add, "Sums", "tests", own, envelope=lambda e: {"o": e})
     app = Shortcut(elsewhere, [operation, other], "/prefix")
-    metrics = Metrics(Board.alone())
-    edge = Edge(app, root_path="/prefix", bounds=Bounds(100, 1.0), key=None, metrics=metrics)
+    bounds, metrics = Bounds(100, Patience(1.0)), Metrics(Board.alone())
+    edge = Edge(app, root_path="/prefix", bounds=bounds, key=None, metrics=metrics)
     asked = Asked(path, list(parts), method)
     scope = {"type": "http", "method": method, "path": path, "headers": []}
     asyncio.run(edge(scope, asked.receive, asked.send))
