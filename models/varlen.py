@@ -31,8 +31,10 @@ class Varlen:
         # For sequences of one token the kernel has another way, which may split the keys, so that
         # a text's bits depended on its batch, and which reads no rows beyond the sequences.
         longest = max(packing.shape.longest, 2)
+        # Where no sequence is longer than the window it leaves the window out: another way, too.
+        furthest = max(longest, before + 1)
         mixed: Tensor = self.kernel(
-            *(query, key, value, packing.borders, packing.borders, longest, longest),
+            *(query, key, value, packing.borders, packing.borders, longest, furthest),
             scale=rules.scale,
             window_size=(before, 0 if rules.causal else before),
             enable_gqa=query.shape[1] != key.shape[1],

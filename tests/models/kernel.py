@@ -12,9 +12,10 @@ from models.varlen import Varlen
 
 def kernel(*given: Any, scale: float, window_size: tuple[int, int], enable_gqa: bool) -> Tensor:
     """(T, H, Dh) -> (T, H, Dh); what the real one refuses is refused here, too."""
-    query, key, value, borders, same, longest, equal = given
+    query, key, value, borders, same, longest, furthest = given
     assert borders is same and borders.dtype == torch.int32 and borders.is_contiguous()
-    assert longest == equal >= int(borders.diff().max()) and longest > 1
+    assert furthest >= longest >= int(borders.diff().max()) and longest > 1
+    assert furthest > max(window_size)
     assert enable_gqa == (query.shape[1] != key.shape[1])
     shared = query.shape[1] // key.shape[1]
     # Rows of no sequence hold what was in the memory before.

@@ -2,22 +2,26 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from models import families, weights
 from models.assembly import TorchLayers
 from models.batch import Batch
 from models.encoder import Embeddings, TorchEncoder
-from models.graphs import SHAPES, Graphs
-from models.linear import Prepacked
+from models.graphs import SHAPES, Forward, Graphs
+from models.linear import Plain, Prepacked
 from models.packing import Packing, Shape, round_up
+from models.varlen import Varlen
 from tests.models.families.checkpoint import CPU, Case, write
 from tests.models.kernel import by_kernel
 
+META = torch.device("meta")  # where nothing is computed, so that nothing can be read from it
 SMALL = [Shape(16, 2, 16), Shape(16, 4, 16), Shape(64, 4, 64)]
 DYNAMIC = {
     "rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 50.0},
@@ -99,6 +103,40 @@ def test_before_it_is_warm_and_for_some_layers_nothing_is_replayed(tmp_path: Pat
     graphs.warm()
     assert np.array_equal(graphs.states(batch, 3), eager.states(batch, 3))
     assert record.replayed == 0
+
+
+class OnDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Refuses whatever computes on the host, or brings something there."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        for part in found if isinstance(found, tuple | list) else [found]:
+            assert isinstance(part, Tensor) and part.device == META, func
+        return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_is_recorded_needs_nothing_of_the_host(case: Case, tmp_path: Path) -> None:
+    from torch.nn.attention.varlen import varlen_attn
+
+    write(case, tmp_path)
+    blueprint = families.read(tmp_path)
+    loaded = weights.load(tmp_path, blueprint)
+    parts = Embeddings(blueprint.config, loaded, META)
+    attention = Varlen(varlen_attn)
+    layers = TorchLayers(
+        blueprint.config, loaded, Plain(META, torch.bfloat16), META, lambda *_: attention
+    )
+
+    def record(compute: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
+        compute()  # as a GPU's recorder does: then everything is there
+        with OnDevice():  # type: ignore[no-untyped-call]
+            return lambda: None, compute()
+
+    def passes(whole: Forward) -> Graphs:
+        return Graphs(whole, META, record, SMALL)
+
+    TorchEncoder(parts, layers, passes).warm()
 
 
 def test_the_smallest_shape_that_holds_a_batch_is_taken() -> None:
