@@ -70,7 +70,7 @@ def read(flags: dict[str, Any]) -> Settings:
 @options()
 def serve(**flags: Any) -> None:
     """Fetch the model if need be, and serve it over HTTP."""
-    from service.server import run
+    from service.serve import run
 
     settings = read(flags)
     for name in unknown(os.environ):
