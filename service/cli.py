@@ -75,7 +75,11 @@ def serve(**flags: Any) -> None:
     settings = read(flags)
     for name in unknown(os.environ):
         click.echo(f"warning: {name} is no setting; see embedding-service serve --help", err=True)
-    sys.exit(run(settings, _folder(settings)))
+    try:
+        status = run(settings, _folder(settings))
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
+    sys.exit(status)
 
 
 @main.command()

@@ -47,9 +47,18 @@ class Home:
 
 
 def listener(address: str) -> socket.socket:
-    """A socket that takes connections at a path, whether or not anyone accepts them yet."""
+    """A socket that takes connections at a path, whether or not anyone accepts them yet.
+
+    Raises OSError for a path that is too long or cannot be written.
+    """
     found = socket.socket(socket.AF_UNIX)
-    found.bind(address)
+    try:
+        found.bind(address)
+    except OSError as error:
+        found.close()
+        raise OSError(
+            f"no socket can be made at {address}: {error}; set TMPDIR to a short path"
+        ) from None
     found.listen()
     return found
 
@@ -59,16 +68,23 @@ def door(host: str, port: int) -> socket.socket:
 
     The system deals new connections out among them (SO_REUSEPORT).
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family)
+    found = socket.socket(_family(host))
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     found.bind((host, port))
     return found
 
 
-def unused(host: str, port: int) -> int:
-    """The port, or one for 0; raises OSError where another program listens on it."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, port), family=family) as found:
-        return int(found.getsockname()[1])
+def first_door(host: str, port: int) -> socket.socket:
+    """The same for a port that no other server listens on, any for 0; raises OSError."""
+    try:
+        # With a door's own options it would share the port with another server.
+        with socket.create_server((host, port), family=_family(host)) as alone:
+            free = alone.getsockname()[1]
+        return door(host, free)
+    except OSError as error:
+        raise OSError(f"cannot listen on {host} port {port}: {error}") from None
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

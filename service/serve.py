@@ -4,6 +4,7 @@ import logging
 import signal
 import socket
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +16,7 @@ from service.app import create_app
 from service.engine.link import Link
 from service.engine.messages import Description, EngineSpec
 from service.heap import freeze
-from service.home import Home, door, listener, unused
+from service.home import Home, first_door, listener
 from service.log import configure
 from service.server import Server, config
 from service.settings import Settings
@@ -30,19 +31,20 @@ def run(settings: Settings, model: Path) -> int:
     # uvicorn stops in good order, then raises the signal again: by then there is nothing left.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
-    with TemporaryDirectory(prefix="embedding-") as folder:
-        if settings.workers == 1:
-            return _serve(Home(settings, model, Path(folder), settings.port), None)
+    with ExitStack() as stack:
         try:
-            port = unused(settings.host, settings.port)
-            doors = [door(settings.host, port)]
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="embedding-")))
+            doors = None if settings.workers == 1 else [first_door(settings.host, settings.port)]
+            port = doors[0].getsockname()[1] if doors else settings.port
+            home = Home(settings, model, folder, port)
+            lines = stack.enter_context(listener(home.address))
         except OSError as error:
-            log.error("cannot listen on %s port %d: %s", settings.host, settings.port, error)
+            log.error("the server cannot start: %s", error)
             return 1
-        return _serve(Home(settings, model, Path(folder), port), doors)
+        return _serve(home, doors, lines)
 
 
-def _serve(home: Home, doors: list[socket.socket] | None) -> int:
+def _serve(home: Home, doors: list[socket.socket] | None, lines: socket.socket) -> int:
     def greet(description: Description) -> None:
         freeze()
         click.echo(greeting(settings, server.port, description), err=True)
@@ -58,16 +60,15 @@ def _serve(home: Home, doors: list[socket.socket] | None) -> int:
             other.leave()
 
     settings, board = home.settings, home.board(0)
-    with listener(home.address) as lines:
-        link = Link(home.address, board, greet, stall)
-        spec, lent = orjson.dumps(_spec(home, lines)), [lines.fileno()]
-        child = Child("the engine", "service.engine", spec, descriptors=lent)
-        engine = Supervisor(child, refuse, link.restarted)
-        others = [_other(home, row) for row in range(1, settings.workers)]
-        background = [engine.run, link.run, *(other.run for other in others)]
-        app = create_app(settings, home.model, link, background, lambda: server.should_exit)
-        server = Server(config(settings, app), settings.drain_delay, leave)
-        server.run(sockets=doors)
+    link = Link(home.address, board, greet, stall)
+    spec, lent = orjson.dumps(_spec(home, lines)), [lines.fileno()]
+    child = Child("the engine", "service.engine", spec, descriptors=lent)
+    engine = Supervisor(child, refuse, link.restarted)
+    others = [_other(home, row) for row in range(1, settings.workers)]
+    background = [engine.run, link.run, *(other.run for other in others)]
+    app = create_app(settings, home.model, link, background, lambda: server.should_exit)
+    server = Server(config(settings, app), settings.drain_delay, leave)
+    server.run(sockets=doors)
     return int(server.failed or not server.started)
 
 
