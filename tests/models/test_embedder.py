@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
+from deploy.loadtest.corpus import Corpus
 from models.embedder import Embedder
 from models.errors import ModelError
 from models.vectors import finish
@@ -55,6 +56,19 @@ def test_vectors_equal_sentence_transformers(
     assert cosines.mean() >= (0.99925 if any_embedder.dtype == "int8" else 0.9999)
     if any_embedder.dtype == "float32":
         assert np.abs(vectors - theirs).max() <= 2e-6
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_a_manual_is_read_as_in_float32(
+    any_embedder: Embedder, embedder: Embedder, seed: int
+) -> None:
+    corpus = Corpus(random.Random(seed))
+    prose = [corpus.cut(4, 14) for _ in range(200)] + [corpus.cut(40, 200) for _ in range(30)]
+    cosines = (any_embedder.embed(prose) * embedder.embed(prose)).sum(axis=1)
+    least, mean = {"int8": (0.998, 0.9993), "bfloat16": (0.9998, 0.9999)}.get(
+        any_embedder.dtype, (1 - 1e-6, 1 - 1e-6)
+    )
+    assert cosines.min() >= least and cosines.mean() >= mean, (cosines.min(), cosines.mean())
 
 
 def sentence_files(pooling: dict[str, object], normalize: bool = False) -> dict[str, object]:

@@ -195,7 +195,7 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_model_is_told_in_a_line(tmp_path: Path) -> None:
     with (
-        pytest.raises(AssertionError, match="^Error: .* is missing: not a model folder\n$"),
+        pytest.raises(AssertionError, match=r"^Error: .* is missing: not a model folder\n$"),
         Server(tmp_path / "log", model=tmp_path),
     ):
         pass
