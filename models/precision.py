@@ -17,6 +17,7 @@ from models.errors import ModelError
 from models.linear import Layout, Observed, fastest
 from models.placement import of_layer
 from models.positions import Positions
+from models.stack import Stack
 from models.weights import Weights
 
 FAITHFUL = 0.9995
@@ -75,10 +76,11 @@ class Precisions:
         if best is None:
             return self._torch(fastest(self.device, getattr(torch, dtype)))
         peaks = self._peaks(observe) if dtype == "int8" else None
-        if not native.fits(self.embeddings.config, self.weights):
+        config = self.embeddings.config
+        if not native.fits(config, self.weights):
             return self._torch(Compiled(dtype, best, peaks))
-        packed = native.Packed(self.weights, dtype, best, peaks)
-        return native.NativeEncoder(self.embeddings, packed, self._scores())
+        stack = Stack(config, self.weights, dtype, best, peaks)
+        return native.NativeEncoder(self.embeddings, stack, self._scores())
 
     def _scores(self) -> Positions:
         config = self.embeddings.config

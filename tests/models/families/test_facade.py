@@ -24,6 +24,10 @@ DISTILBERT = {
     "n_heads": 2,
     "hidden_dim": 128,
 }
+GEMMA = {
+    **{"num_key_value_heads": 1, "head_dim": 64, "query_pre_attn_scalar": 64},
+    **{"use_bidirectional_attention": True, "sliding_window": 6, "sliding_window_pattern": 2},
+}
 SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep", "mask")}
 COMPILED = [
     Case("bert", {}, SIZES),
@@ -32,7 +36,15 @@ COMPILED = [
     Case("distilbert", {"sinusoidal_pos_embds": True}, DISTILBERT),
     Case("electra", {"embedding_size": 64}, SIZES),
     Case("ernie", {}, SIZES),
+    Case("eurobert", SPECIAL, SIZES),
+    Case("gemma3_text", {**SPECIAL, **GEMMA}, SIZES),
+    Case("gte", {}, SIZES),
+    Case("jina_embeddings_v3", {}, SIZES),
+    Case("llama", {**SPECIAL, "num_key_value_heads": 1}, SIZES),
+    Case("modernbert", {**SPECIAL, "local_attention": 8}, SIZES),
     Case("mpnet", {}, SIZES),
+    Case("nomic_bert", {}, SIZES),
+    Case("qwen3", {**SPECIAL, "num_key_value_heads": 1}, SIZES),
     Case("roberta", {"pad_token_id": 0}, SIZES),
     Case("xlm-roberta", {"type_vocab_size": 1}, SIZES),
 ]
@@ -40,11 +52,8 @@ ON_TORCH = [
     Case("albert", {}, SIZES),
     Case("albert", {"embedding_size": 64, "num_hidden_groups": 3, "hidden_act": "gelu"}, SIZES),
     Case("electra", {"embedding_size": 32}, SIZES),
-    Case("eurobert", SPECIAL, SIZES),
-    Case("gte", {}, SIZES),
-    Case("jina_embeddings_v3", {}, SIZES),
-    Case("modernbert", SPECIAL, SIZES),
-    Case("nomic_bert", {}, SIZES),
+    Case("gpt_neox", SPECIAL, SIZES),
+    Case("qwen3", {**SPECIAL, "num_key_value_heads": 1, "head_dim": 16}, SIZES),
 ]
 TEXTS = ["the license", "a copyright of this work, such as it is", "x", "you " * 30]
 
