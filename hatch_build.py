@@ -14,7 +14,6 @@ KERNELS = "models/kernels"
 SOURCES = ["encoder.cpp", "linear.cpp"]
 FLAGS = [
     *["-std=c++17", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno"],
-    "-fvisibility-inlines-hidden",
     *["-Wall", "-Wextra", "-Wno-psabi", "-Wno-maybe-uninitialized"],
 ]
 ISAS = {  # the names that models/isa.py knows

@@ -8,6 +8,8 @@
 #include "pool.h"
 #include "rotation.h"
 
+namespace {
+
 // What becomes of a part of a layer: x = sum(x + exit(part(entry(x)))), the norms being null or not.
 struct Norms {
   Norm entry, exit, sum;
@@ -120,3 +122,5 @@ struct Desk {
         row(arena.take<float>(shape.width)),
         aside(arena.take<float>(tokens * std::max<long>(PANEL, shape.size))) {}
 };
+
+}  // namespace

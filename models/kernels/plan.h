@@ -8,6 +8,8 @@
 #include "layers.h"
 #include "team.h"
 
+namespace {
+
 // Whole sequences that follow each other in a call.
 struct Part {
   long first, last, offset, tokens, longest;
@@ -19,7 +21,7 @@ struct Plan {
   bool together;
 };
 
-inline Part whole(const Call& call) {
+Part whole(const Call& call) {
   Part part{0, call.sequences, 0, 0, 0};
   for (long i = 0; i < call.sequences; i++) {
     part.tokens += call.lengths[i];
@@ -29,7 +31,7 @@ inline Part whole(const Call& call) {
 }
 
 // Parts of about `target` tokens.
-inline std::vector<Part> split(const Call& call, long target) {
+std::vector<Part> split(const Call& call, long target) {
   std::vector<Part> parts;
   Part part{0, 0, 0, 0, 0};
   for (long i = 0; i < call.sequences; i++) {
@@ -47,7 +49,7 @@ inline std::vector<Part> split(const Call& call, long target) {
 }
 
 // Tokens that the busiest of some threads computes when each takes the next part.
-inline long busiest(const std::vector<Part>& parts, long threads) {
+long busiest(const std::vector<Part>& parts, long threads) {
   std::vector<long> load(threads);
   for (const Part& part : parts) *std::min_element(load.begin(), load.end()) += part.tokens;
   return *std::max_element(load.begin(), load.end());
@@ -55,7 +57,7 @@ inline long busiest(const std::vector<Part>& parts, long threads) {
 
 constexpr long MANY = 256;  // tokens of a part: above, they leave a core's own cache
 
-inline Plan plan(const Call& call, long threads) {
+Plan plan(const Call& call, long threads) {
   const Part all = whole(call);
   if (threads > 1 && all.tokens < FEW * threads) return {{all}, true};
   const long rounds = (all.tokens + MANY * threads - 1) / (MANY * threads);
@@ -63,3 +65,5 @@ inline Plan plan(const Call& call, long threads) {
   if (busiest(apart.parts, threads) * threads > all.tokens * 5 / 4) return {{all}, true};
   return apart;
 }
+
+}  // namespace

@@ -4,6 +4,8 @@
 
 #include "plan.h"
 
+namespace {
+
 template <typename Kind>
 class Work {
  public:
@@ -81,8 +83,9 @@ class Work {
 
   void write(const Matrix& qkv, Range heads) {
     const long stride = shape_.stride();
+    auto* out = space_.qkv;
     product(qkv, space_.narrow, 0, part_.tokens, shape_.width, of(heads),
-            [&](long row, long column, Floats y) { store(space_.qkv + row * stride + column, y); });
+            [&](long row, long column, Floats y) { store(out + row * stride + column, y); });
   }
 
   // Heads of queries or keys: normalised and turned, where they are.
@@ -93,10 +96,11 @@ class Work {
     const auto size = static_cast<uint32_t>(shape_.size);
     const long stride = shape_.stride();
     const int64_t* places = call_.places + part_.offset;
+    auto* out = space_.qkv;
     product(layer.qkv, space_.narrow, 0, part_.tokens, shape_.width, of(heads),
             [&](long row, long column, Floats y) {
               const long feature = static_cast<uint32_t>(column) % size;
-              store(space_.qkv + row * stride + column,
+              store(out + row * stride + column,
                     rotation.turn(y, places[row] * size + feature));
             });
   }
@@ -137,21 +141,21 @@ class Work {
 
   void activate_rows(const Matrix& up, long row, long rows) {
     const long inner = shape_.inner;
+    auto* out = space_.stage;
     product(up, space_.narrow, row, rows, shape_.width, columns(inner),
-            [&](long r, long column, Floats y) {
-              store(space_.stage + r * inner + column, activated(y));
-            });
+            [&](long r, long column, Floats y) { store(out + r * inner + column, activated(y)); });
   }
 
   // A panel of gates waits for what it gates, which comes after it (Shazeer 2020, 2002.05202).
   void gate(const Matrix& up, long row, long rows) {
     const long inner = shape_.inner;
+    auto* out = space_.stage;
     product(up, space_.narrow, row, rows, shape_.width, columns(2 * inner),
             [&](long r, long column, Floats y) {
               float* gates = desk_.aside + r * PANEL + column % PANEL;
               if (column / PANEL % 2 == 0) return store(gates, activated(y));
               const long place = column / (2 * PANEL) * PANEL + column % PANEL;
-              store(space_.stage + r * inner + place, load(gates) * y);
+              store(out + r * inner + place, load(gates) * y);
             });
   }
 
@@ -275,3 +279,5 @@ class Work {
   const Desk<Kind>& desk_;
   Member me_;
 };
+
+}  // namespace

@@ -19,7 +19,7 @@ from models.packing import Packing
 from models.placement import of_layer
 from models.pooling import POOLINGS, pool
 from models.quantization import quantize
-from models.schemes import Alibi, Buckets, Recurrent, Rotary, Scaling
+from models.schemes import Alibi, Recurrent, Rotary, Scaling
 from models.stack import Stack
 from models.weights import Weights
 from tests.models.built import BUILT, kernels
@@ -129,22 +129,26 @@ def test_every_pooling_is_that_of_the_states(kernels: str, dtype: str, mode: str
 
 @kernels
 @pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("kind", ["bert", "biased", "modern", "llama", "gemma"])
 def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
-    kernels: str, dtype: str, threads: int
+    kernels: str, dtype: str, threads: int, kind: str
 ) -> None:
-    encoder = Pair(kernels, dtype, shape(128, 4, 192, positions=Buckets())).ours
+    encoder = Pair.of(kernels, dtype, kind).ours
     given = batch([1, 2, 3, 4, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33, 200, 300])
+    count = KINDS[kind].num_layers
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        together = encoder.states(given, 2), encoder.vectors(given, ["mean"])
+        together = encoder.states(given, count), encoder.vectors(given, ["mean"])
+        short = encoder.states(Batch.of([given.ids[:12]]), count)  # all threads on one text
     finally:
         torch.set_num_threads(before)
+    assert np.array_equal(encoder.states(Batch.of([given.ids[:12]]), count), short)
     borders = given.lengths.cumsum()[:-1]
     rows = np.split(given.ids, borders)
     for row, states, vector in zip(rows, np.split(together[0], borders), together[1], strict=True):
         alone = Batch.of([row])
-        assert np.array_equal(encoder.states(alone, 2), states)
+        assert np.array_equal(encoder.states(alone, count), states)
         assert np.array_equal(encoder.vectors(alone, ["mean"])[0], vector)
 
 
