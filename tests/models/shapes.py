@@ -72,6 +72,7 @@ KINDS = {
     "bert": shape(),
     "biased": shape(positions=Buckets()),  # differs by head, by distance and by direction
     "causal": shape(positions=Buckets(), causal=True),
+    "biased window": shape(positions=Buckets(), reaches=(40, 5)),
     "t5": shape(table=Scheme(), positions=Buckets(), arrangement="pre", norm="rms", scale=1.0),
     "jina": shape(table=Scheme(), positions=Alibi(), gated=True, activation="relu"),
     "gte": shape(128, 2, 192, table=Scheme(), positions=Rotary(dim=64), gated=True),

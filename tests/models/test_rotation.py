@@ -1,0 +1,53 @@
+"""Tests of rotary positions as the kernels read them."""
+
+import torch
+
+from models.packing import Packing
+from models.positions import Rotary as Twin
+from models.rotation import Turns, pairs
+from models.schemes import Alibi, Rotary, Scaling
+
+PLAIN = Rotary(dim=8)
+
+
+def turned(scheme: Rotary, x: torch.Tensor, length: int) -> torch.Tensor:
+    """(T, Dh), in the order of `pairs`."""
+    found = Turns(scheme, x.shape[1]).upto(length)
+    assert found is not None
+    cos, sin = found[:, : len(x)]
+    x = x[:, pairs(scheme, x.shape[1])]
+    others = x.view(len(x), -1, 2).flip(2).flatten(1)
+    return x * cos + others * sin
+
+
+def test_turns_are_those_of_the_twin() -> None:
+    x = torch.randn(30, 16, generator=torch.Generator().manual_seed(2))
+    packing = Packing([len(x)], torch.device("cpu"))
+    for scheme in (
+        Rotary(dim=16),
+        Rotary(dim=6, base=100.0),
+        Rotary(dim=10, interleaved=True),
+        Rotary(dim=16, scaling=Scaling(kind="yarn", factor=4.0, original=8, magnitude=1.1)),
+    ):
+        padded = torch.cat([x, x.new_zeros(packing.rows - len(x), 16)])[:, None]
+        expected = Twin(scheme).rotate(padded, padded, packing)[0][: len(x), 0]
+        found = turned(scheme, x, len(x))
+        torch.testing.assert_close(found, expected[:, pairs(scheme, 16)], atol=1e-6, rtol=0)
+
+
+def test_the_features_of_a_pair_are_neighbours() -> None:
+    assert pairs(PLAIN, 10).tolist() == [0, 4, 1, 5, 2, 6, 3, 7, 8, 9]
+    assert pairs(Rotary(dim=8, interleaved=True), 10).tolist() == list(range(10))
+    assert pairs(Alibi(), 4).tolist() == [0, 1, 2, 3]
+
+
+def test_tables_grow_with_the_longest_text() -> None:
+    turns = Turns(PLAIN, 8)
+    short = turns.upto(5)
+    assert short is not None and turns.upto(4) is short
+    long = turns.upto(short.shape[1] + 1)
+    assert long is not None and torch.equal(long[:, : short.shape[1]], short)
+
+
+def test_a_scheme_that_turns_nothing_has_no_tables() -> None:
+    assert Turns(Alibi(), 8).upto(100) is None
