@@ -17,7 +17,7 @@ def turned(scheme: Rotary, x: torch.Tensor, length: int) -> torch.Tensor:
     cos, sin = found[:, : len(x)]
     x = x[:, pairs(scheme, x.shape[1])]
     others = x.view(len(x), -1, 2).flip(2).flatten(1)
-    return x * cos + others * sin
+    return torch.addcmul(x * cos, others, sin)
 
 
 def test_turns_are_those_of_the_twin() -> None:
