@@ -99,7 +99,7 @@ INLINE float soften(float* scores, Range seen, long columns, float scale, const 
       store(scores + j, fma(load(scores + j), splat(scale), load(bias + j)));
     scale = 1.0f;
   }
-  // Unseen keys in the outer vectors weigh e^-87 at most, which a sum of at least 1 does not notice.
+  // Unseen keys in the outer vectors weigh e^-87 at most, which a sum of 1 or more does not notice.
   if (start < seen.first) {
     const Floats x = load(scores + start);
     store(scores + start, lanes() < static_cast<int>(seen.first - start) ? splat(-1e30f) : x);
@@ -149,24 +149,23 @@ struct Head {
 // Queries in rows of a stride, to packed keys and values; out is called with row, column and W
 // results. Of the keys only those are multiplied that one of a block of queries sees.
 template <typename Kind, typename Out>
-INLINE void attend(const typename Kind::Operand* queries, long stride, const Sight& sight, long head,
-                   const Bias& bias, float scale, const Head<Kind>& space, Out&& out) {
+INLINE void attend(const typename Kind::Operand* queries, long stride, const Sight& sight,
+                   long head, const Bias& bias, float scale, const Head<Kind>& space, Out&& out) {
   const long size = space.size;
   const Panels<Kind> keys{space.keys, size}, values{space.values, space.columns(sight.length)};
   for (long t = 0; t < sight.length; t += space.BLOCK) {
     const long rows = std::min(sight.length - t, space.BLOCK);
     const long start = sight.seen(t).first / COLUMNS * COLUMNS;
     const long end = round_up(sight.seen(t + rows - 1).last, COLUMNS), columns = end - start;
-    float* scores = space.scores - start;
-    multiply<Kind>(queries + t * stride, stride, rows, keys, size, {start, end},
-                   [&](long r, long j, Floats x) { store(scores + r * columns + j, x); });
+    multiply(queries + t * stride, stride, rows, keys, size, {start, end},
+             [&](long r, long j, Floats x) { store(space.scores + r * columns + j - start, x); });
     for (long r = 0; r < rows; r++) {
       const auto [first, last] = sight.seen(t + r);
       const float* near = bias.of(head, t + r);
       space.sums[r] = soften(space.scores + r * columns, {first - start, last - start}, columns,
                              scale, near ? near + start : nullptr, space.weights + r * columns);
     }
-    multiply<Kind>(space.weights, columns, rows, values.below(start), columns, {0, size},
-                   [&](long r, long d, Floats x) { out(t + r, d, x / space.sums[r]); });
+    multiply(space.weights, columns, rows, values.below(start), columns, {0, size},
+             [&](long r, long d, Floats x) { out(t + r, d, x / space.sums[r]); });
   }
 }

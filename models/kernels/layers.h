@@ -10,7 +10,7 @@
 
 namespace {
 
-// What becomes of a part of a layer: x = sum(x + exit(part(entry(x)))), the norms being null or not.
+// What becomes of a part of a layer, x = sum(x + exit(part(entry(x)))); what a model lacks is null.
 struct Norms {
   Norm entry, exit, sum;
 };

@@ -108,14 +108,15 @@ class Work {
   void place_normalised(const Layer& layer, const Norm& norm, Range heads) {
     const Rotation& rotation = call_.rotations[layer.rotation];
     const long size = shape_.size;
+    float* aside = desk_.aside;
     for (long head = heads.first; head < heads.last; head++) {
       const long before = head * size;
       product(layer.qkv, space_.narrow, 0, part_.tokens, shape_.width, of({head, head + 1}),
               [&](long row, long column, Floats y) {
-                store(desk_.aside + row * size + column - before, y);
+                store(aside + row * size + column - before, y);
               });
       for (long row = 0; row < part_.tokens; row++) {
-        float* x = desk_.aside + row * size;
+        float* x = aside + row * size;
         normalise(x, size, norm, eps(), x);
         const long place = rotation ? call_.places[part_.offset + row] * size : 0;
         auto* out = space_.qkv + row * shape_.stride() + before;
@@ -130,7 +131,7 @@ class Work {
     for (long row = 0; row < part_.tokens; row += block) {
       const long rows = std::min(part_.tokens - row, block);
       if (shape_.gated)
-        gate(layer.up, row, rows);
+        gate_rows(layer.up, row, rows);
       else
         activate_rows(layer.up, row, rows);
       me_.wait();
@@ -147,15 +148,16 @@ class Work {
   }
 
   // A panel of gates waits for what it gates, which comes after it (Shazeer 2020, 2002.05202).
-  void gate(const Matrix& up, long row, long rows) {
+  void gate_rows(const Matrix& up, long row, long rows) {
     const long inner = shape_.inner;
+    float* gates = desk_.aside;
     auto* out = space_.stage;
     product(up, space_.narrow, row, rows, shape_.width, columns(2 * inner),
             [&](long r, long column, Floats y) {
-              float* gates = desk_.aside + r * PANEL + column % PANEL;
-              if (column / PANEL % 2 == 0) return store(gates, activated(y));
+              float* gate = gates + r * PANEL + column % PANEL;
+              if (column / PANEL % 2 == 0) return store(gate, activated(y));
               const long place = column / (2 * PANEL) * PANEL + column % PANEL;
-              store(out + r * inner + place, load(gates) * y);
+              store(out + r * inner + place, load(gate) * y);
             });
   }
 
