@@ -56,6 +56,9 @@ class _Rotation(ctypes.Structure):
     _fields_ = [("cos", c_void_p), ("sin", c_void_p)]
 
 
+_Rotations = _Rotation * 2  # null ones turn nothing
+
+
 class _Call(ctypes.Structure):
     _fields_ = [
         ("shape", c_void_p),
@@ -83,8 +86,8 @@ class NativeEncoder:
         """positions: of the attention, in the layers that see the whole text."""
         config, self._positions = embeddings.config, positions
         self._embeddings, self._stack, self._width = embeddings, stack, config.hidden_size
-        schemes = (config.positions, config.local or Scheme())
-        self._turns = [Turns(scheme, config.head_size) for scheme in schemes]
+        schemes = (config.positions, config.local)  # by Layer.rotation
+        self._turns = [Turns(one, config.head_size) for one in schemes if isinstance(one, Rotary)]
         table = embeddings.positions.table
         # Every text is of the first segment: a constant, added once.
         nothing = torch.zeros(1, config.hidden_size)
@@ -139,9 +142,9 @@ class NativeEncoder:
 
     def _run(self, batch: Batch, count: int, **wanted: int) -> None:
         stack, longest = self._stack, int(batch.lengths.max())
-        bias, places = self._bias(longest), batch.positions
-        turns = [each.upto(longest) for each in self._turns]
-        rotations = (_Rotation * len(turns))(*map(_rotation, turns))
+        bias, turns = self._bias(longest), [each.upto(longest) for each in self._turns]
+        rotations = _Rotations(*map(_rotation, turns))
+        places = batch.positions if turns else batch.ids  # which are not read as such
         last = stack.last if count == len(stack.layers) else Norm()
         call = _Call(
             shape=addressof(self._shape),
@@ -167,9 +170,7 @@ class NativeEncoder:
         return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, PANEL))
 
 
-def _rotation(turns: Tensor | None) -> _Rotation:
-    if turns is None:
-        return _Rotation()
+def _rotation(turns: Tensor) -> _Rotation:
     cos, sin = turns
     return _Rotation(cos.data_ptr(), sin.data_ptr())
 

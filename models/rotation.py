@@ -21,24 +21,22 @@ def pairs(scheme: Scheme, size: int) -> Tensor:
 class Turns:
     """Cosines and sines of a scheme, for positions up to those of the longest text so far."""
 
-    def __init__(self, scheme: Scheme, size: int) -> None:
-        """size: of a head. A scheme that turns nothing has no tables."""
+    def __init__(self, scheme: Rotary, size: int) -> None:
+        """size: of a head."""
         self._scheme, self._size = scheme, size
         self._tables = torch.empty(2, 0, size)
 
-    def upto(self, length: int) -> Tensor | None:
+    def upto(self, length: int) -> Tensor:
         """Cosines, and sines that are negative for the first of a pair: (2, P, Dh)."""
-        if not isinstance(self._scheme, Rotary):
-            return None
         if self._tables.shape[1] < length:
-            rows = max(_SHORTEST, 1 << (length - 1).bit_length())
-            self._tables = self._made(self._scheme, rows)
+            self._tables = self._made(max(_SHORTEST, 1 << (length - 1).bit_length()))
         return self._tables
 
-    def _made(self, scheme: Rotary, rows: int) -> Tensor:
-        cos, sin = map(torch.from_numpy, tables.rotary(np.arange(rows), scheme))
+    def _made(self, rows: int) -> Tensor:
+        dim = self._scheme.dim
+        cos, sin = map(torch.from_numpy, tables.rotary(np.arange(rows), self._scheme))
         found = torch.zeros(2, rows, self._size)
         found[0] = 1.0  # features that are not turned
-        found[0, :, : scheme.dim] = cos.repeat_interleave(2, dim=1)
-        found[1, :, : scheme.dim] = torch.stack([-sin, sin], dim=2).flatten(1)
+        found[0, :, :dim] = cos.repeat_interleave(2, dim=1)
+        found[1, :, :dim] = torch.stack([-sin, sin], dim=2).flatten(1)
         return found

@@ -12,9 +12,7 @@ PLAIN = Rotary(dim=8)
 
 def turned(scheme: Rotary, x: torch.Tensor, length: int) -> torch.Tensor:
     """(T, Dh), in the order of `pairs`."""
-    found = Turns(scheme, x.shape[1]).upto(length)
-    assert found is not None
-    cos, sin = found[:, : len(x)]
+    cos, sin = Turns(scheme, x.shape[1]).upto(length)[:, : len(x)]
     x = x[:, pairs(scheme, x.shape[1])]
     others = x.view(len(x), -1, 2).flip(2).flatten(1)
     return torch.addcmul(x * cos, others, sin)
@@ -44,11 +42,7 @@ def test_the_features_of_a_pair_are_neighbours() -> None:
 def test_tables_grow_with_the_longest_text() -> None:
     turns = Turns(PLAIN, 8)
     short = turns.upto(5)
-    assert short is not None and turns.upto(4) is short
+    assert turns.upto(4) is short
     long = turns.upto(short.shape[1] + 1)
-    assert long is not None and long.shape[1] > short.shape[1]
+    assert long.shape[1] > short.shape[1]
     assert torch.equal(long[:, : short.shape[1]], short)
-
-
-def test_a_scheme_that_turns_nothing_has_no_tables() -> None:
-    assert Turns(Alibi(), 8).upto(100) is None
