@@ -1,12 +1,17 @@
-"""The safetensors files of a checkpoint: which they are, and what their headers say."""
+"""The safetensors files of a checkpoint: which they are, and what they say, without torch."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from models.errors import ModelError
+from models.vectors import Floats
+
+_DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,32 @@ def headers(folder: Path) -> Mapping[str, Header]:
         except SafetensorError as error:
             raise broken(path, error) from None
     return found
+
+
+def read(folder: Path, name: str) -> Floats:
+    """One tensor, by the name that `headers` has, as float32.
+
+    torch is not needed; safetensors needs it for bfloat16, of which numpy knows nothing.
+    Raises ModelError for a type that holds no floating-point numbers.
+    """
+    path = next(path for path in files(folder) if name in _names(path))
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        about = json.loads(file.read(size))[name]
+        start, stop = about["data_offsets"]
+        file.seek(start, 1)
+        if about["dtype"] not in _DTYPES:
+            raise ModelError(f"{name} is of type {about['dtype']}; supported: {[*_DTYPES]}")
+        values = np.frombuffer(file.read(stop - start), _DTYPES[about["dtype"]])
+    if about["dtype"] == "BF16":  # the upper half of a float32
+        values = (values.astype("<u4") << 16).view("<f4")
+    found: Floats = values.astype(np.float32).reshape(about["shape"])
+    return found
+
+
+def _names(path: Path) -> list[str]:
+    with safe_open(path, framework="numpy") as checkpoint:
+        return list(checkpoint.keys())
 
 
 def broken(path: Path, error: SafetensorError) -> ModelError:

@@ -37,10 +37,10 @@ class Compiled(Layout):
 
     dtype = torch.float32
 
-    def __init__(self, dtype: str, isa: str, peaks: Mapping[str, Tensor] | None = None) -> None:
-        """peaks: for int8, the largest magnitude of each input of each product, by its name."""
+    def __init__(self, dtype: str, isa: str, sizes: Mapping[str, Tensor] | None = None) -> None:
+        """sizes: for int8, those of the inputs of each product, by its name: see Observed."""
         self._kernel = kernel(isa, f"linear_{dtype}")
-        self._dtype, self._peaks = dtype, peaks
+        self._dtype, self._sizes = dtype, sizes
 
     def __call__(
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
@@ -56,7 +56,7 @@ class Compiled(Layout):
     def _linear(
         self, weight: Tensor, bias: Tensor, activation: str, name: str, gated: bool = False
     ) -> "_CompiledLinear":
-        packer = Packer(self._dtype, self._peaks)
+        packer = Packer(self._dtype, self._sizes)
         rows, columns = missing(weight)
         linear = _Linear(
             matrix=packer.matrix(weight, bias, name),

@@ -6,11 +6,14 @@ from pathlib import Path
 
 from models import checkpoint, families, modules, vocabulary
 from models.blueprint import Blueprint
+from models.errors import ModelError
 from models.families import static
 from models.modules import STATIC, Normalize
+from models.schemes import Buckets
 from models.sentence import SentenceConfig
 from models.sources import sha256
 from models.tokenizer import Tokenizer
+from models.vectors import Floats
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,19 @@ class Folder:
             special=sentence.special,
             unknown=sentence.unknown,
         )
+
+    def bias_table(self) -> Floats | None:
+        """What is trained for each bucket of distances: (buckets, H), where the model has buckets.
+
+        Raises ModelError for a checkpoint that cannot be read or has another tensor, or none.
+        """
+        if not isinstance(self.blueprint.config.positions, Buckets):
+            return None
+        names = checkpoint.headers(self.encoder)
+        found = [name for name in names if self.blueprint.rename(name) == ["bias_table"]]
+        if not found:
+            raise ModelError(f"{self.encoder}: the checkpoint lacks ['bias_table']")
+        return checkpoint.read(self.encoder, found[0])
 
     def checkpoints(self) -> list[Path]:
         """The folders that hold weights: the encoder's, then those of the modules after it."""

@@ -126,26 +126,46 @@ class _PrepackedLinear:
 
 
 class Observed(Layout):
-    """Plain float32 that remembers the largest magnitude of each input, by the layer's name."""
+    """Plain float32 that remembers how large each input was, by the layer's name."""
 
     dtype = torch.float32
 
     def __init__(self) -> None:
-        self.peaks: dict[str, Tensor] = {}
+        self._inputs: dict[str, _Inputs] = {}
 
     def __call__(
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
     ) -> Linear:
-        self.peaks[name] = torch.zeros(weight.shape[1])
-        return _ObservedLinear(_PlainLinear(weight, bias, activation), self.peaks[name])
+        self._inputs[name] = _Inputs(weight.shape[1])
+        return _ObservedLinear(_PlainLinear(weight, bias, activation), self._inputs[name])
+
+    def sizes(self) -> dict[str, Tensor]:
+        """(in,) of each layer: the fourth root of the mean of the fourth powers.
+
+        Rare large inputs count more than in a mean of squares, but no single one decides, as it
+        does in a maximum.
+        """
+        return {name: inputs.sizes() for name, inputs in self._inputs.items()}
+
+
+class _Inputs:
+    def __init__(self, width: int) -> None:
+        self._powers, self._rows = torch.zeros(width, dtype=torch.float64), 0
+
+    def add(self, x: Tensor) -> None:
+        self._powers += x.double().square().square().sum(dim=0)
+        self._rows += len(x)
+
+    def sizes(self) -> Tensor:
+        return (self._powers / max(self._rows, 1)).sqrt().sqrt().float()
 
 
 class _ObservedLinear:
-    def __init__(self, linear: _PlainLinear, peaks: Tensor) -> None:
-        self._linear, self._peaks = linear, peaks
+    def __init__(self, linear: _PlainLinear, inputs: _Inputs) -> None:
+        self._linear, self._inputs = linear, inputs
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        self._peaks.copy_(self._peaks.maximum(x.abs().amax(dim=0)))
+        self._inputs.add(x)
         return self._linear(x, residual)
 
 

@@ -47,9 +47,9 @@ class Layer(ctypes.Structure):
 class Packer:
     """Packs in a precision and keeps what it packed: the kernels know only the addresses."""
 
-    def __init__(self, dtype: str, peaks: Mapping[str, Tensor] | None = None) -> None:
-        """peaks: for int8, the largest magnitude of each input of each product, by its name."""
-        self._dtype, self._peaks = dtype, peaks or {}
+    def __init__(self, dtype: str, sizes: Mapping[str, Tensor] | None = None) -> None:
+        """sizes: for int8, those of the inputs of each product, by its name: see Observed."""
+        self._dtype, self._sizes = dtype, sizes or {}
         self._kept: list[Tensor] = []
 
     def matrix(self, weight: Tensor, bias: Tensor, name: str) -> Matrix:
@@ -59,7 +59,7 @@ class Packer:
         if self._dtype != "int8":
             panels = self._panels(weight.to(DTYPES[self._dtype]))
             return Matrix(panels=panels, bias=self.keep(bias))
-        quantized = quantize(weight, F.pad(self._peaks[name], (0, columns)))
+        quantized = quantize(weight, F.pad(self._sizes[name], (0, columns)), name)
         return Matrix(
             panels=self._panels(quantized.weight),
             bias=self.keep(bias),

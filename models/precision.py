@@ -75,11 +75,11 @@ class Precisions:
         best = isa.best(dtype) if self.device.type == "cpu" else None
         if best is None:
             return self._torch(fastest(self.device, getattr(torch, dtype)))
-        peaks = self._peaks(observe) if dtype == "int8" else None
+        sizes = self._sizes(observe) if dtype == "int8" else None
         config = self.embeddings.config
         if not native.fits(config, self.weights):
-            return self._torch(Compiled(dtype, best, peaks))
-        stack = Stack(config, self.weights, dtype, best, peaks)
+            return self._torch(Compiled(dtype, best, sizes))
+        stack = Stack(config, self.weights, dtype, best, sizes)
         return native.NativeEncoder(self.embeddings, stack, self._scores())
 
     def _scores(self) -> Positions:
@@ -90,10 +90,10 @@ class Precisions:
         parts = self.embeddings
         return TorchEncoder(parts, TorchLayers(parts.config, self.weights, layout, self.device))
 
-    def _peaks(self, observe: Vectors) -> Mapping[str, Tensor]:
+    def _sizes(self, observe: Vectors) -> Mapping[str, Tensor]:
         layout = Observed()
         observe(self._torch(layout))
-        return layout.peaks
+        return layout.sizes()
 
 
 def short() -> bool:

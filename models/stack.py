@@ -32,11 +32,11 @@ class Stack:
         weights: Weights,
         dtype: str,
         isa: str,
-        peaks: Mapping[str, Tensor] | None = None,
+        sizes: Mapping[str, Tensor] | None = None,
     ) -> None:
-        """peaks: for int8, the largest magnitude of each input of each product, by its name."""
+        """sizes: for int8, those of the inputs of each product, by its name: see Observed."""
         self.run = kernel(isa, f"encode_{dtype}")
-        self._config, self._weights, self._packer = config, weights, Packer(dtype, peaks)
+        self._config, self._weights, self._packer = config, weights, Packer(dtype, sizes)
         self.layers = (Layer * config.num_layers)(*map(self._layer, range(config.num_layers)))
         self.first, self.last = self.norm("norm"), self.norm("final_norm")
 

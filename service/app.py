@@ -34,6 +34,7 @@ from service.engine.messages import Description, EngineSpec
 from service.engine.supervisor import Supervisor
 from service.incoming import Bounds
 from service.metrics import Metrics
+from service.patience import Patience
 from service.pipeline import Pipeline
 from service.reader import Reader
 from service.settings import Settings
@@ -66,13 +67,14 @@ def create_app(
     lengths = declared(model.encoder, model.dim)
     dimensions = Dimensions.of(settings.dimensions, model.dim, lengths)
     embedding = embed.Embedding(pipeline, name, dimensions, config.num_layers)
+    states = tokens.Tokens(pipeline, config, most)
     operations = [
         embed.operation(embedding),
-        *tokens.operations(pipeline, config, most),
-        (encodings := positions.operation(pipeline, config, most)),
+        *tokens.operations(states),
+        (encodings := positions.operation(pipeline, config, model.bias_table(), most)),
         similarity.operation(pipeline, most),
         *text.operations(reader, settings.max_texts, settings.max_tokens),
-        openai.operation(embedding),
+        openai.operation(embedding, states),
         cohere.operation(embedding),
     ]
     info = lambda: _info(settings, supervisor, sentence, dimensions)  # noqa: E731
@@ -85,7 +87,7 @@ def create_app(
     return Edge(
         Shortcut(app, operations, settings.root_path),
         root_path=settings.root_path,
-        bounds=Bounds(settings.max_body_bytes, settings.body_timeout),
+        bounds=Bounds(settings.max_body_bytes, Patience(settings.receive_timeout)),
         key=settings.api_key.get_secret_value() if settings.api_key else None,
         metrics=metrics,
     )
@@ -129,6 +131,8 @@ def _fastapi(
     for operation in operations:  # so that other methods than POST are told apart from no path
         app.router.routes.extend(operation.routes())
     for router in (document.router(), *routers):  # flat, so that errors can tell what there is
+        for route in router.routes:
+            route.methods.add("HEAD")  # type: ignore[attr-defined]  # some health checks send it
         app.router.routes.extend(router.routes)
     errors.install(app)
     told = functools.cache(lambda: document.document(app, operations))
@@ -164,7 +168,7 @@ def _info(
 ) -> dict[str, Any]:
     limits = (
         "max_body_bytes",
-        "body_timeout",
+        "receive_timeout",
         "max_texts",
         "max_tokens",
         "max_values",

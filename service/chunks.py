@@ -76,7 +76,7 @@ class Chunks:
             if total > room:
                 raise BadRequest(
                     f"with chunk {index} the text has {total} tokens, the model reads {room} and "
-                    "its frame; send fewer chunks together, or choose with on_overflow",
+                    "its frame; send fewer chunks together, or have it truncated",
                     code="input_too_long",
                     index=index,
                 )

@@ -1,31 +1,89 @@
-"""A client's connection: uvicorn's, with fewer system calls and an eye on who hangs up."""
+"""A connection: uvicorn's, with fewer system calls, and an eye on who dawdles or leaves."""
 
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from service.call import Call
+from service.edge import identify
+from service.errors import Cut, HeadTooLarge, Malformed, ReceiveTimeout, respond
+from service.patience import Patience
+
+_HEAD = 1 << 16  # bytes of a request before its body
 
 
 class Connection(HttpToolsProtocol):
-    """Sends whole what uvicorn writes in pieces, and ends the work for a client that has left."""
+    """Sends whole what uvicorn writes in pieces, and ends the work for a client that has left.
+
+    The first request, and the head of each, are waited for as long as a body; between requests the
+    connection may rest for as long as uvicorn keeps it alive.
+    """
+
+    def __init__(self, patience: Patience, **given: Any) -> None:
+        """given: what uvicorn gives."""
+        super().__init__(**given)
+        self._patience, self._whole, self._size = patience, False, 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(Gathered(transport, self.loop))  # type: ignore[arg-type]
+        self._patience.begin(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._whole = False
+        super().data_received(data)
+        if self._whole or self._busy:
+            self._size = 0
+            self._patience.end(self)
+            return
+        self._patience.begin(self)
+        self._size += len(data)
+        if self._heading and self._size > _HEAD:
+            self._refuse(HeadTooLarge(f"the headers have more than {_HEAD} bytes"))
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
+        self._whole = True
         # A large body pauses reading; who does not read does not see the client leave.
         if not self.pipeline:
             self.flow.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._patience.end(self)
         if self.cycle is not None and self.cycle.disconnected:
             call: Call | None = self.scope["state"].get("call")
             if call is not None:
                 call.hang_up()
+
+    def expire(self) -> None:
+        """Close; with an answer if a request has begun that has none."""
+        if self._size and self._heading:
+            self._refuse(ReceiveTimeout("the headers did not come in time; send them at once"))
+        self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP in the one shape of errors."""
+        self._refuse(Malformed("this is no HTTP request that can be read"))
+
+    @property
+    def _busy(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def _heading(self) -> bool:
+        """Whether the head of a request has not come whole."""
+        return self.scope is None or "method" not in self.scope
+
+    def _refuse(self, error: Cut) -> None:
+        call = Call(identify(dict(self.headers or ())))
+        answer = respond(error, call.id)
+        default = self.server_state.default_headers
+        headers = [*default, *answer.raw_headers, *call.headers()]
+        head = b"".join(b"%s: %s\r\n" % header for header in headers)
+        self.transport.write(STATUS_LINE[error.status] + head + b"\r\n" + bytes(answer.body))
+        self.transport.close()
 
 
 class Gathered:

@@ -3,12 +3,11 @@
 from collections.abc import Collection
 from typing import Any
 
-from models.vectors import Floats, finish
 from service.errors import BadRequest
 
 
 class Dimensions:
-    """Cuts vectors to the lengths that the model declares or the operator allows, and no other.
+    """The lengths that the model declares or the operator allows, and no other.
 
     The first numbers of a vector are a vector of their own where the model was trained for that;
     those of any other model are only a worse one.
@@ -31,18 +30,15 @@ class Dimensions:
         allowed = "any" if isinstance(self._allowed, range) else self._allowed
         return {"full": self.full, "allowed": allowed}
 
-    def cut(self, vectors: Floats, asked: int | None, normalized: bool) -> Floats:
-        """The first numbers of each vector, normalised after the cut; raises BadRequest."""
-        if asked is not None and asked != self.full:
-            self._check(asked)
-        return finish(vectors, asked, normalized)
-
-    def _check(self, asked: int) -> None:
+    def check(self, asked: int | None, param: str = "dimensions") -> None:
+        """Raises BadRequest for a length that is not offered. param: the field that asks for it."""
+        if asked is None or asked == self.full:
+            return
         if asked > self.full:
             raise BadRequest(
-                f"dimensions is {asked}, the model has {self.full}",
+                f"{param} is {asked}, the model has {self.full}",
                 code="too_many_dimensions",
-                param="dimensions",
+                param=param,
             )
         if asked not in self._allowed:
             others = ", ".join(map(str, self._allowed)) or "no shorter ones"
@@ -50,5 +46,5 @@ class Dimensions:
                 f"vectors of {asked} dimensions are not offered: this model has {self.full} and "
                 f"{others}; if it serves you, the operator can allow more by EMBEDDING_DIMENSIONS",
                 code="dimensions_not_offered",
-                param="dimensions",
+                param=param,
             )

@@ -13,8 +13,8 @@ from starlette.types import Message, Receive, Scope, Send
 from service.api.operation import Shortcut
 from service.call import Call
 from service.errors import (
-    BodyTimeout,
     HungUp,
+    ReceiveTimeout,
     ServiceError,
     Unauthorized,
     Unsupported,
@@ -54,7 +54,8 @@ class Edge:
         """root_path: a prefix of paths that is ignored."""
         self._app, self._root_path = app, root_path
         self._bounds, self._metrics = bounds, metrics
-        self._credential = None if key is None else f"Bearer {key}".encode()
+        self.patience = bounds.patience
+        self._key = None if key is None else key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -83,9 +84,10 @@ class Edge:
                 trim()
 
     def _check(self, path: str, headers: Headers) -> None:
-        if self._credential is not None and path not in _OPEN:
-            given = headers.get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._credential):
+        if self._key is not None and path not in _OPEN:
+            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+            # Its case does not matter: https://www.rfc-editor.org/rfc/rfc9110#section-11.1
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._key):
                 raise Unauthorized("give the API key as 'Authorization: Bearer KEY'")
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._bounds.size:
@@ -151,7 +153,7 @@ def _told(error: BaseException, call: Call) -> ServiceError:
     if call.hung_up:
         return HungUp("the client has hung up")
     if call.late and isinstance(error, asyncio.CancelledError):
-        return BodyTimeout("the body did not come in time; send it at once")
+        return ReceiveTimeout("the body did not come in time; send it at once")
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, ValidationError):

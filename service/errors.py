@@ -2,13 +2,15 @@
 
 ServiceError
 ├── BadRequest 400          invalid_request, unknown_prompt, input_too_long, …
+├── Malformed 400           invalid_request: no HTTP
 ├── Unauthorized 401        invalid_api_key
 ├── UnknownModel 404        model_not_found
 ├── NotFound 404            not_found: lists what there is
 ├── WrongMethod 405         method_not_allowed (with Allow)
-├── BodyTimeout 408         body_timeout
-├── TooLarge 413            body_too_large, too_many_texts, too_many_tokens, too_many_values
+├── ReceiveTimeout 408      receive_timeout
+├── TooLarge 413            body_too_large, too_many_parts, too_many_texts, …
 ├── Unsupported 415         unsupported_type, unsupported_encoding
+├── HeadTooLarge 431        head_too_large
 ├── Overloaded 429          overloaded (with Retry-After)
 ├── HungUp 499              client_gone; only metrics see it
 ├── EncodingFailed 500      encoding_failed
@@ -88,12 +90,24 @@ class WrongMethod(ServiceError):
         self.headers["allow"] = allowed
 
 
-class BodyTimeout(ServiceError):
-    status, code = 408, "body_timeout"
+class Cut(ServiceError):
+    """The end of the connection, too: the rest of the request may come yet."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
-        self.headers["connection"] = "close"  # the rest may come yet
+        self.headers["connection"] = "close"
+
+
+class Malformed(Cut):
+    status, code = 400, "invalid_request"
+
+
+class ReceiveTimeout(Cut):
+    status, code = 408, "receive_timeout"
+
+
+class HeadTooLarge(Cut):
+    status, code = 431, "head_too_large"
 
 
 class TooLarge(ServiceError):
@@ -177,7 +191,7 @@ def _short(text: str) -> str:
 
 def explain(error: ValidationError) -> BadRequest:
     """The first problem of an invalid body, naming the field and the index of the input."""
-    found: list[Any] = error.errors(include_url=False, include_context=False)
+    found: list[Any] = error.errors(include_url=False, include_context=False, include_input=False)
     # A misspelt field is told before the one that is missed because of it.
     first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])
     # The names of a union's branches are ours, not the client's.
@@ -187,8 +201,24 @@ def explain(error: ValidationError) -> BadRequest:
     where = ".".join(str(part) for part in path)
     if first["type"] == "extra_forbidden":
         return BadRequest(f"unknown field {where!r}", code="unknown_field", param=where)
-    message = first["msg"].removeprefix("Value error, ")
+    message = _plainer(first)
     return BadRequest(f"{where}: {message}" if where else message, param=param, index=index)
+
+
+_LISTS = {
+    "<batch>": "a text, its token ids, or a list of either",
+    "<texts>": "a text or a list of texts",
+    "<rows>": "token ids or a list of them",
+    "<side>": "a text, a list of texts, or a list of vectors",
+}
+"""What is expected where a list is only one of several ways, by the branch of the union."""
+
+
+def _plainer(problem: Any) -> str:
+    branch = problem["loc"][-1] if problem["loc"] else ""
+    if problem["type"] == "list_type" and branch in _LISTS:
+        return f"Input should be {_LISTS[branch]}"
+    return str(problem["msg"]).removeprefix("Value error, ")
 
 
 async def _service(request: Request, error: Exception) -> Response:
@@ -212,7 +242,8 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 def _nowhere(request: Request) -> NotFound:
-    known = sorted({f"{method} {route.path}" for route, method in _methods(request.app.routes)})
+    all_known = _methods(request.app.routes)
+    known = sorted({f"{how} {route.path}" for route, how in all_known if how != "HEAD"})
     return NotFound(f"nothing is at {request.url.path}; there are {', '.join(known)}")
 
 
@@ -220,13 +251,13 @@ def _wrong_method(request: Request) -> WrongMethod:
     routes: list[BaseRoute] = request.app.routes
     matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
     allowed = ", ".join(sorted({method for _, method in _methods(matching)}))
-    return WrongMethod(f"{request.method} is not for {request.url.path}; {allowed} is", allowed)
+    return WrongMethod(f"{request.method} is not for {request.url.path}, but {allowed}", allowed)
 
 
 def _methods(routes: Sequence[BaseRoute]) -> Iterator[tuple[Route, str]]:
     for route in routes:
         if isinstance(route, Route):
-            yield from ((route, method) for method in route.methods or () if method != "HEAD")
+            yield from ((route, method) for method in route.methods or ())
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

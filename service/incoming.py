@@ -1,51 +1,24 @@
 """A request's body as it comes: not for ever, not beyond its limit, and inflated."""
 
-import asyncio
-import time
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from starlette.types import Message, Receive
 
 from service.errors import BadRequest, TooLarge, Unsupported
+from service.patience import Patience
 
 # The formats of https://www.rfc-editor.org/rfc/rfc9110#field.content-encoding, for zlib.
 _FORMATS = {b"gzip": zlib.MAX_WBITS + 16, b"deflate": zlib.MAX_WBITS}
 
 
+@dataclass(frozen=True)
 class Bounds:
-    """The most bytes of a body, inflated or not, and the seconds that it may take to come.
+    """size: the most bytes of a body, inflated or not. patience: with those that do not come."""
 
-    One timer for all bodies: one for each would cost more than to validate it.
-    """
-
-    def __init__(self, size: int, seconds: float) -> None:
-        self.size, self._seconds = size, seconds
-        self._since: dict[Incoming, float] = {}  # the oldest first
-        self._ticks = False
-
-    def begin(self, body: "Incoming") -> None:
-        """It is waited for."""
-        self._since.setdefault(body, time.monotonic())
-        if not self._ticks:
-            self._ticks = True
-            self._sleep()
-
-    def end(self, body: "Incoming") -> None:
-        """It has come, or nobody wants it any more."""
-        self._since.pop(body, None)
-
-    def _sleep(self) -> None:
-        asyncio.get_running_loop().call_later(self._seconds / 10, self._tick)
-
-    def _tick(self) -> None:
-        oldest = time.monotonic() - self._seconds
-        for body in [body for body, since in self._since.items() if since < oldest]:
-            self.end(body)
-            body.expire()
-        self._ticks = bool(self._since)
-        if self._ticks:
-            self._sleep()
+    size: int
+    patience: Patience
 
 
 class Incoming:
@@ -59,7 +32,7 @@ class Incoming:
     async def __call__(self) -> Message:
         if self._whole:
             return await self._receive()
-        self._bounds.begin(self)
+        self._bounds.patience.begin(self)
         message = await self._receive()
         if not message.get("more_body", False):
             self.close()
@@ -71,7 +44,7 @@ class Incoming:
     def close(self) -> None:
         """Nothing more is waited for."""
         self._whole = True
-        self._bounds.end(self)
+        self._bounds.patience.end(self)
 
 
 class Inflated:

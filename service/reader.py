@@ -195,7 +195,8 @@ class Reader:
         if row.dropped and not self._may_cut(truncate):
             raise BadRequest(
                 f"input {index} has {len(row.ids) + row.dropped} tokens, the model reads "
-                f"{self.tokenizer.max_length}; shorten it, or choose with on_overflow what to do",
+                f"{self.tokenizer.max_length}; shorten it, or have it truncated: on_overflow here, "
+                "truncate or truncation in the words of others",
                 code="input_too_long",
                 index=index,
             )

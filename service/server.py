@@ -3,6 +3,7 @@
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import click
@@ -75,7 +76,7 @@ def _config(settings: Settings, app: Edge) -> uvicorn.Config:
         app,
         host=settings.host,
         port=settings.port,
-        http=Connection,
+        http=partial(Connection, app.patience),  # type: ignore[arg-type]
         log_config=None,
         access_log=settings.log_level == "debug",
         server_header=False,

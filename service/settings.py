@@ -51,14 +51,15 @@ class Settings(BaseSettings):
     ] = None
 
     max_body_bytes: Annotated[PositiveInt, Field(description="Largest request body.")] = 8 << 20
-    body_timeout: Annotated[
-        PositiveFloat, Field(description="Give up on a body with 408 after this, seconds.")
+    receive_timeout: Annotated[
+        PositiveFloat,
+        Field(description="Give up with 408 on headers or a body that take longer, seconds."),
     ] = 30.0
     max_texts: Annotated[PositiveInt, Field(description="Most texts in one request.")] = 2048
     max_tokens: Annotated[PositiveInt, Field(description="Most tokens in one request.")] = 300_000
     max_values: Annotated[
         PositiveInt,
-        Field(description="Most numbers in one answer of /positions, /tokens or /similarity."),
+        Field(description="Most numbers in an answer of token vectors, /positions or /similarity."),
     ] = 4_000_000
     auto_truncate: Annotated[
         bool, Field(description="Cut texts longer than the model reads, unless a request says no.")

@@ -24,7 +24,7 @@ _MEANINGS: Mapping[int, str] = {
     400: "The request is wrong; the message says where.",
     401: "The server has a key, and the request has another or none.",
     404: "The server has no such model.",
-    408: "The body did not come in time. The connection is closed.",
+    408: "The request did not come in time. The connection is closed.",
     413: "The request is beyond a limit; the limits are in /info.",
     415: "The body's type or encoding is not read.",
     429: "The queue is too long.",

@@ -92,7 +92,7 @@ def operation(embedding: Embedding) -> Operation[CohereRequest]:
 
     async def cohere(call: Call, body: CohereRequest) -> Any:
         check(body.model, embedding.model)
-        rows, vectors = await embedding.vectors(call, body.native())
+        rows, vectors = await embedding.vectors(call, body.native(), "output_dimension")
         return {
             "id": call.id,
             "embeddings": {

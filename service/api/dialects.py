@@ -1,10 +1,10 @@
 """The body of /v1/embeddings: OpenAI's fields, and Voyage's, Jina's and NIM's beside them."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import PositiveInt
 
-from service.api.body import Body, Inputs, Overflow, example
+from service.api.body import FIRST, Body, Inputs, Overflow, example
 from service.api.embed import EmbedRequest
 from service.api.output import Encoding, OutputType
 from service.errors import BadRequest
@@ -38,14 +38,16 @@ class EmbeddingsRequest(Body):
     """OpenAI's request: input, model, encoding_format, dimensions, and user, which is not used.
 
     The other fields are those of Voyage (input_type, truncation, output_dtype, output_dimension),
-    of Jina (task, truncate, embedding_type, normalized, late_chunking) and of NIM (input_type
-    passage, truncate NONE, START or END). Two fields that say the same are refused together.
+    of Jina (task, truncate, embedding_type, normalized, late_chunking, return_multivector: a vector
+    for each token) and of NIM (input_type passage, truncate NONE, START or END,
+    modality, which is text). Two fields that say the same are refused together.
     """
 
     model_config = example(
         {"input": ["Hello", "world"], "model": "all-MiniLM-L6-v2", "user": "someone"},
         {"input": "Hello, world", "input_type": "query", "output_dtype": "int8"},
         {"input": [[101, 7592, 102]], "task": "retrieval.passage", "embedding_type": "float"},
+        {"input": "Hello, world", "return_multivector": True, "embedding_type": "binary"},
         input="Hello, world",
         encoding_format="base64",
     )
@@ -74,15 +76,12 @@ class EmbeddingsRequest(Body):
     normalized: bool = True
     late_chunking: bool = False
     return_multivector: bool = False
+    modality: Literal["text"] | Annotated[list[Literal["text"]], FIRST] | None = None
 
     def native(self, role: Role | None) -> EmbedRequest:
         """The same in our words. role: what the model's name tells. Raises BadRequest."""
         if self.return_multivector:
-            raise BadRequest(
-                "return_multivector is not offered; POST /tokens gives a vector for each token",
-                code="not_offered",
-                param="return_multivector",
-            )
+            self._check_multivector()
         dtype, encoding = self._output()
         return EmbedRequest(
             inputs=self.input,
@@ -94,6 +93,11 @@ class EmbeddingsRequest(Body):
             encoding_format=encoding,
             late_chunking=self.late_chunking,
         )
+
+    def _check_multivector(self) -> None:
+        for name in ("late_chunking", "dimensions", "output_dimension"):
+            if getattr(self, name):
+                raise BadRequest(f"{name} does not go with return_multivector", param=name)
 
     def _output(self) -> tuple[OutputType, Encoding]:
         kind: Literal[Kind, "base64"] = self._one("output_dtype", "embedding_type") or "float"

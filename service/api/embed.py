@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import PositiveInt
 
-from models.vectors import Floats
+from models.vectors import Floats, finish
 from service.api.answers import Answers
 from service.api.body import Inputs, ReadingBody, batch, example
 from service.api.operation import Operation
@@ -65,14 +65,20 @@ class Embedding:
             return await self._partial(call, body)
         return self._answer(call, body, *await self.vectors(call, body))
 
-    async def vectors(self, call: Call, body: EmbedRequest) -> tuple[list[Row], Floats]:
-        """What was read of each input, and the finished vectors: rows, (B, dimensions)."""
+    async def vectors(
+        self, call: Call, body: EmbedRequest, cut: str = "dimensions"
+    ) -> tuple[list[Row], Floats]:
+        """What was read of each input, and the finished vectors: rows, (B, dimensions).
+
+        cut: the client's name for that field.
+        """
+        self.dimensions.check(body.dimensions, cut)
         if body.late_chunking:
             rows, vectors = together(await self._late(call, body))
         else:
             reading = body.reading(count=body.details)
             rows, vectors = await self.pipeline.embed(call, batch(body.inputs), reading)
-        return rows, self.dimensions.cut(vectors, body.dimensions, body.normalize)
+        return rows, finish(vectors, body.dimensions, body.normalize)
 
     async def _late(self, call: Call, body: EmbedRequest) -> list[Outcome]:
         sentence = self.pipeline.reader.sentence
@@ -87,13 +93,14 @@ class Embedding:
 
     async def _partial(self, call: Call, body: EmbedRequest) -> Any:
         only_json(call, partial=True)
+        self.dimensions.check(body.dimensions)
         if body.late_chunking:
             outcomes = await self._late(call, body)
         else:
             reading = body.reading(count=True)
             outcomes = await self.pipeline.attempt(call, batch(body.inputs), reading)
         found = good(outcomes, self.dimensions.full)
-        vectors = self.dimensions.cut(found, body.dimensions, body.normalize)
+        vectors = finish(found, body.dimensions, body.normalize)
         listed = results(outcomes, vectors, body.output_dtype, body.encoding_format)
         failed = sum("error" in result for result in listed)
         about = self._about(call, body, vectors.shape[1])

@@ -44,7 +44,8 @@ class Encoding:
     """A scheme at P positions.
 
     dim: of vectors. heads, causal: of what is added to the scores. bidirectional: of buckets.
-    length: of the text, on which dynamic scaling depends.
+    trained: whether this is what the model was trained with. length: of the text, on which dynamic
+    scaling depends.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Encoding:
     heads: int
     causal: bool
     bidirectional: bool
+    trained: bool
     length: int
 
     @property
@@ -73,7 +75,9 @@ class Encoding:
         match self.scheme:
             case Alibi():
                 return rows * rows * self.heads
-            case Buckets() | Disentangled():
+            case Buckets():
+                return rows * rows * (1 + self.heads * self.trained)
+            case Disentangled():
                 return rows * rows
             case Recurrent():
                 distinct = 2 * int(np.ptp(self.positions)) + 1

@@ -1,34 +1,42 @@
 """POST /v1/embeddings and GET /v1/models: OpenAI's embeddings API."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Response
 
 from models.sources import DEFAULT
+from models.vectors import Floats, finish
 from service.api.answer import answer
 from service.api.answers import ENGINE, PLAIN, Answers
+from service.api.body import batch
 from service.api.dialects import EmbeddingsRequest
-from service.api.embed import Embedding
+from service.api.embed import Embedding, EmbedRequest
 from service.api.operation import Operation
 from service.api.output import convert, express
 from service.api.served import check, role_of
 from service.api.shapes.common import OpenAIError
 from service.api.shapes.vendors import Model, Models, OpenAIAnswer
+from service.api.tokens import Tokens
 from service.call import Call
 
 _TAG = "OpenAI"
 
 
-def operation(embedding: Embedding) -> Operation[EmbeddingsRequest]:
+def operation(embedding: Embedding, tokens: Tokens) -> Operation[EmbeddingsRequest]:
     """The operation of this module."""
     model = embedding.model
 
     async def embeddings(call: Call, body: EmbeddingsRequest) -> Any:
         asked = body.native(role_of(body.model or model, model))
-        _, vectors = await embedding.vectors(call, asked)
+        if body.return_multivector:
+            found = await tokens.last(call, batch(asked.inputs), asked.reading())
+            return _listing("embeddings", _each(found, asked), model, call.tokens)
+        cut = "dimensions" if body.output_dimension is None else "output_dimension"
+        _, vectors = await embedding.vectors(call, asked, cut)
         values = convert(vectors, asked.output_dtype)
-        return _listing(express(values, asked.encoding_format), model, call.tokens)
+        return _listing("embedding", express(values, asked.encoding_format), model, call.tokens)
 
     return Operation(
         "/v1/embeddings",
@@ -72,10 +80,17 @@ def envelope(content: dict[str, Any]) -> dict[str, Any]:
     return {"error": content, "detail": content["message"]}
 
 
-def _listing(values: Any, model: str, tokens: int) -> dict[str, Any]:
+def _each(found: Sequence[Floats], asked: EmbedRequest) -> list[Any]:
+    """The vectors of the tokens of each input."""
+    finished = (finish(vectors, None, asked.normalize) for vectors in found)
+    return [
+        express(convert(vectors, asked.output_dtype), asked.encoding_format) for vectors in finished
+    ]
+
+
+def _listing(name: str, values: Any, model: str, tokens: int) -> dict[str, Any]:
     data = [
-        {"object": "embedding", "index": index, "embedding": value}
-        for index, value in enumerate(values)
+        {"object": "embedding", "index": index, name: value} for index, value in enumerate(values)
     ]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "data": data, "model": model, "usage": usage}

@@ -13,6 +13,7 @@ from service.api.body import Body
 from service.api.output import Raw
 from service.call import Call
 from service.errors import Envelope, plain
+from service.parts import check_parts
 
 B = TypeVar("B", bound=Body)
 
@@ -56,6 +57,7 @@ class Operation(Generic[B]):
         call: Call = scope["state"]["call"]
         text = await _read(receive)
         call.size = len(text)
+        check_parts(text)
         content = await self.work(call, self.body.model_validate_json(text))
         if isinstance(content, Raw):
             payload, headers = content.payload, content.head()

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from models.config import EncoderConfig
 from models.schemes import Learned
+from models.vectors import Floats
 from service.api.answer import answer, call_of
 from service.api.answers import ENGINE, Answers
 from service.api.body import FIRST, Body, example
@@ -109,15 +110,17 @@ _ANSWERS = Answers(PositionsAnswer, raw=True)
 
 
 def operation(
-    pipeline: Pipeline, config: EncoderConfig, max_values: int
+    pipeline: Pipeline, config: EncoderConfig, biases: Floats | None, max_values: int
 ) -> Operation[PositionsRequest]:
-    """The operation of this module."""
+    """The operation of this module. biases: the model's trained ones, if any: (buckets, H)."""
 
     async def positions(call: Call, body: PositionsRequest) -> Any:
         asked = body.encoding(config)
         check_values(asked.values, max_values)
         learned = isinstance(asked.scheme, Learned)
         found = await _learned(call, asked) if learned else numbers(asked.scheme, asked)
+        if asked.trained and biases is not None and "buckets" in found:
+            found["bias"] = np.ascontiguousarray(biases.T[:, found["buckets"]])
         if (table := _table(found)) is not None and (answer := raw(call, table)):
             return answer
         return {

@@ -32,9 +32,10 @@ def complete(
 
     Raises BadRequest for an option or a number that the scheme does not have.
     """
-    own = _own(config, name, layer)
+    own = _own(config, "relative" if name == config.family == "mpnet" else name, layer)
+    is_own = name in (None, own.name, config.family)
     name = name or own.name
-    scheme = own if own.name == name else _usual(config, name)
+    scheme = own if is_own else _usual(config, name)
     if foreign := given.keys() - {*options(name, _kind(scheme, given))}:
         option = min(foreign)
         raise BadRequest(f"scheme {name!r} has no option {option!r} here", param=option)
@@ -45,8 +46,9 @@ def complete(
         positions=positions,
         dim=given.get("dim", _width(scheme, config)),
         heads=given.get("heads", config.num_heads),
-        causal=given.get("causal", own.name == name and config.causal),
+        causal=given.get("causal", is_own and config.causal),
         bidirectional=given.get("bidirectional", True),
+        trained=is_own and scheme == own and given.get("bidirectional", True),
         length=given.get("length", int(positions.max()) + 1),
     )
     _check(scheme, asked)

@@ -30,12 +30,12 @@ def _kind(value: Any) -> str:
     if isinstance(value, str):
         return "<text>"
     vectors = isinstance(value, list) and value and isinstance(value[0], list)
-    return "<vectors>" if vectors else "<texts>"
+    return "<vectors>" if vectors else "<side>"
 
 
 Side = Annotated[
     Annotated[str, Tag("<text>")]
-    | Annotated[list[str], FIRST, Tag("<texts>")]
+    | Annotated[list[str], FIRST, Tag("<side>")]
     | Annotated[list[Annotated[list[FiniteFloat], FIRST]], FIRST, Tag("<vectors>")],
     Discriminator(_kind),
 ]

@@ -1,5 +1,6 @@
 """POST /tokens and /embed_all: a vector for each token, of any layer, and for parts of a text."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,7 @@ from service.limits import check_values
 from service.offsets import bytes_of
 from service.pipeline import Pipeline
 from service.pools import Pool
+from service.reader import Reading, Text
 from service.row import Row
 from service.spans import Span, check_spans, pool_spans
 
@@ -66,7 +68,9 @@ class EmbedAllRequest(ReadingBody):
 
 
 @dataclass(frozen=True)
-class _Tokens:
+class Tokens:
+    """What every route of token vectors does."""
+
     pipeline: Pipeline
     config: EncoderConfig
     max_values: int
@@ -83,7 +87,11 @@ class _Tokens:
         return {"layer": layer, "dtype": body.output_dtype, "results": results}
 
     async def embed_all(self, call: Call, body: EmbedAllRequest) -> Any:
-        rows = await self.pipeline.reader.read(call, texts_of(body.inputs), body.whole())
+        return await self.last(call, texts_of(body.inputs), body.whole())
+
+    async def last(self, call: Call, inputs: Sequence[Text], reading: Reading) -> list[Floats]:
+        """The vectors of all tokens after the last layer: B times (length, D)."""
+        rows = await self.pipeline.reader.read(call, inputs, reading)
         return await self._states(call, rows, self.config.num_layers)
 
     async def _found(self, call: Call, body: TokensRequest, layer: int | str) -> list[Found]:
@@ -144,9 +152,9 @@ class _Tokens:
         return await self.pipeline.hidden(call, rows, layer)
 
 
-def operations(pipeline: Pipeline, config: EncoderConfig, max_values: int) -> list[Operation[Any]]:
+def operations(work: Tokens) -> list[Operation[Any]]:
     """The operations of this module."""
-    work, tag = _Tokens(pipeline, config, max_values), "tokens"
+    tag = "tokens"
     summary, states = "Token vectors as TEI has them", Answers(list[Matrix])
     answers = Answers(TokensAnswer, raw=True)
     return [

@@ -55,8 +55,8 @@ class Pair:
     def __init__(self, kernels: str, dtype: str, kind: "Kind") -> None:
         # As in real models, some inputs are larger than others.
         self.scales = 1 + 20 * (numbers(kind.size) > 2)
-        self.peaks = {"layer": 4 * self.scales}
-        self.ours = kind.build(Compiled(dtype, kernels, self.peaks), self.scales)
+        self.sizes = {"layer": 4 * self.scales}
+        self.ours = kind.build(Compiled(dtype, kernels, self.sizes), self.scales)
         self.twin = kind.build(Plain(CPU, F32), self.scales)
 
     def input(self, rows: int) -> Tensor:
@@ -105,7 +105,7 @@ def test_what_is_multiplied_is_rounded_as_its_precision_says(kernels: str, dtype
     pair = Pair(kernels, dtype, kind)
     x = pair.input(50)
     if dtype == "int8":
-        expected = kind.build(Rounded(pair.peaks), pair.scales)(x)
+        expected = kind.build(Rounded(pair.sizes), pair.scales)(x)
     else:
         rounded = Rounding(DTYPES[dtype])
         expected = kind.build(rounded, pair.scales)(x.to(rounded.rounding).to(F32))

@@ -52,7 +52,7 @@ def test_vectors_equal_sentence_transformers(
     vectors = any_embedder.embed(texts)
     cosines = (vectors * theirs).sum(axis=1)
     assert cosines.min() >= (0.995 if any_embedder.dtype == "int8" else 0.9998)
-    assert cosines.mean() >= 0.999
+    assert cosines.mean() >= (0.99925 if any_embedder.dtype == "int8" else 0.9999)
     if any_embedder.dtype == "float32":
         assert np.abs(vectors - theirs).max() <= 2e-6
 

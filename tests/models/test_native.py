@@ -50,8 +50,8 @@ class Pair:
         self.config, self.weights = config, weights or random_weights(config)
         assert fits(self.config, self.weights)
         self.embeddings = Embeddings(config, self.weights, CPU)
-        self.peaks = self._peaks()
-        stack = Stack(config, self.weights, dtype, kernels, self.peaks)
+        self.sizes = self._sizes()
+        stack = Stack(config, self.weights, dtype, kernels, self.sizes)
         scores = of_layer(config, self.weights, "layers.0", config.positions, CPU)
         self.ours = NativeEncoder(self.embeddings, stack, scores)
         self.twin = self.torch(Plain(CPU, F32))
@@ -65,10 +65,10 @@ class Pair:
         layers = TorchLayers(self.config, self.weights, layout, CPU)
         return TorchEncoder(self.embeddings, layers)
 
-    def _peaks(self) -> dict[str, Tensor]:
+    def _sizes(self) -> dict[str, Tensor]:
         layout = Observed()
         self.torch(layout).states(batch([40, 8]), self.config.num_layers)
-        return layout.peaks
+        return layout.sizes()
 
     def check(self, lengths: Sequence[int], close: float) -> None:
         given = batch(lengths)
@@ -167,7 +167,7 @@ def test_a_sequence_of_nans_spoils_no_other(kernels: str, dtype: str, broken: in
 @pytest.mark.parametrize(("kernels", "dtype"), [p for p in BUILT if "int8" in p.values])
 def test_int8_rounds_as_its_twin_does(kernels: str, dtype: str) -> None:
     pair, given = Pair(kernels, dtype, shape(128, 4, 192, layers=1)), batch([9, 30])
-    expected = pair.torch(Rounded(pair.peaks)).states(given, 1)
+    expected = pair.torch(Rounded(pair.sizes)).states(given, 1)
     # Attention in bfloat16 turns a few integers into their neighbours.
     assert error(pair.ours.states(given, 1), expected) < 0.01
 
@@ -177,13 +177,13 @@ class Rounded(Layout):
 
     dtype = F32
 
-    def __init__(self, peaks: dict[str, Tensor]) -> None:
-        self.peaks = peaks
+    def __init__(self, sizes: dict[str, Tensor]) -> None:
+        self.sizes = sizes
 
     def __call__(
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
     ) -> "RoundedLinear":
-        quantized = quantize(weight, self.peaks[name])
+        quantized = quantize(weight, self.sizes[name], name)
         rows = quantized.weight.to(F32) * quantized.scales[:, None]
         return RoundedLinear(Plain(CPU, F32)(rows, bias, activation), quantized.smoothing)
 

@@ -1,9 +1,13 @@
-"""What uvicorn writes in pieces leaves whole, and never later than in the same turn of the loop."""
+"""Connections: what leaves together, and what is not waited for."""
 
 import asyncio
 import json
 import socket
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
 
 from service.connection import Gathered
 from tests.service.server import Server
@@ -82,3 +86,118 @@ def test_requests_sent_in_a_row_are_answered_in_order(server: Server) -> None:
             found += client.recv(10_000)
     places = [found.index(name.encode()) for name in names]
     assert places == sorted(places)
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with little patience."""
+    with Server(tmp_path_factory.mktemp("hasty") / "log", receive_timeout=0.5) as running:
+        yield running
+
+
+def until_closed(client: socket.socket, trickle: Iterable[bytes], pause: float = 0.05) -> bytes:
+    """What the server sends until it closes; meanwhile the client sends something now and then."""
+    client.settimeout(pause)
+    more, found, begun = iter(trickle), b"", time.monotonic()
+    while time.monotonic() - begun < 20:
+        try:
+            client.sendall(next(more, b""))
+            if not (part := client.recv(10_000)):
+                return found
+            found += part
+        except TimeoutError:
+            continue
+        except (BrokenPipeError, ConnectionResetError):  # of bytes that crossed the end
+            return found
+    raise AssertionError(f"not closed: {found[:300]!r}")
+
+
+def told(answer: bytes, status: int) -> Any:
+    """The error of an answer in bytes that ends a connection."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode()), answer
+    names = {line.partition(b":")[0] for line in head.split(b"\r\n")[1:]}
+    assert {b"date", b"connection", b"x-request-id", b"x-total-us"} <= names
+    assert b"connection: close" in head and b"content-length: %d" % len(body) in head
+    return json.loads(body)["error"]
+
+
+LIVE = b"GET /live HTTP/1.1\r\n\r\n"
+
+
+@pytest.mark.parametrize("before", [b"", LIVE, LIVE + LIVE])
+def test_headers_that_trickle_are_given_up_in_the_one_shape(hasty: Server, before: bytes) -> None:
+    head = b"POST /embed HTTP/1.1\r\nx-request-id: slow\r\nx-a: " + b"a" * 1000
+    with raw(hasty) as client:
+        client.sendall(before)
+        begun = time.monotonic()
+        found = until_closed(client, (head[i : i + 5] for i in range(0, len(head), 5)))
+    assert found.count(b"HTTP/1.1 200 ") == before.count(LIVE)
+    error = told(found[found.index(b"HTTP/1.1 408 ") :], 408)
+    assert error["code"] == "receive_timeout" and error["request_id"] == "slow"
+    assert 0.5 <= time.monotonic() - begun < 2
+
+
+def test_a_connection_that_says_nothing_is_closed_without_a_word(hasty: Server) -> None:
+    with raw(hasty) as client:
+        assert until_closed(client, []) == b""
+
+
+def test_empty_lines_are_no_request(hasty: Server) -> None:
+    with raw(hasty) as client:
+        assert b"200" not in until_closed(client, [b"\r\n"] * 1000)
+
+
+def test_a_connection_may_rest_between_requests(hasty: Server) -> None:
+    with raw(hasty) as client:
+        for _ in range(2):
+            client.sendall(LIVE)
+            assert client.recv(10_000).startswith(b"HTTP/1.1 200 ")
+            time.sleep(0.8)
+
+
+def test_the_rest_of_a_body_that_was_refused_is_not_waited_for(hasty: Server) -> None:
+    head = b"POST /embed HTTP/1.1\r\ncontent-length: 99999999\r\n\r\n"
+    with raw(hasty) as client:
+        begun = time.monotonic()
+        found = until_closed(client, [head, *[b" " * 20_000] * 1000])
+    assert time.monotonic() - begun >= 0.5
+    assert found.startswith(b"HTTP/1.1 413 ") and found.count(b"HTTP/1.1") == 1
+
+
+def test_an_answer_under_way_is_not_cut_by_the_next_request_that_trickles(hasty: Server) -> None:
+    body = json.dumps({"inputs": ["word " * 250] * 30}).encode()
+    head = b"POST /embed HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % len(body)
+    with raw(hasty) as client:
+        client.sendall(head + body + b"GET /live?")
+        found = until_closed(client, [b"a"] * 1000)
+    assert found.startswith(b"HTTP/1.1 200 ") and found.count(b"\r\n\r\n[[") == 1, found[:300]
+
+
+@pytest.mark.parametrize("head", [b"x-a: " + b"a" * 99_999, b"x-a: a\r\n" * 9999])
+def test_headers_without_end_are_refused(server: Server, head: bytes) -> None:
+    with raw(server) as client:
+        client.sendall(b"GET /live HTTP/1.1\r\n" + head)
+        error = told(until_closed(client, []), 431)
+    assert error["code"] == "head_too_large"
+
+
+def test_the_headers_of_one_request_are_not_added_to_those_of_another(server: Server) -> None:
+    with raw(server) as client:
+        for _ in range(3):
+            client.sendall(b"GET /live HTTP/1.1\r\nx-a: " + b"a" * 30_000)
+            time.sleep(0.05)
+            client.sendall(b"\r\n\r\n")
+            assert client.recv(10_000).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("what", [b"\x16\x03\x01\x02\x00\x01\x00", b"HELLO\r\n\r\n"])
+def test_what_is_no_http_is_told_so_in_the_one_shape(server: Server, what: bytes) -> None:
+    with raw(server) as client:
+        client.sendall(what)
+        error = told(until_closed(client, []), 400)
+    assert error["code"] == "invalid_request" and "HTTP" in error["message"]
+
+
+def test_none_of_it_is_an_unexpected_error(hasty: Server) -> None:
+    assert "Traceback" not in hasty.log

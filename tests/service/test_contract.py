@@ -1,18 +1,20 @@
 """Whatever the OpenAPI document allows, and whatever it does not, is answered as it says.
 
-Schemathesis makes the requests up; `make fuzz` lets it make thousands.
+Schemathesis makes the requests up; `make fuzz` lets it make thousands, with a key and without.
 """
 
 import gzip
 import json
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import hypothesis
+import pytest
 import schemathesis
 from schemathesis.config import SchemathesisConfig
+from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.service.server import Server
 from tests.service.test_document import DOCUMENT
@@ -31,10 +33,41 @@ SCHEMA = schemathesis.openapi.from_dict(DOCUMENT, config=CONFIG)
 PACK: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress}
 
 
+KEY = {"authorization": "Bearer sesame"}
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that wants a key."""
+    with Server(tmp_path_factory.mktemp("locked") / "log", api_key="sesame") as running:
+        yield running
+
+
+def packed(case: Any) -> dict[str, bytes]:
+    """What is sent in place of the body, where its encoding is one that there is."""
+    pack = PACK.get(case.headers.get("content-encoding"))
+    valid = all(part.mode.is_positive for part in case.meta.components.values())
+    return {"data": pack(json.dumps(case.body).encode())} if pack and valid else {}
+
+
 @SCHEMA.parametrize()
 @hypothesis.settings(max_examples=CASES or 15, derandomize=not CASES)
 def test_every_request_is_answered_as_the_document_says(server: Server, case: Any) -> None:
-    pack = PACK.get(case.headers.get("content-encoding"))
-    valid = all(part.mode.is_positive for part in case.meta.components.values())
-    packed = {"data": pack(json.dumps(case.body).encode())} if pack and valid else {}
-    case.call_and_validate(base_url=server.url, **packed)
+    case.call_and_validate(base_url=server.url, **packed(case))
+
+
+@SCHEMA.parametrize()
+@hypothesis.settings(max_examples=CASES or 3, derandomize=not CASES)
+def test_with_the_key_it_is_the_same(locked: Server, case: Any) -> None:
+    case.call_and_validate(base_url=locked.url, headers=KEY, **packed(case))
+
+
+@SCHEMA.parametrize()
+@hypothesis.settings(max_examples=CASES or 3, derandomize=not CASES)
+def test_without_the_key_everything_that_needs_it_is_refused_as_the_document_says(
+    locked: Server, case: Any
+) -> None:
+    answer = case.call(base_url=locked.url, **packed(case))
+    case.validate_response(answer, excluded_checks=[positive_data_acceptance])
+    if {"key": []} in case.operation.definition.raw["security"]:
+        assert answer.status_code in (401, 405), answer.text

@@ -9,7 +9,7 @@ import pytest
 
 from models import Embedder
 from models.sources import DEFAULT
-from models.vectors import quantize
+from models.vectors import normalize, quantize
 from tests.conftest import Folder
 from tests.service.server import Server
 from tests.service.test_embed import error
@@ -134,11 +134,61 @@ def test_late_chunking_reads_the_inputs_as_one_text(server: Server) -> None:
     assert found == ours != server.post("/embed", {"inputs": chunks}).json()
 
 
+def multivectors(server: Server, inputs: object, **fields: object) -> list[Any]:
+    body = {"input": inputs, "return_multivector": True, **fields}
+    answer = server.post("/v1/embeddings", body)
+    assert answer.status_code == 200, answer.text
+    rows = answer.json()["data"]
+    assert [row["index"] for row in rows] == [*range(len(rows))]
+    return [row["embeddings"] for row in rows]
+
+
+def test_multivectors_are_the_states_of_every_token_of_unit_length(
+    server: Server, embedder: Embedder
+) -> None:
+    texts = ["red", "a longer text", LONG]
+    expected = embedder.hidden([row.ids for row in embedder.tokenizer.encode(texts)])
+    found = multivectors(server, texts)
+    plain = multivectors(server, texts, normalized=False)
+    for states, units, whole in zip(expected, found, plain, strict=True):
+        np.testing.assert_array_equal(np.array(whole, dtype=np.float32), states)
+        np.testing.assert_array_equal(np.array(units, dtype=np.float32), normalize(states))
+    assert [len(each) for each in found] == [3, 5, 256]
+
+
+def test_multivectors_are_of_token_ids_and_prompts_too(server: Server, prompted: Server) -> None:
+    assert multivectors(server, [[101, 2417, 102]]) == multivectors(server, "red")
+    asked = multivectors(prompted, "red", task="retrieval.query")
+    assert asked == multivectors(prompted, "query: red")
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "binary", "ubinary", "float"])
+def test_each_of_the_multivectors_has_the_type_that_is_asked_for(server: Server, kind: str) -> None:
+    (floats,) = multivectors(server, "red")
+    dtype = "float32" if kind == "float" else kind
+    expected = quantize(np.array(floats, dtype=np.float32), dtype)
+    (found,) = multivectors(server, "red", embedding_type=kind)
+    np.testing.assert_array_equal(np.array(found, dtype=expected.dtype), expected)
+    encoded = multivectors(server, "red", output_dtype=kind, encoding_format="base64")[0]
+    assert encoded == [base64.b64encode(row.tobytes()).decode() for row in expected]
+
+
+def test_multivectors_are_counted_and_limited(server: Server) -> None:
+    body = {"input": ["red", LONG], "return_multivector": True}
+    answer = server.post("/v1/embeddings", body)
+    assert answer.json()["usage"] == {"prompt_tokens": 259, "total_tokens": 259}
+    assert answer.headers["x-truncated"] == "1"
+    answer = server.post("/v1/embeddings", {**body, "input": [LONG] * 50})
+    assert error(answer, 413)["code"] == "too_many_values"
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
         ({"late_chunking": True, "input": [101, 102]}, "late_chunking"),
-        ({"return_multivector": True}, "return_multivector"),
+        ({"return_multivector": True, "late_chunking": True}, "late_chunking"),
+        ({"return_multivector": True, "dimensions": 128}, "dimensions"),
+        ({"return_multivector": True, "output_dimension": 128}, "output_dimension"),
         ({"task": "code.query"}, "task"),
         ({"input_type": "image"}, "input_type"),
         ({"truncate": "MIDDLE"}, "truncate"),
@@ -150,6 +200,8 @@ def test_late_chunking_reads_the_inputs_as_one_text(server: Server) -> None:
         ({"input_type": "query", "task": "retrieval.passage"}, "task"),
         ({"input_type": "query", "model": f"{DEFAULT}-passage"}, "input_type"),
         ({"input": [{"text": "red"}]}, "input"),
+        ({"modality": "image"}, "modality"),
+        ({"modality": ["text", "image"]}, "modality"),
         ({"embed_dtype": "float16"}, "embed_dtype"),
     ],
 )
@@ -163,5 +215,29 @@ def test_what_is_not_offered_is_refused_by_name(
 
 
 def test_fields_that_are_off_may_be_sent(server: Server) -> None:
-    fields = {"late_chunking": False, "return_multivector": False}
+    fields = {"late_chunking": False, "return_multivector": False, "modality": None}
     assert embed(server, "red", **fields) == embed(server, "red")
+
+
+@pytest.mark.parametrize("modality", ["text", ["text"]])
+def test_the_modality_is_text(server: Server, modality: object) -> None:
+    assert embed(server, "red", modality=modality) == embed(server, "red")
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "expected"),
+    [
+        ("/v1/embeddings", "input", "a text, its token ids, or a list of either"),
+        ("/embed", "inputs", "a text, its token ids, or a list of either"),
+        ("/tokens", "inputs", "a text or a list of texts"),
+        ("/tokenize", "inputs", "a text or a list of texts"),
+        ("/decode", "ids", "token ids or a list of them"),
+        ("/similarity", "a", "a text, a list of texts, or a list of vectors"),
+    ],
+)
+@pytest.mark.parametrize("value", [5, {"text": "red"}])
+def test_what_is_neither_is_told_all_that_may_be(
+    server: Server, path: str, field: str, expected: str, value: object
+) -> None:
+    found = error(server.post(path, {field: value}), 400)
+    assert found["message"] == f"{field}: Input should be {expected}" and found["param"] == field

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.sources import DEFAULT
 from models.vectors import normalize
 from service.dimensions import Dimensions
 from service.errors import BadRequest
@@ -44,9 +45,6 @@ def test_a_model_is_cut_to_the_lengths_that_it_declares(tiny_bert: Folder, tmp_p
         assert "this model has 48 and 16, 32" in refused["message"]
 
 
-ROWS = np.arange(32, dtype=np.float32).reshape(4, 8)
-
-
 @pytest.mark.parametrize(
     ("setting", "declared", "allowed"),
     [
@@ -64,11 +62,28 @@ def test_the_operator_has_the_last_word(
     dimensions = Dimensions.of(setting, 8, declared)
     for asked in range(1, 8):
         if asked in allowed:
-            assert dimensions.cut(ROWS, asked, normalized=False).shape == (4, asked)
+            dimensions.check(asked)
         else:
             with pytest.raises(BadRequest):
-                dimensions.cut(ROWS, asked, normalized=False)
-    np.testing.assert_array_equal(dimensions.cut(ROWS, None, normalized=False), ROWS)
-    np.testing.assert_array_equal(dimensions.cut(ROWS, 8, normalized=False), ROWS)
+                dimensions.check(asked)
+    dimensions.check(None)
+    dimensions.check(8)
     with pytest.raises(BadRequest, match="dimensions is 9, the model has 8"):
-        dimensions.cut(ROWS, 9, normalized=False)
+        dimensions.check(9)
+
+
+@pytest.mark.parametrize("asked", [64, 385])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/embeddings", {"input": "a"}),
+        ("/v2/embed", {"texts": ["a"], "model": DEFAULT, "input_type": "clustering"}),
+    ],
+)
+def test_a_refusal_names_the_field_that_the_client_knows(
+    server: Server, asked: int, path: str, body: dict[str, object]
+) -> None:
+    answer = server.post(path, {**body, "output_dimension": asked})
+    assert answer.status_code == 400 and answer.headers["x-tokens"] == "0"  # before any work
+    found = answer.json()
+    assert found.get("error", found)["param"] == "output_dimension"

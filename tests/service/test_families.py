@@ -1,8 +1,11 @@
 """Tests of a server of a model of every family."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 import torch
 
@@ -19,6 +22,16 @@ OWN = {  # the scheme of its positions, first of those of the input; of others i
     "xlnet": "transformer_xl",
 }
 
+BIASES: dict[
+    str, Callable[[Any], torch.Tensor]
+] = {  # what is added to the scores: (1, H, 301, 301)
+    **dict.fromkeys(
+        ("mt5", "t5"),
+        lambda model: model.encoder.block[0].layer[0].SelfAttention.compute_bias(301, 301),
+    ),
+    "mpnet": lambda model: model.encoder.compute_position_bias(torch.zeros(1, 301, 1)),
+}
+
 
 @pytest.mark.parametrize("case", EVERY, ids=str)
 def test_a_family_is_served(case: Case, tmp_path: Path) -> None:
@@ -31,6 +44,8 @@ def test_a_family_is_served(case: Case, tmp_path: Path) -> None:
         tokens = found["results"][0]["tokens"]
         (vector,) = client.post("/embed", json={"inputs": ["the license"]}).json()
         own = client.post("/positions", json={"count": 4}).json()
+        asked = {"scheme": "mpnet" if case.model_type == "mpnet" else "relative"}
+        relative = client.post("/positions", json={**asked, "positions": [0, 1, 9, 300]}).json()
         absent = client.post("/tokens", json={"inputs": "the", "layer": "position"})
     states = torch.tensor([token["embedding"] for token in tokens])
     with torch.inference_mode():
@@ -40,5 +55,10 @@ def test_a_family_is_served(case: Case, tmp_path: Path) -> None:
     torch.testing.assert_close(states, expected, atol=1e-4 * scale, rtol=0)
     assert len(vector) == expected.shape[1]
     assert own["scheme"] == OWN.get(case.model_type, "rotary")
+    biases = BIASES.get(case.model_type, lambda model: None)(model)
+    assert ("bias" in relative) == (biases is not None)
+    if biases is not None:
+        expected = biases[0][:, [[0], [1], [9], [300]], [0, 1, 9, 300]].detach()
+        np.testing.assert_array_equal(np.array(relative["bias"], dtype=np.float32), expected)
     placed = OWN.get(case.model_type) == "learned"
     assert absent.status_code == 200 if placed else "has no position part" in absent.text

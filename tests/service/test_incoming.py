@@ -24,7 +24,7 @@ BODY = json.dumps({"inputs": "Hello, world"}).encode()
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with little patience and little room."""
     log = tmp_path_factory.mktemp("hasty") / "log"
-    with Server(log, body_timeout=0.5, max_body_bytes=1_000_000) as running:
+    with Server(log, receive_timeout=0.5, max_body_bytes=1_000_000) as running:
         yield running
 
 
@@ -135,7 +135,7 @@ def test_a_body_that_trickles_is_given_up_and_the_connection_closed(
             except TimeoutError:
                 continue
         assert found.startswith(b"HTTP/1.1 408 ") and b"connection: close" in found
-        assert b'"code":"body_timeout"' in found and time.monotonic() - begun >= 0.5
+        assert b'"code":"receive_timeout"' in found and time.monotonic() - begun >= 0.5
         client.settimeout(5)
         with contextlib.suppress(ConnectionResetError):  # of bytes that crossed the end
             assert client.recv(1) == b""

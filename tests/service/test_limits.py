@@ -70,7 +70,15 @@ def test_the_server_can_refuse_truncation_by_default(strict: Server) -> None:
     assert found["code"] == "input_too_long"
 
 
-@pytest.mark.parametrize("given", [None, "Bearer wrong", "sésame", "Basic sésame"])
+@pytest.mark.parametrize("given", ["bearer sésame", "BEARER sésame", "Bearer  sésame"])
+def test_the_schemes_case_does_not_matter(strict: Server, given: str) -> None:
+    answer = strict.client.get("/info", headers=_key(given))
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "given", [None, "Bearer wrong", "sésame", "Basic sésame", "Bearer", "Bearersésame"]
+)
 def test_without_the_key_nothing_but_health_is_answered(strict: Server, given: str | None) -> None:
     headers = None if given is None else _key(given)
     bare = strict.url.removesuffix("/models/mini")

@@ -17,6 +17,7 @@ from service.edge import Edge
 from service.errors import BadRequest
 from service.incoming import Bounds
 from service.metrics import Metrics
+from service.patience import Patience
 
 
 class Numbers(Body):
@@ -67,7 +68,9 @@ def ask(path: str, *parts: bytes, method: str = "POST") -> Asked:
     own = Answers(int)
     other = Operation("/other", Numbers, add, "Sums", "tests", own, envelope=lambda e: {"o": e})
     app = Shortcut(elsewhere, [operation, other], "/prefix")
-    edge = Edge(app, root_path="/prefix", bounds=Bounds(100, 1.0), key=None, metrics=Metrics())
+    edge = Edge(
+        app, root_path="/prefix", bounds=Bounds(100, Patience(1.0)), key=None, metrics=Metrics()
+    )
     asked = Asked(path, list(parts), method)
     scope = {"type": "http", "method": method, "path": path, "headers": []}
     asyncio.run(edge(scope, asked.receive, asked.send))

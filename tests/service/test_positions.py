@@ -184,6 +184,29 @@ def test_what_is_not_given_is_the_models_own(
     assert other.parameters != parameters
 
 
+@pytest.mark.parametrize(
+    ("model", "asked", "trained"),
+    [
+        ({"positions": Buckets(buckets=8)}, {}, True),
+        ({"positions": Buckets(buckets=8)}, {"scheme": "relative", "buckets": 8}, True),
+        ({"positions": Buckets(buckets=8)}, {"buckets": 16}, False),
+        ({"positions": Buckets(buckets=8)}, {"max_distance": 64}, False),
+        ({"positions": Buckets(buckets=8)}, {"bidirectional": False}, False),
+        ({"positions": Buckets()}, {"scheme": "mpnet"}, False),
+        ({"positions": Buckets(), "family": "mpnet"}, {"scheme": "mpnet"}, True),
+        ({"positions": Buckets(), "family": "mpnet"}, {"scheme": "relative"}, True),
+        ({"positions": Buckets(), "family": "mpnet", "table": Learned()}, {"layer": 1}, True),
+        ({}, {"scheme": "relative"}, False),
+    ],
+    ids=str,
+)
+def test_only_the_models_own_buckets_have_trained_numbers_which_count_for_each_head(
+    model: dict[str, Any], asked: dict[str, Any], trained: bool
+) -> None:
+    found = PositionsRequest.model_validate({"count": 10, **asked}).encoding(config(**model))
+    assert found.values == (500 if trained else 100) and found.trained == trained
+
+
 def test_a_layer_has_the_scheme_of_its_own() -> None:
     whole, local = Rotary(dim=16, base=160_000.0), Rotary(dim=16)
     table, reaches = Learned(), (None, 5, 5)

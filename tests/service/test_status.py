@@ -62,17 +62,26 @@ def test_an_unknown_path_is_told_the_known_ones(server: Server) -> None:
     ("method", "path", "allowed"),
     [
         ("GET", "/embed", "POST"),
-        ("PUT", "/positions", "GET, POST"),
-        ("POST", "/live", "GET"),
-        ("DELETE", "/v1/models/any", "GET"),
+        ("HEAD", "/embed", "POST"),
+        ("PUT", "/positions", "GET, HEAD, POST"),
+        ("POST", "/live", "GET, HEAD"),
+        ("DELETE", "/v1/models/any", "GET, HEAD"),
     ],
 )
 def test_a_wrong_method_is_told_the_right_ones(
     server: Server, method: str, path: str, allowed: str
 ) -> None:
     answer = server.client.request(method, path)
-    assert error(answer, 405)["code"] == "method_not_allowed"
-    assert answer.headers["allow"] == allowed
+    assert answer.status_code == 405 and answer.headers["allow"] == allowed
+    if method != "HEAD":
+        assert error(answer, 405)["code"] == "method_not_allowed"
+
+
+@pytest.mark.parametrize("path", ["/live", "/ready", "/health", "/metrics", "/info", "/v1/models"])
+def test_what_is_got_can_be_asked_for_its_head(server: Server, path: str) -> None:
+    answer = server.client.head(path)
+    assert answer.status_code == 200 and answer.content == b""
+    assert answer.headers["content-type"] == server.client.get(path).headers["content-type"]
 
 
 def test_a_request_id_is_echoed_and_an_unprintable_one_is_not(server: Server) -> None:

@@ -5,7 +5,7 @@ from typing import Literal, NotRequired
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from service.api.shapes.common import Matrix, Vector, closed
+from service.api.shapes.common import Matrix, Vector, Vectors, closed
 
 
 @closed
@@ -13,6 +13,15 @@ class OpenAIEmbedding(TypedDict):
     object: Literal["embedding"]
     index: NonNegativeInt
     embedding: Vector
+
+
+@closed
+class JinaEmbeddings(TypedDict):
+    """With return_multivector: a vector for each token."""
+
+    object: Literal["embedding"]
+    index: NonNegativeInt
+    embeddings: Vectors
 
 
 @closed
@@ -24,7 +33,7 @@ class OpenAIUsage(TypedDict):
 @closed
 class OpenAIAnswer(TypedDict):
     object: Literal["list"]
-    data: list[OpenAIEmbedding]
+    data: list[OpenAIEmbedding] | list[JinaEmbeddings]
     model: str
     usage: OpenAIUsage
 
