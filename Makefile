@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
 
-.PHONY: serve test check format openapi fuzz bench-engines bench-servers bench-outputs clean
+.PHONY: serve test gpu check format openapi fuzz bench-engines bench-servers bench-outputs clean
 
 serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0.0.1:8080
 	@$(BIN)/embedding-service serve
@@ -11,6 +11,10 @@ serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0
 test: .venv/dev                ## set up, fetch the model, run the tests
 	$(BIN)/embedding-service pull
 	$(BIN)/pytest
+
+gpu: .venv/dev                 ## the tests that need a GPU
+	$(BIN)/embedding-service pull
+	$(BIN)/pytest tests/gpu -m gpu
 
 check: .venv/dev               ## what CI runs: lint, format, types, tests
 	$(BIN)/ruff check .

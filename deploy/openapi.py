@@ -8,6 +8,8 @@ import httpx
 
 from models.sources import DEFAULT, resolve
 from service.app import create_app
+from service.board import Board
+from service.engine.link import Link
 from service.settings import Settings
 
 FILE = Path(__file__).parent.parent / "docs" / "openapi.json"
@@ -15,7 +17,7 @@ FILE = Path(__file__).parent.parent / "docs" / "openapi.json"
 
 async def served() -> bytes:
     """The document; nothing in it depends on the model or on settings."""
-    app = create_app(Settings(), resolve(DEFAULT))
+    app = create_app(Settings(), resolve(DEFAULT), Link("", Board.alone()))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://it") as it:
         return (await it.get("/openapi.json")).raise_for_status().content
 

@@ -1,36 +1,50 @@
 """The layers of an encoder, put together from the tensors of a checkpoint."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
 import torch
 from torch import Tensor
 
-from models.attention import Rules
+from models.attention import Attend, Rules
 from models.config import EncoderConfig
 from models.layers import ARRANGEMENTS, Attention, FeedForward, Layer
 from models.linear import Layout, Linear
 from models.norm import Joined, Norm, norm
 from models.packing import Packing, round_up
 from models.placement import of_layer
+from models.varlen import Varlen, choose
 from models.weights import Weights
+
+Choose = Callable[[Rules, int, torch.dtype, torch.device], Attend]
+"""The attention of a layer with such rules and head size, in a precision, on a device."""
 
 
 class TorchLayers:
     """The layers of an encoder, in the precision of their linear layout."""
 
     def __init__(
-        self, config: EncoderConfig, weights: Weights, layout: Layout, device: torch.device
+        self,
+        config: EncoderConfig,
+        weights: Weights,
+        layout: Layout,
+        device: torch.device,
+        attention: Choose = choose,
     ) -> None:
         self.dtype = layout.dtype
         self._device, self._width = device, config.hidden_size
-        build = _Builder(config, weights, layout, device)
+        build = _Builder(config, weights, layout, device, attention)
         self._layers = [build.layer(i) for i in range(config.num_layers)]
         self._final = build.norm("final_norm")
 
     def __len__(self) -> int:
         return len(self._layers)
+
+    @property
+    def steady(self) -> bool:
+        """Whether batches of one shape launch the same kernels, so that these can be recorded."""
+        return {type(layer.attention.attend) for layer in self._layers} == {Varlen}
 
     def __call__(self, hidden: Tensor, packing: Packing, count: int) -> Tensor:
         """The first `count` layers: (T, D) -> (T, D), in `dtype`; normalised after the last one."""
@@ -65,6 +79,7 @@ class _Builder:
     weights: Weights
     layout: Layout
     device: torch.device
+    choose: Choose
     built: dict[str, Linear] = field(default_factory=dict)
 
     def layer(self, index: int) -> Layer:
@@ -95,6 +110,7 @@ class _Builder:
             key_norm=self.head_norm(f"{name}.key_norm"),
             heads=(config.num_heads, config.num_kv_heads, config.num_kv_heads),
             rules=rules,
+            attend=self.choose(rules, config.head_size, self.layout.dtype, self.device),
         )
 
     def norm(self, name: str) -> Norm:

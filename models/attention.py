@@ -3,6 +3,7 @@
 N sequences, H heads, Dh head size, Q queries, K keys.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -29,6 +30,10 @@ class Rules:
     def plain(self) -> bool:
         """Whether every token sees every other, whatever their distance."""
         return not self.causal and self.reach is None and self.positions.unscored
+
+
+Attend = Callable[[Tensor, Tensor, Tensor, Packing, Rules], Tensor]
+"""softmax(q k^T * scale + bias) v within each sequence: (T, H, Dh) -> (T, H * Dh)."""
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, packing: Packing, rules: Rules) -> Tensor:
@@ -89,11 +94,13 @@ class _Scores:
         if rules.plain:
             return padding
 
-        def make() -> tuple[Tensor, Tensor]:
+        def make(packing: Packing) -> tuple[Tensor, Tensor]:
             return self._fixed(queries, keys, query)
 
         place = (rules.positions.key, rules.reach, length, query.dtype)
-        distances, fixed = self.packing.recall(place, make) if length <= _BLOCK else make()
+        distances, fixed = (
+            self.packing.recall(place, make) if length <= _BLOCK else make(self.packing)
+        )
         content = rules.positions.score(query, key, distances)
         return padding + fixed + (0.0 if content is None else content * rules.scale)
 

@@ -9,8 +9,8 @@ import torch
 
 from models import weights
 from models.batch import Batch, Rows
+from models.device import find
 from models.encoder import Embeddings, Encoder, Floats
-from models.errors import ModelError
 from models.folder import Folder
 from models.head import Head
 from models.precision import Choice, Precisions, choose
@@ -63,7 +63,7 @@ class Embedder:
         head = Head(folder.path, folder.sentence.modules)
         loaded = weights.load(folder.encoder, folder.blueprint)
         with torch.inference_mode():
-            embeddings = Embeddings(folder.blueprint.config, loaded, _device(device))
+            embeddings = Embeddings(folder.blueprint.config, loaded, find(device))
             probe = _Probe(tokenizer, folder.sentence.pooling, head)
             choice = choose(Precisions(loaded, embeddings), dtype, probe)
         return cls(folder, tokenizer, embeddings, choice, head)
@@ -155,12 +155,3 @@ def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         tokens += lengths[index]
     if batch:
         yield batch
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        raise ModelError(f"device {name!r} cannot be had: {error}") from None

@@ -3,7 +3,7 @@
 B sequences, T tokens, D hidden size.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -14,11 +14,13 @@ from torch import Tensor
 from models.assembly import TorchLayers
 from models.batch import Batch
 from models.config import EncoderConfig
+from models.graphs import Eager, Forward, Passes
 from models.linear import fastest
 from models.norm import Norm, norm, unchanged
-from models.packing import Packing
+from models.packing import Packing, Shape
 from models.placement import of_input
 from models.pooling import pool
+from models.transfer import fetch, send
 from models.weights import Weights
 
 Floats = npt.NDArray[np.float32]
@@ -86,29 +88,49 @@ class TorchEncoder:
     Vaswani et al. 2017 (arXiv 1706.03762), in the arrangement that the config tells.
     """
 
-    def __init__(self, embeddings: Embeddings, layers: TorchLayers) -> None:
-        self.warm = layers.warm
+    def __init__(
+        self,
+        embeddings: Embeddings,
+        layers: TorchLayers,
+        passes: Callable[[Forward], Passes] = Eager,
+    ) -> None:
+        """passes: how the passes over all layers are run."""
         self._embeddings, self._layers = embeddings, layers
+        self._passes = passes(self._whole)
 
     @torch.inference_mode()
     def states(self, batch: Batch, count: int) -> Floats:
         """Hidden states after so many layers: (T, D)."""
-        hidden, packing = self._run(batch, count)
-        found: Floats = hidden[: packing.tokens].to(torch.float32).cpu().numpy()
-        return found
+        ids, packing = self._packed(batch, Shape.of)
+        hidden = self._run(ids, packing, count)
+        return fetch(hidden[: packing.tokens].to(torch.float32))
 
     @torch.inference_mode()
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """The poolings of each sequence's last hidden states, side by side: (B, poolings * D)."""
-        hidden, packing = self._run(batch, len(self._layers))
-        pooled = pool(hidden, packing, poolings, torch.from_numpy(batch.skips))
-        found: Floats = pooled.cpu().numpy()
-        return found
+        ids, packing = self._packed(batch, self._passes.shape)
+        hidden = self._passes(ids, packing)
+        return fetch(pool(hidden, packing, poolings, torch.from_numpy(batch.skips)))
 
-    def _run(self, batch: Batch, count: int) -> tuple[Tensor, Packing]:
-        packing = Packing(batch.lengths.tolist(), self._embeddings.device, self._layers.dtype)
+    @torch.inference_mode()
+    def warm(self) -> None:
+        """Do once what the first batches would wait for."""
+        self._layers.warm()
+        self._passes.warm()
+
+    def _packed(
+        self, batch: Batch, shape: Callable[[Sequence[int]], Shape]
+    ) -> tuple[Tensor, Packing]:
+        lengths, device = batch.lengths.tolist(), self._embeddings.device
+        packing = Packing(lengths, device, self._layers.dtype, shape(lengths))
         flat = np.zeros(packing.rows, dtype=np.int64)
         flat[: packing.tokens] = batch.ids
-        ids = torch.from_numpy(flat).to(self._embeddings.device)
+        (ids,) = send(device, torch.from_numpy(flat))
+        return ids, packing
+
+    def _whole(self, ids: Tensor, packing: Packing) -> Tensor:
+        return self._run(ids, packing, len(self._layers))
+
+    def _run(self, ids: Tensor, packing: Packing, count: int) -> Tensor:
         hidden = self._embeddings(ids, packing).to(self._layers.dtype)
-        return self._layers(hidden, packing, count), packing
+        return self._layers(hidden, packing, count)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.attention import Rules, attend
+from models.attention import Attend, Rules
 from models.linear import Linear
 from models.norm import Norm
 from models.packing import Packing
@@ -28,6 +28,7 @@ class Attention:
     key_norm: Norm
     heads: tuple[int, int, int]
     rules: Rules
+    attend: Attend
 
     def __call__(self, x: Tensor, packing: Packing, residual: Tensor | None = None) -> Tensor:
         """(T, D) -> (T, D)."""
@@ -35,7 +36,7 @@ class Attention:
         query, key, value = torch.split(qkv, list(self.heads), dim=1)
         query, key = self.query_norm(query), self.key_norm(key)
         query, key = self.rules.positions.rotate(query, key, packing)
-        return self.output(attend(query, key, value, packing, self.rules), residual=residual)
+        return self.output(self.attend(query, key, value, packing, self.rules), residual=residual)
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,13 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from models.transfer import send
 
 _STEP = 8  # sequences attend in blocks padded to a multiple of this, a function of their own length
 
@@ -28,54 +31,88 @@ class Group:
     mask: Tensor
 
 
+@dataclass(frozen=True)
+class Shape:
+    """The sizes that a pass is computed with: batches of one shape launch the same kernels.
+
+    rows: of the hidden states. sequences: at most so many. longest: no sequence has more rows,
+    and there are no more rows of none.
+    """
+
+    rows: int
+    sequences: int
+    longest: int
+
+    @classmethod
+    def of(cls, lengths: Sequence[int]) -> "Shape":
+        """The row count is rounded up so that matrix sizes repeat from batch to batch."""
+        tokens = sum(lengths)
+        rows = round_up(tokens)
+        return cls(rows, len(lengths), max(rows - tokens, *lengths))
+
+
+Recipe = Callable[["Packing"], Any]
+"""Makes what depends on where the sequences lie."""
+
+
 class Packing:
     """Borders of B sequences laid one after another in T rows.
 
-    The row count is rounded up so that matrix sizes repeat from batch to batch; the rows after
-    `tokens` belong to no sequence.
+    The rows after `tokens` belong to no sequence.
     """
 
     def __init__(
-        self, lengths: Sequence[int], device: torch.device, dtype: torch.dtype = torch.float32
+        self,
+        lengths: Sequence[int],
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+        shape: Shape | None = None,
     ) -> None:
-        """dtype: of the masks, the one that attention computes in."""
-        self._device, self._dtype = device, dtype
-        self.lengths = torch.tensor(lengths, dtype=torch.int64)
-        self.tokens = sum(lengths)
-        self.rows = round_up(self.tokens)
-        self.starts = (self.lengths.cumsum(0) - self.lengths).to(device)
-        self.positions = self._positions().to(device)
-        self.lengths = self.lengths.to(device)
+        """dtype: of the masks, the one that attention computes in. shape: by default their own."""
+        self._device, self._dtype, self.sizes = device, dtype, lengths
+        self.shape = shape or Shape.of(lengths)
+        self.tokens, self.rows = sum(lengths), self.shape.rows
+        counts = torch.tensor(lengths, dtype=torch.int64)
+        starts = counts.cumsum(0) - counts
+        positions = torch.zeros(self.rows, dtype=torch.int64)
+        positions[: self.tokens] = torch.arange(self.tokens) - starts.repeat_interleave(counts)
+        self._counts, self._firsts = counts, starts
+        self.lengths, self.starts, self.positions = send(device, counts, starts, positions)
         self._recalled: dict[Hashable, Any] = {}
 
-    def recall(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def recall(self, key: Hashable, make: Recipe) -> Any:
         """What depends on the batch alone and is the same in every layer: made once."""
         if key not in self._recalled:
-            self._recalled[key] = make()
+            self._recalled[key] = make(self)
         return self._recalled[key]
+
+    @cached_property
+    def borders(self) -> Tensor:
+        """Where each sequence starts and the last one ends, as kernels read it: int32.
+
+        (sequences + 2,): the shape's further sequences are empty, and the rows of none are one.
+        """
+        ends = [*accumulate(self.sizes, initial=0)]
+        ends += [self.tokens] * (self.shape.sequences - len(self.sizes)) + [self.rows]
+        (borders,) = send(self._device, torch.tensor(ends, dtype=torch.int32))
+        return borders
 
     @cached_property
     def groups(self) -> list[Group]:
         """The sequences by padded length; computed for the attention that wants them."""
-        return [self._group(*group) for group in _by_length(self.lengths.tolist()).items()]
-
-    def _positions(self) -> Tensor:
-        positions = torch.zeros(self.rows, dtype=torch.int64)
-        first = self.starts.cpu().repeat_interleave(self.lengths)
-        positions[: self.tokens] = torch.arange(self.tokens) - first
-        return positions
+        return [self._group(*group) for group in _by_length(self.sizes).items()]
 
     def _group(self, length: int, members: list[int]) -> Group:
         column = torch.arange(length)
-        holds = column < self.lengths.cpu()[members, None]
-        starts = self.starts.cpu()[members, None]
+        holds = column < self._counts[members, None]
+        starts = self._firsts[members, None]
         # Padding reads the sequence's own first row: another's, were it not finite, would spoil it.
         rows = torch.where(holds, starts + column, starts).flatten()
         mask = torch.zeros(len(members), 1, 1, length, dtype=self._dtype)
         mask.masked_fill_(~holds[:, None, None], float("-inf"))
         slots = holds.flatten().nonzero().flatten()
-        tensors = (part.to(self._device) for part in (rows, slots, rows[slots], mask))
-        return Group(len(members), length, *tensors)
+        rows, slots, targets = send(self._device, rows, slots, rows[slots])
+        return Group(len(members), length, rows, slots, targets, mask.to(self._device))
 
 
 def _by_length(lengths: Sequence[int]) -> dict[int, list[int]]:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from models import schemes, tables
 from models.packing import Packing
+from models.transfer import send
 
 
 class Positions:
@@ -71,18 +72,21 @@ class Rotary(Positions):
         self.key = self.scheme = scheme
 
     def rotate(self, query: Tensor, key: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
-        cos, sin = packing.recall(self.scheme, lambda: self._turns(packing, query.dtype))
+        dtype = query.dtype
+        cos, sin = packing.recall(self.scheme, lambda some: self._turns(some, dtype))
         return self._turn(query, cos, sin), self._turn(key, cos, sin)
 
     def _turns(self, packing: Packing, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         # (T, 1, dim / 2) each; a text's own length decides how its frequencies are stretched.
-        lengths = packing.lengths.tolist()
-        rows = np.stack([tables.frequencies(self.scheme, length) for length in lengths])
-        each = torch.from_numpy(rows.astype(np.float64)).repeat_interleave(packing.lengths.cpu(), 0)
-        angles = torch.zeros(packing.rows, each.shape[1], dtype=torch.float64)
-        angles[: packing.tokens] = each * packing.positions[: packing.tokens, None].cpu()
+        rows = np.stack([tables.frequencies(self.scheme, length) for length in packing.sizes])
+        (flat,) = send(packing.starts.device, torch.from_numpy(rows.astype(np.float64)).flatten())
+        each = flat.view(rows.shape).repeat_interleave(
+            packing.lengths, 0, output_size=packing.tokens
+        )
+        angles = each.new_zeros(packing.rows, each.shape[1])
+        angles[: packing.tokens] = each * packing.positions[: packing.tokens, None]
         scale = self.scheme.scaling.magnitude
-        turns = (part.mul(scale).to(packing.starts.device, dtype) for part in _cos_sin(angles))
+        turns = (part.mul(scale).to(dtype) for part in _cos_sin(angles))
         cos, sin = (part[:, None] for part in turns)
         return cos, sin
 

@@ -14,6 +14,7 @@ from models.assembly import TorchLayers
 from models.compiled import Compiled
 from models.encoder import Embeddings, Encoder, Floats, TorchEncoder
 from models.errors import ModelError
+from models.graphs import CudaGraphs, Graphs
 from models.linear import Layout, Observed, fastest
 from models.placement import of_layer
 from models.positions import Positions
@@ -49,17 +50,27 @@ class Precisions:
         return self.embeddings.device
 
     def supported(self) -> list[str]:
-        """Those that run at full speed, float32 first."""
+        """Those that run at full speed, float32 first, then in the order in which `auto` tries."""
         if self.device.type != "cpu":
-            return ["float32", "bfloat16", "float16"]
+            brain = torch.cuda.is_bf16_supported(including_emulation=False)
+            return ["float32", "float16"] + ["bfloat16"] * brain
         compiled = [name for name in ("bfloat16", "int8") if isa.best(name)]
         return ["float32", *compiled] if compiled else ["float32"] + ["bfloat16"] * short()
+
+    @property
+    def margin(self) -> float:
+        """How many times as fast as the best so far a lower precision must be, for `auto`.
+
+        On a CPU clearly faster, or chance would decide between equals. The probe sentences do not
+        fill a GPU, so that their time says nothing: there the last one that is faithful is taken.
+        """
+        return 1.1 if self.device.type == "cpu" else 0.0
 
     def check(self, dtype: str) -> None:
         """Raises ModelError where the device cannot compute in a precision at full speed."""
         if dtype in self.supported():
             return
-        hint = ""
+        hint = " (it is for CPUs)" if dtype == "int8" else ""
         if dtype in ("bfloat16", "int8") and self.device.type == "cpu":
             hint = " (it needs AVX-512 with BF16 or VNNI, and a C++ compiler at installation)"
         raise ModelError(
@@ -87,8 +98,11 @@ class Precisions:
         return of_layer(config, self.weights, "layers.0", config.positions, self.device)
 
     def _torch(self, layout: Layout) -> TorchEncoder:
-        parts = self.embeddings
-        return TorchEncoder(parts, TorchLayers(parts.config, self.weights, layout, self.device))
+        parts, device = self.embeddings, self.device
+        layers = TorchLayers(parts.config, self.weights, layout, device)
+        if not layers.steady:
+            return TorchEncoder(parts, layers)
+        return TorchEncoder(parts, layers, lambda whole: Graphs(whole, device, CudaGraphs(device)))
 
     def _sizes(self, observe: Vectors) -> Mapping[str, Tensor]:
         layout = Observed()
@@ -117,6 +131,9 @@ class Choice:
 class Source(Protocol):
     """What `choose` chooses from: see Precisions."""
 
+    @property
+    def margin(self) -> float: ...
+
     def supported(self) -> list[str]: ...
 
     def check(self, dtype: str) -> None: ...
@@ -142,12 +159,9 @@ def choose(precisions: Source, wanted: str, vectors: Vectors) -> Choice:
         found, seconds = _timed(encoder, vectors)
         cosine, speedup = float((found * reference).sum(axis=1).min()), base / seconds
         trials.append(Trial(dtype, round(cosine, 6), round(speedup, 2)))
-        if wanted == dtype or (cosine >= FAITHFUL and speedup > _MARGIN * fastest):
+        if wanted == dtype or (cosine >= FAITHFUL and speedup > precisions.margin * fastest):
             best, fastest = Choice(dtype, encoder, ()), speedup
     return replace(best, trials=tuple(trials))
-
-
-_MARGIN = 1.1  # so much faster must it be, or chance would decide between equals
 
 
 def _timed(encoder: Encoder, vectors: Vectors) -> tuple[Floats, float]:

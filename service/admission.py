@@ -3,15 +3,23 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from service.board import Board
 from service.errors import Overloaded
 
 
 class Admission:
     """Expected wait = tokens queued / tokens that the engine encodes in a second."""
 
-    def __init__(self, max_wait: float, rate: Callable[[], float]) -> None:
-        self._max_wait, self._rate = max_wait, rate
-        self.queued = 0
+    def __init__(self, max_wait: float, rate: Callable[[], float], board: Board) -> None:
+        """board: where every HTTP process of the server counts what it has queued."""
+        self._max_wait, self._rate, self._board = max_wait, rate, board
+        self._slot = board.take()
+        board.row[self._slot] = 0  # what a process that died had queued is no more
+
+    @property
+    def queued(self) -> int:
+        """Tokens admitted and not answered, in the whole server."""
+        return int(self._board.total(self._slot))
 
     @property
     def wait(self) -> float:
@@ -31,8 +39,8 @@ class Admission:
                 f"the queue is {self.wait:.1f} s long, the limit is {self._max_wait:.1f} s",
                 retry=self.wait - self._max_wait,
             )
-        self.queued += tokens
+        self._board.row[self._slot] += tokens
         try:
             yield
         finally:
-            self.queued -= tokens
+            self._board.row[self._slot] -= tokens

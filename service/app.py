@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from starlette.routing import Route
 
 from models.folder import Folder
 from models.matryoshka import declared
@@ -30,8 +31,7 @@ from service.api import (
 from service.api.operation import Operation, Shortcut
 from service.dimensions import Dimensions
 from service.edge import Edge
-from service.engine.messages import Description, EngineSpec
-from service.engine.supervisor import Supervisor
+from service.engine.link import Link
 from service.incoming import Bounds
 from service.metrics import Metrics
 from service.patience import Patience
@@ -44,25 +44,27 @@ log = logging.getLogger(__name__)
 _ABOUT = "Vectors of sentences, tokens and positions, and the cosine between them."
 
 
+Background = Callable[[], Coroutine[Any, Any, None]]
+
+
 def create_app(
     settings: Settings,
     folder: Path,
-    on_ready: Callable[[Description], None] = lambda _: None,
-    on_refused: Callable[[], None] = lambda: None,
+    link: Link,
+    background: Sequence[Background] = (),
     leaving: Callable[[], bool] = lambda: False,
 ) -> Edge:
     """The application for a model's folder.
 
-    on_ready: called whenever an engine starts to embed. on_refused: when it never will.
-    leaving: whether the server was told to stop.
+    background: what runs as long as it does, and ends in the other order. leaving: whether the
+    server was told to stop.
     """
     model = Folder.read(folder)
     config, sentence = model.blueprint.config, model.sentence
     reader = _reader(settings, model)
-    supervisor = Supervisor(_spec(settings, folder), on_ready, on_refused)
-    admission = Admission(settings.max_wait, lambda: supervisor.rate)
-    metrics = _metrics(admission, supervisor)
-    pipeline = Pipeline(reader, admission, supervisor, settings.request_timeout)
+    admission = Admission(settings.max_wait, lambda: link.rate, link.board)
+    metrics = _metrics(admission, link)
+    pipeline = Pipeline(reader, admission, link, settings.request_timeout)
     name, most = settings.name, settings.max_values
     lengths = declared(model.encoder, model.dim)
     dimensions = Dimensions.of(settings.dimensions, model.dim, lengths)
@@ -77,13 +79,14 @@ def create_app(
         openai.operation(embedding, states),
         cohere.operation(embedding),
     ]
-    info = lambda: _info(settings, supervisor, sentence, dimensions)  # noqa: E731
+    info = lambda: _info(settings, link, sentence, dimensions)  # noqa: E731
     routers = [
         positions.router(encodings),
         openai.router(name),
-        status.router(supervisor, admission, metrics, leaving, info),
+        status.router(link, admission, metrics, leaving, info),
     ]
-    app = _fastapi(operations, routers, _lifespan(supervisor), settings.root_path)
+    app = _fastapi(operations, routers, _lifespan(background), settings.root_path)
+    metrics.watch(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
     return Edge(
         Shortcut(app, operations, settings.root_path),
         root_path=settings.root_path,
@@ -103,13 +106,13 @@ def _reader(settings: Settings, model: Folder) -> Reader:
     )
 
 
-def _metrics(admission: Admission, supervisor: Supervisor) -> Metrics:
-    metrics = Metrics()
+def _metrics(admission: Admission, link: Link) -> Metrics:
+    metrics = Metrics(link.board)
     metrics.gauge("queued_tokens", "Tokens admitted and not answered.", lambda: admission.queued)
     metrics.gauge("wait_seconds", "Expected wait of a new request.", lambda: admission.wait)
-    metrics.gauge("tokens_per_second", "Of a full engine.", lambda: supervisor.rate)
-    metrics.gauge("ready", "Whether the engine embeds.", lambda: supervisor.embeds)
-    metrics.gauge("engine_restarts", "Engines started again.", lambda: supervisor.restarts)
+    metrics.gauge("tokens_per_second", "Of a full engine.", lambda: link.rate)
+    metrics.gauge("ready", "Whether the engine embeds.", lambda: link.embeds)
+    metrics.gauge("engine_restarts", "Engines started again.", lambda: link.restarts)
     return metrics
 
 
@@ -140,31 +143,20 @@ def _fastapi(
     return app
 
 
-def _spec(settings: Settings, folder: Path) -> EngineSpec:
-    return EngineSpec(
-        folder=str(folder),
-        device=settings.device,
-        dtype=settings.dtype,
-        threads=settings.threads,
-        max_batch_tokens=settings.max_batch_tokens,
-        log_level=settings.log_level,
-    )
-
-
-def _lifespan(supervisor: Supervisor) -> Any:
+def _lifespan(background: Sequence[Background]) -> Any:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        running = asyncio.create_task(supervisor.run())
+        running = [asyncio.create_task(run()) for run in background]
         yield
-        running.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
+        for task in reversed(running):  # who came later needs what was there before
+            task.cancel()
+            await asyncio.wait([task])
 
     return lifespan
 
 
 def _info(
-    settings: Settings, supervisor: Supervisor, sentence: SentenceConfig, dimensions: Dimensions
+    settings: Settings, link: Link, sentence: SentenceConfig, dimensions: Dimensions
 ) -> dict[str, Any]:
     limits = (
         "max_body_bytes",
@@ -172,7 +164,6 @@ def _info(
         "max_texts",
         "max_tokens",
         "max_values",
-        "max_batch_tokens",
         "max_wait",
         "request_timeout",
     )
@@ -181,8 +172,8 @@ def _info(
         "model": settings.name,
         "source": settings.model,
         "revision": settings.revision,
-        "engine": supervisor.description,
-        "engine_restarts": supervisor.restarts,
+        "engine": link.description,
+        "engine_restarts": link.restarts,
         "prompts": sentence.prompts,
         "default_prompt": sentence.default_prompt,
         "auto_truncate": settings.auto_truncate,

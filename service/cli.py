@@ -70,12 +70,16 @@ def read(flags: dict[str, Any]) -> Settings:
 @options()
 def serve(**flags: Any) -> None:
     """Fetch the model if need be, and serve it over HTTP."""
-    from service.server import run
+    from service.serve import run
 
     settings = read(flags)
     for name in unknown(os.environ):
         click.echo(f"warning: {name} is no setting; see embedding-service serve --help", err=True)
-    sys.exit(run(settings, _folder(settings)))
+    try:
+        status = run(settings, _folder(settings))
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
+    sys.exit(status)
 
 
 @main.command()

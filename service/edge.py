@@ -23,7 +23,7 @@ from service.errors import (
 )
 from service.heap import trim
 from service.incoming import Bounds, Incoming, Inflated, too_large
-from service.metrics import Metrics
+from service.metrics import OTHER, Metrics
 
 JSON = b"application/json"
 
@@ -112,7 +112,7 @@ class _Answered:
             self.begun = True
             message["headers"] = [*message["headers"], *self._call.headers()]
             route = self._scope.get("route")
-            path = getattr(route, "path", "other")
+            path = getattr(route, "path", OTHER)
             self._metrics.observe(self._call, path, message["status"])
         await self._send(message)
 

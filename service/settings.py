@@ -45,6 +45,10 @@ class Settings(BaseSettings):
 
     host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on; 0: any.")] = 8080
+    workers: Annotated[
+        PositiveInt,
+        Field(description="HTTP processes; more than one where a GPU is faster than one."),
+    ] = 1
     root_path: Annotated[str, Field(description="Path prefix that a gateway strips.")] = ""
     api_key: Annotated[
         SecretStr | None, Field(description="If set, requests need 'Authorization: Bearer KEY'.")
@@ -73,8 +77,12 @@ class Settings(BaseSettings):
         ),
     ] = "declared"
     max_batch_tokens: Annotated[
-        PositiveInt, Field(description="Most tokens in one forward pass.")
-    ] = 2048
+        NonNegativeInt,
+        Field(
+            description="Most tokens in one forward pass; 0: 2048 on a CPU, and as many as make a "
+            "GPU faster, measured at start."
+        ),
+    ] = 0
     max_wait: Annotated[
         PositiveFloat, Field(description="Refuse with 429 when the queue takes longer, seconds.")
     ] = 10.0

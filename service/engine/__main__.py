@@ -1,11 +1,10 @@
-"""The engine process: `python -m service.engine SPEC`, started by the server."""
+"""The engine process: `python -m service.engine`, started by the server."""
 
 import contextlib
 import logging
 import signal
 import socket
 import sys
-import time
 from dataclasses import asdict
 
 import orjson
@@ -13,20 +12,22 @@ import torch
 
 from models.embedder import Embedder
 from models.errors import ModelError
+from service.engine.budget import Budget, choose
+from service.engine.lines import Lines
 from service.engine.load import load
 from service.engine.loop import Loop
-from service.engine.messages import REFUSED, Description, EngineSpec
+from service.engine.messages import Description, EngineSpec
 from service.engine.scheduler import Scheduler
-from service.engine.wire import Line
 from service.heap import freeze
 from service.log import configure
+from service.supervisor import REFUSED
 
 log = logging.getLogger("service.engine")
 
 
 def main() -> None:
     """Load the model, warm it, then serve jobs until the server goes away."""
-    spec = EngineSpec(**orjson.loads(sys.argv[1]))
+    spec = EngineSpec(**orjson.loads(sys.stdin.buffer.readline()))
     configure(spec.log_level)
     # Signals may reach the whole group: it is the server that decides when its engine stops.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -42,24 +43,15 @@ def main() -> None:
             *(trial.dtype, trial.cosine, trial.speedup),
         )
     embedder.warm()
-    rate = measure(embedder, spec.max_batch_tokens)
-    line = Line(socket.socket(fileno=spec.descriptor))
+    budget = choose(embedder, spec.max_batch_tokens)
+    greeting = ["description", describe(embedder, budget)], b""
+    lines = Lines(socket.socket(fileno=spec.listener), sys.stdin.fileno(), greeting)
     freeze()
     with contextlib.suppress(EOFError):
-        line.send(["description", describe(embedder)])
-        Loop(line, embedder, Scheduler(spec.max_batch_tokens), rate).run()
+        Loop(lines, embedder, Scheduler(budget.tokens), budget.rate).run()
 
 
-def measure(embedder: Embedder, budget: int) -> float:
-    """Tokens per second of a full batch."""
-    length = min(embedder.max_length, budget)
-    rows = [[0] * length] * (budget // length)
-    start = time.perf_counter()
-    embedder.encode(rows)
-    return length * len(rows) / (time.perf_counter() - start)
-
-
-def describe(embedder: Embedder) -> Description:
+def describe(embedder: Embedder, budget: Budget) -> Description:
     """What the HTTP process has to know of the model."""
     return Description(
         dim=embedder.dim,
@@ -74,6 +66,7 @@ def describe(embedder: Embedder) -> Description:
         dtype=embedder.dtype,
         trials=[asdict(trial) for trial in embedder.trials],
         threads=torch.get_num_threads(),
+        max_batch_tokens=budget.tokens,
         fingerprint=embedder.fingerprint,
     )
 

@@ -1,7 +1,6 @@
 """The HTTP process's end of the line to one engine process."""
 
 import asyncio
-import socket
 from itertools import count
 from typing import Any, cast
 
@@ -23,16 +22,16 @@ class Client(asyncio.Protocol):
         self._outbox: list[tuple[int, Job]] = []
         self._number = count()
         self._inbox = Inbox()
+        self.lost = asyncio.Event()
 
     @classmethod
-    async def connect(cls, end: socket.socket) -> "Client":
-        """A client on this end of a pair of sockets."""
-        widen(end)
-        _, client = await asyncio.get_running_loop().create_unix_connection(cls, sock=end)
+    async def connect(cls, address: str) -> "Client":
+        """A client of the engine that takes lines at a path."""
+        _, client = await asyncio.get_running_loop().create_unix_connection(cls, address)
         return client
 
     async def describe(self) -> Description:
-        """What the engine says of itself, once it is loaded."""
+        """What the engine says of itself, once it is loaded; raises EngineLost."""
         return await self._described
 
     async def submit(self, job: Job, timeout: float) -> Result:
@@ -63,14 +62,21 @@ class Client(asyncio.Protocol):
     def close(self, error: ServiceError) -> None:
         """Fail everything that waits and leave the line."""
         self._transport.abort()
-        self._described.cancel()
-        for future in self._waiting.values():
+        self.lost.set()
+        futures: list[asyncio.Future[Any]] = [self._described, *self._waiting.values()]
+        for future in futures:
             if not future.done():
                 future.set_exception(error)
+        self._described.exception()  # whoever wants it has it; nobody may
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        widen(transport.get_extra_info("socket"))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Called by the event loop when the engine has closed its end, or has died."""
+        self.close(EngineLost("the engine died; try again", retry=2))
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop with what the engine has sent."""

@@ -14,4 +14,6 @@ def load(folder: str | Path, device: str, dtype: str, threads: int) -> Embedder:
     Raises ModelError when the model, device or precision cannot be had.
     """
     torch.set_num_threads(threads or allotted())
+    # float32 is exact on a GPU, too: TF32, which an image's environment may ask for, is not.
+    torch.set_float32_matmul_precision("highest")
     return Embedder.load(folder, device=device, dtype=dtype)

@@ -12,7 +12,6 @@ from service.engine.wire import Message
 
 Ids = npt.NDArray[np.int32]
 
-REFUSED = 3  # exit status of an engine that will not load however often it is started
 POOLED = "pooled"  # the output that is one vector for each text; any other is hidden states
 
 
@@ -103,7 +102,10 @@ def unpack_outcomes(heads: Iterable[Any], body: Any) -> Iterator[tuple[int, Resu
 
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
-    """What an engine process is started with. descriptor: of its end of the line to the server."""
+    """What an engine process is started with. listener: the descriptor where lines come in.
+
+    max_batch_tokens: 0 for what the engine finds best.
+    """
 
     folder: str
     device: str
@@ -111,7 +113,7 @@ class EngineSpec:
     threads: int
     max_batch_tokens: int
     log_level: str
-    descriptor: int = -1
+    listener: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class Description:
     """What a loaded engine says of itself.
 
     trials: how each precision that was tried compares with float32.
+    max_batch_tokens: of a forward pass, as asked for or chosen.
     """
 
     dim: int
@@ -133,4 +136,5 @@ class Description:
     dtype: str
     trials: list[dict[str, Any]]
     threads: int
+    max_batch_tokens: int
     fingerprint: str

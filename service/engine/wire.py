@@ -4,6 +4,7 @@ One system call sends a message and one receives all that wait, and no thread st
 processes: each that did would be another wait for the processor.
 """
 
+import contextlib
 import socket
 import struct
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import orjson
 _LENGTHS = struct.Struct("<QQ")  # of the head and of the body
 _ALIGNED = 8  # heads are filled up to a multiple of this, so that numbers lie as they must
 _BUFFER = 1 << 20  # bytes; the system may allow less
+_PATIENCE = struct.pack("ll", 10, 0)  # seconds and microseconds for a process that does not read
 
 Message = tuple[Any, Any]  # what the head says, and the body as a buffer
 
@@ -47,10 +49,11 @@ class Inbox:
 
 
 class Line:
-    """The engine's end: it waits when there is nothing else to do."""
+    """The engine's end of a line to one HTTP process."""
 
     def __init__(self, end: socket.socket) -> None:
         widen(end)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _PATIENCE)
         self._socket, self._inbox = end, Inbox()
 
     def receive(self, wait: bool) -> list[Message]:
@@ -69,11 +72,12 @@ class Line:
         return list(self._inbox.feed(data))
 
     def send(self, head: Any, body: Any = b"") -> None:
-        """Send a message; raises EOFError when the other end is closed."""
+        """Send a message, or end the line where the other end is closed or does not read."""
         try:
             self._socket.sendall(pack(head, body))
-        except (BrokenPipeError, ConnectionResetError):
-            raise EOFError from None
+        except (BrokenPipeError, ConnectionResetError, BlockingIOError):
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
 
 
 def widen(end: socket.socket) -> None:

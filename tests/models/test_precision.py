@@ -35,6 +35,8 @@ class Named:
 class Machine:
     """A device on which each precision takes so long and has such a cosine to float32."""
 
+    margin = 1.1
+
     def __init__(self, **precisions: tuple[float, float]) -> None:
         self.precisions = precisions
         self.built: list[str] = []
@@ -121,10 +123,21 @@ def test_another_precision_is_refused_with_the_ones_there_are(dtype: str) -> Non
         Embedder.load(device="cpu", dtype=dtype)
 
 
-def test_a_device_that_is_no_cpu_computes_in_every_floating_point_precision() -> None:
+class Gpu(Machine):
+    margin = 0.0
+
+
+def test_a_gpu_takes_the_last_precision_that_is_faithful_however_long_few_texts_take() -> None:
+    assert chosen(Gpu(float32=EXACT, float16=(0.1, 0.9999), bfloat16=(0.2, 0.9996))) == "bfloat16"
+    assert chosen(Gpu(float32=EXACT, float16=(0.2, 0.9999), bfloat16=(0.1, 0.9994))) == "float16"
+    assert chosen(Gpu(float32=EXACT, float16=(0.0, 0.999), bfloat16=(0.0, 0.99))) == "float32"
+
+
+def test_a_device_that_is_no_cpu_computes_in_floating_point_alone() -> None:
     config = shape()
     weights = random_weights(config)
     other = Precisions(weights, Embeddings(config, weights, torch.device("meta")))
-    assert other.supported() == ["float32", "bfloat16", "float16"]
-    with pytest.raises(ModelError, match="dtype int8 is not supported on this meta"):
+    assert other.margin == 0
+    assert other.supported()[:2] == ["float32", "float16"]
+    with pytest.raises(ModelError, match=r"int8 is not .* this meta \(it is for CPUs\); .*float16"):
         other.check("int8")

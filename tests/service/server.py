@@ -20,8 +20,8 @@ class Server:
     In float32 unless told otherwise: what `auto` chooses depends on the machine.
     """
 
-    def __init__(self, log: Path, **settings: object) -> None:
-        self._log = log
+    def __init__(self, log: Path, port: int = 0, **settings: object) -> None:
+        self._log, self._port = log, port
         settings = {"dtype": "float32"} | settings
         self._environment = {
             **{name: value for name, value in os.environ.items() if "EMBEDDING_" not in name},
@@ -32,7 +32,7 @@ class Server:
     def __enter__(self) -> "Server":
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "service", "serve", "--port", "0"],
+                [sys.executable, "-m", "service", "serve", "--port", str(self._port)],
                 stdout=log,
                 stderr=log,
                 env=self._environment,

@@ -1,19 +1,22 @@
 """Admission: expected wait = tokens queued / tokens per second."""
 
+from pathlib import Path
+
 import pytest
 
 from service.admission import Admission
+from service.board import Board
 from service.errors import Overloaded
 
 
 def test_nothing_is_refused_before_a_rate_is_known() -> None:
-    admission = Admission(1.0, lambda: 0.0)
+    admission = Admission(1.0, lambda: 0.0, Board.alone())
     with admission.admit(10**9), admission.admit(10**9):
         assert admission.is_open and admission.wait == 0
 
 
 def test_a_wait_beyond_the_limit_is_refused_with_the_time_to_return() -> None:
-    admission = Admission(1.0, lambda: 100.0)
+    admission = Admission(1.0, lambda: 100.0, Board.alone())
     with admission.admit(400):  # however large, a request that finds no queue is admitted
         assert admission.wait == 4
         with pytest.raises(Overloaded) as refused, admission.admit(1):
@@ -23,13 +26,36 @@ def test_a_wait_beyond_the_limit_is_refused_with_the_time_to_return() -> None:
 
 
 def test_a_wait_of_just_the_limit_is_admitted() -> None:
-    admission = Admission(1.0, lambda: 100.0)
+    admission = Admission(1.0, lambda: 100.0, Board.alone())
     with admission.admit(100), admission.admit(1):
         assert not admission.is_open
 
 
 def test_what_fails_leaves_the_queue() -> None:
-    admission = Admission(1.0, lambda: 100.0)
+    admission = Admission(1.0, lambda: 100.0, Board.alone())
     with pytest.raises(RuntimeError), admission.admit(100):
         raise RuntimeError
     assert admission.queued == 0
+
+
+def test_what_all_processes_have_queued_is_waited_for(tmp_path: Path) -> None:
+    one, other = (
+        Admission(1.0, lambda: 100.0, Board.shared(tmp_path / "board", 2, row)) for row in (0, 1)
+    )
+    with one.admit(150):
+        assert other.queued == 150
+        with pytest.raises(Overloaded), other.admit(1):
+            raise AssertionError("admitted")
+    with other.admit(50):
+        assert one.queued == 50
+
+
+def test_what_a_process_that_died_had_queued_is_forgotten(tmp_path: Path) -> None:
+    def process(row: int) -> Admission:
+        return Admission(1.0, lambda: 100.0, Board.shared(tmp_path / "board", 2, row))
+
+    first, second = process(0), process(1)
+    with second.admit(500):
+        assert first.queued == 500
+        process(1)
+        assert first.queued == 0

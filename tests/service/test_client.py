@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from service.engine.client import Client
 from service.engine.messages import Failure, Job, Result, pack_outcomes, unpack_jobs
 from service.engine.wire import Line, Message
 from service.errors import EncodingFailed, EngineLost
+from service.home import listener
 
 LONG = 60.0
 
@@ -49,8 +51,9 @@ class Engine:
 
 @asynccontextmanager
 async def line() -> AsyncIterator[tuple[Client, Engine]]:
-    ours, theirs = socket.socketpair()
-    engine, client = Engine(theirs), await Client.connect(ours)
+    with TemporaryDirectory() as folder, listener(f"{folder}/engine") as door:
+        client = await Client.connect(f"{folder}/engine")
+        engine = Engine(door.accept()[0])
     try:
         yield client, engine
     finally:
@@ -133,10 +136,14 @@ def test_a_closed_line_fails_what_waits_and_what_comes() -> None:
     in_loop(test)
 
 
-def test_an_engine_that_has_left_is_lost_to_who_comes() -> None:
+def test_an_engine_that_has_left_is_lost_to_who_waits_and_who_comes() -> None:
     async def test(client: Client, engine: Engine) -> None:
+        task = asyncio.create_task(client.submit(job(1), LONG))
+        await engine.jobs()
         engine.close()
-        await asyncio.sleep(0.05)
+        with pytest.raises(EngineLost, match="died"):
+            await task
+        assert client.lost.is_set()
         with pytest.raises(EngineLost):
             await client.submit(job(1), LONG)
 

@@ -191,3 +191,11 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(tmp_path: Path) -> None:
         Server(tmp_path / "log", dtype="float16"),
     ):
         pass
+
+
+def test_a_folder_that_is_no_model_is_told_in_a_line(tmp_path: Path) -> None:
+    with (
+        pytest.raises(AssertionError, match="^Error: .* is missing: not a model folder\n$"),
+        Server(tmp_path / "log", model=tmp_path),
+    ):
+        pass

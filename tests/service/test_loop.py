@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 
+from service.engine.lines import GONE, Mail
 from service.engine.loop import Loop
 from service.engine.messages import (
     Failure,
@@ -17,10 +19,22 @@ from service.engine.messages import (
     unpack_outcomes,
 )
 from service.engine.scheduler import Scheduler
-from service.engine.wire import Message
+from service.engine.wire import Line
 
 Floats = npt.NDArray[np.float32]
-POISON, NAN, BIG = 13, 14, 15
+POISON, NAN, BIG, HUGE, BROKEN = 13, 14, 15, 16, 17
+
+
+class Held:
+    """Memory that a pass holds, counted while it does."""
+
+    def __init__(self, all_held: set[object]) -> None:
+        assert not all_held, "a failed pass holds its memory while its halves are tried"
+        self.all_held = all_held
+        all_held.add(id(self))
+
+    def __del__(self) -> None:
+        self.all_held.discard(id(self))
 
 
 class Sum:
@@ -29,6 +43,7 @@ class Sum:
     def __init__(self) -> None:
         self.batches: list[int] = []
         self.skips: list[int] = []
+        self.held: set[object] = set()
 
     def encode(
         self, ids: Sequence[Ids], *, normalized: bool | None = None, skips: Sequence[int] = ()
@@ -39,7 +54,12 @@ class Sum:
         if any(POISON in row for row in ids):
             raise RuntimeError("poison")
         if any(BIG in row for row in ids) and len(ids) > 2:
-            raise MemoryError
+            held = Held(self.held)
+            raise torch.OutOfMemoryError(f"CUDA out of memory beside {held}")
+        if any(HUGE in row for row in ids):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        if any(BROKEN in row for row in ids):
+            raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
         sums = np.array([[row.sum()] for row in ids], dtype=np.float32)
         sums[[NAN in row for row in ids]] = np.nan
         return sums
@@ -48,19 +68,12 @@ class Sum:
         return [np.full((len(row), 2), layer, dtype=np.float32) for row in ids]
 
 
-class Memory:
-    """A line that was given messages, and keeps what is sent."""
+class Memory(Line):
+    """A line that keeps what is sent."""
 
     def __init__(self) -> None:
-        self.received: list[Message] = []
         self.sent: dict[int, Result | Failure] = {}
         self.messages = 0
-
-    def receive(self, wait: bool) -> list[Message]:
-        if wait and not self.received:
-            raise EOFError
-        found, self.received = self.received, []
-        return found
 
     def send(self, head: Any, body: Any = b"") -> None:
         verb, content = head
@@ -71,10 +84,23 @@ class Memory:
             self.sent[number] = outcome
 
 
+class Post:
+    """Lines that were given messages."""
+
+    def __init__(self) -> None:
+        self.received: Mail = []
+
+    def receive(self, wait: bool) -> Mail:
+        if wait and not self.received:
+            raise EOFError
+        found, self.received = self.received, []
+        return found
+
+
 class Rig:
     def __init__(self, budget: int = 100) -> None:
-        self.line, self.model = Memory(), Sum()
-        self.loop = Loop(self.line, self.model, Scheduler(budget), 1.0)
+        self.line, self.other, self.post, self.model = Memory(), Memory(), Post(), Sum()
+        self.loop = Loop(self.post, self.model, Scheduler(budget), 1.0)
 
     def send(
         self,
@@ -82,12 +108,13 @@ class Rig:
         *rows: list[int],
         output: str | int = "pooled",
         skips: Sequence[int] = (),
+        line: Memory | None = None,
     ) -> None:
         job = Job(output, [np.array(row, dtype=np.int32) for row in rows], skips)
-        self.line.received.append(pack_jobs([(number, job)]))
+        self.post.received.append((line or self.line, pack_jobs([(number, job)])))
 
     def cancel(self, number: int) -> None:
-        self.line.received.append((["cancel", number], b""))
+        self.post.received.append((self.line, (["cancel", number], b"")))
 
     def run(self) -> None:
         """Until there is nothing to do."""
@@ -157,11 +184,32 @@ def test_a_job_with_two_bad_texts_is_answered_once() -> None:
     assert rig.failure(1).index in (0, 2)
 
 
-def test_a_batch_too_large_for_the_memory_is_split() -> None:
+def test_a_batch_too_large_for_the_memory_is_split_when_its_own_memory_is_free(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     rig = Rig()
     rig.send(1, *[[BIG, number] for number in range(7)])
+    rig.send(2, [1])
     rig.run()
-    assert rig.result(1) == [[BIG + number] for number in range(7)]
+    assert rig.result(1) == [[BIG + number] for number in range(7)] and rig.result(2) == [[1]]
+    assert "8 texts of 15 tokens, in halves after OutOfMemoryError" in caplog.text
+    assert "AssertionError" not in caplog.text
+
+
+def test_a_text_too_large_for_the_memory_fails_alone_and_says_so() -> None:
+    rig = Rig()
+    rig.send(1, [HUGE])
+    rig.send(2, [2], [3])
+    rig.run()
+    assert "memory of the device is too small" in rig.failure(1).message
+    assert rig.result(2) == [[2], [3]]
+
+
+def test_a_device_that_fails_ends_the_engine() -> None:
+    rig = Rig()
+    rig.send(1, [BROKEN], [1])
+    with pytest.raises(torch.AcceleratorError):
+        rig.loop.turn()
 
 
 def test_a_vector_that_is_not_finite_is_an_error_and_never_an_answer() -> None:
@@ -198,3 +246,25 @@ def test_each_text_keeps_what_is_not_pooled_of_it() -> None:
     rig.run()
     assert rig.model.batches == [3]
     assert rig.model.skips == [2, 0, 0] or sorted(rig.model.skips) == [0, 0, 2]
+
+
+def test_two_lines_may_number_their_jobs_alike_and_share_a_pass() -> None:
+    rig = Rig()
+    rig.send(1, [1])
+    rig.send(1, [2], line=rig.other)
+    rig.run()
+    assert rig.model.batches == [2]
+    assert rig.result(1) == [[1]]
+    answer = rig.other.sent[1]
+    assert isinstance(answer, Result) and answer.vectors.tolist() == [[2]]
+
+
+def test_a_line_that_is_gone_takes_its_jobs_with_it_and_no_other() -> None:
+    rig = Rig()
+    rig.send(1, [1])
+    rig.send(1, [2], line=rig.other)
+    rig.send(2, [3], [4], line=rig.other)
+    rig.post.received.append((rig.other, GONE))
+    rig.run()
+    assert rig.model.batches == [1] and set(rig.line.sent) == {1} and not rig.other.sent
+    assert not rig.loop._open, "it would be kept for ever"

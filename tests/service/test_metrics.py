@@ -1,8 +1,11 @@
 """The numbers of the metrics are those that Prometheus' own classes would count."""
 
+from pathlib import Path
+
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Histogram as Theirs
 
+from service.board import Board
 from service.call import Call
 from service.metrics import Histogram, Metrics
 
@@ -12,7 +15,7 @@ BOUNDS = (0.001, 0.5, 1.0)
 def test_a_histogram_counts_as_prometheus_does() -> None:
     registry, mine = CollectorRegistry(), CollectorRegistry()
     theirs = Theirs("embedding_x", "Some text.", buckets=BOUNDS, registry=registry)
-    ours = Histogram("x", "Some text.", BOUNDS)
+    ours = Histogram(Board.alone(), "x", "Some text.", BOUNDS)
     mine.register(ours)
     for value in (0, 0.001, 0.0011, 0.5, 0.75, 1.0, 7):
         theirs.observe(value)
@@ -22,8 +25,24 @@ def test_a_histogram_counts_as_prometheus_does() -> None:
 
 
 def test_a_request_without_texts_is_counted_and_its_times_are_not() -> None:
-    metrics = Metrics()
+    metrics = Metrics(Board.alone())
+    metrics.watch(["/live"])
     metrics.observe(Call("a"), "/live", 200)
     text = metrics.text().decode()
     assert 'embedding_requests_total{path="/live",status="200"} 1.0' in text
     assert "embedding_request_seconds_count 0.0" in text
+
+
+def test_all_processes_tell_the_same_sums(tmp_path: Path) -> None:
+    processes = [Metrics(Board.shared(tmp_path / "board", 2, row)) for row in (0, 1)]
+    for metrics in processes:
+        metrics.watch(["/embed", "/live"])
+    call = Call("a", texts=2, tokens=7)
+    processes[0].observe(call, "/embed", 200)
+    processes[1].observe(call, "/embed", 200)
+    processes[1].observe(Call("b"), "/live", 200)
+    assert processes[0].text() == processes[1].text()
+    text = processes[0].text().decode()
+    assert 'embedding_requests_total{path="/embed",status="200"} 2.0' in text
+    assert 'embedding_requests_total{path="/live",status="200"} 1.0' in text
+    assert "embedding_tokens_total 14.0" in text and "embedding_request_tokens_count 2.0" in text

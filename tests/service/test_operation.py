@@ -12,6 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 from service.api.answers import Answers
 from service.api.body import Body
 from service.api.operation import Operation, Shortcut
+from service.board import Board
 from service.call import Call
 from service.edge import Edge
 from service.errors import BadRequest
@@ -33,7 +34,7 @@ async def add(call: Call, body: Numbers) -> Any:
 
 
 async def elsewhere(scope: Scope, receive: Receive, send: Send) -> None:
-    await send({"type": "http.response.start", "status": 299, "headers": []})
+    await send({"type": "http.response.start", "status": 202, "headers": []})
     await send({"type": "http.response.body", "body": b"null"})
 
 
@@ -68,9 +69,8 @@ def ask(path: str, *parts: bytes, method: str = "POST") -> Asked:
     own = Answers(int)
     other = Operation("/other", Numbers, add, "Sums", "tests", own, envelope=lambda e: {"o": e})
     app = Shortcut(elsewhere, [operation, other], "/prefix")
-    edge = Edge(
-        app, root_path="/prefix", bounds=Bounds(100, Patience(1.0)), key=None, metrics=Metrics()
-    )
+    bounds, metrics = Bounds(100, Patience(1.0)), Metrics(Board.alone())
+    edge = Edge(app, root_path="/prefix", bounds=bounds, key=None, metrics=metrics)
     asked = Asked(path, list(parts), method)
     scope = {"type": "http", "method": method, "path": path, "headers": []}
     asyncio.run(edge(scope, asked.receive, asked.send))
@@ -87,7 +87,7 @@ def test_a_body_in_parts_is_answered_in_json(path: str) -> None:
 
 @pytest.mark.parametrize(("path", "method"), [("/add", "GET"), ("/no", "POST")])
 def test_what_is_no_operation_goes_the_long_way(path: str, method: str) -> None:
-    assert ask(path, b"{}", method=method).status == 299
+    assert ask(path, b"{}", method=method).status == 202
 
 
 @pytest.mark.parametrize(

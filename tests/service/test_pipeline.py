@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from service.admission import Admission
+from service.board import Board
 from service.call import Call
 from service.engine.messages import Job, Result
 from service.errors import EncodingFailed
@@ -33,7 +34,7 @@ class Failing:
 def test_a_window_that_fails_is_told_of_the_input_that_it_is_part_of(
     reader: Reader, window: int, owner: int
 ) -> None:
-    pipeline = Pipeline(reader, Admission(1, lambda: 0.0), Failing(window), 1)
+    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, Board.alone()), Failing(window), 1)
     inputs, reading = ["short", LONG, "also short"], Reading(truncate=False, windows=True)
     with pytest.raises(EncodingFailed) as failed:
         asyncio.run(pipeline.embed(Call("a"), inputs, reading))
@@ -42,7 +43,7 @@ def test_a_window_that_fails_is_told_of_the_input_that_it_is_part_of(
 
 def test_an_input_that_fails_alone_leaves_the_others(reader: Reader) -> None:
     call, reading = Call("a"), Reading(truncate=False, windows=True)
-    pipeline = Pipeline(reader, Admission(1, lambda: 0.0), Failing(2), 1)
+    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, Board.alone()), Failing(2), 1)
     first, second, third = asyncio.run(pipeline.attempt(call, ["short", LONG, "also"], reading))
     assert isinstance(second, EncodingFailed) and second.index == 1
     assert not isinstance(first, Exception) and not isinstance(third, Exception)

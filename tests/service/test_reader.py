@@ -13,6 +13,7 @@ from models.sentence import SentenceConfig
 from models.tokenizer import Ids, Side, Token, Tokenizer
 from service.admission import Admission
 from service.api.tokens import Tokens, TokensRequest, operations
+from service.board import Board
 from service.call import Call
 from service.engine.messages import Job, Result
 from service.errors import BadRequest
@@ -58,7 +59,7 @@ def reader(minilm_folder: Path) -> Reader:
 
 
 def test_token_vectors_read_each_text_once(reader: Reader, minilm_folder: Path) -> None:
-    pipeline = Pipeline(reader, Admission(1, lambda: 0.0), Zeros(), 1)
+    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, Board.alone()), Zeros(), 1)
     operation, _ = operations(Tokens(pipeline, families.read(minilm_folder).config, 10**9))
     body = TokensRequest(inputs=["Hello, world", "a second text"])
     found: Any = asyncio.run(operation.work(Call("a"), body))

@@ -25,6 +25,7 @@ def test_info_tells_the_model_its_precision_and_the_limits(server: Server) -> No
     assert engine["pooling"] == ["mean"] and engine["max_length"] == 256 and engine["dim"] == 384
     assert re.fullmatch("[0-9a-f]{16}", engine["fingerprint"])
     assert found["limits"]["max_texts"] == 2048
+    assert engine["max_batch_tokens"] == 2048, "the default of 0 is what was chosen"
 
 
 def _metric(server: Server, name: str) -> float:

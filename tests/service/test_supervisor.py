@@ -1,43 +1,74 @@
-"""The watch over the engine process, with programs of the tests' own as engines."""
+"""The watch over another process, with programs of the tests' own."""
 
 import asyncio
 import logging
 import stat
+import time
 from pathlib import Path
 
 import pytest
 
-from service.engine.messages import EngineSpec
-from service.engine.supervisor import Supervisor
-
-SPEC = EngineSpec(
-    folder="",
-    device="cpu",
-    dtype="float32",
-    threads=1,
-    max_batch_tokens=8,
-    log_level="info",
-)
+from service.supervisor import Child, Supervisor
 
 
-def test_an_engine_that_cannot_be_spawned_is_tried_again_until_it_can(
+def program(path: Path, script: str) -> str:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(stat.S_IRWXU)
+    return str(path)
+
+
+def test_a_process_that_cannot_be_spawned_is_tried_again_until_it_can(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    program = tmp_path / "python"
-    refused = asyncio.Event()
+    path, refused = tmp_path / "python", asyncio.Event()
+    restarts: list[None] = []
 
     async def run() -> None:
-        supervisor = Supervisor(SPEC, lambda _: None, refused.set, program=str(program))
+        child = Child("the thing", "module", b"", program=str(path))
+        supervisor = Supervisor(child, refused.set, lambda: restarts.append(None))
         running = asyncio.create_task(supervisor.run())
         async with asyncio.timeout(20):
-            while supervisor.restarts < 2:
+            while len(restarts) < 2:
                 assert not running.done(), "the watch has ended"
                 await asyncio.sleep(0.01)
-            program.write_text("#!/bin/sh\nexit 3\n")
-            program.chmod(stat.S_IRWXU)
+            program(path, "exit 3")
             await refused.wait()
             await running
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(run())
-    assert "the engine cannot be started: [Errno 2]" in caplog.text
+    assert "the thing cannot be started: [Errno 2]" in caplog.text
+
+
+def test_a_process_reads_its_letter_and_leaves_at_the_end_of_its_input(tmp_path: Path) -> None:
+    found = tmp_path / "found"
+    script = f'read letter; echo "$letter $@" > {found}; cat > /dev/null; echo left >> {found}'
+
+    async def run() -> None:
+        path = program(tmp_path / "python", script)
+        supervisor = Supervisor(Child("a", "module", b"dear process", program=path))
+        running = asyncio.create_task(supervisor.run())
+        async with asyncio.timeout(20):
+            while not found.exists() or not found.read_text():
+                await asyncio.sleep(0.01)
+            supervisor.leave()
+            await running
+
+    asyncio.run(run())
+    assert found.read_text() == "dear process -m module\nleft\n"
+
+
+def test_a_process_that_does_not_leave_is_killed(tmp_path: Path) -> None:
+    async def run() -> float:
+        path = program(tmp_path / "python", f"echo > {tmp_path}/up; exec sleep 60")
+        supervisor = Supervisor(Child("a", "module", b"", patience=0.1, program=path))
+        running = asyncio.create_task(supervisor.run())
+        while not (tmp_path / "up").exists():
+            await asyncio.sleep(0.01)
+        start = time.monotonic()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        return time.monotonic() - start
+
+    assert 0.1 <= asyncio.run(run()) < 20

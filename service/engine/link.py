@@ -1,0 +1,100 @@
+"""An HTTP process's link to whichever engine runs."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from service.board import Board
+from service.engine.client import Client
+from service.engine.messages import POOLED, Description, Job, Result
+from service.errors import EncodingFailed, EngineLost
+
+log = logging.getLogger(__name__)
+
+_BEAT = 1.0  # seconds between two proofs that the engine embeds
+_FRESH = 5.0  # a proof older than this is none
+_STALL = 60.0  # an engine that does not embed two tokens in this time hangs
+_CANARY = Job(POOLED, [np.zeros(2, dtype=np.int32)])
+
+
+class Link:
+    """Gives jobs to the engine; those that wait when it dies fail with EngineLost."""
+
+    def __init__(
+        self,
+        address: str,
+        board: Board,
+        on_ready: Callable[[Description], None] = lambda _: None,
+        on_stall: Callable[[], None] = lambda: None,
+    ) -> None:
+        """board: where the processes of the server count.
+
+        on_ready: called when an engine embeds for the first time. on_stall: when it hangs.
+        """
+        self._address, self._on_ready, self._on_stall = address, on_ready, on_stall
+        self.board, self._restarts = board, board.take()
+        self._client: Client | None = None
+        self._beat = 0.0
+        self.rate = 0.0  # tokens per second; 0: not known yet
+        self.description: Description | None = None
+
+    @property
+    def embeds(self) -> bool:
+        """Whether the engine has just embedded something."""
+        return time.monotonic() - self._beat < _FRESH
+
+    @property
+    def restarts(self) -> int:
+        """How often an engine was started again."""
+        return int(self.board.total(self._restarts))
+
+    def restarted(self) -> None:
+        """Called by whoever starts another engine."""
+        self.board.row[self._restarts] += 1
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        """The vectors of a job; raises EngineLost where no engine is ready, or TimeoutError."""
+        if self._client is None:
+            raise EngineLost("the model is not loaded yet; try again shortly", retry=2)
+        result = await self._client.submit(job, timeout)
+        self.rate = result.rate
+        return result
+
+    async def run(self) -> None:
+        """Attend to one engine after the other until cancelled."""
+        while True:
+            # Who connects before there is an engine waits for it.
+            client = await Client.connect(self._address)
+            try:
+                await self._attend(client)
+            except EngineLost:
+                pass
+            finally:
+                self._client, self._beat = None, 0.0
+                client.close(EngineLost("the engine died; try again", retry=2))
+
+    async def _attend(self, client: Client) -> None:
+        description = await client.describe()
+        self._client = client
+        while True:
+            try:
+                self.rate = (await client.submit(_CANARY, _STALL)).rate
+            except TimeoutError:
+                log.error("the engine has not embedded for %.0f s", _STALL)
+                self._on_stall()
+            except EncodingFailed as error:
+                log.error("the engine cannot embed: %s", error)
+            else:
+                self._beat = time.monotonic()
+                self._greet(description)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(client.lost.wait(), _BEAT)
+
+    def _greet(self, description: Description) -> None:
+        if self.description is not description:
+            self.description = description
+            self._on_ready(description)

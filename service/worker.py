@@ -1,0 +1,38 @@
+"""One more HTTP process of a server: `python -m service.worker`, started by the first."""
+
+import asyncio
+import signal
+import sys
+
+from service.app import create_app
+from service.engine.link import Link
+from service.heap import freeze
+from service.home import Home, door
+from service.log import configure
+from service.server import Server, config
+
+
+def main() -> None:
+    """Serve on the same port until the first process says to stop, or is no more."""
+    home, row = Home.read(sys.stdin.buffer.readline())
+    settings = home.settings
+    configure(settings.log_level)
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again when it has stopped
+        signal.signal(number, lambda *_: sys.exit(0))
+
+    async def follow() -> None:
+        told = asyncio.Event()
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), told.set)
+        await told.wait()
+        server.should_exit = True
+
+    board = home.board(row)
+    link = Link(home.address, board, lambda _: freeze())
+    background = [link.run, follow]
+    app = create_app(settings, home.model, link, background, lambda: server.should_exit)
+    server = Server(config(settings, app), settings.drain_delay)
+    server.run(sockets=[door(settings.host, home.port)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Tests of recorded passes on a GPU."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from models import families, weights
+from models.assembly import TorchLayers
+from models.batch import Batch
+from models.encoder import Embeddings, TorchEncoder
+from models.graphs import SHAPES, CudaGraphs, Eager, Forward, Graphs
+from models.linear import Plain
+from models.packing import Shape
+from models.vectors import normalize
+from tests.models.families.checkpoint import Case, write
+from tests.models.test_graphs import CASES
+
+pytestmark = pytest.mark.gpu
+
+SIZES = {  # heads of 16 and an odd number of layers, so that a wrong buffer shows
+    "vocab_size": 99,
+    "hidden_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 96,
+}
+
+
+class Padded(Eager):
+    """Step by step in the shapes that are recorded: the same kernels on the same sizes."""
+
+    def shape(self, lengths: Sequence[int]) -> Shape:
+        tokens, count = sum(lengths), len(lengths)
+        fitting = [s for s in SHAPES if tokens <= s.rows and count <= s.sequences]
+        return fitting[0] if fitting else super().shape(lengths)
+
+
+def batches() -> list[Batch]:
+    """Of all sizes in a mixed order, so that each finds what a larger one left."""
+    noise = np.random.default_rng(5)
+    sizes = [[1000], [1], [20] * 50, [4] * 4, [300, 2], [15], [1] * 64, [200, 17, 3], [2] * 5]
+    sizes += [noise.integers(1, 30, count).tolist() for count in (1, 2, 5, 20, 40, 80)]
+    return [Batch.of([noise.integers(6, 99, length) for length in lengths]) for lengths in sizes]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_a_replayed_pass_has_the_bits_of_one_that_is_not(
+    case: Case, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    longer = {"max_position_embeddings": 1024} | dict(case.options)
+    write(Case(case.model_type, longer, SIZES, std=0.1), tmp_path)
+    device, blueprint = torch.device("cuda"), families.read(tmp_path)
+    loaded = weights.load(tmp_path, blueprint)
+    parts = Embeddings(blueprint.config, loaded, device)
+    layers = TorchLayers(blueprint.config, loaded, Plain(device, dtype), device)
+    assert layers.steady
+
+    def recorded(whole: Forward) -> Graphs:
+        return Graphs(whole, device, CudaGraphs(device))
+
+    eager, padded = TorchEncoder(parts, layers), TorchEncoder(parts, layers, Padded)
+    graphs = TorchEncoder(parts, layers, recorded)
+    graphs.warm()
+    for batch in batches():
+        found = graphs.vectors(batch, ["mean"])
+        assert np.array_equal(found, padded.vectors(batch, ["mean"]))
+        cosines = (normalize(found) * normalize(eager.vectors(batch, ["mean"]))).sum(axis=1)
+        assert cosines.min() > 0.999

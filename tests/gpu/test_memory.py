@@ -1,0 +1,56 @@
+"""Tests of a GPU whose memory is full."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from models.embedder import Embedder
+from service.engine.budget import choose
+from service.engine.loop import Loop
+from service.engine.messages import POOLED, Job, Result, pack_jobs
+from service.engine.scheduler import Scheduler
+from tests.service.test_loop import Memory, Post
+
+pytestmark = pytest.mark.gpu
+
+TEXTS = 3000  # of 256 tokens: in float32 several gigabytes
+
+
+@pytest.fixture
+def little() -> Iterator[None]:
+    """The process gets a gigabyte more than it has."""
+    torch.cuda.empty_cache()
+    whole = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 2**30) / whole)
+    yield
+    torch.cuda.set_per_process_memory_fraction(1.0)
+    torch.cuda.empty_cache()
+
+
+def test_a_batch_too_large_for_the_memory_is_answered_in_parts(
+    minilm_folder: Path, little: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    gpu = Embedder.load(minilm_folder, device="cuda", dtype="float32")
+    rows = [np.full(256, 1000 + n, dtype=np.int32) for n in range(TEXTS)]
+    with pytest.raises(torch.OutOfMemoryError):
+        gpu.encode(rows)
+    line, post = Memory(), Post()
+    post.received.append((line, pack_jobs([(1, Job(POOLED, rows))])))
+    with pytest.raises(EOFError):
+        Loop(post, gpu, Scheduler(TEXTS * 256), 1.0).run()
+    found = line.sent[1]
+    assert isinstance(found, Result) and "OutOfMemoryError" in caplog.text
+    alone = gpu.encode(rows[-2:], normalized=False)
+    np.testing.assert_allclose(found.vectors[-2:], alone, atol=1e-4)
+
+
+def test_a_budget_is_found_however_little_memory_there_is(
+    minilm_folder: Path, little: None
+) -> None:
+    gpu = Embedder.load(minilm_folder, device="cuda", dtype="bfloat16")
+    gpu.warm()
+    budget = choose(gpu, 0)
+    assert 2048 <= budget.tokens <= 65536 and budget.rate > 0

@@ -1,0 +1,105 @@
+"""Tests of a GPU's vectors beside those of the processor in float32."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from models.embedder import Embedder
+from models.encoder import Floats
+from models.errors import ModelError
+from models.precision import FAITHFUL
+from models.vectors import normalize
+from service.engine.load import load
+from tests.models.families.checkpoint import Case
+from tests.models.families.every import EVERY, write_model
+from tests.models.families.test_every import TEXTS
+
+pytestmark = pytest.mark.gpu
+
+LEAST = {"float32": 0.999999, "float16": 0.9999, "bfloat16": 0.999}
+RANDOM = {"float32": 0.99999, "float16": 0.999, "bfloat16": 0.99}  # of weights that lose more
+every_dtype = pytest.mark.parametrize("dtype", LEAST)
+
+
+def cosines(a: Floats, b: Floats) -> Floats:
+    found: Floats = (normalize(a) * normalize(b)).sum(axis=1)
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(embedder: Embedder, texts: Sequence[str]) -> Floats:
+    return embedder.embed(texts)
+
+
+@every_dtype
+@pytest.mark.parametrize("budget", [64, 2048, 65536])
+def test_the_default_model_is_the_same(
+    minilm_folder: Path, texts: Sequence[str], expected: Floats, dtype: str, budget: int
+) -> None:
+    gpu = Embedder.load(minilm_folder, device="cuda", dtype=dtype)
+    for _ in ("step by step", "replayed"):
+        found = gpu.embed(texts, budget=budget)
+        assert cosines(found, expected).min() >= LEAST[dtype]
+        if dtype == "float32":
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+        gpu.warm()
+
+
+@every_dtype
+def test_a_text_alone_is_what_it_is_in_a_batch_to_rounding(
+    minilm_folder: Path, texts: Sequence[str], dtype: str
+) -> None:
+    gpu = Embedder.load(minilm_folder, device="cuda", dtype=dtype)
+    gpu.warm()
+    together = gpu.embed(texts, budget=65536)
+    alone = np.concatenate([gpu.embed([text]) for text in texts])
+    assert cosines(together, alone).min() >= LEAST[dtype]
+    assert np.array_equal(gpu.embed(texts, budget=65536), together), "the same batch, other bits"
+
+
+@every_dtype
+@pytest.mark.parametrize("case", EVERY, ids=str)
+def test_every_family_is_the_same(case: Case, dtype: str, tmp_path: Path) -> None:
+    write_model(case, tmp_path)
+    expected = Embedder.load(tmp_path, device="cpu", dtype="float32").embed(TEXTS)
+    gpu = Embedder.load(tmp_path, device="cuda", dtype=dtype)
+    gpu.warm()
+    assert cosines(gpu.embed(TEXTS), expected).min() >= RANDOM[dtype]
+
+
+@pytest.mark.parametrize("layer", ["token", "position", "segment", 0, 3, 6])
+def test_hidden_states_are_the_same(
+    minilm_folder: Path, embedder: Embedder, texts: Sequence[str], layer: int | str
+) -> None:
+    gpu = Embedder.load(minilm_folder, device="cuda", dtype="float32")
+    ids = [row.ids for row in embedder.tokenize(texts[:40])]
+    for mine, theirs in zip(gpu.hidden(ids, layer), embedder.hidden(ids, layer), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-4, rtol=1e-4)
+
+
+def test_auto_is_the_half_precision_that_is_faithful(minilm_folder: Path) -> None:
+    gpu = Embedder.load(minilm_folder, device="auto")
+    assert gpu.device.type == "cuda" and gpu.dtype in ("bfloat16", "float16")
+    trials = {trial.dtype: trial.cosine for trial in gpu.trials}
+    assert trials[gpu.dtype] >= FAITHFUL
+
+
+def test_what_a_gpu_does_not_have_is_refused_with_what_it_has(minilm_folder: Path) -> None:
+    with pytest.raises(ModelError, match=r"int8 .* cuda \(it is for CPUs\); .*float16"):
+        Embedder.load(minilm_folder, device="cuda", dtype="int8")
+    with pytest.raises(ModelError, match=r"'cuda:99' cannot be had: .*invalid device ordinal"):
+        Embedder.load(minilm_folder, device="cuda:99")
+
+
+def test_the_engine_multiplies_in_float32_whatever_the_process_was_told(
+    minilm_folder: Path,
+) -> None:
+    torch.set_float32_matmul_precision("high")
+    load(str(minilm_folder), "cuda", "float32", 0)
+    noise = torch.Generator("cuda").manual_seed(1)
+    a = torch.randn(512, 512, device="cuda", generator=noise)
+    exact = a.double() @ a.double()
+    assert ((a @ a).double() - exact).abs().max() < 1e-3  # with TF32 some hundredths

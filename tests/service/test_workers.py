@@ -1,0 +1,151 @@
+"""Several HTTP processes on one engine: real processes, real signals."""
+
+import concurrent.futures
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from tests.service.server import Server
+from tests.service.test_embed import error
+
+WORKERS = 2
+
+
+@pytest.fixture
+def own(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
+    with Server(tmp_path / "log", workers=WORKERS) as running:
+        wait(lambda: len(answering(running)) == WORKERS, running)
+        yield running
+
+
+def wait(true: object, server: Server, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():  # type: ignore[operator]
+        assert time.monotonic() < deadline, server.log
+        time.sleep(0.05)
+
+
+def children(server: Server, module: str) -> list[psutil.Process]:
+    found = psutil.Process(server.process.pid).children()
+    return [child for child in found if child.cmdline()[1:] == ["-m", module]]
+
+
+def answering(server: Server) -> set[int]:
+    """The processes that connections come to, of many on which all are ready."""
+    clients = [httpx.Client(base_url=server.url) for _ in range(40)]
+    try:
+        if any(client.get("/ready").status_code != 200 for client in clients):
+            return set()
+        port = int(server.url.rsplit(":", 1)[1])
+        found = psutil.net_connections("tcp")
+        near = [one for one in found if one.status == "ESTABLISHED" and one.laddr[1:] == (port,)]
+        return {one.pid for one in near if one.pid}
+    finally:
+        for client in clients:
+            client.close()
+
+
+def fresh(server: Server, path: str, body: object) -> httpx.Response:
+    """An answer on a new connection, which may come to any process."""
+    return httpx.post(server.url + path, json=body, timeout=60)
+
+
+def metric(server: Server, name: str) -> float:
+    text = httpx.get(f"{server.url}/metrics").text
+    found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    assert found
+    return float(found.group(1))
+
+
+def test_all_processes_answer_alike_and_any_tells_of_all(own: Server) -> None:
+    assert len(children(own, "service.worker")) == WORKERS - 1
+    assert len(children(own, "service.engine")) == 1
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: fresh(own, "/embed", {"inputs": "alike"}), range(60)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1
+    name = 'embedding_requests_total{path="/embed",status="200"}'
+    assert [metric(own, name) for _ in range(10)] == [60] * 10
+
+
+def test_a_process_that_dies_is_started_again_and_what_it_counted_stays(own: Server) -> None:
+    for _ in range(30):
+        fresh(own, "/embed", {"inputs": "a"})
+    (before,) = children(own, "service.worker")
+    before.kill()
+    wait(lambda: len(answering(own) - {before.pid}) == WORKERS, own)
+    assert fresh(own, "/embed", {"inputs": "a"}).status_code == 200
+    assert metric(own, "embedding_texts_total") == 31
+    assert metric(own, "embedding_engine_restarts") == 0
+
+
+def test_an_engine_that_dies_is_found_again_by_all(own: Server) -> None:
+    os.kill(children(own, "service.engine")[0].pid, signal.SIGKILL)
+    wait(lambda: len(answering(own)) == WORKERS, own)
+    answers = [fresh(own, "/embed", {"inputs": "back"}) for _ in range(30)]
+    assert {answer.status_code for answer in answers} == {200}
+    assert [metric(own, "embedding_engine_restarts") for _ in range(10)] == [1] * 10
+
+
+def test_a_stop_lets_all_processes_finish_what_they_do(own: Server) -> None:
+    processes = psutil.Process(own.process.pid).children()
+    texts = ["a long text " * 80] * 24
+    tokens = 24 * 242
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(fresh, own, "/embed", {"inputs": texts}) for _ in range(8)]
+        wait(lambda: metric(own, "embedding_queued_tokens") > 7 * tokens, own)
+        assert own.stop() == 0
+        assert {answer.result().status_code for answer in answers} == {200}
+    assert not any(process.is_running() for process in processes)
+
+
+def test_nothing_stays_when_the_server_is_killed(own: Server) -> None:
+    processes = psutil.Process(own.process.pid).children()
+    assert len(processes) == WORKERS
+    own.process.kill()
+    _, alive = psutil.wait_procs(processes, 20)
+    assert not alive
+
+
+def test_every_process_has_the_key_and_no_command_line_shows_it(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", workers=2, api_key="a secret") as server:
+        key = {"authorization": "Bearer a secret"}
+        for _ in range(20):
+            body, url = {"inputs": "a"}, f"{server.url}/embed"
+            assert httpx.post(url, json=body, headers=key).status_code in (200, 503)
+            assert error(httpx.post(url, json=body), 401)
+        for process in psutil.Process(server.process.pid).children():
+            assert "secret" not in " ".join(process.cmdline())
+
+
+def test_a_port_that_is_taken_is_refused(minilm_folder: object, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with (
+            pytest.raises(AssertionError, match=f"cannot listen on 127.0.0.1 port {port}"),
+            Server(tmp_path / "log", taken.getsockname()[1], workers=2),
+        ):
+            pass
+
+
+def test_a_folder_for_temporary_files_that_is_too_deep_is_refused(
+    minilm_folder: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("deep" * 30)
+    deep.mkdir()
+    monkeypatch.setenv("TMPDIR", str(deep))
+    with (
+        pytest.raises(AssertionError, match="set TMPDIR to a short path"),
+        Server(tmp_path / "log"),
+    ):
+        pass
