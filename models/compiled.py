@@ -11,7 +11,7 @@ from torch import Tensor
 
 from models.isa import Kernel, kernel
 from models.linear import ACTIVATIONS, Affine, Layout, Linear
-from models.packed import PANEL, Matrix, Packer, missing
+from models.packed import Matrix, Packer, interleaved, missing
 
 
 class _Linear(ctypes.Structure):
@@ -49,7 +49,7 @@ class Compiled(Layout):
         return _fitting(linear, *weight.shape)
 
     def gated(self, gate: Affine, up: Affine, activation: str, *, name: str = "") -> Linear:
-        weight, bias = (_interleaved(*parts) for parts in zip(gate, up, strict=True))
+        weight, bias = (interleaved(*parts) for parts in zip(gate, up, strict=True))
         linear = self._linear(weight, bias, activation, name, gated=True)
         return _fitting(linear, *gate[0].shape)
 
@@ -66,14 +66,6 @@ class Compiled(Layout):
             gated=gated,
         )
         return _CompiledLinear(self._kernel, linear, packer)
-
-
-def _interleaved(gate: Tensor, up: Tensor) -> Tensor:
-    """Panels of one and the other in turn, so that both numbers of a column come out together."""
-    rest = gate.shape[1:]
-    padding = (0, 0) * len(rest) + (0, -len(gate) % PANEL)
-    panels = [F.pad(part, padding).view(-1, PANEL, *rest) for part in (gate, up)]
-    return torch.stack(panels, dim=1).view(-1, *rest)
 
 
 class _CompiledLinear:

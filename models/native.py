@@ -2,59 +2,61 @@
 
 import ctypes
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from ctypes import addressof, c_double, c_int64, c_void_p
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from models.assembly import matrix
 from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Embeddings, Floats
-from models.isa import kernel
 from models.linear import ACTIVATIONS
-from models.norm import LayerNorm
-from models.packed import PANEL, Matrix, Packer
+from models.packed import PANEL, Norm
 from models.packing import Packing
 from models.pooling import pool
 from models.positions import Positions
-from models.schemes import Alibi, Buckets, Scheme
+from models.rotation import Turns
+from models.schemes import Alibi, Buckets, Rotary, Scheme
+from models.stack import NORMS, Stack
 from models.weights import Weights
 
 _POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
-_PRODUCTS = ("qkv", "output", "up", "down")
 _TENSORS = {
-    *("token_table", "position_table", "segment_table", "bias_table", "norm"),
-    *("query", "key", "value", "output", "up", "down", "attention_norm", "ffn_norm"),
+    *("token_table", "position_table", "segment_table", "bias_table", "norm", "final_norm"),
+    *("query", "key", "value", "output", "gate", "up", "down", "query_norm", "key_norm"),
+    *("attention_norm", "ffn_norm", "attention_exit_norm", "ffn_exit_norm"),
 }
-
-
-class _Norm(ctypes.Structure):
-    _fields_ = [(name, c_void_p) for name in ("weight", "bias")]
-
-
-class _Layer(ctypes.Structure):
-    _fields_ = [
-        *((name, Matrix) for name in _PRODUCTS),
-        *((name, _Norm) for name in ("attention_norm", "ffn_norm")),
-    ]
 
 
 class _Shape(ctypes.Structure):
     _fields_ = [
-        *((name, c_int64) for name in ("width", "heads", "inner", "activation")),
-        ("eps", c_double),
+        *((name, c_int64) for name in ("width", "heads", "kv_heads", "size", "inner")),
+        *((name, c_int64) for name in ("arrangement", "activation", "gated", "causal")),
+        *((name, c_double) for name in ("scale", "eps")),
     ]
 
 
 class _Tables(ctypes.Structure):
-    _fields_ = [("tokens", c_void_p), ("positions", c_void_p), ("norm", _Norm)]
+    _fields_ = [
+        ("tokens", c_void_p),
+        ("positions", c_void_p),
+        ("step", c_int64),
+        ("scale", c_double),
+        ("norm", Norm),
+    ]
 
 
 class _Bias(ctypes.Structure):
-    _fields_ = [("offsets", c_void_p), ("reach", c_int64), ("causal", c_int64)]
+    _fields_ = [("offsets", c_void_p), ("reach", c_int64)]
+
+
+class _Rotation(ctypes.Structure):
+    _fields_ = [("cos", c_void_p), ("sin", c_void_p)]
+
+
+_Rotations = _Rotation * 2  # null ones turn nothing
 
 
 class _Call(ctypes.Structure):
@@ -62,8 +64,11 @@ class _Call(ctypes.Structure):
         ("shape", c_void_p),
         ("layers", c_void_p),
         ("count", c_int64),
+        ("last", c_void_p),
         ("tables", c_void_p),
         ("bias", _Bias),
+        ("rotations", c_void_p),
+        ("places", c_void_p),
         ("ids", c_void_p),
         ("lengths", c_void_p),
         ("sequences", c_int64),
@@ -74,56 +79,37 @@ class _Call(ctypes.Structure):
     ]
 
 
-class Packed:
-    """Weights as the kernels of an instruction set read them in a precision.
-
-    Raises AttributeError where the instruction set lacks the precision.
-    """
-
-    def __init__(
-        self, weights: Weights, dtype: str, isa: str, sizes: Mapping[str, Tensor] | None = None
-    ) -> None:
-        """sizes: for int8, those of the inputs of each product, by its name: see Observed."""
-        self.run = kernel(isa, f"encode_{dtype}")
-        self._weights, self._packer = weights, Packer(dtype, sizes)
-        names = {name.rsplit(".", 2)[0] for name in weights if name.startswith("layers.")}
-        self.layers = [self._layer(f"layers.{i}") for i in range(len(names))]
-
-    def _layer(self, name: str) -> _Layer:
-        matrices = {part: self._matrix(name, part) for part in _PRODUCTS}
-        norms = {part: self._norm(f"{name}.{part}") for part in ("attention_norm", "ffn_norm")}
-        return _Layer(**matrices, **norms)
-
-    def _matrix(self, layer: str, name: str) -> Matrix:
-        return self._packer.matrix(*matrix(self._weights, layer, name), f"{layer}.{name}")
-
-    def _norm(self, name: str) -> _Norm:
-        parts = (self._weights[f"{name}.{part}"] for part in ("weight", "bias"))
-        return _Norm(*map(self._packer.keep, parts))
-
-
 class NativeEncoder:
     """An encoder that keeps float32, and multiplies in the precision that it is packed in."""
 
-    def __init__(self, embeddings: Embeddings, packed: Packed, positions: Positions) -> None:
-        """positions: of the attention in every layer."""
+    def __init__(self, embeddings: Embeddings, stack: Stack, positions: Positions) -> None:
+        """positions: of the attention, in the layers that see the whole text."""
         config, self._positions = embeddings.config, positions
-        self._embeddings, self._packed, self._width = embeddings, packed, config.hidden_size
-        self._layers = (_Layer * len(packed.layers))(*packed.layers)
-        norm, table = embeddings.norm, embeddings.positions.table
-        assert isinstance(norm, LayerNorm) and table is not None  # see `fits`
+        self._embeddings, self._stack, self._width = embeddings, stack, config.hidden_size
+        schemes = (config.positions, config.local)  # by Layer.rotation
+        self._turns = [Turns(one, config.head_size) for one in schemes if isinstance(one, Rotary)]
+        table = embeddings.positions.table
         # Every text is of the first segment: a constant, added once.
-        self._places = table + embeddings.segment
+        nothing = torch.zeros(1, config.hidden_size)
+        self._places = (nothing if table is None else table) + embeddings.segment
         self._tables = _Tables(
             tokens=embeddings.tokens.data_ptr(),
             positions=self._places.data_ptr(),
-            norm=_Norm(norm.weight.data_ptr(), norm.bias.data_ptr()),
+            step=0 if table is None else config.hidden_size,
+            scale=config.token_scale,
+            norm=stack.first,
         )
         self._shape = _Shape(
             width=config.hidden_size,
             heads=config.num_heads,
+            kv_heads=config.num_kv_heads,
+            size=config.head_size,
             inner=config.intermediate_size,
+            arrangement=list(NORMS).index(config.arrangement),
             activation=ACTIVATIONS[config.activation].number,
+            gated=config.gated,
+            causal=config.causal,
+            scale=config.scale,
             eps=config.norm_eps,
         )
 
@@ -141,7 +127,7 @@ class NativeEncoder:
         states = np.empty((partly.any() * len(batch.ids), self._width), dtype=np.float32)
         self._run(
             batch,
-            count=len(self._layers),
+            count=len(self._stack.layers),
             poolings=addressof(wanted),
             pooled=len(poolings),
             vectors=found.ctypes.data,
@@ -154,31 +140,39 @@ class NativeEncoder:
     def warm(self) -> None:
         """Nothing is built for a batch."""
 
-    def _run(self, batch: Batch, **wanted: int) -> None:
-        bias, reach = self._bias(batch)
+    def _run(self, batch: Batch, count: int, **wanted: int) -> None:
+        stack, longest = self._stack, int(batch.lengths.max())
+        bias, turns = self._bias(longest), [each.upto(longest) for each in self._turns]
+        rotations = _Rotations(*map(_rotation, turns))
+        places = batch.positions if turns else batch.ids  # which are not read as such
+        last = stack.last if count == len(stack.layers) else Norm()
         call = _Call(
             shape=addressof(self._shape),
-            layers=addressof(self._layers),
+            layers=addressof(stack.layers),
+            count=count,
+            last=addressof(last),
             tables=addressof(self._tables),
-            bias=_Bias(
-                None if bias is None else bias.data_ptr(),
-                reach,
-                self._embeddings.config.causal,
-            ),
+            bias=_Bias(None if bias is None else bias.data_ptr(), longest),
+            rotations=addressof(rotations),
+            places=places.ctypes.data,
             ids=batch.ids.ctypes.data,
             lengths=batch.lengths.ctypes.data,
             sequences=len(batch.lengths),
             **wanted,
         )
-        self._packed.run(call)
+        stack.run(call)
 
-    def _bias(self, batch: Batch) -> tuple[Tensor | None, int]:
-        reach = int(batch.lengths.max())
+    def _bias(self, reach: int) -> Tensor | None:
         offsets = self._positions.bias(reach)
         if offsets is None:
-            return None, 0
+            return None
         # Whole vectors are read: the last may go past the table's end.
-        return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, PANEL)), reach
+        return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, PANEL))
+
+
+def _rotation(turns: Tensor) -> _Rotation:
+    cos, sin = turns
+    return _Rotation(cos.data_ptr(), sin.data_ptr())
 
 
 def _pooled(states: Floats, batch: Batch, poolings: Sequence[str]) -> Floats:
@@ -190,23 +184,31 @@ def _pooled(states: Floats, batch: Batch, poolings: Sequence[str]) -> Floats:
 
 
 def fits(config: EncoderConfig, weights: Weights) -> bool:
-    """Whether the kernels know how to compute a model: as BERT, whatever the scores gain."""
+    """Whether the kernels know how to compute a model."""
     tensors = {re.sub(r"^layers\.\d+\.|\.(weight|bias)$", "", name) for name in weights}
-    sizes = config.hidden_size % 64 == config.intermediate_size % 64 == config.head_size % 32 == 0
-    bert = EncoderConfig(
-        family=config.family,
-        vocab_size=config.vocab_size,
-        hidden_size=config.hidden_size,
-        num_layers=config.num_layers,
-        num_heads=config.num_heads,
-        intermediate_size=config.intermediate_size,
-        max_positions=config.max_positions,
-        norm_eps=config.norm_eps,
-        activation=config.activation,
-        table=config.table,
-        positions=config.positions,
-        segments=config.segments,
-        causal=config.causal,
+    return tensors <= _TENSORS and all(
+        (
+            config.hidden_size % 64 == config.intermediate_size % 64 == config.head_size % 32 == 0,
+            config.num_heads * config.head_size % 64 == 0,
+            config.embedding_size == config.hidden_size,
+            config.distinct_layers == config.num_layers,
+            config.arrangement in NORMS,
+            not config.softcap,
+            _known(config.positions),
+            config.local is None or (_rotary(config.positions) and _rotary(config.local)),
+            all(
+                len(weight) == config.head_size
+                for name, weight in weights.items()
+                if name.endswith(("query_norm.weight", "key_norm.weight"))
+            ),
+        )
     )
-    added = config.table.name != Scheme.name and type(config.positions) in (Scheme, Alibi, Buckets)
-    return sizes and added and config == bert and tensors <= _TENSORS
+
+
+def _known(scheme: Scheme) -> bool:
+    return type(scheme) in (Scheme, Alibi, Buckets) or _rotary(scheme)
+
+
+def _rotary(scheme: Scheme) -> bool:
+    # A dynamic one turns each text in its own way.
+    return isinstance(scheme, Rotary) and scheme.scaling.kind != "dynamic"

@@ -1,8 +1,8 @@
-"""Matrices as the kernels read them in a precision."""
+"""Matrices, norms and layers as the kernels read them in a precision."""
 
 import ctypes
 from collections.abc import Mapping
-from ctypes import c_void_p
+from ctypes import c_int64, c_void_p
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +19,29 @@ class Matrix(ctypes.Structure):
     """Addresses of what models/kernels/rows.h calls so."""
 
     _fields_ = [(name, c_void_p) for name in ("panels", "bias", "scales", "sums", "smoothing")]
+
+
+class Norm(ctypes.Structure):
+    """Of a null one, the addresses are zero."""
+
+    _fields_ = [("weight", c_void_p), ("bias", c_void_p), ("centred", c_int64)]
+
+
+class Norms(ctypes.Structure):
+    """Of what a part of a layer reads, of what it gives, and of the sum."""
+
+    _fields_ = [(name, Norm) for name in ("entry", "exit", "sum")]
+
+
+class Layer(ctypes.Structure):
+    """What models/kernels/layers.h calls so."""
+
+    _fields_ = [
+        *((name, Matrix) for name in ("qkv", "output", "up", "down")),
+        *((name, Norm) for name in ("query_norm", "key_norm")),
+        *((name, Norms) for name in ("attention", "ffn")),
+        *((name, c_int64) for name in ("rotation", "reach")),
+    ]
 
 
 class Packer:
@@ -61,3 +84,11 @@ class Packer:
 def missing(weight: Tensor) -> tuple[int, int]:
     """How many rows and columns a weight (out, in) lacks to whole steps of the kernels."""
     return -weight.shape[0] % _STEPS[0], -weight.shape[1] % _STEPS[1]
+
+
+def interleaved(gate: Tensor, up: Tensor) -> Tensor:
+    """Panels of one and the other in turn, so that both numbers of a column come out together."""
+    rest = gate.shape[1:]
+    padding = (0, 0) * len(rest) + (0, -len(gate) % PANEL)
+    panels = [F.pad(part, padding).view(-1, PANEL, *rest) for part in (gate, up)]
+    return torch.stack(panels, dim=1).view(-1, *rest)

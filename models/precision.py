@@ -18,6 +18,7 @@ from models.graphs import CudaGraphs, Graphs
 from models.linear import Layout, Observed, fastest
 from models.placement import of_layer
 from models.positions import Positions
+from models.stack import Stack
 from models.weights import Weights
 
 FAITHFUL = 0.9995
@@ -86,10 +87,11 @@ class Precisions:
         if best is None:
             return self._torch(fastest(self.device, getattr(torch, dtype)))
         sizes = self._sizes(observe) if dtype == "int8" else None
-        if not native.fits(self.embeddings.config, self.weights):
+        config = self.embeddings.config
+        if not native.fits(config, self.weights):
             return self._torch(Compiled(dtype, best, sizes))
-        packed = native.Packed(self.weights, dtype, best, sizes)
-        return native.NativeEncoder(self.embeddings, packed, self._scores())
+        stack = Stack(config, self.weights, dtype, best, sizes)
+        return native.NativeEncoder(self.embeddings, stack, self._scores())
 
     def _scores(self) -> Positions:
         config = self.embeddings.config

@@ -3,14 +3,31 @@
 
 #pragma once
 
+#include <algorithm>
+
 #include "memory.h"
 #include "multiply.h"
 
-// What is added to the scores, and who sees whom.
+// What is added to the scores.
 struct Bias {
   const float* offsets;  // (H, 2 * reach - 1) by key's minus query's position, or null
   int64_t reach;         // the distances that the table has: 0 to reach - 1, both ways
-  int64_t causal;        // a query sees no later key
+
+  // Of a head's query, by the key's position.
+  const float* of(long head, long query) const {
+    return offsets ? offsets + head * (2 * reach - 1) + reach - 1 - query : nullptr;
+  }
+};
+
+// Which keys of a sequence a query sees: those of some distance, and of a causal one no later key.
+struct Sight {
+  long length, reach;
+  bool causal;
+
+  Range seen(long query) const {
+    const long last = query + (causal ? 0 : reach);
+    return {std::max(query - reach, 0L), std::min(last + 1, length)};
+  }
 };
 
 // W vectors of W lanes, turned over: lane j of vector i becomes lane i of vector j.
@@ -74,23 +91,28 @@ INLINE Floats weigh(Floats x, BFloat16*) { return exponential_roughly(x); }
 
 // A row of scores to weights that are not divided by their sum yet; returns the sum.
 template <typename Value>
-INLINE float soften(float* scores, long seen, long columns, float scale, const float* bias,
+INLINE float soften(float* scores, Range seen, long columns, float scale, const float* bias,
                     Value* out) {
-  const long end = round_up(seen, W), whole = seen / W * W;
+  const long start = seen.first / W * W, end = round_up(seen.last, W), whole = seen.last / W * W;
   if (bias) {
-    for (long j = 0; j < end; j += W)
+    for (long j = start; j < end; j += W)
       store(scores + j, fma(load(scores + j), splat(scale), load(bias + j)));
     scale = 1.0f;
   }
-  // Unseen keys in the last vector weigh e^-87 at most, which a sum of at least 1 does not notice.
+  // Unseen keys in the outer vectors weigh e^-87 at most, which a sum of 1 or more does not notice.
+  if (start < seen.first) {
+    const Floats x = load(scores + start);
+    store(scores + start, lanes() < static_cast<int>(seen.first - start) ? splat(-1e30f) : x);
+  }
   if (whole < end) {
     const Floats x = load(scores + whole);
-    store(scores + whole, lanes() < static_cast<int>(seen - whole) ? x : splat(-1e30f));
+    store(scores + whole, lanes() < static_cast<int>(seen.last - whole) ? x : splat(-1e30f));
   }
   Floats peaks = splat(-1e30f), total{};
-  for (long j = 0; j < end; j += W) peaks = larger(peaks, load(scores + j));
+  for (long j = start; j < end; j += W) peaks = larger(peaks, load(scores + j));
   const Floats peak = splat(-scale * largest(peaks));
-  for (long j = 0; j < end; j += W) {
+  for (long j = 0; j < start; j += W) store(out + j, Floats{});
+  for (long j = start; j < end; j += W) {
     const Floats x = weigh(fma(load(scores + j), splat(scale), peak), out);
     store(out + j, x);
     total += x;
@@ -100,41 +122,50 @@ INLINE float soften(float* scores, long seen, long columns, float scale, const f
 }
 
 // One thread's working space for one head.
-template <typename Value>
+template <typename Kind>
 struct Head {
+  using Value = typename Kind::Operand;
   Value *keys, *values, *weights;  // (Dh, columns), (depth, Dh), (BLOCK + SLACK, depth)
   float *scores, *sums;            // (BLOCK, columns), (BLOCK,)
+  long size;                       // Dh
   static constexpr long BLOCK = TILE_ROWS;
 
   static long columns(long length) { return round_up(length, COLUMNS); }
 
-  Head(Arena& arena, long length, long size)
-      : keys(arena.take<Value>(columns(length) * size)),
-        values(arena.take<Value>(columns(length) * size)),
+  Head(Arena& arena, long length, long width)
+      : keys(arena.take<Value>(columns(length) * width)),
+        values(arena.take<Value>(columns(length) * width)),
         weights(arena.take<Value>((BLOCK + SLACK) * columns(length))),
         scores(arena.take<float>(BLOCK * columns(length))),
-        sums(arena.take<float>(BLOCK)) {}
+        sums(arena.take<float>(BLOCK)),
+        size(width) {}
+
+  INLINE void pack(const Value* key, const Value* value, long stride, long length) const {
+    pack_keys(key, stride, length, size, keys);
+    pack_values(value, stride, length, columns(length), size, values);
+  }
 };
 
-// q, k and v are D apart in rows of 3 D; out is called with row, column and 16 results.
+// Queries in rows of a stride, to packed keys and values; out is called with row, column and W
+// results. Of the keys only those are multiplied that one of a block of queries sees.
 template <typename Kind, typename Out>
-INLINE void attend(const typename Kind::Operand* qkv, long width, long length, long size, long head,
-                   const Bias& bias, const Head<typename Kind::Operand>& space, Out&& out) {
-  const long stride = 3 * width, columns = round_up(length, COLUMNS);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(size));
-  pack_keys(qkv + width, stride, length, size, space.keys);
-  pack_values(qkv + 2 * width, stride, length, columns, size, space.values);
-  for (long t = 0; t < length; t += space.BLOCK) {
-    const long rows = length - t < space.BLOCK ? length - t : space.BLOCK;
-    multiply<Kind>(qkv + t * stride, stride, rows, space.keys, size, 0, columns,
-                   [&](long r, long j, Floats x) { store(space.scores + r * columns + j, x); });
+INLINE void attend(const typename Kind::Operand* queries, long stride, const Sight& sight,
+                   long head, const Bias& bias, float scale, const Head<Kind>& space, Out&& out) {
+  const long size = space.size;
+  const Panels<Kind> keys{space.keys, size}, values{space.values, space.columns(sight.length)};
+  for (long t = 0; t < sight.length; t += space.BLOCK) {
+    const long rows = std::min(sight.length - t, space.BLOCK);
+    const long start = sight.seen(t).first / COLUMNS * COLUMNS;
+    const long end = round_up(sight.seen(t + rows - 1).last, COLUMNS), columns = end - start;
+    multiply(queries + t * stride, stride, rows, keys, size, {start, end},
+             [&](long r, long j, Floats x) { store(space.scores + r * columns + j - start, x); });
     for (long r = 0; r < rows; r++) {
-      const float* near = bias.offsets;
-      if (near) near += head * (2 * bias.reach - 1) + bias.reach - 1 - (t + r);
-      space.sums[r] = soften(space.scores + r * columns, bias.causal ? t + r + 1 : length, columns,
-                             scale, near, space.weights + r * columns);
+      const auto [first, last] = sight.seen(t + r);
+      const float* near = bias.of(head, t + r);
+      space.sums[r] = soften(space.scores + r * columns, {first - start, last - start}, columns,
+                             scale, near ? near + start : nullptr, space.weights + r * columns);
     }
-    multiply<Kind>(space.weights, columns, rows, space.values, columns, 0, size,
-                   [&](long r, long d, Floats x) { out(t + r, d, x / space.sums[r]); });
+    multiply(space.weights, columns, rows, values.below(start), columns, {0, size},
+             [&](long r, long d, Floats x) { out(t + r, d, x / space.sums[r]); });
   }
 }

@@ -70,9 +70,10 @@ void compute(const Call& call, long first, long count, const Rows<Kind>& operand
   for (long row = rows.first; row < rows.last; row++)
     stage(call.x + (first + row) * linear.depth, linear, operands, row);
   me.wait();
-  const auto* panels = static_cast<const typename Kind::Weight*>(linear.matrix.panels);
-  multiply<Kind>(operands.data, linear.depth, count, panels, linear.depth, columns.first * COLUMNS,
-                 columns.last * COLUMNS, [&](long row, long column, typename Kind::Sums sums) {
+  const auto panels = linear.matrix.read<Kind>(linear.depth);
+  multiply<Kind>(operands.data, linear.depth, count, panels, linear.depth,
+                 {columns.first * COLUMNS, columns.last * COLUMNS},
+                 [&](long row, long column, typename Kind::Sums sums) {
                    write<Kind>(call, first + row, column,
                                finish(sums, linear.matrix, operands, row, column));
                  });

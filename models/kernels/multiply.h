@@ -11,6 +11,7 @@
 
 #include <cstring>
 
+#include "range.h"
 #include "vector.h"
 
 struct Float32 {
@@ -63,10 +64,17 @@ constexpr long STEP = 8;      // groups of a depth, of which there are a multipl
 constexpr long COLUMNS = 32;  // columns are multiples of this, depths of 64 bytes
 constexpr long SLACK = 32;    // rows after the last one of a that may be read, and are not used
 
+// Packed columns of b. A product may read fewer rows of them than there are, the first ones.
 template <typename Kind>
-constexpr long panel(long depth) {  // bytes
-  return depth * PANEL * static_cast<long>(sizeof(typename Kind::Weight));
-}
+struct Panels {
+  const typename Kind::Weight* data;
+  long height;  // rows
+
+  long bytes() const { return height * PANEL * static_cast<long>(sizeof(*data)); }  // of a panel
+  const char* lines() const { return reinterpret_cast<const char*>(data); }
+  Panels after(long columns) const { return {data + columns * height, height}; }
+  Panels below(long rows) const { return {data + rows * PANEL, height}; }
+};
 
 // The panels after the two that are read, on their way into the second-level cache while these are
 // multiplied with every block of rows: some lines at each step.
@@ -87,14 +95,14 @@ class Ahead {
 
 // R rows times two vectors of columns, in registers.
 template <typename Kind, int R, typename Done>
-INLINE void tile(const typename Kind::Operand* a, long stride, const typename Kind::Weight* b,
-                 long depth, Ahead& ahead, Done&& done) {
+INLINE void tile(const typename Kind::Operand* a, long stride, const Panels<Kind>& b, long depth,
+                 Ahead& ahead, Done&& done) {
   // Three rows to a pointer: the others are reached by the processor's own address arithmetic.
   const char* base[(R + 2) / 3];
   const long bytes = stride * static_cast<long>(sizeof(*a));
   for (int i = 0; i < (R + 2) / 3; i++) base[i] = reinterpret_cast<const char*>(a) + 3 * i * bytes;
-  const auto* line = reinterpret_cast<const char*>(b);
-  const long second = W == PANEL ? panel<Kind>(depth) : 4 * W;  // where the second vector is
+  const char* line = b.lines();
+  const long second = W == PANEL ? b.bytes() : 4 * W;  // where the second vector is
   typename Kind::Sums held[R][2] = {};
   for (long start = 0; start < depth / Kind::group; start += STEP) {
     ahead.fetch();
@@ -120,8 +128,8 @@ INLINE void tile(const typename Kind::Operand* a, long stride, const typename Ki
 
 // The smallest tile of an even number of rows that holds `rows`.
 template <typename Kind, int R, typename Done>
-INLINE void fitting(long rows, const typename Kind::Operand* a, long stride,
-                    const typename Kind::Weight* b, long depth, Ahead& ahead, Done&& done) {
+INLINE void fitting(long rows, const typename Kind::Operand* a, long stride, const Panels<Kind>& b,
+                    long depth, Ahead& ahead, Done&& done) {
   if constexpr (R > 2) {
     if (rows <= R - 2) return fitting<Kind, R - 2>(rows, a, stride, b, depth, ahead, done);
   }
@@ -130,14 +138,12 @@ INLINE void fitting(long rows, const typename Kind::Operand* a, long stride,
 
 template <typename Kind, typename Done>
 INLINE void vector_multiply(const typename Kind::Operand* a, long stride, long rows,
-                            const typename Kind::Weight* b, long depth, long first, long last,
-                            Done&& done) {
+                            const Panels<Kind>& b, long depth, Range columns, Done&& done) {
   const long blocks = (rows + ROWS - 1) / ROWS, step = ((rows + blocks - 1) / blocks + 1) / 2 * 2;
   const long steps = depth / Kind::group / STEP;
-  for (long column = first; column < last; column += 2 * W) {
-    const auto* panels = b + column * depth;
-    const long bytes = 2 * W * panel<Kind>(depth) / PANEL;
-    Ahead ahead(reinterpret_cast<const char*>(panels), bytes, blocks, steps);
+  for (long column = columns.first; column < columns.last; column += 2 * W) {
+    const auto panels = b.after(column);
+    Ahead ahead(panels.lines(), 2 * W * panels.bytes() / PANEL, blocks, steps);
     for (long row = 0; row < rows; row += step) {
       const long left = rows - row < step ? rows - row : step;
       fitting<Kind, ROWS>(left, a + row * stride, stride, panels, depth, ahead,
@@ -180,9 +186,10 @@ struct Tiles {  // configures the unit for this thread as long as it lives
 
 // Up to 32 rows times two panels; aside(step) is called at each step.
 template <typename Kind, bool two, typename Aside>
-INLINE void matrix_tile(const char* a, long stride, const char* b, long depth, void* sums,
-                        Aside&& aside) {
-  const long next = panel<Kind>(depth);
+INLINE void matrix_tile(const char* a, long stride, const Panels<Kind>& panels, long depth,
+                        void* sums, Aside&& aside) {
+  const char* b = panels.lines();
+  const long next = panels.bytes();
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -208,8 +215,7 @@ INLINE void matrix_tile(const char* a, long stride, const char* b, long depth, v
 // While the unit multiplies a block, the rest of the processor finishes the one before.
 template <typename Kind, typename Done>
 INLINE void matrix_multiply(const typename Kind::Operand* a, long stride, long rows,
-                            const typename Kind::Weight* b, long depth, long first, long last,
-                            Done&& done) {
+                            const Panels<Kind>& b, long depth, Range columns, Done&& done) {
   alignas(64) typename Kind::Sums sums[2][32][2];
   const long steps = depth / Kind::group / 16, blocks = (rows + 31) / 32;
   const long bytes = stride * static_cast<long>(sizeof(*a));
@@ -220,9 +226,9 @@ INLINE void matrix_multiply(const typename Kind::Operand* a, long stride, long r
       done(old_row + r, old_column + W, sums[1 - now][r][1]);
     }
   };
-  for (long column = first; column < last; column += 32) {
-    const auto* panels = reinterpret_cast<const char*>(b + column * depth);
-    Ahead ahead(panels, 2 * panel<Kind>(depth), blocks, steps);
+  for (long column = columns.first; column < columns.last; column += 32) {
+    const auto panels = b.after(column);
+    Ahead ahead(panels.lines(), 2 * panels.bytes(), blocks, steps);
     for (long row = 0; row < rows; row += 32, now = 1 - now) {
       const auto* from = reinterpret_cast<const char*>(a + row * stride);
       const long share = (old_rows + steps - 1) / steps;
@@ -245,14 +251,13 @@ struct Tiles {
 };
 #endif
 
-// Columns first to last of the product, both multiples of COLUMNS.
+// Some columns of the product, from and to multiples of COLUMNS.
 template <typename Kind, typename Done>
-INLINE void multiply(const typename Kind::Operand* a, long stride, long rows,
-                     const typename Kind::Weight* b, long depth, long first, long last,
-                     Done&& done) {
+INLINE void multiply(const typename Kind::Operand* a, long stride, long rows, const Panels<Kind>& b,
+                     long depth, Range columns, Done&& done) {
 #ifdef __AMX_TILE__
   if constexpr (Kind::group > 1)
-    return matrix_multiply<Kind>(a, stride, rows, b, depth, first, last, done);
+    return matrix_multiply<Kind>(a, stride, rows, b, depth, columns, done);
 #endif
-  vector_multiply<Kind>(a, stride, rows, b, depth, first, last, done);
+  vector_multiply<Kind>(a, stride, rows, b, depth, columns, done);
 }

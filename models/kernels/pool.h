@@ -8,14 +8,18 @@
 
 struct Tables {
   const float* tokens;     // (vocabulary, D)
-  const float* positions;  // (positions, D)
+  const float* positions;  // (positions, D), or one row for all
+  int64_t step;            // from one position's row to the next: D, or 0
+  double scale;            // times the token's vector
   Norm norm;
 };
 
 INLINE void embed(const Tables& tables, long id, long position, long width, float eps, float* out) {
-  const float *token = tables.tokens + id * width, *place = tables.positions + position * width;
-  for (long d = 0; d < width; d += W) store(out + d, load(token + d) + load(place + d));
-  normalise(out, width, tables.norm, eps);
+  const float* token = tables.tokens + id * width;
+  const float* place = tables.positions + position * tables.step;
+  const Floats scale = splat(static_cast<float>(tables.scale));
+  for (long d = 0; d < width; d += W) store(out + d, fma(scale, load(token + d), load(place + d)));
+  normalise(out, width, tables.norm, eps, out);
 }
 
 enum class Pooling : int64_t { cls, max, mean, mean_sqrt, weighted_mean, last };

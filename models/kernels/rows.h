@@ -4,8 +4,11 @@
 
 #include "multiply.h"
 
-struct Norm {
+struct Norm {  // a null one leaves a row as it is
   const float *weight, *bias;
+  int64_t centred;  // whether the mean is taken off
+
+  explicit operator bool() const { return weight; }
 };
 
 struct Matrix {  // (depth, columns), packed
@@ -14,6 +17,11 @@ struct Matrix {  // (depth, columns), packed
   const float* scales;     // of each column's 8-bit integers
   const int32_t* sums;     // of each column's 8-bit integers
   const float* smoothing;  // what each element of a row is multiplied by before it is quantised
+
+  template <typename Kind>
+  Panels<Kind> read(long depth) const {
+    return {static_cast<const typename Kind::Weight*>(panels), depth};
+  }
 };
 
 // What a product reads: rows of operands, and of quantised ones how they map to numbers.
@@ -24,10 +32,16 @@ struct Rows {
   int32_t* zeros;
 };
 
-// Ba et al. 2016, "Layer Normalization", arXiv 1607.06450, in place.
-INLINE void normalise(float* x, long width, const Norm& norm, float eps) {
+// Ba et al. 2016, "Layer Normalization", arXiv 1607.06450, and of what is not centred, Zhang and
+// Sennrich 2019, "Root Mean Square Layer Normalization", arXiv 1910.07467. `out` may be x.
+INLINE void normalise(const float* x, long width, const Norm& norm, float eps, float* out) {
+  if (!norm) {
+    if (out != x) std::memcpy(out, x, width * sizeof(float));
+    return;
+  }
   Floats total{}, squares{};
-  for (long d = 0; d < width; d += W) total += load(x + d);
+  if (norm.centred)
+    for (long d = 0; d < width; d += W) total += load(x + d);
   const float mean = sum(total) / static_cast<float>(width);
   for (long d = 0; d < width; d += W) {
     const Floats centred = load(x + d) - mean;
@@ -35,7 +49,7 @@ INLINE void normalise(float* x, long width, const Norm& norm, float eps) {
   }
   const float scale = 1.0f / std::sqrt(sum(squares) / static_cast<float>(width) + eps);
   for (long d = 0; d < width; d += W)
-    store(x + d, fma((load(x + d) - mean) * scale, load(norm.weight + d), load(norm.bias + d)));
+    store(out + d, fma((load(x + d) - mean) * scale, load(norm.weight + d), load(norm.bias + d)));
 }
 
 // Row `row` of `rows` from floats. In float32 the operands are the floats themselves.

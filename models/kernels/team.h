@@ -7,6 +7,8 @@
 
 #include <atomic>
 
+#include "range.h"
+
 // GNU OpenMP's entries: run a function on a number of threads, and how many there are. They are
 // those of the caller's own runtime, so that there is one pool of threads.
 using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
@@ -34,10 +36,6 @@ class Barrier {
  private:
   std::atomic<long> arrived_{0};
   alignas(64) std::atomic<long> round_{0};
-};
-
-struct Range {
-  long first, last;
 };
 
 // One of `size` threads.

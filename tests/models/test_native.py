@@ -1,7 +1,6 @@
 """The compiled encoder against its twin on torch, for every instruction set of this processor."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,61 +14,20 @@ from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Embeddings, Floats, TorchEncoder
 from models.linear import ACTIVATIONS, Layout, Observed, Plain
-from models.native import NativeEncoder, Packed, fits
+from models.native import NativeEncoder, fits
 from models.packing import Packing
 from models.placement import of_layer
 from models.pooling import POOLINGS, pool
 from models.quantization import quantize
-from models.schemes import Alibi, Buckets, Learned, Rotary, Scheme
+from models.schemes import Alibi, Recurrent, Rotary, Scaling
+from models.stack import Stack
 from models.weights import Weights
 from tests.models.built import BUILT, kernels
+from tests.models.shapes import KINDS, NORMED, VOCABULARY, modern, random_weights, shape
 
 CPU = torch.device("cpu")
 F32 = torch.float32
 CLOSE = {"float32": 2e-6, "bfloat16": 0.015, "int8": 0.05}  # of the length of what is expected
-VOCABULARY = 100
-
-
-def shape(
-    hidden: int = 64, heads: int = 2, inner: int = 128, activation: str = "gelu", layers: int = 2
-) -> EncoderConfig:
-    return EncoderConfig(
-        family="bert",
-        vocab_size=VOCABULARY,
-        hidden_size=hidden,
-        num_layers=layers,
-        num_heads=heads,
-        intermediate_size=inner,
-        max_positions=512,
-        activation=activation,
-        norm_eps=0.05,
-        table=Learned(),
-        segments=True,
-    )
-
-
-def random_weights(config: EncoderConfig) -> Weights:
-    """So large that a wrong activation, bias or norm shows."""
-    noise = torch.Generator().manual_seed(5)
-    width, inner = config.hidden_size, config.intermediate_size
-    sizes = {"up": (inner, width), "down": (width, inner)}
-    weights = {
-        "token_table": torch.randn(VOCABULARY, width, generator=noise),
-        "position_table": 0.5 * torch.randn(config.max_positions, width, generator=noise),
-        "segment_table": 0.5 * torch.randn(2, width, generator=noise),
-        "norm.weight": 1 + 0.3 * torch.randn(width, generator=noise),
-        "norm.bias": 0.3 * torch.randn(width, generator=noise),
-        "bias_table": torch.randn(32, config.num_heads, generator=noise),
-    }
-    for layer in (f"layers.{i}" for i in range(config.num_layers)):
-        for name in ("query", "key", "value", "output", "up", "down"):
-            rows, columns = sizes.get(name, (width, width))
-            weights[f"{layer}.{name}.weight"] = torch.randn(rows, columns, generator=noise) * 0.1
-            weights[f"{layer}.{name}.bias"] = torch.randn(rows, generator=noise) * 0.3
-        for name in ("attention_norm", "ffn_norm"):
-            weights[f"{layer}.{name}.weight"] = 1 + 0.3 * torch.randn(width, generator=noise)
-            weights[f"{layer}.{name}.bias"] = 0.3 * torch.randn(width, generator=noise)
-    return weights
 
 
 def batch(lengths: Sequence[int]) -> Batch:
@@ -84,20 +42,24 @@ def error(found: Floats, expected: Floats) -> float:
 
 
 class Pair:
-    """The same encoder twice. kind: of its scores."""
+    """The same encoder twice."""
 
     def __init__(
-        self, kernels: str, dtype: str, config: EncoderConfig, kind: str = "plain"
+        self, kernels: str, dtype: str, config: EncoderConfig, weights: Weights | None = None
     ) -> None:
-        if kind != "plain":  # a bias that differs by head, by distance and by direction
-            config = replace(config, positions=Buckets(), causal=kind == "causal")
-        self.config, self.weights = config, random_weights(config)
+        self.config, self.weights = config, weights or random_weights(config)
+        assert fits(self.config, self.weights)
         self.embeddings = Embeddings(config, self.weights, CPU)
         self.sizes = self._sizes()
-        packed = Packed(self.weights, dtype, kernels, self.sizes)
+        stack = Stack(config, self.weights, dtype, kernels, self.sizes)
         scores = of_layer(config, self.weights, "layers.0", config.positions, CPU)
-        self.ours = NativeEncoder(self.embeddings, packed, scores)
+        self.ours = NativeEncoder(self.embeddings, stack, scores)
         self.twin = self.torch(Plain(CPU, F32))
+
+    @classmethod
+    def of(cls, kernels: str, dtype: str, kind: str) -> "Pair":
+        """Of one of KINDS."""
+        return cls(kernels, dtype, KINDS[kind], random_weights(KINDS[kind], kind in NORMED))
 
     def torch(self, layout: Layout) -> TorchEncoder:
         layers = TorchLayers(self.config, self.weights, layout, CPU)
@@ -133,17 +95,26 @@ def test_every_activation_equals_its_twin(kernels: str, dtype: str, activation: 
             *(shape(128, 4, 64), shape(128, 4, 192), shape(192, 6, 64), shape(192, 6, 192)),
         ]
     ),
-    kind=st.sampled_from(["plain", "biased", "causal"]),
 )
 def test_random_shapes_equal_their_twin(
-    kernels: str, dtype: str, lengths: list[int], config: EncoderConfig, kind: str
+    kernels: str, dtype: str, lengths: list[int], config: EncoderConfig
 ) -> None:
-    Pair(kernels, dtype, config, kind).check(lengths, CLOSE[dtype])
+    Pair(kernels, dtype, config).check(lengths, CLOSE[dtype])
+
+
+@kernels
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lengths", [[1], [17, 1, 90, 33, 28, 64]], ids=str)
+def test_every_kind_equals_its_twin(
+    kernels: str, dtype: str, kind: str, lengths: list[int]
+) -> None:
+    Pair.of(kernels, dtype, kind).check(lengths, CLOSE[dtype])
 
 
 @kernels
 def test_more_tokens_than_fit_one_part_equal_their_twin(kernels: str, dtype: str) -> None:
-    Pair(kernels, dtype, shape()).check([500, 3, 260, 1, 90], CLOSE[dtype])
+    for kind in ("bert", "modern"):
+        Pair.of(kernels, dtype, kind).check([500, 3, 260, 1, 90], CLOSE[dtype])
 
 
 @kernels
@@ -158,22 +129,26 @@ def test_every_pooling_is_that_of_the_states(kernels: str, dtype: str, mode: str
 
 @kernels
 @pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("kind", ["bert", "biased", "modern", "llama", "gemma"])
 def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
-    kernels: str, dtype: str, threads: int
+    kernels: str, dtype: str, threads: int, kind: str
 ) -> None:
-    encoder = Pair(kernels, dtype, shape(128, 4, 192), "biased").ours
+    encoder = Pair.of(kernels, dtype, kind).ours
     given = batch([1, 2, 3, 4, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33, 200, 300])
+    count = KINDS[kind].num_layers
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        together = encoder.states(given, 2), encoder.vectors(given, ["mean"])
+        together = encoder.states(given, count), encoder.vectors(given, ["mean"])
+        short = encoder.states(Batch.of([given.ids[:12]]), count)  # all threads on one text
     finally:
         torch.set_num_threads(before)
+    assert np.array_equal(encoder.states(Batch.of([given.ids[:12]]), count), short)
     borders = given.lengths.cumsum()[:-1]
     rows = np.split(given.ids, borders)
     for row, states, vector in zip(rows, np.split(together[0], borders), together[1], strict=True):
         alone = Batch.of([row])
-        assert np.array_equal(encoder.states(alone, 2), states)
+        assert np.array_equal(encoder.states(alone, count), states)
         assert np.array_equal(encoder.vectors(alone, ["mean"])[0], vector)
 
 
@@ -234,34 +209,27 @@ class RoundedLinear:
         shape(hidden=96, heads=3),
         shape(inner=100),
         shape(heads=4),
-        replace(shape(), positions=Rotary(dim=32)),
-        replace(shape(), table=Scheme()),
-        *(
-            replace(shape(), **different)
-            for different in (
-                {"arrangement": "pre"},
-                {"norm": "rms"},
-                {"gated": True},
-                {"num_kv_heads": 1},
-                {"reaches": (3, None)},
-                {"softcap": 30.0},
-                {"scale": 1.0},
-                {"token_scale": 8.0},
-                {"embedding_size": 32},
-                {"distinct_layers": 1},
-            )
-        ),
+        shape(head_size=96, heads=1),
+        shape(softcap=30.0),
+        shape(embedding_size=32),
+        shape(distinct_layers=1),
+        *(shape(arrangement=name) for name in ("parallel", "shared", "twice")),
+        shape(positions=Rotary(dim=32, scaling=Scaling(kind="dynamic", original=8))),
+        shape(positions=Recurrent()),
+        modern(positions=Alibi()),
+        modern(local=Alibi()),
     ],
 )
 def test_what_the_kernels_cannot_compute_is_left_to_torch(config: EncoderConfig) -> None:
-    weights = random_weights(shape())
-    assert fits(shape(), weights)
-    assert fits(replace(shape(), positions=Alibi(), causal=True), weights)
-    assert not fits(config, weights)
+    assert not fits(config, random_weights(config))
 
 
-@pytest.mark.parametrize(
-    "name", ["final_norm.weight", "project.weight", "layers.1.query_norm.weight"]
-)
+@pytest.mark.parametrize("name", ["project.weight", "layers.1.relative.weight"])
 def test_weights_that_the_kernels_do_not_know_are_left_to_torch(name: str) -> None:
     assert not fits(shape(), random_weights(shape()) | {name: torch.zeros(1)})
+
+
+def test_a_norm_of_all_heads_together_is_left_to_torch() -> None:
+    weights = random_weights(shape(), normed=True)
+    assert fits(shape(), weights)
+    assert not fits(shape(), weights | {"layers.1.key_norm.weight": torch.ones(64)})

@@ -13,7 +13,7 @@ from models.encoder import Embeddings, Encoder, Floats
 from models.errors import ModelError
 from models.precision import FAITHFUL, Precisions, choose
 from tests.conftest import Folder, precisions
-from tests.models.test_native import random_weights, shape
+from tests.models.shapes import random_weights, shape
 
 
 class Named:

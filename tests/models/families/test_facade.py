@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from transformers import T5EncoderModel
 
 from models import Embedder, isa, native
 from tests.models.families.checkpoint import Case, write
@@ -24,27 +25,49 @@ DISTILBERT = {
     "n_heads": 2,
     "hidden_dim": 128,
 }
+NARROW = {"vocab_size": len(VOCABULARY), "hidden_size": 64}
+T5 = {
+    "vocab_size": len(VOCABULARY),
+    "d_model": 64,
+    "d_kv": 32,
+    "d_ff": 128,
+    "num_layers": 3,
+    "num_heads": 2,
+}
+GEMMA = {
+    **{"num_key_value_heads": 1, "head_dim": 64, "query_pre_attn_scalar": 64},
+    **{"use_bidirectional_attention": True, "sliding_window": 6, "sliding_window_pattern": 2},
+}
 SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep", "mask")}
 COMPILED = [
     Case("bert", {}, SIZES),
+    Case("bloom", SPECIAL, {"n_layer": 3, "n_head": 2, **NARROW}),
     Case("camembert", {}, SIZES),
     Case("distilbert", {}, DISTILBERT),
     Case("distilbert", {"sinusoidal_pos_embds": True}, DISTILBERT),
     Case("electra", {"embedding_size": 64}, SIZES),
     Case("ernie", {}, SIZES),
+    Case("eurobert", SPECIAL, SIZES),
+    Case("gemma3_text", {**SPECIAL, **GEMMA}, SIZES),
+    Case("gpt2", SPECIAL, {"n_layer": 3, "n_head": 2, "n_embd": 64, **NARROW}),
+    Case("gte", {}, SIZES),
+    Case("jina_embeddings_v3", {}, SIZES),
+    Case("llama", {**SPECIAL, "num_key_value_heads": 1}, SIZES),
+    Case("modernbert", {**SPECIAL, "local_attention": 8}, SIZES),
     Case("mpnet", {}, SIZES),
+    Case("mpt", SPECIAL, {"n_layers": 3, "n_heads": 2, "d_model": 64, **NARROW}),
+    Case("nomic_bert", {}, SIZES),
+    Case("qwen3", {**SPECIAL, "num_key_value_heads": 1}, SIZES),
     Case("roberta", {"pad_token_id": 0}, SIZES),
+    Case("t5", {"feed_forward_proj": "gated-gelu"}, T5, model=T5EncoderModel),
     Case("xlm-roberta", {"type_vocab_size": 1}, SIZES),
 ]
 ON_TORCH = [
     Case("albert", {}, SIZES),
     Case("albert", {"embedding_size": 64, "num_hidden_groups": 3, "hidden_act": "gelu"}, SIZES),
     Case("electra", {"embedding_size": 32}, SIZES),
-    Case("eurobert", SPECIAL, SIZES),
-    Case("gte", {}, SIZES),
-    Case("jina_embeddings_v3", {}, SIZES),
-    Case("modernbert", SPECIAL, SIZES),
-    Case("nomic_bert", {}, SIZES),
+    Case("gpt_neox", SPECIAL, SIZES),
+    Case("qwen3", {**SPECIAL, "num_key_value_heads": 1, "head_dim": 16}, SIZES),
 ]
 TEXTS = ["the license", "a copyright of this work, such as it is", "x", "you " * 30]
 

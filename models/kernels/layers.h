@@ -1,0 +1,126 @@
+// The layers of an encoder as they are described to the kernels, and what a pass works in.
+
+#pragma once
+
+#include <type_traits>
+
+#include "attention.h"
+#include "pool.h"
+#include "rotation.h"
+
+namespace {
+
+// What becomes of a part of a layer, x = sum(x + exit(part(entry(x)))); what a model lacks is null.
+struct Norms {
+  Norm entry, exit, sum;
+};
+
+struct Layer {
+  Matrix qkv, output, up, down;  // of a gated up: panels of the gate and of what it gates, in turn
+  Norm query_norm, key_norm;     // of each head, or null
+  Norms attention, ffn;
+  int64_t rotation;  // which of the call's
+  int64_t reach;     // how far a token sees on each side
+};
+
+enum class Arrangement : int64_t { post, pre, sandwich };
+
+struct Shape {
+  int64_t width, heads, kv_heads, size, inner;  // D, H, those of keys, Dh, and the network's width
+  Arrangement arrangement;
+  Activation activation;
+  int64_t gated, causal;
+  double scale;  // of the scores
+  double eps;
+
+  long mixed() const { return heads * size; }                  // what the attention gives
+  long stride() const { return (heads + 2 * kv_heads) * size; }  // queries, keys and values
+};
+
+struct Call {
+  const Shape* shape;
+  const Layer* layers;
+  int64_t count;     // of layers to compute
+  const Norm* last;  // of the states after them
+  const Tables* tables;
+  Bias bias;
+  const Rotation* rotations;
+  const int64_t* places;   // (T,) each token's row in the tables of the rotations
+  const int64_t* ids;      // (T,)
+  const int64_t* lengths;  // (B,)
+  int64_t sequences;       // B
+  float* states;           // (T, D), or null if nobody wants them
+  const Pooling* poolings;
+  int64_t pooled;  // how many poolings
+  float* vectors;  // (B, pooled * D)
+};
+
+// How a precision computes attention, and where it puts what is not quantised yet.
+template <typename Kind>
+struct Parts {
+  using Attention = Kind;
+  using Stage = typename Kind::Operand;
+};
+#ifdef __AVX512VNNI__
+template <>
+struct Parts<Int8> {
+#ifdef __AVX512BF16__
+  using Attention = BFloats;
+#else
+  using Attention = Float32;
+#endif
+  using Stage = float;
+};
+#endif
+
+// What a team works in.
+template <typename Kind>
+struct Space {
+  using Value = typename Parts<Kind>::Attention::Operand;
+  float* x;
+  float* given;       // where what a part gives is summed up: x, if no norm comes before
+  Rows<Kind> narrow;  // operands D wide
+  Value* qkv;
+  typename Parts<Kind>::Stage* stage;  // what becomes wide operands
+  Rows<Kind> wide;                     // operands up to the feed-forward network's width
+
+  Space(Arena& arena, const Shape& shape, long tokens) {
+    const long rows = tokens + SLACK, widest = std::max<long>(shape.mixed(), shape.inner);
+    const bool post = shape.arrangement == Arrangement::post;
+    const bool sandwich = shape.arrangement == Arrangement::sandwich;
+    x = arena.take<float>(rows * shape.width);
+    given = sandwich ? arena.take<float>(rows * shape.width) : x;
+    narrow = post ? take(arena, rows, shape.width, x) : take<void>(arena, rows, shape.width);
+    qkv = arena.take<Value>(rows * shape.stride());
+    stage = arena.take<typename Parts<Kind>::Stage>(rows * widest);
+    wide = take(arena, rows, widest, stage);
+  }
+
+ private:
+  // Numbers that are operands already are not copied.
+  template <typename Number>
+  static Rows<Kind> take(Arena& arena, long rows, long width, Number* numbers = nullptr) {
+    using Operand = typename Kind::Operand;
+    if constexpr (std::is_same_v<Number, Operand>)
+      return {numbers, nullptr, nullptr};
+    else
+      return {arena.take<Operand>(rows * width), arena.take<float>(rows),
+              arena.take<int32_t>(rows)};
+  }
+};
+
+// What one thread of it works in.
+template <typename Kind>
+struct Desk {
+  using Attention = typename Parts<Kind>::Attention;
+  Head<Attention> head;
+  float* row;    // (D,)
+  float* aside;  // (tokens, 16 or Dh) results that wait for others of their rows
+
+  Desk(Arena& arena, const Shape& shape, long tokens, long longest)
+      : head(arena, longest, shape.size),
+        row(arena.take<float>(shape.width)),
+        aside(arena.take<float>(tokens * std::max<long>(PANEL, shape.size))) {}
+};
+
+}  // namespace

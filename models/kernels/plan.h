@@ -1,0 +1,69 @@
+// How the sequences of a call are divided among threads.
+
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "layers.h"
+#include "team.h"
+
+namespace {
+
+// Whole sequences that follow each other in a call.
+struct Part {
+  long first, last, offset, tokens, longest;
+};
+
+// All threads on one part, or each on parts of its own.
+struct Plan {
+  std::vector<Part> parts;
+  bool together;
+};
+
+Part whole(const Call& call) {
+  Part part{0, call.sequences, 0, 0, 0};
+  for (long i = 0; i < call.sequences; i++) {
+    part.tokens += call.lengths[i];
+    part.longest = std::max<long>(part.longest, call.lengths[i]);
+  }
+  return part;
+}
+
+// Parts of about `target` tokens.
+std::vector<Part> split(const Call& call, long target) {
+  std::vector<Part> parts;
+  Part part{0, 0, 0, 0, 0};
+  for (long i = 0; i < call.sequences; i++) {
+    const long length = call.lengths[i];
+    if (part.tokens && part.tokens + length / 2 > target) {
+      parts.push_back(part);
+      part = {i, i, part.offset + part.tokens, 0, 0};
+    }
+    part.tokens += length;
+    part.longest = std::max(part.longest, length);
+    part.last = i + 1;
+  }
+  parts.push_back(part);
+  return parts;
+}
+
+// Tokens that the busiest of some threads computes when each takes the next part.
+long busiest(const std::vector<Part>& parts, long threads) {
+  std::vector<long> load(threads);
+  for (const Part& part : parts) *std::min_element(load.begin(), load.end()) += part.tokens;
+  return *std::max_element(load.begin(), load.end());
+}
+
+constexpr long MANY = 256;  // tokens of a part: above, they leave a core's own cache
+
+Plan plan(const Call& call, long threads) {
+  const Part all = whole(call);
+  if (threads > 1 && all.tokens < FEW * threads) return {{all}, true};
+  const long rounds = (all.tokens + MANY * threads - 1) / (MANY * threads);
+  Plan apart{split(call, (all.tokens + rounds * threads - 1) / (rounds * threads)), false};
+  if (busiest(apart.parts, threads) * threads > all.tokens * 5 / 4) return {{all}, true};
+  return apart;
+}
+
+}  // namespace

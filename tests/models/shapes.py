@@ -1,0 +1,149 @@
+"""Shapes of encoders that are compiled as a whole, and random weights for them."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import torch
+
+from models.config import EncoderConfig
+from models.schemes import Alibi, Buckets, Learned, Rotary, Scheme
+from models.weights import Weights
+
+VOCABULARY = 100
+Size = TypeVar("Size")
+
+
+def shape(
+    hidden: int = 64,
+    heads: int = 2,
+    inner: int = 128,
+    activation: str = "gelu",
+    layers: int = 2,
+    **different: Any,
+) -> EncoderConfig:
+    """A BERT, or what differs from it."""
+    fields: dict[str, Any] = {
+        "family": "bert",
+        "vocab_size": VOCABULARY,
+        "hidden_size": hidden,
+        "num_layers": layers,
+        "num_heads": heads,
+        "intermediate_size": inner,
+        "max_positions": 512,
+        "activation": activation,
+        "norm_eps": 0.05,
+        "table": Learned(),
+        "segments": True,
+    }
+    return EncoderConfig(**{**fields, **different})
+
+
+def modern(**different: Any) -> EncoderConfig:
+    """A ModernBERT: no table, windows in some layers, with angles of their own."""
+    fields: dict[str, Any] = {
+        "layers": 3,
+        "table": Scheme(),
+        "segments": False,
+        "positions": Rotary(dim=32),
+        "local": Rotary(dim=32, base=100.0),
+        "reaches": (None, 5, 40),
+        "arrangement": "pre",
+        "gated": True,
+    }
+    return shape(**{**fields, **different})
+
+
+def llama(**different: Any) -> EncoderConfig:
+    """A Qwen 3: fewer heads of keys, each head normalised, later keys unseen."""
+    fields: dict[str, Any] = {
+        "heads": 4,
+        "num_kv_heads": 2,
+        "head_size": 64,
+        "norm": "rms",
+        "causal": True,
+        "local": None,
+        "positions": Rotary(dim=64),
+        "reaches": (None, None, 33),
+    }
+    return modern(**{**fields, **different})
+
+
+KINDS = {
+    "bert": shape(),
+    "biased": shape(positions=Buckets()),  # differs by head, by distance and by direction
+    "causal": shape(positions=Buckets(), causal=True),
+    "biased window": shape(positions=Buckets(), reaches=(40, 5)),
+    "t5": shape(table=Scheme(), positions=Buckets(), arrangement="pre", norm="rms", scale=1.0),
+    "jina": shape(table=Scheme(), positions=Alibi(), gated=True, activation="relu"),
+    "gte": shape(128, 2, 192, table=Scheme(), positions=Rotary(dim=64), gated=True),
+    "nomic": shape(table=Scheme(), positions=Rotary(dim=20, interleaved=True), gated=True),
+    "modern": modern(),
+    "plain feed-forward": modern(gated=False, norm="rms"),
+    "scaled": modern(token_scale=3.0, scale=0.3),
+    "llama": llama(),
+    "one head of keys": llama(num_kv_heads=1, causal=False),
+    "gemma": llama(heads=3, num_kv_heads=1, head_size=128, hidden=192, arrangement="sandwich"),
+}
+NORMED = {"llama", "one head of keys", "gemma"}  # each head of queries and keys is
+
+
+def random_weights(config: EncoderConfig, normed: bool = False) -> Weights:
+    """So large that a wrong activation, bias or norm shows. normed: so are the heads."""
+    noise = torch.Generator().manual_seed(3)
+    weights = {}
+    for name, size in _tables(config).items():
+        scale = 0.5 if name in ("position_table", "segment_table") else 1.0
+        weights[name] = torch.randn(size, generator=noise) * scale
+    for name, size in _matrices(config).items():
+        weights[f"{name}.weight"] = torch.randn(size, generator=noise) * 0.1
+        weights[f"{name}.bias"] = torch.randn(size[0], generator=noise) * 0.3
+    for name, width in _norms(config, normed).items():
+        weights[f"{name}.weight"] = 1 + 0.3 * torch.randn(width, generator=noise)
+        if config.norm == "layer":
+            weights[f"{name}.bias"] = 0.3 * torch.randn(width, generator=noise)
+    return weights
+
+
+def _tables(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
+    width = config.hidden_size
+    found = {"token_table": (VOCABULARY, width)}
+    if config.segments:
+        found["segment_table"] = (2, width)
+    if config.table.name != Scheme.name:
+        found["position_table"] = (config.max_positions, width)
+    if isinstance(config.positions, Buckets):
+        found["bias_table"] = (config.positions.buckets, config.num_heads)
+    return found
+
+
+def _matrices(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
+    width, inner = config.hidden_size, config.intermediate_size
+    query, key = (n * config.head_size for n in (config.num_heads, config.num_kv_heads))
+    sizes = {
+        "query": (query, width),
+        "key": (key, width),
+        "value": (key, width),
+        "output": (width, query),
+        "up": (inner, width),
+        "down": (width, inner),
+    }
+    if config.gated:
+        sizes["gate"] = sizes["up"]
+    return _each(config, sizes)
+
+
+def _norms(config: EncoderConfig, normed: bool) -> Mapping[str, int]:
+    width, sizes = config.hidden_size, {}
+    for part in ("attention", "ffn"):
+        sizes[f"{part}_norm"] = width
+        if config.arrangement == "sandwich":
+            sizes[f"{part}_exit_norm"] = width
+    if normed:
+        sizes |= {"query_norm": config.head_size, "key_norm": config.head_size}
+    final = {} if config.arrangement == "post" else {"final_norm": width}
+    return {"norm": width, **final, **_each(config, sizes)}
+
+
+def _each(config: EncoderConfig, sizes: Mapping[str, Size]) -> dict[str, Size]:
+    layers = range(config.num_layers)
+    return {f"layers.{i}.{name}": size for i in layers for name, size in sizes.items()}
