@@ -15,7 +15,6 @@ import orjson
 _LENGTHS = struct.Struct("<QQ")  # of the head and of the body
 _ALIGNED = 8  # heads are filled up to a multiple of this, so that numbers lie as they must
 _BUFFER = 1 << 20  # bytes; the system may allow less
-_PATIENCE = struct.pack("ll", 10, 0)  # seconds and microseconds for a process that does not read
 
 Message = tuple[Any, Any]  # what the head says, and the body as a buffer
 
@@ -51,9 +50,10 @@ class Inbox:
 class Line:
     """The engine's end of a line to one HTTP process."""
 
-    def __init__(self, end: socket.socket) -> None:
+    def __init__(self, end: socket.socket, patience: int = 10) -> None:
+        """patience: seconds for a process that does not read."""
         widen(end)
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _PATIENCE)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", patience, 0))
         self._socket, self._inbox = end, Inbox()
 
     def receive(self, wait: bool) -> list[Message]:

@@ -73,3 +73,12 @@ def test_a_line_that_is_closed_ends_and_what_is_sent_on_it_is_dropped(
     line.send("anyone?")
     with pytest.raises(EOFError):
         line.receive(wait=True)
+
+
+def test_a_line_ends_whose_other_end_does_not_read(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    line = Line(pair[0], patience=1)
+    line.send("much", bytes(5_000_000))
+    with pytest.raises(EOFError):
+        line.receive(wait=True)
