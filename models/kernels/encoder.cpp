@@ -60,7 +60,7 @@ void encode(const Call& call, Parallel parallel, Threads threads, long count) {
 extern "C" {
 
 void encode_float32(const Call* call, Parallel parallel, Threads threads, int64_t count) {
-  encode<Float32>(*call, parallel, threads, count);
+  encode<Single>(*call, parallel, threads, count);
 }
 #ifdef __AVX512BF16__
 void encode_bfloat16(const Call* call, Parallel parallel, Threads threads, int64_t count) {

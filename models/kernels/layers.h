@@ -61,6 +61,13 @@ struct Parts {
   using Attention = Kind;
   using Stage = typename Kind::Operand;
 };
+#ifdef __AMX_TILE__
+template <>
+struct Parts<SplitFloat32> {
+  using Attention = Float32;
+  using Stage = float;
+};
+#endif
 #ifdef __AVX512VNNI__
 template <>
 struct Parts<Int8> {

@@ -131,7 +131,7 @@ void linear(const Call& call, Parallel parallel, Threads threads, long count) {
 extern "C" {
 
 void linear_float32(const Call* call, Parallel parallel, Threads threads, int64_t count) {
-  linear<Float32>(*call, parallel, threads, count);
+  linear<Single>(*call, parallel, threads, count);
 }
 #ifdef __AVX512BF16__
 void linear_bfloat16(const Call* call, Parallel parallel, Threads threads, int64_t count) {

@@ -68,6 +68,13 @@ INLINE void prepare(const float* x, long width, const Matrix&, const Rows<BFloat
 }
 #endif
 
+#ifdef __AMX_TILE__
+INLINE void prepare(const float* x, long width, const Matrix&, const Rows<SplitFloat32>& rows,
+                    long row) {
+  split_row(x, width, rows.data + row * width);
+}
+#endif
+
 #ifdef __AVX512VNNI__
 // Asymmetric, by token: from the least to the largest number of the row, zero among them.
 INLINE void prepare(const float* x, long width, const Matrix& matrix, const Rows<Int8>& rows,

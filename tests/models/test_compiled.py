@@ -11,7 +11,7 @@ from torch import Tensor
 from models.compiled import Compiled
 from models.linear import ACTIVATIONS, Layout, Linear, Plain
 from models.packed import DTYPES
-from tests.models.built import kernels
+from tests.models.built import BUILT, kernels
 from tests.models.test_native import Rounded
 
 CPU = torch.device("cpu")
@@ -112,6 +112,16 @@ def test_what_is_multiplied_is_rounded_as_its_precision_says(kernels: str, dtype
     assert error(pair.ours(x), expected) < 2e-6
 
 
+@pytest.mark.parametrize(
+    "kernels", [param.values[0] for param in BUILT if "float32" in param.values]
+)
+def test_a_product_in_float32_is_as_exact_as_float32_is(kernels: str) -> None:
+    x, weight = (numbers(40, 384, seed=i) * 2 ** numbers(40, 384, seed=i + 2) for i in (0, 2))
+    found = Compiled("float32", kernels)(weight, torch.zeros(40))(x)
+    expected, size = x.double() @ weight.double().T, x.double().abs() @ weight.double().abs().T
+    assert ((found - expected).abs() / size).max() < 2**-21
+
+
 class Rounding(Layout):
     """Weights that another precision has too."""
 
@@ -132,13 +142,13 @@ def test_a_row_is_the_same_bits_in_every_batch_and_on_any_threads(
     kernels: str, dtype: str, gated: bool
 ) -> None:
     pair = Pair(kernels, dtype, Kind(128, 96, "gelu", gated))
-    x, residual = pair.input(333), numbers(333, 96)
-    alone = torch.cat([pair.ours(x[i : i + 1], residual[i : i + 1]) for i in range(333)])
+    x, residual = pair.input(400), numbers(400, 96)
+    alone = torch.cat([pair.ours(x[i : i + 1], residual[i : i + 1]) for i in range(400)])
     before = torch.get_num_threads()
     try:
         for threads in (1, 2, 5):
             torch.set_num_threads(threads)
-            for rows in (2, 13, 31, 64, 127, 129, 333):
+            for rows in (2, 13, 16, 17, 31, 33, 64, 127, 129, 385, 400):
                 assert torch.equal(pair.ours(x[:rows], residual[:rows]), alone[:rows]), rows
     finally:
         torch.set_num_threads(before)

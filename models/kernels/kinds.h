@@ -1,0 +1,109 @@
+// What matrix products multiply in each precision, and how it lies in memory.
+//
+// Of a product a (rows, depth) times b (depth, columns), b is packed in panels of 16 columns:
+// (columns / 16, depth / group, 16, group), where a group is as many elements of one column as make
+// 32 bits.
+
+#pragma once
+
+#include <cstring>
+#include <type_traits>
+
+#include "range.h"
+#include "vector.h"
+
+struct Float32 {
+  using Operand = float;
+  using Weight = float;
+  using Sums = Floats;
+  static constexpr long group = 1;
+  static constexpr bool exact = true;
+  static INLINE Sums dot(Sums sums, Ints a, Ints b) { return fma((Floats)a, (Floats)b, sums); }
+};
+
+#ifdef __AVX512BF16__
+struct BFloats {
+  using Operand = BFloat16;
+  using Weight = BFloat16;
+  using Sums = Floats;
+  static constexpr long group = 2;
+  static constexpr bool exact = false;
+  static INLINE Sums dot(Sums sums, Ints a, Ints b) {
+    return (Floats)_mm512_dpbf16_ps((__m512)sums, (__m512bh)a, (__m512bh)b);
+  }
+};
+#endif
+
+#ifdef __AMX_TILE__
+// Float32 for the matrix unit, see split.h: 32 numbers of a row are three lines of bfloat16.
+struct Thirds {
+  BFloat16 parts[3];
+};
+struct SplitFloat32 {
+  using Operand = Thirds;
+  using Weight = float;
+  using Sums = Floats;
+  static constexpr bool exact = true;
+};
+using Single = SplitFloat32;
+#else
+using Single = Float32;
+#endif
+
+#ifdef __AVX512VNNI__
+struct Int8 {
+  using Operand = uint8_t;
+  using Weight = int8_t;
+  using Sums = Ints;
+  static constexpr long group = 4;
+  static constexpr bool exact = false;
+  static INLINE Sums dot(Sums sums, Ints a, Ints b) {
+    return (Ints)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);
+  }
+};
+#endif
+
+#ifdef __AVX512F__
+constexpr int ROWS = 14;  // with two vectors to a row, 28 of 32 registers hold sums
+#else
+constexpr int ROWS = 6;  // 12 of 16
+#endif
+#ifdef __AMX_TILE__
+constexpr long TILE_ROWS = 32;  // rows of a product that are computed together, or a few such
+#else
+constexpr long TILE_ROWS = 28;
+#endif
+constexpr long PANEL = 16;    // columns
+constexpr long STEP = 8;      // groups of a depth, of which there are a multiple of it
+constexpr long COLUMNS = 32;  // columns are multiples of this, depths of 64 bytes
+constexpr long SLACK = 32;    // rows after the last one of a that may be read, and are not used
+
+// Packed columns of b. A product may read fewer rows of them than there are, the first ones.
+template <typename Kind>
+struct Panels {
+  const typename Kind::Weight* data;
+  long height;  // rows
+
+  long bytes() const { return height * PANEL * static_cast<long>(sizeof(*data)); }  // of a panel
+  const char* lines() const { return reinterpret_cast<const char*>(data); }
+  Panels after(long columns) const { return {data + columns * height, height}; }
+  Panels below(long rows) const { return {data + rows * PANEL, height}; }
+};
+
+// The panels after the two that are read, on their way into the second-level cache while these are
+// multiplied with every block of rows: some lines at each step.
+class Ahead {
+ public:
+  Ahead() = default;  // nothing
+  Ahead(const char* panels, long bytes, long blocks, long steps) : next_(panels + bytes) {
+    constexpr long near = 16384;  // so little is there in time anyway
+    if (blocks > 1 && bytes > near) lines_ = (bytes / 64 + blocks * steps - 1) / (blocks * steps);
+  }
+  INLINE void fetch() {
+    for (long i = 0; i < lines_; i++, next_ += 64) __builtin_prefetch(next_, 0, 2);
+  }
+
+ private:
+  const char* next_ = nullptr;
+  long lines_ = 0;
+};
