@@ -55,7 +55,7 @@ long busiest(const std::vector<Part>& parts, long threads) {
   return *std::max_element(load.begin(), load.end());
 }
 
-constexpr long MANY = 384;  // tokens of a part: above, they leave a core's own cache
+constexpr long MANY = 256;  // tokens of a part: above, they leave a core's own cache
 
 Plan plan(const Call& call, long threads) {
   const Part all = whole(call);

@@ -10,7 +10,7 @@
 #include "tiles.h"
 
 constexpr long LINE = 64, TILE = 1024;  // bytes
-constexpr long SPLIT_ROWS = 384;        // that are multiplied together
+constexpr long SPLIT_ROWS = 256;        // that are multiplied together
 
 // 32 numbers become three lines, `next` bytes apart: of first parts, of second and of third ones.
 // Numbers that are 16 apart are neighbours in a line.

@@ -148,7 +148,7 @@ def test_a_row_is_the_same_bits_in_every_batch_and_on_any_threads(
     try:
         for threads in (1, 2, 5):
             torch.set_num_threads(threads)
-            for rows in (2, 13, 16, 17, 31, 33, 64, 127, 129, 385, 400):
+            for rows in (2, 13, 16, 17, 31, 33, 64, 127, 129, 257, 400):
                 assert torch.equal(pair.ours(x[:rows], residual[:rows]), alone[:rows]), rows
     finally:
         torch.set_num_threads(before)
