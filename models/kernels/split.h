@@ -39,7 +39,7 @@ struct Stretch {
 // The parts of the stretch that is multiplied now, and of the next one.
 class SplitColumns {
  public:
-  static constexpr long MOST = 4;        // steps, that both stay in the first-level cache
+  static constexpr long MOST = 4;         // steps of a stretch: both fit the first-level cache
   static constexpr long STEP = 6 * TILE;  // bytes: two tiles of each part
 
   const char* now() const { return parts_[now_]; }
@@ -63,7 +63,8 @@ class SplitColumns {
   long now_ = 0;
 };
 
-// Up to SPLIT_ROWS rows. All take a stretch before any takes the next one, which is split meanwhile.
+// Up to SPLIT_ROWS rows, which all take a stretch before any takes the next one: that is split
+// meanwhile.
 template <typename Done>
 class SplitProduct {
  public:
