@@ -73,6 +73,11 @@ class Embedder:
         """The most tokens of one text that are read, special ones included."""
         return self.sentence.max_length
 
+    @property
+    def lanes(self) -> int:
+        """How many passes can run at once, each on a thread that is `alone`: see models.threads."""
+        return self._encoder.lanes
+
     def tokenize(self, texts: Sequence[str], *, prompt: str | None = None) -> list[Ids]:
         """Token ids of each text after a prompt (the model's default one if None)."""
         before = self.sentence.default_prompt if prompt is None else prompt

@@ -29,6 +29,11 @@ Floats = npt.NDArray[np.float32]
 class Encoder(Protocol):
     """Token ids to hidden states, and to vectors."""
 
+    @property
+    def lanes(self) -> int:
+        """How many passes can run at once, each on a thread that is `alone`."""
+        ...
+
     def states(self, batch: Batch, count: int) -> Floats:
         """Hidden states after so many layers: (T, D)."""
         ...
@@ -97,6 +102,11 @@ class TorchEncoder:
         """passes: how the passes over all layers are run."""
         self._embeddings, self._layers = embeddings, layers
         self._passes = passes(self._whole)
+
+    @property
+    def lanes(self) -> int:
+        """One: passes would wait for each other at every operation, for Python."""
+        return 1
 
     @torch.inference_mode()
     def states(self, batch: Batch, count: int) -> Floats:

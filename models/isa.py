@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from models.threads import count
+
 log = logging.getLogger(__name__)
 
 FOLDER = Path(__file__).parent / "kernels"
@@ -36,13 +38,13 @@ def best(dtype: str, given: frozenset[str] | None = None, folder: Path = FOLDER)
 
 
 def kernel(isa: str, name: str) -> Kernel:
-    """A function of the kernels, on as many threads as torch has.
+    """A function of the kernels, on as many threads as it may use: see models.threads.
 
     Raises AttributeError where the instruction set lacks it.
     """
     function, (parallel, threads) = getattr(library(isa), name), _openmp()
     function.argtypes, function.restype = [c_void_p, c_void_p, c_void_p, c_int64], None
-    return lambda call: function(addressof(call), parallel, threads, torch.get_num_threads())
+    return lambda call: function(addressof(call), parallel, threads, count())
 
 
 @cache

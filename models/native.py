@@ -113,6 +113,11 @@ class NativeEncoder:
             eps=config.norm_eps,
         )
 
+    @property
+    def lanes(self) -> int:
+        """As many as threads: passes share nothing but what is read."""
+        return torch.get_num_threads()
+
     def states(self, batch: Batch, count: int) -> Floats:
         """Hidden states after so many layers: (T, D)."""
         found = np.empty((len(batch.ids), self._width), dtype=np.float32)

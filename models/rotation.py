@@ -28,9 +28,10 @@ class Turns:
 
     def upto(self, length: int) -> Tensor:
         """Cosines, and sines that are negative for the first of a pair: (2, P, Dh)."""
-        if self._tables.shape[1] < length:
-            self._tables = self._made(max(_SHORTEST, 1 << (length - 1).bit_length()))
-        return self._tables
+        found = self._tables
+        if found.shape[1] < length:  # another thread may put a shorter one there meanwhile
+            found = self._tables = self._made(max(_SHORTEST, 1 << (length - 1).bit_length()))
+        return found
 
     def _made(self, rows: int) -> Tensor:
         dim = self._scheme.dim

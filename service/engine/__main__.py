@@ -17,7 +17,7 @@ from service.engine.lines import Lines
 from service.engine.load import load
 from service.engine.loop import Loop
 from service.engine.messages import Description, EngineSpec
-from service.engine.scheduler import Scheduler
+from service.engine.shares import Shares
 from service.heap import freeze
 from service.log import configure
 from service.supervisor import REFUSED
@@ -48,7 +48,7 @@ def main() -> None:
     lines = Lines(socket.socket(fileno=spec.listener), sys.stdin.fileno(), greeting)
     freeze()
     with contextlib.suppress(EOFError):
-        Loop(lines, embedder, Scheduler(budget.tokens), budget.rate).run()
+        Loop(lines, embedder, Shares(budget.tokens, embedder.lanes), budget.rate).run()
 
 
 def describe(embedder: Embedder, budget: Budget) -> Description:

@@ -1,35 +1,22 @@
-"""The engine's only thread: receive, schedule, encode, reply."""
+"""The engine's loop: receive, schedule, encode, reply; on one thread, or on some side by side."""
 
 import logging
+import os
+import threading
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-import torch
-
+from models.threads import alone
+from service.engine.forward import Model, Text, forward
+from service.engine.ledger import Ledger
 from service.engine.lines import GONE, Mail
-from service.engine.messages import (
-    POOLED,
-    Failure,
-    Ids,
-    Job,
-    Result,
-    pack_outcomes,
-    unpack_jobs,
-)
-from service.engine.scheduler import Item, Scheduler
-from service.engine.wire import Line
+from service.engine.messages import pack_outcomes, unpack_jobs
+from service.engine.pace import Pace
+from service.engine.shares import Shares
 
 log = logging.getLogger(__name__)
-
-Floats = npt.NDArray[np.float32]
-
-
-Key = tuple[Line, int]  # of a job: its number on its line
 
 
 class Lines(Protocol):
@@ -38,149 +25,109 @@ class Lines(Protocol):
     def receive(self, wait: bool) -> Mail: ...
 
 
-class Model(Protocol):
-    """What the loop needs of an embedder."""
-
-    def encode(
-        self, ids: Sequence[Ids], *, normalized: bool | None = None, skips: Sequence[int] = ()
-    ) -> Floats: ...
-    def hidden(self, ids: Sequence[Ids], layer: int | str | None = None) -> list[Floats]: ...
-
-
-@dataclass
-class Open:
-    """A job that is not answered yet."""
-
-    rows: list[Ids]
-    skips: Sequence[int]
-    arrived: float
-    done: dict[int, Floats] = field(default_factory=dict)
-    started: float = 0.0
-    computed: float = 0.0
-
-
 class Loop:
-    """Starts a batch as soon as there is work; the next one forms while it runs."""
+    """Starts a pass as soon as there is work; the next one forms while it runs.
 
-    def __init__(self, lines: Lines, model: Model, scheduler: Scheduler[Key], rate: float) -> None:
-        """rate: tokens per second of a full batch, as measured before the first."""
-        self._lines, self._model, self._scheduler = lines, model, scheduler
-        self._rate = rate
-        self._open: dict[Key, Open] = {}
-        self._outbox: dict[Line, list[tuple[int, Result | Failure]]] = defaultdict(list)
+    The thread that calls `run` leads: it waits for messages, and computes few texts with all of the
+    model's threads. When more wait than that pays for, each thread computes passes of its own: none
+    waits for another at a pass's end, and an answer leaves when its pass is done.
+    """
+
+    def __init__(self, lines: Lines, model: Model, shares: Shares, rate: float) -> None:
+        """rate: tokens per second of a full pass, as measured before the first."""
+        self._lines, self._model, self._shares = lines, model, shares
+        self._ledger, self._pace = Ledger(), Pace(shares, rate)
+        self._floor = threading.Lock()  # of whoever reads the lines
+        self._books = threading.Condition()  # of all that follows, and of the ledger
+        self._apart = self._ended = False
+        self._passes = 0  # that are being computed
 
     def run(self) -> None:
         """Serve until the server is no more: that raises EOFError."""
-        while True:
-            self.turn()
+        followers = [threading.Thread(target=self._follow) for _ in range(self._shares.lanes - 1)]
+        for follower in followers:
+            follower.start()
+        try:
+            while True:
+                self.turn()
+        finally:
+            self._end()
+            for follower in followers:
+                follower.join()
 
     def turn(self) -> None:
-        """Take what has come, waiting for it if there is nothing to do, and run one batch."""
-        for line, message in self._lines.receive(wait=not self._scheduler):
-            (verb, content), body = message
-            if verb == "jobs":
-                for number, job in unpack_jobs(content, body):
-                    self._accept((line, number), job)
-            elif message is GONE:
-                for key in [key for key in self._open if key[0] is line]:
-                    self._forget(key)
-            else:
-                self._forget((line, content))
-        self._work(self._scheduler.next())
+        """Take what has come, waiting for it if there is nothing to do, and run one pass."""
+        with self._floor:
+            self._receive(wait=not self._ledger.waiting)
+        with self._books:
+            waiting = self._ledger.waiting
+            self._apart = self._shares.apart(waiting, self._passes)
+            texts = self._take(self._shares.size(waiting, self._apart))
+        if texts:
+            with alone() if self._apart else nullcontext():
+                self._work(texts, self._apart)
 
-    def _accept(self, key: Key, job: Job) -> None:
-        self._open[key] = Open(job.rows, job.skips or [0] * len(job.rows), time.perf_counter())
-        for index, row in enumerate(job.rows):
-            self._scheduler.add(Item(key, index, len(row), job.output))
-
-    def _forget(self, key: Key) -> None:
-        self._scheduler.cancel(key)
-        self._open.pop(key, None)
-
-    def _work(self, batch: list[Item[Key]]) -> None:
-        if not batch:
-            return
-        start = time.perf_counter()
-        done = self._encode(batch)
-        spent = time.perf_counter() - start
-        self._measure(sum(item.length for item in batch), spent)
-        for key in dict.fromkeys(item.job for item in batch):
-            job = self._open[key]
-            job.started = job.started or start
-            job.computed += spent
-        for item, vectors in done:
-            self._finish(item, vectors)
-        self._reply()
-
-    def _measure(self, tokens: int, seconds: float) -> None:
-        # Small batches say nothing of what a full engine can do.
-        if 2 * tokens >= self._scheduler.budget:
-            self._rate += 0.2 * (tokens / seconds - self._rate)
-
-    def _encode(self, batch: list[Item[Key]]) -> list[tuple[Item[Key], Floats | Failure]]:
-        """The vectors of each item, or what is wrong with it.
-
-        When a pass fails, its halves are tried alone: one bad text fails alone, and a batch that
-        is too large for the device's memory succeeds in parts. A device that has failed itself
-        computes nothing more for this process: that error ends it, and the server starts another.
-        """
-        rows = [self._open[item.job].rows[item.index] for item in batch]
+    def _follow(self) -> None:
+        """Run passes while there is more to do than the leader does."""
         try:
-            outputs = self._forward(batch, rows)
-            pairs = zip(batch, outputs, strict=True)
-            return [(item, _checked(out, item.index)) for item, out in pairs]
-        except torch.AcceleratorError:
-            raise
-        except Exception as error:
-            full = isinstance(error, torch.OutOfMemoryError)
-            if len(batch) == 1:
-                log.exception("a text of %d tokens cannot be encoded", batch[0].length)
-                what = "the memory of the device is too small for it" if full else error
-                message = f"the model failed on this input: {what}"
-                return [(batch[0], Failure(message, batch[0].index))]
-            tokens, kind = sum(item.length for item in batch), type(error).__name__
-            log.warning("%d texts of %d tokens, in halves after %s", len(batch), tokens, kind)
-        # Not in the handler: the error would keep alive what the failed pass holds of the memory.
-        if full:
-            torch.cuda.empty_cache()  # what is free may lie in pieces of the wrong sizes
-        half = len(batch) // 2
-        return self._encode(batch[:half]) + self._encode(batch[half:])
+            with alone():
+                while texts := self._wait():
+                    self._work(texts, apart=True)
+                    self._glance()
+        except BaseException:
+            log.critical("a thread of the engine has failed, and the engine with it", exc_info=True)
+            os._exit(1)
 
-    def _forward(self, batch: list[Item[Key]], rows: list[Ids]) -> Iterable[Floats]:
-        kind = batch[0].kind
-        if kind != POOLED:
-            return self._model.hidden(rows, kind)
-        skips = [self._open[item.job].skips[item.index] for item in batch]
-        return self._model.encode(rows, normalized=False, skips=skips)
+    def _wait(self) -> Sequence[Text]:
+        """The texts of a pass, when there are some for a follower; none at the end."""
+        with self._books:
+            self._books.wait_for(lambda: self._ended or (self._apart and self._ledger.waiting))
+            if self._ended:
+                return ()
+            return self._take(self._shares.size(self._ledger.waiting, apart=True))
 
-    def _finish(self, item: Item[Key], vectors: Floats | Failure) -> None:
-        job = self._open.get(item.job)
-        if job is None:  # another of its texts has failed
-            return
-        if isinstance(vectors, Failure):
-            self._close(item.job, vectors)
-            return
-        job.done[item.index] = np.atleast_2d(vectors)
-        if len(job.done) == len(job.rows):
-            parts = [job.done[index] for index in range(len(job.rows))]
-            whole = np.concatenate(parts) if len(parts) > 1 else np.ascontiguousarray(parts[0])
-            queued = round((job.started - job.arrived) * 1e6)
-            self._close(item.job, Result(whole, queued, round(job.computed * 1e6), self._rate))
+    def _glance(self) -> None:
+        """Take what has come, unless another thread waits for it."""
+        if self._floor.acquire(blocking=False):
+            try:
+                self._receive(wait=False)
+            except EOFError:
+                self._end()
+            finally:
+                self._floor.release()
 
-    def _close(self, key: Key, outcome: Result | Failure) -> None:
-        self._forget(key)
-        line, number = key
-        self._outbox[line].append((number, outcome))
+    def _end(self) -> None:
+        with self._books:
+            self._ended = True
+            self._books.notify_all()
 
-    def _reply(self) -> None:
-        """Send what a pass has finished, as one message on each line."""
-        for line, outcomes in self._outbox.items():
-            line.send(*pack_outcomes(outcomes))
-        self._outbox.clear()
+    def _receive(self, wait: bool) -> None:
+        mail = self._lines.receive(wait)
+        with self._books:
+            for line, message in mail:
+                (verb, content), body = message
+                if verb == "jobs":
+                    for number, job in unpack_jobs(content, body):
+                        self._ledger.accept((line, number), job)
+                elif message is GONE:
+                    self._ledger.leave(line)
+                else:
+                    self._ledger.forget((line, content))
 
+    def _take(self, size: int) -> Sequence[Text]:
+        """The texts of the next pass. Call with the books open."""
+        texts = self._ledger.take(size)
+        self._passes += bool(texts)
+        if self._apart and self._ledger.waiting:
+            self._books.notify()
+        return texts
 
-def _checked(vectors: Floats, index: int) -> Floats | Failure:
-    if np.isfinite(vectors).all():
-        return vectors
-    message = "the model gave a vector that is not finite; try another precision"
-    return Failure(message, index, finite=False)
+    def _work(self, texts: Sequence[Text], apart: bool) -> None:
+        start = time.perf_counter()
+        found = forward(self._model, texts)
+        spent = time.perf_counter() - start
+        with self._books:
+            self._passes -= 1
+            self._pace.observe(sum(text.item.length for text in texts), spent, apart)
+            for line, outcomes in self._ledger.settle(texts, found, self._pace.rate).items():
+                line.send(*pack_outcomes(outcomes))

@@ -32,7 +32,7 @@ class Job:
 class Result:
     """The answer to a Job: vectors (B, D), or hidden states (T, D) of all texts in a row.
 
-    queue_us: from arrival to the start of the first batch. compute_us: inside forward passes.
+    queue_us: from arrival to the start of its first pass. compute_us: to the end of its last.
     rate: tokens that the engine encodes in a second when it is full.
     """
 

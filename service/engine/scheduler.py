@@ -19,15 +19,18 @@ class Item(Generic[J]):
     kind: str | int
 
 
-class Scheduler(Generic[J]):
-    """Batches of at most `budget` tokens, or of one longer text.
+_SHORT = 64  # tokens: of texts no longer than this, none is held up by another
 
-    The item that has waited longest is in every batch, so none starves; the room beside it goes
-    to the shortest, so that a query is not held up by a book that came before it.
+
+class Scheduler(Generic[J]):
+    """The item that has waited longest is in every batch, so none starves.
+
+    The room beside it goes to the shortest, so that a query is not held up by a book that came
+    before it; among short ones, to who came first.
     """
 
-    def __init__(self, budget: int) -> None:
-        self.budget = budget
+    def __init__(self) -> None:
+        self.tokens = 0  # of all that waits
         self._arrived: OrderedDict[int, Item[J]] = OrderedDict()
         self._shortest: dict[str | int, list[tuple[int, int]]] = defaultdict(list)
         self._jobs: dict[J, set[int]] = defaultdict(set)
@@ -41,31 +44,37 @@ class Scheduler(Generic[J]):
         number = next(self._number)
         self._arrived[number] = item
         self._jobs[item.job].add(number)
-        heappush(self._shortest[item.kind], (item.length, number))
+        heappush(self._shortest[item.kind], (max(item.length, _SHORT), number))
+        self.tokens += item.length
 
     def cancel(self, job: J) -> None:
         """Forget what still waits of a job."""
         for number in self._jobs.pop(job, ()):
-            del self._arrived[number]
+            self.tokens -= self._arrived.pop(number).length
 
-    def next(self) -> list[Item[J]]:
-        """Take the next batch; empty when nothing waits."""
+    def next(self, budget: int) -> list[Item[J]]:
+        """Take the next batch: of at most `budget` tokens, or one longer text; or nothing."""
         if not self._arrived:
             return []
         batch = [self._take(next(iter(self._arrived)))]
-        room = self.budget - batch[0].length
+        room = budget - batch[0].length
         heap = self._shortest[batch[0].kind]
-        while heap and heap[0][0] <= room:
-            length, number = heappop(heap)
-            if number in self._arrived:
+        while heap:
+            number = heap[0][1]
+            item = self._arrived.get(number)  # None: it was taken or cancelled
+            if item and item.length > room:
+                break
+            heappop(heap)
+            if item:
                 batch.append(self._take(number))
-                room -= length
+                room -= item.length
         if not heap:
             del self._shortest[batch[0].kind]
         return batch
 
     def _take(self, number: int) -> Item[J]:
         item = self._arrived.pop(number)
+        self.tokens -= item.length
         left = self._jobs[item.job]
         left.discard(number)
         if not left:

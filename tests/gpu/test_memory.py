@@ -11,8 +11,8 @@ from models.embedder import Embedder
 from service.engine.budget import choose
 from service.engine.loop import Loop
 from service.engine.messages import POOLED, Job, Result, pack_jobs
-from service.engine.scheduler import Scheduler
-from tests.service.test_loop import Memory, Post
+from service.engine.shares import Shares
+from tests.service.rig import Memory, Post
 
 pytestmark = pytest.mark.gpu
 
@@ -40,7 +40,7 @@ def test_a_batch_too_large_for_the_memory_is_answered_in_parts(
     line, post = Memory(), Post()
     post.received.append((line, pack_jobs([(1, Job(POOLED, rows))])))
     with pytest.raises(EOFError):
-        Loop(post, gpu, Scheduler(TEXTS * 256), 1.0).run()
+        Loop(post, gpu, Shares(TEXTS * 256), 1.0).run()
     found = line.sent[1]
     assert isinstance(found, Result) and "OutOfMemoryError" in caplog.text
     alone = gpu.encode(rows[-2:], normalized=False)

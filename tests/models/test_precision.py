@@ -20,7 +20,7 @@ class Named:
     """An encoder that computes nothing, and can be told from another."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name, self.lanes = name, 1
 
     def states(self, batch: Batch, count: int) -> Floats:
         raise NotImplementedError

@@ -1,136 +1,24 @@
-"""The engine's loop with a small model whose vectors are easy to know, and a socket in memory."""
+"""Tests of the engine's loop, with a small model and a socket in memory."""
 
-from collections.abc import Sequence
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 
+from models.threads import count
 from service.engine.lines import GONE, Mail
 from service.engine.loop import Loop
-from service.engine.messages import (
-    Failure,
-    Ids,
-    Job,
-    Result,
-    pack_jobs,
-    unpack_outcomes,
-)
-from service.engine.scheduler import Scheduler
-from service.engine.wire import Line
+from service.engine.messages import Ids, Result
+from service.engine.shares import Shares
+from tests.service.rig import POISON, Floats, Post, Rig, Sum
 
-Floats = npt.NDArray[np.float32]
-POISON, NAN, BIG, HUGE, BROKEN = 13, 14, 15, 16, 17
-
-
-class Held:
-    """Memory that a pass holds, counted while it does."""
-
-    def __init__(self, all_held: set[object]) -> None:
-        assert not all_held, "a failed pass holds its memory while its halves are tried"
-        self.all_held = all_held
-        all_held.add(id(self))
-
-    def __del__(self) -> None:
-        self.all_held.discard(id(self))
-
-
-class Sum:
-    """A text's vector is the sum of its ids; some ids make it fail."""
-
-    def __init__(self) -> None:
-        self.batches: list[int] = []
-        self.skips: list[int] = []
-        self.held: set[object] = set()
-
-    def encode(
-        self, ids: Sequence[Ids], *, normalized: bool | None = None, skips: Sequence[int] = ()
-    ) -> Floats:
-        assert normalized is False
-        self.skips += skips
-        self.batches.append(len(ids))
-        if any(POISON in row for row in ids):
-            raise RuntimeError("poison")
-        if any(BIG in row for row in ids) and len(ids) > 2:
-            held = Held(self.held)
-            raise torch.OutOfMemoryError(f"CUDA out of memory beside {held}")
-        if any(HUGE in row for row in ids):
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        if any(BROKEN in row for row in ids):
-            raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
-        sums = np.array([[row.sum()] for row in ids], dtype=np.float32)
-        sums[[NAN in row for row in ids]] = np.nan
-        return sums
-
-    def hidden(self, ids: Sequence[Ids], layer: int | str | None = None) -> list[Floats]:
-        return [np.full((len(row), 2), layer, dtype=np.float32) for row in ids]
-
-
-class Memory(Line):
-    """A line that keeps what is sent."""
-
-    def __init__(self) -> None:
-        self.sent: dict[int, Result | Failure] = {}
-        self.messages = 0
-
-    def send(self, head: Any, body: Any = b"") -> None:
-        verb, content = head
-        assert verb == "outcomes"
-        self.messages += 1
-        for number, outcome in unpack_outcomes(content, body):
-            assert number not in self.sent, "answered twice"
-            self.sent[number] = outcome
-
-
-class Post:
-    """Lines that were given messages."""
-
-    def __init__(self) -> None:
-        self.received: Mail = []
-
-    def receive(self, wait: bool) -> Mail:
-        if wait and not self.received:
-            raise EOFError
-        found, self.received = self.received, []
-        return found
-
-
-class Rig:
-    def __init__(self, budget: int = 100) -> None:
-        self.line, self.other, self.post, self.model = Memory(), Memory(), Post(), Sum()
-        self.loop = Loop(self.post, self.model, Scheduler(budget), 1.0)
-
-    def send(
-        self,
-        number: int,
-        *rows: list[int],
-        output: str | int = "pooled",
-        skips: Sequence[int] = (),
-        line: Memory | None = None,
-    ) -> None:
-        job = Job(output, [np.array(row, dtype=np.int32) for row in rows], skips)
-        self.post.received.append((line or self.line, pack_jobs([(number, job)])))
-
-    def cancel(self, number: int) -> None:
-        self.post.received.append((self.line, (["cancel", number], b"")))
-
-    def run(self) -> None:
-        """Until there is nothing to do."""
-        with pytest.raises(EOFError):
-            self.loop.run()
-
-    def result(self, number: int) -> list[list[float]]:
-        found = self.line.sent[number]
-        assert isinstance(found, Result)
-        rows: list[list[float]] = found.vectors.tolist()
-        return rows
-
-    def failure(self, number: int) -> Failure:
-        found = self.line.sent[number]
-        assert isinstance(found, Failure)
-        return found
+ROOT = Path(__file__).parents[2]
 
 
 def test_jobs_that_wait_together_share_a_pass_and_keep_their_order() -> None:
@@ -168,57 +56,11 @@ def test_a_job_larger_than_a_pass_is_answered_once_and_whole() -> None:
     assert len(rig.model.batches) > 1 and rig.result(1) == [[3], [4], [3], [8]]
 
 
-def test_a_bad_text_fails_alone_and_is_named() -> None:
-    rig = Rig()
-    for number in range(8):
-        rig.send(number, [number], [POISON] if number == 5 else [1])
-    rig.run()
-    assert rig.failure(5).index == 1 and "poison" in rig.failure(5).message
-    assert all(rig.result(n) == [[n], [1]] for n in range(8) if n != 5)
-
-
 def test_a_job_with_two_bad_texts_is_answered_once() -> None:
     rig = Rig()
     rig.send(1, [POISON], [1], [POISON])
     rig.run()
     assert rig.failure(1).index in (0, 2)
-
-
-def test_a_batch_too_large_for_the_memory_is_split_when_its_own_memory_is_free(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    rig = Rig()
-    rig.send(1, *[[BIG, number] for number in range(7)])
-    rig.send(2, [1])
-    rig.run()
-    assert rig.result(1) == [[BIG + number] for number in range(7)] and rig.result(2) == [[1]]
-    assert "8 texts of 15 tokens, in halves after OutOfMemoryError" in caplog.text
-    assert "AssertionError" not in caplog.text
-
-
-def test_a_text_too_large_for_the_memory_fails_alone_and_says_so() -> None:
-    rig = Rig()
-    rig.send(1, [HUGE])
-    rig.send(2, [2], [3])
-    rig.run()
-    assert "memory of the device is too small" in rig.failure(1).message
-    assert rig.result(2) == [[2], [3]]
-
-
-def test_a_device_that_fails_ends_the_engine() -> None:
-    rig = Rig()
-    rig.send(1, [BROKEN], [1])
-    with pytest.raises(torch.AcceleratorError):
-        rig.loop.turn()
-
-
-def test_a_vector_that_is_not_finite_is_an_error_and_never_an_answer() -> None:
-    rig = Rig()
-    rig.send(1, [1], [NAN])
-    rig.send(2, [2])
-    rig.run()
-    assert "not finite" in rig.failure(1).message and rig.failure(1).index == 1
-    assert rig.result(2) == [[2]]
 
 
 def test_a_cancelled_job_is_neither_computed_nor_answered() -> None:
@@ -228,7 +70,7 @@ def test_a_cancelled_job_is_neither_computed_nor_answered() -> None:
     rig.cancel(1)
     rig.run()
     assert rig.model.batches == [1] and set(rig.line.sent) == {2}
-    assert not rig.loop._open, "it would be kept for ever"
+    assert not rig.loop._ledger, "it would be kept for ever"
 
 
 @pytest.mark.parametrize("layer", [0, 2])
@@ -267,4 +109,151 @@ def test_a_line_that_is_gone_takes_its_jobs_with_it_and_no_other() -> None:
     rig.post.received.append((rig.other, GONE))
     rig.run()
     assert rig.model.batches == [1] and set(rig.line.sent) == {1} and not rig.other.sent
-    assert not rig.loop._open, "it would be kept for ever"
+    assert not rig.loop._ledger, "it would be kept for ever"
+
+
+class Pair(Sum):
+    """The first pass of a thread lasts until another thread's first has begun."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = threading.Barrier(2, timeout=20)
+        self.threads: set[tuple[int, int]] = set()
+
+    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+        thread = threading.get_ident(), count()
+        if thread not in self.threads:
+            self.both.wait()
+            self.threads.add(thread)
+        return super().encode(ids, **options)
+
+
+def test_when_much_waits_two_threads_compute_passes_of_their_own() -> None:
+    rig = Rig(budget=2048, lanes=2, model=Pair())
+    for number in range(20, 40):
+        rig.send(number, [number] * 60)
+    rig.run()
+    assert [rig.result(number) for number in range(20, 40)] == [[[60 * n]] for n in range(20, 40)]
+    assert isinstance(rig.model, Pair)
+    assert {size for _, size in rig.model.threads} == {1} and len(rig.model.threads) == 2
+
+
+def test_a_job_that_is_divided_among_threads_is_answered_once_and_whole() -> None:
+    rig = Rig(budget=2048, lanes=2, model=Pair())
+    rig.send(1, *[[number] * 100 for number in range(10)])
+    rig.run()
+    assert rig.result(1) == [[100 * number] for number in range(10)]
+
+
+class Counted(Sum):
+    """Keeps how many threads each pass may use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[int] = []
+
+    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+        self.threads.append(count())
+        return super().encode(ids, **options)
+
+
+def test_few_texts_are_computed_by_all_threads_together() -> None:
+    rig = Rig(budget=2048, lanes=2, model=Counted())
+    rig.send(1, [1] * 500, [2])
+    rig.run()
+    assert isinstance(rig.model, Counted)
+    assert rig.model.threads == [torch.get_num_threads()] and rig.model.batches == [2]
+
+
+class Slow(Sum):
+    """Holds a follower's first pass until a text of nines has been computed; keeps who is alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held, self.nines = threading.Event(), threading.Event()
+        self.threads: dict[int, int] = {}
+
+    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+        if threading.current_thread() is not threading.main_thread():
+            self.held.set()
+            assert self.nines.wait(timeout=20)
+            time.sleep(0.1)
+        assert self.held.wait(timeout=20)
+        vectors = super().encode(ids, **options)
+        self.threads[int(ids[-1][0])] = count()
+        if ids[-1][0] == 9:
+            self.nines.set()
+        return vectors
+
+
+class Trickle(Post):
+    """Gives one message after the other; whoever waits for the one after all, until `answered`."""
+
+    def __init__(self, messages: Mail, answered: Callable[[], bool]) -> None:
+        super().__init__()
+        self.messages, self.answered = messages, answered
+
+    def receive(self, wait: bool) -> Mail:
+        while wait and len(self.messages) == 1 and not self.answered():
+            time.sleep(0.01)
+        return [self.messages.pop(0)] if self.messages else super().receive(wait)
+
+
+def test_while_one_thread_is_long_at_it_the_other_takes_what_comes_and_then_they_are_one() -> None:
+    rig = Rig(model=Slow())
+    rig.send(0, [1] * 510, [2] * 300)
+    for number in (3, 9, 5):
+        rig.send(number, [number])
+    first = [(line, message) for line, message in rig.post.received]
+    post = Trickle(first, lambda: {0, 3, 9} <= set(rig.line.sent))
+    rig.loop = Loop(post, rig.model, Shares(2048, 2), 1.0)
+    rig.run()
+    assert rig.result(0) == [[510], [600]]
+    assert [rig.result(number) for number in (3, 9, 5)] == [[[3]], [[9]], [[5]]]
+    assert isinstance(rig.model, Slow)
+    assert rig.model.threads == {1: 1, 2: 1, 3: 1, 9: 1, 5: torch.get_num_threads()}
+
+
+def test_when_the_server_is_no_more_what_waits_is_not_computed() -> None:
+    rig = Rig(lanes=2, budget=600, model=Pair())
+    rig.send(1, *[[1] * 600] * 20)
+    rig.post = Cut(rig.post.received)
+    rig.loop = Loop(rig.post, rig.model, Shares(600, 2), 1.0)
+    rig.run()
+    assert sum(rig.model.batches) <= 3
+
+
+class Cut(Post):
+    """Gives what it has, and then the server is no more."""
+
+    def __init__(self, messages: Mail) -> None:
+        super().__init__()
+        self.received = messages
+
+    def receive(self, wait: bool) -> Mail:
+        return super().receive(wait=True)
+
+
+class Fragile(Sum):
+    """Fails on every thread but the first, which waits for that."""
+
+    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+        if threading.current_thread() is not threading.main_thread():
+            raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+        time.sleep(10)
+        return super().encode(ids, **options)
+
+
+def fail() -> None:
+    """Run an engine of which one thread fails."""
+    rig = Rig(budget=2048, lanes=2, model=Fragile())
+    rig.send(1, *[[1] * 500] * 2)
+    rig.run()
+
+
+def test_a_thread_that_fails_ends_the_process() -> None:
+    program = "from tests.service.test_loop import fail; fail()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and "the engine has failed" in done.stderr

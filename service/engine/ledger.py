@@ -1,0 +1,105 @@
+"""The jobs that are not answered yet, and how far each has come: bookkeeping, nothing else."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from service.engine.forward import Floats, Text
+from service.engine.messages import Failure, Job, Result
+from service.engine.scheduler import Item, Scheduler
+from service.engine.wire import Line
+
+Key = tuple[Line, int]  # of a job: its number on its line
+Outbox = Mapping[Line, Sequence[tuple[int, Result | Failure]]]
+
+
+@dataclass
+class _Open:
+    """A job that is not answered yet."""
+
+    job: Job
+    arrived: float = field(default_factory=time.perf_counter)
+    started: float | None = None
+    done: dict[int, Floats] = field(default_factory=dict)
+
+    def start(self) -> None:
+        self.started = self.started or time.perf_counter()
+
+    def text(self, item: Item[Key]) -> Text:
+        skips, index = self.job.skips, item.index
+        return Text(item, self.job.rows[index], skips[index] if skips else 0)
+
+    def settle(self, index: int, vectors: Floats | Failure, rate: float) -> Result | Failure | None:
+        """The answer, if this was the last that it waits for."""
+        if isinstance(vectors, Failure):
+            return vectors
+        self.done[index] = np.atleast_2d(vectors)
+        return self._result(rate) if len(self.done) == len(self.job.rows) else None
+
+    def _result(self, rate: float) -> Result:
+        parts = [self.done[index] for index in range(len(self.job.rows))]
+        whole = np.concatenate(parts) if len(parts) > 1 else np.ascontiguousarray(parts[0])
+        assert self.started is not None
+        queued, computed = self.started - self.arrived, time.perf_counter() - self.started
+        return Result(whole, round(queued * 1e6), round(computed * 1e6), rate)
+
+
+class Ledger:
+    """Takes jobs in, gives texts out to be computed, and takes back what became of them."""
+
+    def __init__(self) -> None:
+        self._scheduler: Scheduler[Key] = Scheduler()
+        self._open: dict[Key, _Open] = {}
+
+    def __len__(self) -> int:
+        """How many jobs are not answered."""
+        return len(self._open)
+
+    @property
+    def waiting(self) -> int:
+        """The tokens of all texts that nobody has taken."""
+        return self._scheduler.tokens
+
+    def accept(self, key: Key, job: Job) -> None:
+        self._open[key] = _Open(job)
+        for index, row in enumerate(job.rows):
+            self._scheduler.add(Item(key, index, len(row), job.output))
+
+    def forget(self, key: Key) -> None:
+        """Nobody waits for this job, if it is still open."""
+        self._scheduler.cancel(key)
+        self._open.pop(key, None)
+
+    def leave(self, line: Line) -> None:
+        """Nobody waits for the jobs of a line."""
+        for key in [key for key in self._open if key[0] is line]:
+            self.forget(key)
+
+    def take(self, budget: int) -> list[Text]:
+        """The texts of the next pass, of at most so many tokens, or one longer text."""
+        items = self._scheduler.next(budget)
+        for job in {item.job for item in items}:
+            self._open[job].start()
+        return [self._open[item.job].text(item) for item in items]
+
+    def settle(
+        self, texts: Sequence[Text], found: Iterable[Floats | Failure], rate: float
+    ) -> Outbox:
+        """Take back what became of texts: the answers of the jobs that end with it, by line.
+
+        rate: see Result.
+        """
+        outbox = defaultdict(list)
+        for text, vectors in zip(texts, found, strict=True):
+            key = text.item.job
+            job = self._open.get(key)
+            if job is None:  # it was cancelled, or another of its texts has failed
+                continue
+            outcome = job.settle(text.item.index, vectors, rate)
+            if outcome is not None:
+                self.forget(key)
+                outbox[key[0]].append((key[1], outcome))
+        return outbox

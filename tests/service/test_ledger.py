@@ -1,0 +1,83 @@
+"""Tests of the bookkeeping of jobs."""
+
+import time
+
+import numpy as np
+
+from service.engine.ledger import Ledger
+from service.engine.messages import Failure, Job, Result
+from service.engine.scheduler import Item
+from tests.service.rig import Memory, ids
+
+LINE, OTHER = Memory(), Memory()
+
+
+def fill(*jobs: list[list[int]]) -> Ledger:
+    ledger = Ledger()
+    for number, rows in enumerate(jobs):
+        ledger.accept((LINE, number), Job("pooled", [ids(row) for row in rows]))
+    return ledger
+
+
+def vectors(count: int) -> list[np.ndarray]:
+    return [np.full(2, number, dtype=np.float32) for number in range(count)]
+
+
+def test_what_waits_is_counted_until_it_is_taken_or_forgotten() -> None:
+    ledger = fill([[1, 2], [3]], [[4] * 5])
+    assert ledger.waiting == 8
+    ledger.take(3)
+    assert ledger.waiting == 5
+    ledger.forget((LINE, 1))
+    assert ledger.waiting == 0 and len(ledger) == 1
+
+
+def test_a_text_is_given_out_with_what_is_not_pooled_of_it() -> None:
+    ledger = Ledger()
+    ledger.accept((LINE, 1), Job(2, [ids([1, 2]), ids([3])], skips=[1, 0]))
+    first, second = ledger.take(10)
+    assert (first.ids.tolist(), first.skip, second.skip) == ([1, 2], 1, 0)
+    assert first.item == Item((LINE, 1), 0, 2, 2)
+
+
+def test_a_job_is_answered_when_its_last_text_is_done_and_in_its_order() -> None:
+    ledger = fill([[1], [2], [3]])
+    first, second = ledger.take(1), ledger.take(2)
+    zero, one, two = vectors(3)
+    assert not ledger.settle(second, [one, two], 9.0)
+    ((number, result),) = ledger.settle(first, [zero], 9.0)[LINE]
+    assert number == 0 and isinstance(result, Result) and result.rate == 9.0
+    assert result.vectors.tolist() == [[0, 0], [1, 1], [2, 2]]
+    assert result.queue_us >= 0 and result.compute_us >= 0 and not len(ledger)
+
+
+def test_a_job_waits_until_its_first_text_is_taken_and_is_computed_until_the_last_is_done() -> None:
+    ledger = fill([[1], [2]])
+    texts = ledger.take(1)
+    time.sleep(0.05)
+    texts += ledger.take(1)
+    ((_, result),) = ledger.settle(texts, vectors(2), 1.0)[LINE]
+    assert isinstance(result, Result)
+    assert result.queue_us < 40_000 < result.compute_us
+
+
+def test_a_job_fails_with_the_first_text_that_fails_and_only_once() -> None:
+    ledger = fill([[1], [2], [3]])
+    texts = ledger.take(2)
+    outbox = ledger.settle(texts, [Failure("bad", 0), Failure("worse", 1)], 1.0)
+    assert outbox == {LINE: [(0, Failure("bad", 0))]}
+    assert ledger.waiting == 0, "nobody waits for the third"
+
+
+def test_what_nobody_waits_for_is_not_answered() -> None:
+    ledger = fill([[1]], [[2]])
+    texts = ledger.take(10)
+    ledger.forget((LINE, 0))
+    assert [number for number, _ in ledger.settle(texts, vectors(2), 1.0)[LINE]] == [1]
+
+
+def test_a_line_that_is_gone_takes_its_jobs_with_it_and_no_other() -> None:
+    ledger = fill([[1]], [[2]])
+    ledger.accept((OTHER, 0), Job("pooled", [ids([3, 3])]))
+    ledger.leave(LINE)
+    assert len(ledger) == 1 and ledger.waiting == 2

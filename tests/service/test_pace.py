@@ -1,0 +1,22 @@
+"""Tests of the measured speed."""
+
+import pytest
+
+from service.engine.pace import Pace
+from service.engine.shares import Shares
+
+
+@pytest.mark.parametrize(
+    ("tokens", "apart", "rate"),
+    [
+        (512, True, 100 + 0.2 * (4 * 512 - 100)),  # every one of four lanes is as fast
+        (256, True, 100 + 0.2 * (4 * 256 - 100)),
+        (255, True, 100),
+        (512, False, 100 + 0.2 * (512 - 100)),
+        (511, False, 100),
+    ],
+)
+def test_full_passes_tell_how_fast_the_engine_is(tokens: int, apart: bool, rate: float) -> None:
+    pace = Pace(Shares(2048, 4), 100.0)
+    pace.observe(tokens, 1.0, apart)
+    assert pace.rate == pytest.approx(rate)

@@ -1,0 +1,40 @@
+"""Tests of how what waits is divided."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from service.engine.shares import Shares
+
+BUDGETS, LANES, WAITING = st.integers(1, 100_000), st.integers(1, 128), st.integers(0, 1_000_000)
+
+
+@given(BUDGETS, WAITING, st.integers(0, 9))
+def test_with_one_lane_every_pass_may_have_the_budget(budget: int, waiting: int, busy: int) -> None:
+    shares = Shares(budget)
+    assert not shares.apart(waiting, busy)
+    assert shares.size(waiting, apart=False) == shares.full(apart=False) == budget
+
+
+@given(BUDGETS, LANES, WAITING, st.booleans())
+@example(2048, 2, 0, True)
+def test_no_pass_is_larger_than_the_budget_or_empty(
+    budget: int, lanes: int, waiting: int, apart: bool
+) -> None:
+    assert 1 <= Shares(budget, lanes).size(waiting, apart) <= budget
+
+
+@pytest.mark.parametrize(
+    ("waiting", "passes", "apart"), [(512, 0, False), (513, 0, True), (1, 1, True), (0, 0, False)]
+)
+def test_much_work_is_done_apart_and_whatever_comes_beside_it(
+    waiting: int, passes: int, apart: bool
+) -> None:
+    assert Shares(2048, 2).apart(waiting, passes) == apart
+
+
+@pytest.mark.parametrize(
+    ("waiting", "size"), [(10, 64), (200, 100), (600, 300), (1024, 512), (1100, 275), (9999, 500)]
+)
+def test_lanes_that_start_together_end_together(waiting: int, size: int) -> None:
+    assert Shares(2048, 2).size(waiting, apart=True) == size
