@@ -112,6 +112,17 @@ def test_a_line_that_is_gone_takes_its_jobs_with_it_and_no_other() -> None:
     assert not rig.loop._ledger, "it would be kept for ever"
 
 
+def test_a_full_pass_tells_how_fast_the_engine_is() -> None:
+    rig = Rig(budget=4)
+    rig.send(1, [1])
+    rig.loop.turn()
+    rig.send(2, [1] * 4)
+    rig.run()
+    small, full = rig.line.sent[1], rig.line.sent[2]
+    assert isinstance(small, Result) and isinstance(full, Result)
+    assert small.rate == 1.0 < full.rate
+
+
 class Pair(Sum):
     """The first pass of a thread lasts until another thread's first has begun."""
 
