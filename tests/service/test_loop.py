@@ -181,15 +181,15 @@ class Slow(Sum):
 
     def __init__(self) -> None:
         super().__init__()
-        self.held, self.nines = threading.Event(), threading.Event()
+        self.begun, self.nines = threading.Event(), threading.Event()
         self.threads: dict[int, int] = {}
 
     def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
         if threading.current_thread() is not threading.main_thread():
-            self.held.set()
+            self.begun.set()
             assert self.nines.wait(timeout=20)
             time.sleep(0.1)
-        assert self.held.wait(timeout=20)
+        assert self.begun.wait(timeout=20)
         vectors = super().encode(ids, **options)
         self.threads[int(ids[-1][0])] = count()
         if ids[-1][0] == 9:
