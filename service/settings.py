@@ -79,8 +79,8 @@ class Settings(BaseSettings):
     max_batch_tokens: Annotated[
         NonNegativeInt,
         Field(
-            description="Most tokens in one forward pass; 0: 2048 on a CPU, and as many as make a "
-            "GPU faster, measured at start."
+            description="Most tokens in one forward pass (of one CPU thread among several: "
+            "512); 0: 2048 on a CPU, and as many as make a GPU faster, measured at start."
         ),
     ] = 0
     max_wait: Annotated[

@@ -59,11 +59,17 @@ class Ledger:
         return len(self._open)
 
     @property
+    def idle(self) -> bool:
+        """Whether every text has been taken; one that waits may have no tokens."""
+        return not self._scheduler
+
+    @property
     def waiting(self) -> int:
         """The tokens of all texts that nobody has taken."""
         return self._scheduler.tokens
 
     def accept(self, key: Key, job: Job) -> None:
+        """Let the texts of a job wait."""
         self._open[key] = _Open(job)
         for index, row in enumerate(job.rows):
             self._scheduler.add(Item(key, index, len(row), job.output))

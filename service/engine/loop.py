@@ -58,7 +58,7 @@ class Loop:
     def turn(self) -> None:
         """Take what has come, waiting for it if there is nothing to do, and run one pass."""
         with self._floor:
-            self._receive(wait=not self._ledger.waiting)
+            self._receive(wait=self._ledger.idle)
         with self._books:
             waiting = self._ledger.waiting
             self._apart = self._shares.apart(waiting, self._passes)
@@ -81,7 +81,7 @@ class Loop:
     def _wait(self) -> Sequence[Text]:
         """The texts of a pass, when there are some for a follower; none at the end."""
         with self._books:
-            self._books.wait_for(lambda: self._ended or (self._apart and self._ledger.waiting))
+            self._books.wait_for(lambda: self._ended or (self._apart and not self._ledger.idle))
             if self._ended:
                 return ()
             return self._take(self._shares.size(self._ledger.waiting, apart=True))
@@ -118,7 +118,7 @@ class Loop:
         """The texts of the next pass. Call with the books open."""
         texts = self._ledger.take(size)
         self._passes += bool(texts)
-        if self._apart and self._ledger.waiting:
+        if self._apart and not self._ledger.idle:
             self._books.notify()
         return texts
 

@@ -81,6 +81,14 @@ def test_hidden_states_come_back_in_a_row(layer: int) -> None:
     assert rig.result(1) == [[layer, layer]] * 3
 
 
+def test_a_text_without_tokens_waits_for_nobody() -> None:
+    rig = Rig()
+    rig.send(1, [])
+    rig.send(2, [], output=0)
+    rig.run()
+    assert rig.result(1) == [[0]] and rig.result(2) == []
+
+
 def test_each_text_keeps_what_is_not_pooled_of_it() -> None:
     rig = Rig()
     rig.send(1, [1, 1, 1], [2], skips=[2, 0])
@@ -215,8 +223,7 @@ def test_while_one_thread_is_long_at_it_the_other_takes_what_comes_and_then_they
     rig.send(0, [1] * 510, [2] * 300)
     for number in (3, 9, 5):
         rig.send(number, [number])
-    first = [(line, message) for line, message in rig.post.received]
-    post = Trickle(first, lambda: {0, 3, 9} <= set(rig.line.sent))
+    post = Trickle(rig.post.received, lambda: {0, 3, 9} <= set(rig.line.sent))
     rig.loop = Loop(post, rig.model, Shares(2048, 2), 1.0)
     rig.run()
     assert rig.result(0) == [[510], [600]]
