@@ -10,6 +10,7 @@ from models.vectors import Floats
 from service.admission import Admission
 from service.call import Call
 from service.engine.messages import POOLED, Job, Result
+from service.engine.sizes import size_class
 from service.errors import EncodingFailed, ServiceError, TimedOut
 from service.outcome import Outcome
 from service.overflow import average, owners, spread
@@ -45,8 +46,9 @@ class Pipeline:
         """The same, but an input that is refused or fails leaves the others be."""
         rows = await self.reader.attempt(call, inputs, reading)
         good = {index: row for index, row in enumerate(rows) if isinstance(row, Row)}
-        jobs = [_job(spread([row]), POOLED) for row in good.values()]
-        found = await self._run(call, jobs)
+        tokens = sum(len(row.ids) for row in good.values())
+        jobs = [_job(spread([row]), POOLED, tokens) for row in good.values()]
+        found = await self._run(call, jobs, tokens)
         outcomes: dict[int, Outcome] = {
             index: row for index, row in enumerate(rows) if isinstance(row, ServiceError)
         }
@@ -76,9 +78,9 @@ class Pipeline:
 
     async def submit(self, call: Call, rows: Sequence[Row], output: str | int) -> Floats:
         """What the engine makes of rows; raises Overloaded, TimedOut, EngineLost."""
-        job = _job(rows, output)
-        with self._admission.admit(sum(len(row.ids) for row in rows)):
-            result = await self._answer(job)
+        tokens = sum(len(row.ids) for row in rows)
+        with self._admission.admit(tokens):
+            result = await self._answer(_job(rows, output, tokens))
         call.queue_us += result.queue_us
         call.compute_us += result.compute_us
         return result.vectors
@@ -91,8 +93,9 @@ class Pipeline:
                 error.index = owners(rows)[error.index]
             raise
 
-    async def _run(self, call: Call, jobs: Sequence[Job]) -> list[Result | EncodingFailed]:
-        tokens = sum(len(ids) for job in jobs for ids in job.rows)
+    async def _run(
+        self, call: Call, jobs: Sequence[Job], tokens: int
+    ) -> list[Result | EncodingFailed]:
         with self._admission.admit(tokens):
             found = await asyncio.gather(*(self._try(job) for job in jobs))
         results = [result for result in found if isinstance(result, Result)]
@@ -115,6 +118,8 @@ class Pipeline:
             raise TimedOut(f"not answered within {self._timeout:.0f} s", retry=1) from None
 
 
-def _job(rows: Sequence[Row], output: str | int) -> Job:
+def _job(rows: Sequence[Row], output: str | int, tokens: int) -> Job:
+    """A request, or a part of one that has so many tokens."""
     skips = [row.skip for row in rows]
-    return Job(output, [row.ids for row in rows], skips if any(skips) else ())
+    ids = [row.ids for row in rows]
+    return Job(output, ids, skips if any(skips) else (), size_class(tokens))

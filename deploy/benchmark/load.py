@@ -3,7 +3,9 @@
 import json
 import random
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,26 +18,34 @@ from deploy.loadtest.corpus import Corpus
 _SCRIPT = Path(__file__).parent / "request.lua"
 _POOL = {"short": 8192, "passage": 2048}  # different texts, so that hardly any comes twice
 _TIMEOUT = 60  # seconds until wrk gives a request up
+_ENDLESS = 600  # seconds: until it is told to stop
+_AHEAD = 1.0  # seconds that a load beside another begins before it
 
 
 @dataclass(frozen=True)
 class Load:
-    """Each client sends a request of so many texts when it has the answer to its last."""
+    """Each client sends a request of so many texts when it has the answer to its last.
+
+    beside: other loads at the same time.
+    """
 
     kind: str
     clients: int
     texts: int = 1
+    beside: tuple["Load", ...] = ()
 
     @property
     def name(self) -> str:
         what = self.kind if self.texts == 1 else f"{self.texts} {self.kind}"
-        return f"{what}, {self.clients} client{'s' * (self.clients > 1)}"
+        own = f"{what}, {self.clients} client{'s' * (self.clients > 1)}"
+        return " beside ".join([own, *(other.name for other in self.beside)])
 
 
 LOADS = (
     *(Load("short", clients) for clients in (1, 8, 32, 128)),
     *(Load("passage", clients) for clients in (1, 32)),
     Load("short", 4, texts=32),
+    Load("short", 1, beside=(Load("short", 8, texts=32),)),
 )
 
 
@@ -52,10 +62,10 @@ def texts(kind: str, count: int, seed: int) -> list[str]:
 
 
 def write(folder: Path, extra: Mapping[str, Any], seed: int) -> dict[Load, Path]:
-    """A file of request bodies, one a line, for each load."""
+    """A file of request bodies, one a line, for each load, and for those beside it."""
     pools = {kind: texts(kind, count, seed) for kind, count in _POOL.items()}
     files = {}
-    for load in LOADS:
+    for load in [*LOADS, *(other for one in LOADS for other in one.beside)]:
         pool = pools[load.kind]
         inputs = [pool[i : i + load.texts] for i in range(0, len(pool), load.texts)]
         lines = (json.dumps({"input": one, "model": MODEL, **extra}) for one in inputs)
@@ -65,16 +75,35 @@ def write(folder: Path, extra: Mapping[str, Any], seed: int) -> dict[Load, Path]
 
 
 def send(
-    url: str, load: Load, bodies: Path, seconds: int, accept: str = "application/json"
+    url: str,
+    load: Load,
+    bodies: Mapping[Load, Path],
+    seconds: int,
+    accept: str = "application/json",
 ) -> dict[str, Any]:
-    """What wrk measured: requests per second, p50 and p99 in seconds, errors."""
+    """What wrk measured: requests per second, p50 and p99 in seconds, errors; beside: of others."""
+    others = [_start(url, other, bodies[other], _ENDLESS, accept) for other in load.beside]
+    try:
+        time.sleep(_AHEAD * len(others))
+        found = _result(_start(url, load, bodies[load], seconds, accept))
+    finally:
+        for other in others:
+            other.send_signal(signal.SIGINT)
+    return found | {"beside": [_result(other) for other in others]}
+
+
+def _start(
+    url: str, load: Load, bodies: Path, seconds: int, accept: str
+) -> "subprocess.Popen[str]":
     command = ["wrk", "-t1", f"-c{load.clients}", f"-d{seconds}s", f"--timeout={_TIMEOUT}s"]
-    done = subprocess.run(
-        [*command, f"--script={_SCRIPT}", url, "--", str(bodies), accept],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    told = [f"--script={_SCRIPT}", url, "--", str(bodies), accept]
+    return subprocess.Popen([*command, *told], stdout=subprocess.PIPE, text=True)
+
+
+def _result(wrk: "subprocess.Popen[str]") -> dict[str, Any]:
+    told, _ = wrk.communicate()
+    if wrk.returncode:
+        raise subprocess.CalledProcessError(wrk.returncode, wrk.args)
+    found: dict[str, Any] = json.loads(told.splitlines()[-1])
     answered = found["requests"] - found["refused"]
     return found | {"requests_per_second": answered / found["seconds"]}

@@ -75,8 +75,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         bodies = {form.name: form.write(Path(name), texts) for form in FORMS}
         for _ in range(args.rounds):
             for form in FORMS:
-                load.send(url, kind, bodies[form.name], 1, form.accept)
-                found = load.send(url, kind, bodies[form.name], args.seconds, form.accept)
+                own = {kind: bodies[form.name]}
+                load.send(url, kind, own, 1, form.accept)
+                found = load.send(url, kind, own, args.seconds, form.accept)
                 rates[form.name].append(found["requests_per_second"])
     told = {"machine": machine.describe(), "clients": args.clients, "dtype": args.dtype}
     return {**told, "seconds": args.seconds, "bytes": sizes, "requests_per_second": rates}

@@ -22,6 +22,7 @@ def report(found: Mapping[str, Any]) -> str:
             _table(found, loads, "p50 in milliseconds", lambda one: 1000 * one["p50"], 1),
             _table(found, loads, "p99 in milliseconds", lambda one: 1000 * one["p99"], 1),
             _table(found, loads, "errors", lambda one: one["errors"]),
+            _table(found, loads, "requests per second of the loads beside", _beside),
             _ratios(found, loads),
             _fidelity(found),
         ]
@@ -43,6 +44,10 @@ def ratios(found: Mapping[str, Any], name: str, load: str) -> list[float]:
 
 def _rates(found: Mapping[str, Any], name: str, load: str) -> list[float]:
     return [one["requests_per_second"] for one in found["servers"][name].get(load, [])]
+
+
+def _beside(one: Round) -> float:
+    return float(sum(other["requests_per_second"] for other in one["beside"]))
 
 
 def _table(

@@ -76,7 +76,8 @@ def turn(
         running(server, resolve(args.model), args.home, args.threads) as url,
     ):
         answers[server.name] = vectors(url, load.texts("short", _CHECKED, args.seed))
-        for one, bodies in load.write(Path(name), server.extra, seed).items():
+        bodies = load.write(Path(name), server.extra, seed)
+        for one in load.LOADS:
             load.send(url, one, bodies, _WARM)
             drain(url)
             found = load.send(url, one, bodies, args.seconds)

@@ -123,7 +123,10 @@ def vectors(url: str, texts: Sequence[str]) -> Floats:
 
 
 def drain(url: str) -> None:
-    """Wait until the requests that a load left behind are answered, which are before these."""
+    """Wait until the requests that a load left behind are answered, which are before these.
+
+    Ours forgets them when their connections end.
+    """
     for _ in range(_DRAIN):
         vectors(url, ["drained?"])
 

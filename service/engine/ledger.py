@@ -21,7 +21,6 @@ class _Open:
     """A job that is not answered yet."""
 
     job: Job
-    arrived: float = field(default_factory=time.perf_counter)
     started: float | None = None
     done: dict[int, Floats] = field(default_factory=dict)
 
@@ -43,7 +42,7 @@ class _Open:
         parts = [self.done[index] for index in range(len(self.job.rows))]
         whole = np.concatenate(parts) if len(parts) > 1 else np.ascontiguousarray(parts[0])
         assert self.started is not None
-        queued, computed = self.started - self.arrived, time.perf_counter() - self.started
+        queued, computed = self.started - self.job.begun, time.perf_counter() - self.started
         return Result(whole, round(queued * 1e6), round(computed * 1e6), rate)
 
 
@@ -71,8 +70,7 @@ class Ledger:
     def accept(self, key: Key, job: Job) -> None:
         """Let the texts of a job wait."""
         self._open[key] = _Open(job)
-        for index, row in enumerate(job.rows):
-            self._scheduler.add(Item(key, index, len(row), job.output))
+        self._scheduler.add(key, [len(row) for row in job.rows], job.output, job.size)
 
     def forget(self, key: Key) -> None:
         """Nobody waits for this job, if it is still open."""

@@ -1,7 +1,8 @@
 """What the HTTP process and the engine process say to each other."""
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -21,18 +22,22 @@ class Job:
 
     output: POOLED, a number of layers, or a summand of the input ('token', …).
     rows: the token ids of each text. skips: how many of each are not pooled; () for none.
+    size: the class of the whole request, which may be several jobs: see service.engine.sizes.
+    begun: when it began to wait, by time.perf_counter, which all processes of a machine share.
     """
 
     output: str | int
     rows: list[Ids]
     skips: Sequence[int] = ()
+    size: int = 0
+    begun: float = field(default_factory=time.perf_counter, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """The answer to a Job: vectors (B, D), or hidden states (T, D) of all texts in a row.
 
-    queue_us: from arrival to the start of its first pass. compute_us: to the end of its last.
+    queue_us: until the start of its first pass. compute_us: to the end of its last.
     rate: tokens that the engine encodes in a second when it is full.
     """
 
@@ -60,7 +65,10 @@ Outcomes = Sequence[tuple[int, Result | Failure]]
 
 def pack_jobs(jobs: Jobs) -> Message:
     """Numbered jobs as one message."""
-    head = [(number, job.output, [len(row) for row in job.rows], job.skips) for number, job in jobs]
+    head = [
+        (number, job.output, [len(row) for row in job.rows], job.skips, job.size, job.begun)
+        for number, job in jobs
+    ]
     return ["jobs", head], np.concatenate([row for _, job in jobs for row in job.rows])
 
 
@@ -68,9 +76,9 @@ def unpack_jobs(heads: Iterable[Any], body: Any) -> Iterator[tuple[int, Job]]:
     """The way back of pack_jobs, from what follows the verb."""
     flat = np.frombuffer(body, dtype=np.int32)
     start = 0
-    for number, output, lengths, skips in heads:
+    for number, output, lengths, *rest in heads:
         stops = list(accumulate(lengths, initial=start))
-        yield number, Job(output, [flat[a:b] for a, b in pairwise(stops)], skips)
+        yield number, Job(output, [flat[a:b] for a, b in pairwise(stops)], *rest)
         start = stops[-1]
 
 

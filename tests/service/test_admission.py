@@ -19,16 +19,30 @@ def test_a_wait_beyond_the_limit_is_refused_with_the_time_to_return() -> None:
     admission = Admission(1.0, lambda: 100.0, Board.alone())
     with admission.admit(400):  # however large, a request that finds no queue is admitted
         assert admission.wait == 4
-        with pytest.raises(Overloaded) as refused, admission.admit(1):
+        with pytest.raises(Overloaded) as refused, admission.admit(400):
             raise AssertionError("admitted")
         assert refused.value.retry == pytest.approx(3.0)
     assert admission.queued == 0 and admission.is_open
 
 
 def test_a_wait_of_just_the_limit_is_admitted() -> None:
-    admission = Admission(1.0, lambda: 100.0, Board.alone())
-    with admission.admit(100), admission.admit(1):
+    admission = Admission(1.0, lambda: 60.0, Board.alone())
+    with admission.admit(60), admission.admit(60):
         assert not admission.is_open
+
+
+def test_a_request_waits_for_no_more_than_twice_of_what_is_no_larger() -> None:
+    admission = Admission(1.0, lambda: 100.0, Board.alone())
+    with admission.admit(900), admission.admit(20), admission.admit(20):
+        assert admission.wait == pytest.approx(9.4) and admission.is_open
+        with pytest.raises(Overloaded, match=r"9\.4 s") as refused, admission.admit(1000):
+            raise AssertionError("admitted")
+        assert refused.value.retry == pytest.approx(8.4)
+        with admission.admit(20), pytest.raises(Overloaded, match=r"1\.2 s"), admission.admit(20):
+            raise AssertionError("admitted")
+    assert admission.queued == 0
+    with admission.admit(20), admission.admit(20):
+        assert admission.is_open, "what was answered is waited for"
 
 
 def test_what_fails_leaves_the_queue() -> None:
@@ -44,7 +58,7 @@ def test_what_all_processes_have_queued_is_waited_for(tmp_path: Path) -> None:
     )
     with one.admit(150):
         assert other.queued == 150
-        with pytest.raises(Overloaded), other.admit(1):
+        with pytest.raises(Overloaded), other.admit(150):
             raise AssertionError("admitted")
     with other.admit(50):
         assert one.queued == 50

@@ -61,6 +61,20 @@ def test_a_job_waits_until_its_first_text_is_taken_and_is_computed_until_the_las
     assert result.queue_us < 40_000 < result.compute_us
 
 
+def test_a_job_waits_from_when_the_server_sent_it() -> None:
+    ledger, job = Ledger(), Job("pooled", [ids([1])], begun=time.perf_counter() - 5)
+    ledger.accept((LINE, 1), job)
+    ((_, result),) = ledger.settle(ledger.take(1), vectors(1), 1.0)[LINE]
+    assert isinstance(result, Result) and 5_000_000 <= result.queue_us < 6_000_000
+
+
+def test_small_jobs_do_not_wait_for_a_large_one() -> None:
+    ledger = Ledger()
+    ledger.accept((LINE, 1), Job("pooled", [ids([1])] * 9, size=3))
+    ledger.accept((LINE, 2), Job("pooled", [ids([1])]))
+    assert [text.item.job[1] for text in ledger.take(4)] == [1, 1, 2]
+
+
 def test_a_job_fails_with_the_first_text_that_fails_and_only_once() -> None:
     ledger = fill([[1], [2], [3]])
     texts = ledger.take(2)

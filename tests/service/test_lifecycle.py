@@ -185,6 +185,20 @@ def test_a_queue_that_is_too_long_refuses_and_says_when_to_return(
         assert int(refused[0].headers["retry-after"]) >= 1
 
 
+def test_a_query_does_not_wait_for_the_many_texts_that_came_before(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", max_wait=0.5) as server:
+        bulk = {"inputs": ["a long text " * 80] * 300}
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            many = pool.submit(httpx.post, f"{server.url}/embed", json=bulk, timeout=60)
+            while server.client.get("/ready").json().get("queued_tokens", 0) < 40_000:
+                assert not many.done()
+            found = server.post("/embed", {"inputs": "a query"})
+            assert not many.done(), "the query came after all of them"
+            assert found.status_code == 200 and many.result().status_code == 200
+
+
 def test_a_model_that_cannot_be_loaded_ends_the_server(tmp_path: Path) -> None:
     with (
         pytest.raises(AssertionError, match="not supported"),

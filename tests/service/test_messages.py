@@ -30,11 +30,12 @@ def test_jobs_survive_the_wire_together() -> None:
         ("token", [[8, 9], [10]]),
     ]
     jobs = [Job(out, [np.array(row, dtype=np.int32) for row in rows]) for out, rows in texts]
-    jobs[0] = replace(jobs[0], skips=[2, 0, 1])
+    jobs[0] = replace(jobs[0], skips=[2, 0, 1], size=3, begun=1.5)
     found = dict(unpack_jobs(*over(pack_jobs(list(enumerate(jobs, 5))))))
     assert list(found) == [5, 6, 7]
     assert [(job.output, [row.tolist() for row in job.rows]) for job in found.values()] == texts
     assert [list(job.skips) for job in found.values()] == [[2, 0, 1], [], []]
+    assert (found[5].size, found[5].begun) == (3, 1.5)
 
 
 def test_results_and_failures_survive_the_wire_together() -> None:

@@ -1,7 +1,7 @@
 """The pipeline with an engine that fails on one text."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -28,6 +28,29 @@ class Failing:
         if len(job.rows) > self.index:
             raise EncodingFailed("it fails", index=self.index)
         return Result(np.ones((len(job.rows), 384), dtype=np.float32), 5, 7, 1.0)
+
+
+@dataclass
+class Noting:
+    """Remembers the jobs that it answers."""
+
+    jobs: list[Job] = field(default_factory=list)
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        self.jobs.append(job)
+        return Result(np.ones((len(job.rows), 384), dtype=np.float32), 0, 0, 1.0)
+
+
+def test_the_size_of_a_job_is_that_of_the_whole_request(reader: Reader) -> None:
+    engine = Noting()
+    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, Board.alone()), engine, 1)
+    texts = ["one two three four five six seven eight"] * 9  # of ten tokens
+    asyncio.run(pipeline.embed(Call("a"), texts, Reading()))
+    asyncio.run(pipeline.embed(Call("a"), texts[:1], Reading()))
+    asyncio.run(pipeline.attempt(Call("a"), texts, Reading()))
+    whole, alone, *parts = engine.jobs
+    assert (whole.size, alone.size) == (1, 0)
+    assert [part.size for part in parts] == [1] * 9
 
 
 @pytest.mark.parametrize(("window", "owner"), [(0, 0), (1, 1), (3, 1), (4, 2)])

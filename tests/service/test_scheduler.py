@@ -5,12 +5,18 @@ from hypothesis import strategies as st
 
 from service.engine.scheduler import Item, Scheduler
 
+Jobs = list[tuple[list[int], int]]  # of each the lengths of its texts, and its size
 
-def fill(*lengths: int, kind: str = "pooled") -> Scheduler[int]:
+
+def fill(*jobs: tuple[list[int], int]) -> Scheduler[int]:
     scheduler: Scheduler[int] = Scheduler()
-    for job, length in enumerate(lengths):
-        scheduler.add(Item(job, 0, length, kind))
+    for job, (lengths, size) in enumerate(jobs):
+        scheduler.add(job, lengths, "pooled", size)
     return scheduler
+
+
+def singles(*lengths: int) -> Scheduler[int]:
+    return fill(*(([length], 0) for length in lengths))
 
 
 def drain(scheduler: Scheduler[int], budget: int) -> list[list[int]]:
@@ -20,49 +26,92 @@ def drain(scheduler: Scheduler[int], budget: int) -> list[list[int]]:
     return batches
 
 
+def jobs(batch: list[Item[int]]) -> list[int]:
+    return [item.job for item in batch]
+
+
 def test_nothing_waiting_is_no_batch() -> None:
-    assert fill().next(10) == []
+    assert singles().next(10) == []
 
 
-def test_the_oldest_is_in_the_batch_and_the_shortest_fill_it() -> None:
-    scheduler = fill(600, 900, 100, 300, 200)
-    assert drain(scheduler, 1000) == [[600, 100, 200], [900], [300]]
+def test_jobs_of_a_size_are_served_as_they_came() -> None:
+    assert drain(singles(50, 60, 5, 70, 64), 180) == [[50, 60, 5], [70, 64]]
+    assert drain(fill(([3, 4], 0), ([5], 0)), 100) == [[3, 4, 5]]
 
 
-def test_among_short_ones_the_first_come_first() -> None:
-    assert drain(fill(50, 60, 5, 70, 64), 180) == [[50, 60, 5, 64], [70]]
+def test_half_of_a_pass_is_for_those_that_came_first_and_half_for_the_smallest() -> None:
+    scheduler = fill(([10] * 20, 2), ([10] * 3, 1), ([10], 0), ([10] * 2, 1))
+    assert jobs(scheduler.next(80)) == [0, 0, 0, 0, 2, 1, 1, 1]
+    assert jobs(scheduler.next(80)) == [0, 0, 0, 0, 3, 3, 0, 0]
+
+
+def test_small_jobs_are_not_held_up_by_much_larger_ones_that_would_fill_their_pass() -> None:
+    scheduler = fill(([10] * 20, 4), ([10] * 20, 4), ([10], 1))
+    assert jobs(scheduler.next(80)) == [0, 0, 0, 0, 2]
+    assert jobs(scheduler.next(80)) == [0] * 8
+    scheduler = fill(([10], 1), ([10] * 20, 4), ([10] * 20, 3))
+    assert jobs(scheduler.next(80)) == [0, 1, 1, 1, 2, 2, 2, 2], "1 as the oldest"
+
+
+def test_what_came_first_goes_on_however_much_that_is_smaller_comes() -> None:
+    scheduler, done = fill(([10] * 40, 5)), 0
+    for query in range(1, 11):
+        for part in range(20):
+            scheduler.add(100 * query + part, [10], "pooled", 0)
+        done += jobs(scheduler.next(80)).count(0)
+    assert done == 40
+
+
+def test_a_long_text_goes_first_when_it_is_the_oldest_and_leaves_the_other_half() -> None:
+    scheduler = fill(([70], 3), ([70], 3), ([10], 0), ([10], 0))
+    assert jobs(scheduler.next(100)) == [0, 2, 3]
+    assert jobs(scheduler.next(100)) == [1]
 
 
 def test_what_is_longer_than_the_budget_goes_alone() -> None:
-    assert drain(fill(50, 1, 60), 10) == [[50], [1], [60]]
+    assert drain(singles(50, 1, 60), 10) == [[50], [1], [60]]
 
 
 def test_kinds_do_not_mix() -> None:
-    scheduler = fill(2, 3)
-    scheduler.add(Item(7, 0, 1, "tokens"))
-    assert [item.job for item in scheduler.next(10)] == [0, 1]
-    assert [item.job for item in scheduler.next(10)] == [7]
+    scheduler = singles(2, 3)
+    scheduler.add(7, [1], "tokens", 0)
+    scheduler.add(8, [1], "pooled", 0)
+    assert jobs(scheduler.next(10)) == [0, 1, 8]
+    assert jobs(scheduler.next(10)) == [7]
+
+
+def test_small_jobs_do_not_wait_for_a_large_one_of_another_kind_and_it_does_not_for_them() -> None:
+    scheduler = fill(([10] * 9, 4))
+    for job in range(1, 7):
+        scheduler.add(job, [10], "tokens", 0)
+    passes = [jobs(scheduler.next(20)) for _ in range(7)]
+    assert passes == [[1, 2], [0, 0], [3, 4], [0, 0], [5, 6], [0, 0], [0, 0]]
 
 
 def test_a_cancelled_job_is_forgotten_and_others_stay() -> None:
-    scheduler = fill(4, 5)
-    scheduler.add(Item(0, 1, 1, "pooled"))
+    scheduler = fill(([4, 1], 0), ([5], 0))
+    assert jobs(scheduler.next(4)) == [0]
     scheduler.cancel(0)
     scheduler.cancel("never seen")  # type: ignore[arg-type]
-    assert (len(scheduler), scheduler.tokens) == (1, 5) and drain(scheduler, 10) == [[5]]
+    assert scheduler.tokens == 5 and drain(scheduler, 10) == [[5]]
 
 
-@given(st.lists(st.integers(1, 200), max_size=60), st.integers(1, 400))
-def test_every_item_is_served_once_within_the_budget_and_in_time(
-    lengths: list[int], budget: int
+@given(
+    st.lists(st.tuples(st.lists(st.integers(0, 200), min_size=1, max_size=9), st.integers(0, 9))),
+    st.integers(1, 400),
+)
+def test_every_text_is_served_once_within_the_budget_and_the_oldest_in_every_pass(
+    asked: Jobs, budget: int
 ) -> None:
-    scheduler = fill(*lengths)
-    served: list[int] = []
-    while scheduler:
-        left = set(range(len(lengths))) - set(served)
-        assert scheduler.tokens == sum(lengths[job] for job in left)
+    scheduler = fill(*asked)
+    left = {(job, index) for job, (lengths, _) in enumerate(asked) for index in range(len(lengths))}
+    while left:
+        assert scheduler
+        assert scheduler.tokens == sum(asked[job][0][index] for job, index in left)
         batch = scheduler.next(budget)
-        assert batch[0].job == min(left)
+        taken = {(item.job, item.index) for item in batch}
+        assert len(taken) == len(batch) and taken <= left and min(left) in taken
         assert len(batch) == 1 or sum(item.length for item in batch) <= budget
-        served += [item.job for item in batch]
-    assert sorted(served) == list(range(len(lengths))) and not scheduler.tokens
+        assert all(item.length == asked[item.job][0][item.index] for item in batch)
+        left -= taken
+    assert not scheduler and not scheduler.tokens and not scheduler.next(budget)
