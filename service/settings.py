@@ -84,7 +84,8 @@ class Settings(BaseSettings):
         ),
     ] = 0
     max_wait: Annotated[
-        PositiveFloat, Field(description="Refuse with 429 a request that would wait longer, seconds.")
+        PositiveFloat,
+        Field(description="Refuse with 429 a request that would wait longer, seconds."),
     ] = 10.0
     request_timeout: Annotated[
         PositiveFloat, Field(description="Give up on a request with 504 after this, seconds.")

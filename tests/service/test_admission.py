@@ -69,7 +69,9 @@ def test_what_a_process_that_died_had_queued_is_forgotten(tmp_path: Path) -> Non
         return Admission(1.0, lambda: 100.0, Board.shared(tmp_path / "board", 2, row))
 
     first, second = process(0), process(1)
-    with second.admit(500):
-        assert first.queued == 500
+    with second.admit(60):
+        assert first.queued == 60
         process(1)
         assert first.queued == 0
+        with first.admit(500), first.admit(10):
+            assert first.queued == 510

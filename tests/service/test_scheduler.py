@@ -49,6 +49,7 @@ def test_small_jobs_are_not_held_up_by_much_larger_ones_that_would_fill_their_pa
     scheduler = fill(([10] * 20, 4), ([10] * 20, 4), ([10], 1))
     assert jobs(scheduler.next(80)) == [0, 0, 0, 0, 2]
     assert jobs(scheduler.next(80)) == [0] * 8
+    assert jobs(fill(([10], 0), ([10] * 20, 4)).next(80)) == [0, 1, 1, 1]
     scheduler = fill(([10], 1), ([10] * 20, 4), ([10] * 20, 3))
     assert jobs(scheduler.next(80)) == [0, 1, 1, 1, 2, 2, 2, 2], "1 as the oldest"
 
