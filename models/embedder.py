@@ -78,6 +78,11 @@ class Embedder:
         """How many passes can run at once, each on a thread that is `alone`: see models.threads."""
         return self._encoder.lanes
 
+    @property
+    def ahead(self) -> int:
+        """How many more passes may be asked for, from other threads, while one is computed."""
+        return self._encoder.ahead
+
     def tokenize(self, texts: Sequence[str], *, prompt: str | None = None) -> list[Ids]:
         """Token ids of each text after a prompt (the model's default one if None)."""
         before = self.sentence.default_prompt if prompt is None else prompt

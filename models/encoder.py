@@ -3,6 +3,7 @@
 B sequences, T tokens, D hidden size.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -20,7 +21,7 @@ from models.norm import Norm, norm, unchanged
 from models.packing import Packing, Shape
 from models.placement import of_input
 from models.pooling import pool
-from models.transfer import fetch, send
+from models.transfer import Arrival, send
 from models.weights import Weights
 
 Floats = npt.NDArray[np.float32]
@@ -32,6 +33,11 @@ class Encoder(Protocol):
     @property
     def lanes(self) -> int:
         """How many passes can run at once, each on a thread that is `alone`."""
+        ...
+
+    @property
+    def ahead(self) -> int:
+        """How many passes, of other threads, can wait on the device for one that it computes."""
         ...
 
     def states(self, batch: Batch, count: int) -> Floats:
@@ -102,25 +108,35 @@ class TorchEncoder:
         """passes: how the passes over all layers are run."""
         self._embeddings, self._layers = embeddings, layers
         self._passes = passes(self._whole)
+        self._entrance = threading.Lock()  # passes go to the device one after another
 
     @property
     def lanes(self) -> int:
         """One: passes would wait for each other at every operation, for Python."""
         return 1
 
+    @property
+    def ahead(self) -> int:
+        """One: a GPU computes while the host prepares the next."""
+        return int(self._embeddings.device.type == "cuda")
+
     @torch.inference_mode()
     def states(self, batch: Batch, count: int) -> Floats:
         """Hidden states after so many layers: (T, D)."""
         ids, packing = self._packed(batch, Shape.of)
-        hidden = self._run(ids, packing, count)
-        return fetch(hidden[: packing.tokens].to(torch.float32))
+        with self._entrance:
+            hidden = self._run(ids, packing, count)
+            found = Arrival(hidden[: packing.tokens].to(torch.float32))
+        return found.wait()
 
     @torch.inference_mode()
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """The poolings of each sequence's last hidden states, side by side: (B, poolings * D)."""
         ids, packing = self._packed(batch, self._passes.shape)
-        hidden = self._passes(ids, packing)
-        return fetch(pool(hidden, packing, poolings, torch.from_numpy(batch.skips)))
+        with self._entrance:
+            hidden = self._passes(ids, packing)
+            found = Arrival(pool(hidden, packing, poolings, torch.from_numpy(batch.skips)))
+        return found.wait()
 
     @torch.inference_mode()
     def warm(self) -> None:

@@ -118,6 +118,11 @@ class NativeEncoder:
         """As many as threads: passes share nothing but what is read."""
         return torch.get_num_threads()
 
+    @property
+    def ahead(self) -> int:
+        """None: there is nobody else to compute."""
+        return 0
+
     def states(self, batch: Batch, count: int) -> Floats:
         """Hidden states after so many layers: (T, D)."""
         found = np.empty((len(batch.ids), self._width), dtype=np.float32)

@@ -15,10 +15,18 @@ def send(device: torch.device, *parts: Tensor) -> tuple[Tensor, ...]:
     return torch.split(flat, [len(part) for part in parts])
 
 
-def fetch(tensor: Tensor) -> npt.NDArray[np.float32]:
-    """A float32 tensor on the host, once everything is computed that it depends on."""
-    host = tensor.to("cpu", non_blocking=True)  # from a GPU: into pages that cannot be moved
-    if tensor.is_cuda:
-        torch.cuda.current_stream(tensor.device).synchronize()
-    found: npt.NDArray[np.float32] = host.numpy()
-    return found
+class Arrival:
+    """A float32 tensor on its way to the host; the device may go on with what comes after it."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._host = tensor.to("cpu", non_blocking=True)  # from a GPU: into pages that cannot move
+        self._event = torch.cuda.Event() if tensor.is_cuda else None  # type: ignore[no-untyped-call]
+        if self._event:
+            self._event.record(torch.cuda.current_stream(tensor.device))
+
+    def wait(self) -> npt.NDArray[np.float32]:
+        """What the tensor is, once everything is computed that it depends on."""
+        if self._event:
+            self._event.synchronize()
+        found: npt.NDArray[np.float32] = self._host.numpy()
+        return found

@@ -1,6 +1,5 @@
 """The engine process: `python -m service.engine`, started by the server."""
 
-import contextlib
 import logging
 import signal
 import socket
@@ -47,8 +46,8 @@ def main() -> None:
     greeting = ["description", describe(embedder, budget)], b""
     lines = Lines(socket.socket(fileno=spec.listener), sys.stdin.fileno(), greeting)
     freeze()
-    with contextlib.suppress(EOFError):
-        Loop(lines, embedder, Shares(budget.tokens, embedder.lanes), budget.rate).run()
+    shares = Shares(budget.tokens, embedder.lanes, embedder.ahead)
+    Loop(lines, embedder, shares, budget.rate).run()
 
 
 def describe(embedder: Embedder, budget: Budget) -> Description:

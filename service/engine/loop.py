@@ -1,11 +1,11 @@
 """The engine's loop: receive, schedule, encode, reply; on one thread, or on some side by side."""
 
+import contextlib
 import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from models.threads import alone
@@ -43,17 +43,20 @@ class Loop:
         self._passes = 0  # that are being computed
 
     def run(self) -> None:
-        """Serve until the server is no more: that raises EOFError."""
-        followers = [threading.Thread(target=self._follow) for _ in range(self._shares.lanes - 1)]
-        for follower in followers:
-            follower.start()
-        try:
-            while True:
-                self.turn()
-        finally:
-            self._end()
-            for follower in followers:
-                follower.join()
+        """Serve until the server is no more."""
+        work = [self._follow] * (self._shares.lanes - 1) + [self._lead] * self._shares.ahead
+        helpers = [threading.Thread(target=_guard, args=[each], daemon=True) for each in work]
+        for helper in helpers:
+            helper.start()
+        with contextlib.suppress(EOFError):
+            self._lead()
+        self._end()
+        for helper in helpers:
+            helper.join()
+
+    def _lead(self) -> None:
+        while True:
+            self.turn()
 
     def turn(self) -> None:
         """Take what has come, waiting for it if there is nothing to do, and run one pass."""
@@ -64,19 +67,15 @@ class Loop:
             self._apart = self._shares.apart(waiting, self._passes)
             texts = self._take(self._shares.size(waiting, self._apart))
         if texts:
-            with alone() if self._apart else nullcontext():
+            with alone() if self._apart else contextlib.nullcontext():
                 self._work(texts, self._apart)
 
     def _follow(self) -> None:
         """Run passes while there is more to do than the leader does."""
-        try:
-            with alone():
-                while texts := self._wait():
-                    self._work(texts, apart=True)
-                    self._glance()
-        except BaseException:
-            log.critical("a thread of the engine has failed, and the engine with it", exc_info=True)
-            os._exit(1)
+        with alone():
+            while texts := self._wait():
+                self._work(texts, apart=True)
+                self._glance()
 
     def _wait(self) -> Sequence[Text]:
         """The texts of a pass, when there are some for a follower; none at the end."""
@@ -91,8 +90,6 @@ class Loop:
         if self._floor.acquire(blocking=False):
             try:
                 self._receive(wait=False)
-            except EOFError:
-                self._end()
             finally:
                 self._floor.release()
 
@@ -125,9 +122,19 @@ class Loop:
     def _work(self, texts: Sequence[Text], apart: bool) -> None:
         start = time.perf_counter()
         found = forward(self._model, texts)
-        spent = time.perf_counter() - start
         with self._books:
             self._passes -= 1
-            self._pace.observe(sum(text.item.length for text in texts), spent, apart)
+            tokens = sum(text.item.length for text in texts)
+            self._pace.observe(tokens, start, time.perf_counter(), apart)
             for line, outcomes in self._ledger.settle(texts, found, self._pace.rate).items():
                 line.send(*pack_outcomes(outcomes))
+
+
+def _guard(work: Callable[[], None]) -> None:
+    """What a thread does until the server is no more; if it fails, so does the process."""
+    try:
+        with contextlib.suppress(EOFError):
+            work()
+    except BaseException:
+        log.critical("a thread of the engine has failed, and the engine with it", exc_info=True)
+        os._exit(1)

@@ -9,10 +9,14 @@ _MOST = 512  # tokens of a thread's pass: fewer, and answers leave one by one; m
 
 @dataclass(frozen=True)
 class Shares:
-    """budget: the most tokens of a pass. lanes: how many passes can run, each on its own thread."""
+    """budget: the most tokens of a pass. lanes: how many passes can run, each on its own thread.
+
+    ahead: how many can wait on the device for the one that it computes.
+    """
 
     budget: int
     lanes: int = 1
+    ahead: int = 0
 
     def apart(self, waiting: int, passes: int) -> bool:
         """Whether to compute with one thread, when so many tokens wait and so many passes run."""

@@ -1,6 +1,7 @@
 """Tests of a GPU's vectors beside those of the processor in float32."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,21 @@ def test_a_text_alone_is_what_it_is_in_a_batch_to_rounding(
     alone = np.concatenate([gpu.embed([text]) for text in texts])
     assert cosines(together, alone).min() >= LEAST[dtype]
     assert np.array_equal(gpu.embed(texts, budget=65536), together), "the same batch, other bits"
+
+
+@every_dtype
+def test_passes_that_threads_ask_for_at_once_are_those_of_each_alone(
+    minilm_folder: Path, texts: Sequence[str], dtype: str
+) -> None:
+    gpu = Embedder.load(minilm_folder, device="cuda", dtype=dtype)
+    gpu.warm()
+    ids = [row.ids for row in gpu.tokenize(texts)]
+    batches = [ids[start : start + size] for start, size in ((0, 1), (1, 9), (10, 40), (3, 20))]
+    expected = [gpu.encode(batch) for batch in batches]
+    assert gpu.ahead == 1
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(gpu.encode, batches * 50))
+    assert all(map(np.array_equal, found, expected * 50))
 
 
 @every_dtype

@@ -1,6 +1,8 @@
 """Tests of recorded passes, with a recorder that repeats what it was shown in the same memory."""
 
+import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +94,22 @@ def test_tokens_that_are_not_pooled_are_left_out_of_a_replayed_pass(tmp_path: Pa
     graphs.warm()
     batch = Batch.of([np.arange(6, 12), np.arange(20, 23)], skips=[2, 1])
     assert np.array_equal(graphs.vectors(batch, ["mean"]), eager.vectors(batch, ["mean"]))
+
+
+def test_threads_that_replay_at_once_do_not_take_each_others_memory(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    eager, graphs = encoders(tmp_path, Recorder())
+    graphs.warm()
+    some = [batch for batch in batches() if len(batch.ids) <= 64]
+    expected = [eager.vectors(batch, ["mean"]) for batch in some]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda batch: graphs.vectors(batch, ["mean"]), some * 20))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(map(np.array_equal, found, expected * 20))
 
 
 def test_before_it_is_warm_and_for_some_layers_nothing_is_replayed(tmp_path: Path) -> None:

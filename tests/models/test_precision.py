@@ -20,7 +20,7 @@ class Named:
     """An encoder that computes nothing, and can be told from another."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.lanes = name, 1
+        self.name, self.lanes, self.ahead = name, 1, 0
 
     def states(self, batch: Batch, count: int) -> Floats:
         raise NotImplementedError

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 import torch
 
 from service.engine.lines import Mail
@@ -102,10 +101,12 @@ class Post:
 
 
 class Rig:
-    def __init__(self, budget: int = 100, lanes: int = 1, model: Sum | None = None) -> None:
+    def __init__(
+        self, budget: int = 100, lanes: int = 1, model: Sum | None = None, ahead: int = 0
+    ) -> None:
         self.line, self.other, self.post = Memory(), Memory(), Post()
         self.model = model or Sum()
-        self.loop = Loop(self.post, self.model, Shares(budget, lanes), 1.0)
+        self.loop = Loop(self.post, self.model, Shares(budget, lanes, ahead), 1.0)
 
     def send(
         self,
@@ -123,8 +124,7 @@ class Rig:
 
     def run(self) -> None:
         """Until there is nothing to do."""
-        with pytest.raises(EOFError):
-            self.loop.run()
+        self.loop.run()
 
     def result(self, number: int) -> list[list[float]]:
         found = self.line.sent[number]

@@ -252,6 +252,58 @@ class Cut(Post):
         return super().receive(wait=True)
 
 
+class Device(Sum):
+    """Does not answer its first pass before its second is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.second = threading.Event()
+
+    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+        first = not self.batches
+        vectors = super().encode(ids, **options)
+        if first:
+            assert self.second.wait(timeout=20)
+        else:
+            self.second.set()
+        return vectors
+
+
+class Later(Post):
+    """Gives all messages but the first when a pass has begun."""
+
+    def __init__(self, messages: Mail, begun: Callable[[], bool]) -> None:
+        super().__init__()
+        self.received, self.later, self.begun = messages[:1], messages[1:], begun
+
+    def receive(self, wait: bool) -> Mail:
+        while wait and self.later and not self.received and not self.begun():
+            time.sleep(0.01)
+        if self.begun():
+            self.received, self.later = self.received + self.later, []
+        return super().receive(wait)
+
+
+def test_while_a_device_computes_the_next_pass_is_read_and_asked_for() -> None:
+    rig = Rig(model=Device())
+    rig.send(1, [1, 2])
+    rig.send(2, [3])
+    post = Later(rig.post.received, lambda: bool(rig.model.batches))
+    rig.loop = Loop(post, rig.model, Shares(100, ahead=1), 1.0)
+    rig.run()
+    assert rig.result(1) == [[3]] and rig.result(2) == [[3]]
+    assert rig.model.batches == [1, 1]
+
+
+def test_leaders_take_turns_and_answer_all_once() -> None:
+    rig = Rig(budget=8, ahead=1)
+    numbers = range(100, 300)
+    for number in numbers:
+        rig.send(number, [number], [1] * 3)
+    rig.run()
+    assert [rig.result(number) for number in numbers] == [[[n], [3]] for n in numbers]
+
+
 class Fragile(Sum):
     """Fails on every thread but the first, which waits for that."""
 
@@ -262,15 +314,16 @@ class Fragile(Sum):
         return super().encode(ids, **options)
 
 
-def fail() -> None:
+def fail(lanes: int, ahead: int) -> None:
     """Run an engine of which one thread fails."""
-    rig = Rig(budget=2048, lanes=2, model=Fragile())
+    rig = Rig(budget=512, lanes=lanes, model=Fragile(), ahead=ahead)
     rig.send(1, *[[1] * 500] * 2)
     rig.run()
 
 
-def test_a_thread_that_fails_ends_the_process() -> None:
-    program = "from tests.service.test_loop import fail; fail()"
+@pytest.mark.parametrize(("lanes", "ahead"), [(2, 0), (1, 1)])
+def test_a_thread_that_fails_ends_the_process(lanes: int, ahead: int) -> None:
+    program = f"from tests.service.test_loop import fail; fail({lanes}, {ahead})"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -18,5 +18,13 @@ from service.engine.shares import Shares
 )
 def test_full_passes_tell_how_fast_the_engine_is(tokens: int, apart: bool, rate: float) -> None:
     pace = Pace(Shares(2048, 4), 100.0)
-    pace.observe(tokens, 1.0, apart)
+    pace.observe(tokens, 7.0, 8.0, apart)
     assert pace.rate == pytest.approx(rate)
+
+
+def test_a_pass_that_waited_on_the_device_took_as_long_as_after_the_one_before() -> None:
+    pace = Pace(Shares(100, ahead=1), 100.0)
+    pace.observe(100, 7.0, 8.0, apart=False)
+    assert pace.rate == pytest.approx(100)
+    pace.observe(100, 7.2, 8.5, apart=False)
+    assert pace.rate == pytest.approx(100 + 0.2 * (200 - 100))
