@@ -16,8 +16,9 @@ _HEAD = 1 << 16  # bytes of a request before its body
 class Connection(HttpToolsProtocol):
     """Sends whole what uvicorn writes in pieces, and ends the work for a client that has left.
 
-    The first request, and the head of each, are waited for as long as a body; between requests the
-    connection may rest for as long as uvicorn keeps it alive.
+    The first request, and the head of each, are waited for as long as a body, and so is a client
+    that reads nothing of its answer; between requests the connection may rest for as long as
+    uvicorn keeps it alive.
     """
 
     def __init__(self, patience: Patience, **given: Any) -> None:
@@ -27,6 +28,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(Gathered(transport, self.loop))  # type: ignore[arg-type]
+        self._unread = Unread(transport, self._patience)
         self._patience.begin(self)
 
     def data_received(self, data: bytes) -> None:
@@ -48,9 +50,18 @@ class Connection(HttpToolsProtocol):
         if not self.pipeline:
             self.flow.resume_reading()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread.begin()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._patience.end(self._unread)
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._patience.end(self)
+        self._patience.end(self._unread)
         if self.cycle is not None and self.cycle.disconnected:
             call: Call | None = self.scope["state"].get("call")
             if call is not None:
@@ -84,6 +95,25 @@ class Connection(HttpToolsProtocol):
         head = b"".join(b"%s: %s\r\n" % header for header in headers)
         self.transport.write(STATUS_LINE[error.status] + head + b"\r\n" + bytes(answer.body))
         self.transport.close()
+
+
+class Unread:
+    """What is left of an answer that a client does not read as fast as it is sent."""
+
+    def __init__(self, transport: asyncio.Transport, patience: Patience) -> None:
+        self._transport, self._patience, self._left = transport, patience, 0
+
+    def begin(self) -> None:
+        """Wait until something of it is read."""
+        self._left = self._transport.get_write_buffer_size()
+        self._patience.begin(self)
+
+    def expire(self) -> None:
+        """End the connection, unless some was read in the meantime."""
+        if self._transport.get_write_buffer_size() < self._left:
+            self.begin()
+        else:
+            self._transport.abort()
 
 
 class Gathered:

@@ -57,7 +57,10 @@ class Settings(BaseSettings):
     max_body_bytes: Annotated[PositiveInt, Field(description="Largest request body.")] = 8 << 20
     receive_timeout: Annotated[
         PositiveFloat,
-        Field(description="Give up with 408 on headers or a body that take longer, seconds."),
+        Field(
+            description="Give up with 408 on headers or a body that take longer, and on a client "
+            "that reads nothing of its answer for so long, seconds."
+        ),
     ] = 30.0
     max_texts: Annotated[PositiveInt, Field(description="Most texts in one request.")] = 2048
     max_tokens: Annotated[PositiveInt, Field(description="Most tokens in one request.")] = 300_000

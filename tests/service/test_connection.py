@@ -60,9 +60,13 @@ def test_closing_sends_what_is_held_and_nothing_after() -> None:
     asyncio.run(run())
 
 
-def raw(server: Server) -> socket.socket:
+def place(server: Server) -> tuple[str, int]:
     host, port = server.url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=10)
+    return host, int(port)
+
+
+def raw(server: Server) -> socket.socket:
+    return socket.create_connection(place(server), timeout=10)
 
 
 def test_a_client_that_asks_first_is_told_to_go_on(server: Server) -> None:
@@ -172,6 +176,35 @@ def test_an_answer_under_way_is_not_cut_by_the_next_request_that_trickles(hasty:
         client.sendall(head + body + b"GET /live?")
         found = until_closed(client, [b"a"] * 1000)
     assert found.startswith(b"HTTP/1.1 200 ") and found.count(b"\r\n\r\n[[") == 1, found[:300]
+
+
+def ask_much(server: Server) -> socket.socket:
+    """A client that has asked for some 13 MB, and has room for little."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    client.connect(place(server))
+    client.settimeout(20)
+    client.sendall(b"GET /positions?scheme=sinusoidal&count=3000&dim=1000 HTTP/1.1\r\n\r\n")
+    return client
+
+
+def test_an_answer_that_is_not_read_is_given_up(hasty: Server) -> None:
+    with ask_much(hasty) as client:
+        time.sleep(2)
+        found = b"".join(iter(lambda: client.recv(1 << 20), b""))
+    head, _, body = found.partition(b"\r\n\r\n")
+    assert b"content-length: " in head and len(body) < 10_000_000, "only what was under way"
+
+
+def test_an_answer_that_is_read_slowly_comes_whole(hasty: Server) -> None:
+    with ask_much(hasty) as client:
+        begun, found = time.monotonic(), client.recv(1000)
+        head, _, body = found.partition(b"\r\n\r\n")
+        size = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        while len(body) < size and (part := client.recv(1 << 20)):
+            body += part
+            time.sleep(0.005)
+    assert len(body) == size and time.monotonic() - begun > 1, "twice as long as it may rest"
 
 
 @pytest.mark.parametrize("head", [b"x-a: " + b"a" * 99_999, b"x-a: a\r\n" * 9999])
