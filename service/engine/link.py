@@ -15,10 +15,8 @@ from service.errors import EncodingFailed, EngineLost
 
 log = logging.getLogger(__name__)
 
-_BEAT = 1.0  # seconds between two proofs that the engine embeds
+_BEAT = 1.0  # seconds between two proofs that an idle engine embeds
 _FRESH = 5.0  # a proof older than this is none
-_STALL = 60.0  # an engine that does not embed two tokens in this time hangs
-_CANARY = Job(POOLED, [np.zeros(2, dtype=np.int32)])
 
 
 class Link:
@@ -30,14 +28,17 @@ class Link:
         board: Board,
         on_ready: Callable[[Description], None] = lambda _: None,
         on_stall: Callable[[], None] = lambda: None,
+        stall: float = 60.0,
     ) -> None:
         """board: where the processes of the server count.
 
-        on_ready: called when an engine embeds for the first time. on_stall: when it hangs.
+        on_ready: called when an engine embeds for the first time. on_stall: when it hangs, which is
+        to embed nothing for so many seconds.
         """
         self._address, self._on_ready, self._on_stall = address, on_ready, on_stall
         self.board, self._restarts = board, board.take()
         self._client: Client | None = None
+        self._stall = stall
         self._beat = 0.0
         self.rate = 0.0  # tokens per second; 0: not known yet
         self.description: Description | None = None
@@ -60,9 +61,7 @@ class Link:
         """The vectors of a job; raises EngineLost where no engine is ready, or TimeoutError."""
         if self._client is None:
             raise EngineLost("the model is not loaded yet; try again shortly", retry=2)
-        result = await self._client.submit(job, timeout)
-        self.rate = result.rate
-        return result
+        return await self._answer(self._client, job, timeout)
 
     async def run(self) -> None:
         """Attend to one engine after the other until cancelled."""
@@ -82,17 +81,22 @@ class Link:
         self._client = client
         while True:
             try:
-                self.rate = (await client.submit(_CANARY, _STALL)).rate
+                await self._answer(client, Job(POOLED, [np.zeros(2, dtype=np.int32)]), self._stall)
             except TimeoutError:
-                log.error("the engine has not embedded for %.0f s", _STALL)
-                self._on_stall()
+                if not self.embeds:  # else it is only busy
+                    log.error("the engine has not embedded for %.0f s", self._stall)
+                    self._on_stall()
             except EncodingFailed as error:
                 log.error("the engine cannot embed: %s", error)
             else:
-                self._beat = time.monotonic()
                 self._greet(description)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(client.lost.wait(), _BEAT)
+
+    async def _answer(self, client: Client, job: Job, timeout: float) -> Result:
+        result = await client.submit(job, timeout)
+        self.rate, self._beat = result.rate, time.monotonic()
+        return result
 
     def _greet(self, description: Description) -> None:
         if self.description is not description:
