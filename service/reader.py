@@ -90,11 +90,16 @@ class Reader:
         self._account(call, len(rows), rows, start)
         return rows, [tokens for _, tokens in described]
 
-    async def document(self, call: Call, chunks: Sequence[str], reading: Reading) -> Document:
-        """Consecutive chunks of a text as one row; raises BadRequest or TooLarge."""
+    async def document(
+        self, call: Call, chunks: Sequence[str], reading: Reading, size: int
+    ) -> Document:
+        """Consecutive chunks of a text as one row; raises BadRequest or TooLarge.
+
+        size: characters of all documents of the request.
+        """
         start = time.perf_counter()
         check_texts(call.texts + len(chunks), self._max_texts)
-        found = await self._apart(self._document, chunks, reading, sum(map(len, chunks)))
+        found = await self._apart(self._document, chunks, reading, size)
         self._account(call, len(chunks), [found.row], start)
         return found
 

@@ -1,5 +1,6 @@
 """POST /tokens and /embed_all: a vector for each token, of any layer, and for parts of a text."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -30,6 +31,7 @@ from service.spans import Span, check_spans, pool_spans
 
 Part = Literal["input", "token", "position", "segment"]
 Spans = Annotated[list[Span], FIRST]
+Read = tuple[str, Row, list[Token], Floats]  # a text, its row and tokens, and their vectors
 
 
 class TokensRequest(ReadingBody):
@@ -112,24 +114,21 @@ class Tokens:
             check_values(spans * self.config.hidden_size, self.max_values)
         rows, described = await self.pipeline.reader.describe(call, texts, body.whole())
         states = await self._states(call, rows, layer)
-        found = []
-        for index, (row, tokens, vectors) in enumerate(zip(rows, described, states, strict=True)):
-            about = _about(row)
-            if body.spans is None:
-                found.append(Found("tokens", _described(texts[index], tokens), vectors, about))
-                continue
-            wanted = body.spans[index]
-            items = [{"start": start, "stop": stop} for start, stop in wanted]
-            pooled = pool_spans(vectors, tokens, wanted, body.pooling, index)
-            found.append(Found("spans", items, pooled, about))
-        return found
+        read = list(zip(texts, rows, described, states, strict=True))
+        if body.spans is not None:  # there may be thousands: beside the event loop
+            return await asyncio.to_thread(_spanned, read, body.spans, body.pooling)
+        return [
+            Found("tokens", _described(text, tokens), vectors, _about(row))
+            for text, row, tokens, vectors in read
+        ]
 
     async def _chunks(
         self, call: Call, chunks: list[list[str]], body: TokensRequest, layer: int | str
     ) -> list[Found]:
-        documents = [
-            await self._document(call, index, texts, body) for index, texts in enumerate(chunks)
-        ]
+        size, documents = sum(len(text) for texts in chunks for text in texts), []
+        for index, texts in enumerate(chunks):
+            documents.append(await self._document(call, index, texts, body, size))
+            self._check(call)
         if not documents:
             raise BadRequest("give at least one text", code="no_input", param="chunks")
         states = await self._states(call, [document.row for document in documents], layer)
@@ -139,17 +138,20 @@ class Tokens:
         ]
 
     async def _document(
-        self, call: Call, index: int, chunks: list[str], body: TokensRequest
+        self, call: Call, index: int, chunks: list[str], body: TokensRequest, size: int
     ) -> Document:
         try:
-            return await self.pipeline.reader.document(call, chunks, body.whole())
+            return await self.pipeline.reader.document(call, chunks, body.whole(), size)
         except BadRequest as error:  # tells the chunk; here a document is an input
             error.param, error.index = "chunks", index
             raise
 
     async def _states(self, call: Call, rows: list[Row], layer: str | int) -> list[Floats]:
-        check_values(call.tokens * self.config.hidden_size, self.max_values)
+        self._check(call)
         return await self.pipeline.hidden(call, rows, layer)
+
+    def _check(self, call: Call) -> None:
+        check_values(call.tokens * self.config.hidden_size, self.max_values)
 
 
 def operations(work: Tokens) -> list[Operation[Any]]:
@@ -174,6 +176,15 @@ def _layer(layer: int | str | None, config: EncoderConfig) -> int | str:
         parts = ", ".join(config.parts)
         raise BadRequest(f"the model's input has no {layer} part, but {parts}", param="layer")
     return layer
+
+
+def _spanned(read: Sequence[Read], spans: Sequence[Spans], how: Pool) -> list[Found]:
+    found = []
+    for index, ((_, row, tokens, vectors), wanted) in enumerate(zip(read, spans, strict=True)):
+        items = [{"start": start, "stop": stop} for start, stop in wanted]
+        pooled = pool_spans(vectors, tokens, wanted, how, index)
+        found.append(Found("spans", items, pooled, _about(row)))
+    return found
 
 
 def _chunked(index: int, document: Document, states: Floats, how: Pool) -> Found:

@@ -188,3 +188,10 @@ def test_a_wrong_body_is_refused(
 ) -> None:
     found = error(server.post("/tokens", body), 400)
     assert (found["code"], found["index"]) == (code, index)
+
+
+def test_documents_are_not_read_beyond_what_can_be_answered(server: Server) -> None:
+    document = "house river " * 1600
+    response = server.post("/tokens", {"chunks": [[document]] * 400})
+    assert error(response, 413)["code"] == "too_many_values"
+    assert int(response.headers["x-tokens"]) < 12_000 < 400 * 256
