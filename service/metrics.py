@@ -69,10 +69,10 @@ class Metrics:
         Gauge(f"embedding_{name}", text, registry=self._registry).set_function(read)
 
     def observe(self, call: Call, path: str, status: int) -> None:
-        """Count an answered request."""
+        """Count an answered request, and what was done for it unless that was in vain."""
         row = self._row
         row[self._requests.get((path, status), self._requests[OTHER, status])] += 1
-        if not call.texts:
+        if not call.texts or status >= HTTPStatus.BAD_REQUEST:
             return
         row[self._texts] += call.texts
         row[self._tokens] += call.tokens

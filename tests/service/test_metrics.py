@@ -33,6 +33,17 @@ def test_a_request_without_texts_is_counted_and_its_times_are_not() -> None:
     assert "embedding_request_seconds_count 0.0" in text
 
 
+def test_what_was_done_in_vain_is_not_counted_as_done() -> None:
+    metrics = Metrics(Board.alone())
+    metrics.watch(["/embed"])
+    for status in (413, 429, 504):
+        metrics.observe(Call("a", texts=2, tokens=7), "/embed", status)
+    text = metrics.text().decode()
+    assert 'embedding_requests_total{path="/embed",status="429"} 1.0' in text
+    for name in ("texts_total", "tokens_total", "queue_seconds_count", "request_seconds_count"):
+        assert f"embedding_{name} 0.0" in text
+
+
 def test_all_processes_tell_the_same_sums(tmp_path: Path) -> None:
     processes = [Metrics(Board.shared(tmp_path / "board", 2, row)) for row in (0, 1)]
     for metrics in processes:
