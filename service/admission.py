@@ -11,8 +11,8 @@ from service.errors import Overloaded
 class Admission:
     """Expected wait = tokens that are served before / tokens that the engine encodes in a second.
 
-    The engine gives half of each pass to the smallest requests (see service.engine.scheduler), so
-    one waits at most for the whole queue, and for twice of what is no larger than itself.
+    The engine gives about half of its time to what is due first (see service.engine.scheduler), so
+    a request waits for twice what is no larger than itself, if that is less than the whole queue.
     """
 
     def __init__(self, max_wait: float, rate: Callable[[], float], board: Board) -> None:
@@ -28,25 +28,25 @@ class Admission:
         return int(self._board.total(self._all))
 
     @property
-    def wait(self) -> float:
-        """Seconds until the queue of now is answered; 0 while no rate is known."""
+    def backlog(self) -> float:
+        """Seconds in which all that is queued is computed; 0 while no rate is known."""
         return self._seconds(self.queued)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether a query would be admitted."""
-        return self._wait(0) <= self._max_wait
+    def check(self, tokens: int) -> None:
+        """Raises Overloaded where a request of so many tokens would wait too long."""
+        wait = self._wait(size_class(tokens))
+        if wait > self._max_wait:
+            raise Overloaded(
+                f"a request of this size would wait {wait:.1f} s; "
+                f"the limit is {self._max_wait:.1f} s",
+                retry=wait - self._max_wait,
+            )
 
     @contextmanager
     def admit(self, tokens: int) -> Iterator[None]:
         """Count tokens as queued for the time of the block; raises Overloaded with a retry time."""
+        self.check(tokens)
         size = size_class(tokens)
-        wait = self._wait(size)
-        if wait > self._max_wait:
-            raise Overloaded(
-                f"the queue is {wait:.1f} s long, the limit is {self._max_wait:.1f} s",
-                retry=wait - self._max_wait,
-            )
         self._count(size, tokens)
         try:
             yield
@@ -58,9 +58,8 @@ class Admission:
         self._board.row[self._sizes + size] += tokens
 
     def _wait(self, size: int) -> float:
-        """Seconds until a request of a class is answered."""
-        if self.wait <= self._max_wait:  # as it mostly is, and then no more need be known
-            return self.wait
+        if self.backlog <= self._max_wait:  # as it mostly is, and then no more need be known
+            return self.backlog
         smaller = sum(self._board.total(slot) for slot in self._slots(size + 1))
         return self._seconds(min(self.queued, 2 * smaller))
 

@@ -110,7 +110,7 @@ def _metrics(admission: Admission, link: Link) -> Metrics:
     metrics = Metrics(link.board)
     metrics.gauge("queued_tokens", "Tokens admitted and not answered.", lambda: admission.queued)
     metrics.gauge(
-        "wait_seconds", "Time in which all that is queued is answered.", lambda: admission.wait
+        "wait_seconds", "Time in which all that is queued is answered.", lambda: admission.backlog
     )
     metrics.gauge("tokens_per_second", "Of a full engine.", lambda: link.rate)
     metrics.gauge("ready", "Whether the engine embeds.", lambda: link.embeds)

@@ -64,7 +64,7 @@ class Pipeline:
         self, call: Call, chunks: Sequence[str], reading: Reading, layers: int
     ) -> list[Outcome]:
         """The mean of the hidden states of each chunk, all in one context."""
-        document = await self.reader.document(call, chunks, reading)
+        document = await self.reader.document(call, chunks, reading, sum(map(len, chunks)))
         (states,) = await self.hidden(call, [document.row], layers)
         found = zip(document.rows(), document.pool(states, "mean"), strict=True)
         return [

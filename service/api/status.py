@@ -10,7 +10,7 @@ from service.admission import Admission
 from service.api.answer import answer
 from service.api.answers import PLAIN, Answers
 from service.api.shapes.status import Info, Live, Ready
-from service.errors import EngineLost, Leaving, Overloaded
+from service.errors import EngineLost, Leaving
 from service.metrics import Metrics
 
 _LIVE = Answers(Live, (500,)).describe()
@@ -43,7 +43,7 @@ def router(
     @routes.get("/health", summary="The same as /ready, under TEI's name", openapi_extra=_READY)
     @routes.get(
         "/ready",
-        summary="Whether the engine has just embedded and the queue is short",
+        summary="Whether the engine has just embedded and would take a query",
         openapi_extra=_READY,
     )
     async def ready() -> Response:
@@ -51,8 +51,7 @@ def router(
             raise Leaving("the server was told to stop", retry=1)
         if not health.embeds:
             raise EngineLost("the engine is not ready", retry=2)
-        if not admission.is_open:
-            raise Overloaded(f"the queue is {admission.wait:.1f} s long", retry=admission.wait)
+        admission.check(1)
         return answer({"status": "ready", "queued_tokens": admission.queued})
 
     @routes.get("/info", summary="The model, its precision, and the limits", openapi_extra=_INFO)

@@ -4,6 +4,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 
@@ -21,11 +22,8 @@ class _Open:
     """A job that is not answered yet."""
 
     job: Job
-    started: float | None = None
+    started: float = inf
     done: dict[int, Floats] = field(default_factory=dict)
-
-    def start(self) -> None:
-        self.started = self.started or time.perf_counter()
 
     def text(self, item: Item[Key]) -> Text:
         skips, index = self.job.skips, item.index
@@ -41,7 +39,6 @@ class _Open:
     def _result(self, rate: float) -> Result:
         parts = [self.done[index] for index in range(len(self.job.rows))]
         whole = np.concatenate(parts) if len(parts) > 1 else np.ascontiguousarray(parts[0])
-        assert self.started is not None
         queued, computed = self.started - self.job.begun, time.perf_counter() - self.started
         return Result(whole, round(queued * 1e6), round(computed * 1e6), rate)
 
@@ -85,16 +82,14 @@ class Ledger:
     def take(self, budget: int) -> list[Text]:
         """The texts of the next pass, of at most so many tokens, or one longer text."""
         items = self._scheduler.next(budget)
-        for job in {item.job for item in items}:
-            self._open[job].start()
         return [self._open[item.job].text(item) for item in items]
 
     def settle(
-        self, texts: Sequence[Text], found: Iterable[Floats | Failure], rate: float
+        self, texts: Sequence[Text], found: Iterable[Floats | Failure], began: float, rate: float
     ) -> Outbox:
         """Take back what became of texts: the answers of the jobs that end with it, by line.
 
-        rate: see Result.
+        began: when their pass did. rate: see Result.
         """
         outbox = defaultdict(list)
         for text, vectors in zip(texts, found, strict=True):
@@ -102,6 +97,7 @@ class Ledger:
             job = self._open.get(key)
             if job is None:  # it was cancelled, or another of its texts has failed
                 continue
+            job.started = min(job.started, began)
             outcome = job.settle(text.item.index, vectors, rate)
             if outcome is not None:
                 self.forget(key)

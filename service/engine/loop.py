@@ -125,8 +125,9 @@ class Loop:
         with self._books:
             self._passes -= 1
             tokens = sum(text.item.length for text in texts)
-            self._pace.observe(tokens, start, time.perf_counter(), apart)
-            for line, outcomes in self._ledger.settle(texts, found, self._pace.rate).items():
+            began = self._pace.observe(tokens, start, time.perf_counter(), apart)
+            outbox = self._ledger.settle(texts, found, began, self._pace.rate)
+            for line, outcomes in outbox.items():
                 line.send(*pack_outcomes(outcomes))
 
 

@@ -11,13 +11,25 @@ class Pace:
     def __init__(self, shares: Shares, rate: float) -> None:
         """rate: as measured before the first pass."""
         self._shares, self.rate = shares, rate
-        self._ended = 0.0  # the pass before
+        self._began = self._ended = 0.0  # of the latest passes
 
-    def observe(self, tokens: int, start: float, end: float, apart: bool) -> None:
-        """A pass took from one time to another, all threads together or one of them apart."""
-        if not apart:  # a device begins when it is done with the one before
-            start, self._ended = max(start, self._ended), end
+    def observe(self, tokens: int, start: float, end: float, apart: bool) -> float:
+        """A pass took from one time to another, all threads together or one of them apart.
+
+        Returns when it really began: a device does when it is done with the pass before.
+        """
+        if apart:
+            self._note(tokens, end - start, apart)
+            return start
+        before, overtaken = self._ended, start < self._began
+        self._began, self._ended = max(start, self._began), end
+        if overtaken:  # by the answer of one that was computed after it: who knows when it ended
+            return start
+        self._note(tokens, end - max(start, before), apart)
+        return max(start, before)
+
+    def _note(self, tokens: int, seconds: float, apart: bool) -> None:
         # Small passes say nothing of what a full engine can do.
-        if 2 * tokens >= self._shares.full(apart):
-            rate = tokens / (end - start) * (self._shares.lanes if apart else 1)
+        if 4 * tokens >= self._shares.full(apart) and seconds > 0:
+            rate = tokens / seconds * (self._shares.lanes if apart else 1)
             self.rate += _WEIGHT * (rate - self.rate)

@@ -1,16 +1,17 @@
 """Which waiting texts share the next forward pass: bookkeeping over lengths, nothing else."""
 
-from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from service.engine.sizes import CLASSES
+from service.engine.sizes import most
 
 J = TypeVar("J")  # what tells jobs apart
 Kind = str | int
 
 _NEAR = 2  # classes: jobs of up to four times the size share a pass as they come
+_STRETCH = 16  # times the tokens of a job: when so many have been served since it came, it is due
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,29 +30,35 @@ class Item(Generic[J]):
 
 @dataclass(frozen=True, slots=True)
 class _Waiting(Generic[J]):
-    """The texts of a job that nobody has taken, all of one kind and size."""
+    """The texts of a job that nobody has taken, all of one kind and size.
+
+    due: by the count of all tokens that were ever taken.
+    """
 
     kind: Kind
     size: int
+    due: int
     items: deque[Item[J]]
 
 
 _Jobs = OrderedDict[J, _Waiting[J]]  # those that came first, first
-_Kinds = dict[Kind, _Jobs[J]]
 
 
 class Scheduler(Generic[J]):
-    """Half of a pass is for the jobs that came first, and half for the smallest.
+    """Half of a pass is for the jobs that came first, and half for those that are due first.
 
-    So a query does not wait for the ten thousand texts that came before it, and they go on
-    however many queries come. Among jobs of a size, who came first is first.
+    A small job is due soon after it has come and a large one late, so a query does not wait for the
+    ten thousand texts that came before it, and they go on however many queries come. Passes take
+    turns: one begins with the job that came first, the next with the one that is due first, of
+    whatever kind, for a text may fill a pass. Among jobs of a size, who came first is first.
     """
 
     def __init__(self) -> None:
         self.tokens = 0  # of all that waits
-        self._jobs: _Jobs[J] = OrderedDict()
-        self._sizes: list[_Kinds[J]] = [defaultdict(OrderedDict) for _ in range(CLASSES)]
+        self._taken = 0  # tokens, ever
         self._odd = False
+        self._jobs: _Jobs[J] = OrderedDict()
+        self._queues: dict[tuple[Kind, int], _Jobs[J]] = {}  # by kind and size; none is empty
 
     def __bool__(self) -> bool:
         """Whether any text waits."""
@@ -60,8 +67,9 @@ class Scheduler(Generic[J]):
     def add(self, job: J, lengths: Sequence[int], kind: Kind, size: int) -> None:
         """Let the texts of a new job wait: so many tokens each."""
         items = (Item(job, index, length, kind, size) for index, length in enumerate(lengths))
-        waiting = _Waiting(kind, size, deque(items))
-        self._jobs[job] = self._sizes[size][kind][job] = waiting
+        waiting = _Waiting(kind, size, self._taken + _STRETCH * most(size), deque(items))
+        self._jobs[job] = waiting
+        self._queues.setdefault((kind, size), OrderedDict())[job] = waiting
         self.tokens += sum(lengths)
 
     def cancel(self, job: J) -> None:
@@ -75,17 +83,12 @@ class Scheduler(Generic[J]):
         """Take the next batch: of at most `budget` tokens, or one longer text; or nothing."""
         if not self._jobs:
             return []
-        first = self._take(self._leader())
+        self._odd = not self._odd
+        first = self._take(_first(self._jobs) if self._odd else _urgent(self._queues.values()))
         batch = [first]
         self._fill(batch, self._oldest(first.kind), budget - budget // 2)
-        self._fill(batch, self._smallest(first.kind, min(item.size for item in batch)), budget)
+        self._fill(batch, self._due(first.kind, min(item.size for item in batch)), budget)
         return batch
-
-    def _leader(self) -> _Waiting[J]:
-        """Whose kind the next pass is of: the oldest job, and every other time the smallest."""
-        oldest, self._odd = _first(self._jobs), not self._odd
-        smallest = next(_first(jobs) for kinds in self._sizes for jobs in kinds.values() if jobs)
-        return smallest if self._odd and smallest.kind != oldest.kind else oldest
 
     def _fill(self, batch: list[Item[J]], jobs: Iterator[_Waiting[J]], budget: int) -> None:
         room = budget - sum(item.length for item in batch)
@@ -100,27 +103,37 @@ class Scheduler(Generic[J]):
         while self._jobs and (waiting := _first(self._jobs)).kind == kind:
             yield waiting
 
-    def _smallest(self, kind: Kind, least: int) -> Iterator[_Waiting[J]]:
-        """The smallest job of a kind, of some the one that came first: again and again.
+    def _due(self, kind: Kind, least: int) -> Iterator[_Waiting[J]]:
+        """The job of a kind that is due first: again and again.
 
         least: the smallest size in the pass. Much larger ones would hold up the rest of it.
         """
-        for size, kinds in enumerate(self._sizes):
-            jobs = kinds[kind]
-            least = min(least, size) if jobs else least
-            while jobs and size <= least + _NEAR:
-                yield _first(jobs)
+        while queues := [jobs for key, jobs in self._queues.items() if key[0] == kind]:
+            waiting = _urgent(queues)
+            least = min(least, waiting.size)
+            if waiting.size > least + _NEAR:
+                return
+            yield waiting
 
     def _take(self, waiting: _Waiting[J]) -> Item[J]:
         item = waiting.items.popleft()
         self.tokens -= item.length
+        self._taken += item.length
         if not waiting.items:
             self._remove(item.job, waiting)
         return item
 
     def _remove(self, job: J, waiting: _Waiting[J]) -> None:
-        del self._jobs[job], self._sizes[waiting.size][waiting.kind][job]
+        queue = self._queues[waiting.kind, waiting.size]
+        del self._jobs[job], queue[job]
+        if not queue:
+            del self._queues[waiting.kind, waiting.size]
 
 
 def _first(jobs: _Jobs[J]) -> _Waiting[J]:
     return next(iter(jobs.values()))
+
+
+def _urgent(queues: Iterable[_Jobs[J]]) -> _Waiting[J]:
+    """The job that is due first: in each queue, that is the one that came first."""
+    return min(map(_first, queues), key=lambda waiting: waiting.due)

@@ -75,7 +75,7 @@ class Line:
         """Send a message, or end the line where the other end is closed or does not read."""
         try:
             self._socket.sendall(pack(head, body))
-        except (BrokenPipeError, ConnectionResetError, BlockingIOError):
+        except OSError:  # closed at either end, in the meantime too, or not read
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 

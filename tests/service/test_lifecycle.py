@@ -188,15 +188,19 @@ def test_a_queue_that_is_too_long_refuses_and_says_when_to_return(
 def test_a_query_does_not_wait_for_the_many_texts_that_came_before(
     minilm_folder: object, tmp_path: Path
 ) -> None:
-    with Server(tmp_path / "log", max_wait=0.5) as server:
-        bulk = {"inputs": ["a long text " * 80] * 300}
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            many = pool.submit(httpx.post, f"{server.url}/embed", json=bulk, timeout=60)
-            while server.client.get("/ready").json().get("queued_tokens", 0) < 40_000:
-                assert not many.done()
-            found = server.post("/embed", {"inputs": "a query"})
-            assert not many.done(), "the query came after all of them"
-            assert found.status_code == 200 and many.result().status_code == 200
+    with Server(tmp_path / "log", max_wait=0.01) as server:
+        body = json.dumps({"inputs": ["a long text " * 80] * 1200}).encode()
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as bulk:
+            bulk.sendall(b"POST /embed HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+            while server.client.get("/ready").json()["queued_tokens"] < 250_000:
+                time.sleep(0.01)
+            refused = server.client.post("/embed", content=body)
+            assert error(refused, 429)["code"] == "overloaded"
+            assert server.post("/embed", {"inputs": "a query"}).status_code == 200
+            bulk.settimeout(0.01)
+            with pytest.raises(TimeoutError):
+                bulk.recv(1)
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_server(tmp_path: Path) -> None:

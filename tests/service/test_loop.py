@@ -121,10 +121,10 @@ def test_a_line_that_is_gone_takes_its_jobs_with_it_and_no_other() -> None:
 
 
 def test_a_full_pass_tells_how_fast_the_engine_is() -> None:
-    rig = Rig(budget=4)
+    rig = Rig(budget=8)
     rig.send(1, [1])
     rig.loop.turn()
-    rig.send(2, [1] * 4)
+    rig.send(2, [1] * 8)
     rig.run()
     small, full = rig.line.sent[1], rig.line.sent[2]
     assert isinstance(small, Result) and isinstance(full, Result)

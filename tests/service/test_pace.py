@@ -10,10 +10,10 @@ from service.engine.shares import Shares
     ("tokens", "apart", "rate"),
     [
         (512, True, 100 + 0.2 * (4 * 512 - 100)),  # every one of four lanes is as fast
-        (256, True, 100 + 0.2 * (4 * 256 - 100)),
-        (255, True, 100),
-        (512, False, 100 + 0.2 * (512 - 100)),
-        (511, False, 100),
+        (128, True, 100 + 0.2 * (4 * 128 - 100)),
+        (127, True, 100),
+        (256, False, 100 + 0.2 * (256 - 100)),
+        (255, False, 100),
     ],
 )
 def test_full_passes_tell_how_fast_the_engine_is(tokens: int, apart: bool, rate: float) -> None:
@@ -28,3 +28,18 @@ def test_a_pass_that_waited_on_the_device_took_as_long_as_after_the_one_before()
     assert pace.rate == pytest.approx(100)
     pace.observe(100, 7.2, 8.5, apart=False)
     assert pace.rate == pytest.approx(100 + 0.2 * (200 - 100))
+
+
+def test_a_pass_that_is_observed_after_one_that_came_behind_it_tells_nothing() -> None:
+    pace = Pace(Shares(100, ahead=1), 100.0)
+    pace.observe(1, 7.5, 8.0, apart=False)
+    assert pace.observe(100, 7.0, 8.001, apart=False) == 7.0
+    assert pace.rate == 100
+    assert pace.observe(100, 7.9, 9.001, apart=False) == 8.001
+    assert pace.rate == pytest.approx(100)
+
+
+def test_passes_apart_begin_when_they_are_started() -> None:
+    pace = Pace(Shares(2048, 2), 100.0)
+    pace.observe(512, 7.0, 8.0, apart=True)
+    assert pace.observe(512, 7.5, 8.5, apart=True) == 7.5

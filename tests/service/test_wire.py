@@ -75,6 +75,14 @@ def test_a_line_that_is_closed_ends_and_what_is_sent_on_it_is_dropped(
         line.receive(wait=True)
 
 
+def test_what_is_sent_on_a_line_that_was_closed_here_is_dropped(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    line = Line(pair[0])
+    pair[0].close()  # by the thread that has read its end, while another has an answer for it
+    line.send(["late"])
+
+
 def test_a_line_ends_whose_other_end_does_not_read(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
