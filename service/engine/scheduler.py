@@ -1,7 +1,7 @@
 """Which waiting texts share the next forward pass: bookkeeping over lengths, nothing else."""
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -108,7 +108,8 @@ class Scheduler(Generic[J]):
 
         least: the smallest size in the pass. Much larger ones would hold up the rest of it.
         """
-        while queues := [jobs for key, jobs in self._queues.items() if key[0] == kind]:
+        queues = [jobs for (own, _), jobs in self._queues.items() if own == kind]
+        while queues := [jobs for jobs in queues if jobs]:
             waiting = _urgent(queues)
             least = min(least, waiting.size)
             if waiting.size > least + _NEAR:
@@ -134,6 +135,7 @@ def _first(jobs: _Jobs[J]) -> _Waiting[J]:
     return next(iter(jobs.values()))
 
 
-def _urgent(queues: Iterable[_Jobs[J]]) -> _Waiting[J]:
+def _urgent(queues: Collection[_Jobs[J]]) -> _Waiting[J]:
     """The job that is due first: in each queue, that is the one that came first."""
-    return min(map(_first, queues), key=lambda waiting: waiting.due)
+    firsts = map(_first, queues)
+    return min(firsts, key=lambda waiting: waiting.due) if len(queues) > 1 else next(firsts)
