@@ -13,7 +13,7 @@ from cohere.core.api_error import ApiError
 from models import Embedder
 from models.sources import DEFAULT
 from models.vectors import quantize
-from tests.clients.conftest import Busy
+from tests.clients.conftest import MANY, Busy
 from tests.service.server import Server
 
 TEXTS = ["A first text.", "Ein zweiter Text."]
@@ -159,7 +159,7 @@ def test_every_status_has_its_exception(
         wrong = refused(stranger)
     assert isinstance(wrong, cohere.UnauthorizedError) and "API key" in wrong.body["message"]
     with connect(guarded, "secret") as friend, busy():
-        assert isinstance(refused(friend), cohere.TooManyRequestsError)
+        assert isinstance(refused(friend, texts=MANY), cohere.TooManyRequestsError)
 
 
 def test_the_asynchronous_client_gets_the_same(server: Server, client: cohere.ClientV2) -> None:

@@ -12,7 +12,7 @@ from openai.types import CreateEmbeddingResponse
 
 from models import Embedder
 from models.sources import DEFAULT
-from tests.clients.conftest import Busy
+from tests.clients.conftest import MANY, Busy
 from tests.service.server import Server
 
 TEXTS = ["A first text.", "Ein zweiter Text."]
@@ -125,7 +125,7 @@ def test_a_wrong_key_and_a_long_queue_have_their_exceptions(guarded: Server, bus
     with connect(guarded, "secret") as client:
         assert client.embeddings.create(model=DEFAULT, input="x").data
         with busy(), pytest.raises(openai.RateLimitError) as refused:
-            client.embeddings.create(model=DEFAULT, input="x")
+            client.embeddings.create(model=DEFAULT, input=MANY)
     assert refused.value.code == "overloaded"
     assert int(refused.value.response.headers["retry-after"]) >= 1
 
@@ -133,7 +133,7 @@ def test_a_wrong_key_and_a_long_queue_have_their_exceptions(guarded: Server, bus
 def test_the_client_waits_and_tries_again(guarded: Server, busy: Busy) -> None:
     with connect(guarded, "secret") as client, busy():
         patient = client.with_options(max_retries=10)
-        assert patient.embeddings.create(model=DEFAULT, input="x").data
+        assert patient.embeddings.create(model=DEFAULT, input=MANY).data
 
 
 def test_a_suffix_of_the_model_tells_the_role(prompted: Server) -> None:

@@ -12,7 +12,7 @@ from voyageai.error import APIError, AuthenticationError, InvalidRequestError, R
 from models import Embedder
 from models.sources import DEFAULT
 from models.vectors import finish, quantize
-from tests.clients.conftest import Busy
+from tests.clients.conftest import MANY, Busy
 from tests.service.server import Server
 
 TEXTS = ["A first text.", "Ein zweiter Text."]
@@ -71,8 +71,8 @@ def test_every_status_has_its_exception(client: Client, guarded: Server, busy: B
     with pytest.raises(AuthenticationError, match="API key"):
         connect(guarded, "wrong").embed(TEXTS, model=DEFAULT)
     friend = connect(guarded, "secret")
-    with busy(), pytest.raises(RateLimitError, match="the queue is"):
-        friend.embed(TEXTS, model=DEFAULT)
+    with busy(), pytest.raises(RateLimitError, match="would wait"):
+        friend.embed(MANY, model=DEFAULT)
 
 
 def test_the_asynchronous_client_gets_the_same(server: Server, client: Client) -> None:
