@@ -45,6 +45,7 @@ class Loop:
     def run(self) -> None:
         """Serve until the server is no more."""
         work = [self._follow] * (self._shares.lanes - 1) + [self._lead] * self._shares.ahead
+        # Daemons: a process whose first thread fails does not wait for them.
         helpers = [threading.Thread(target=_guard, args=[each], daemon=True) for each in work]
         for helper in helpers:
             helper.start()
