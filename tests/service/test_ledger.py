@@ -55,8 +55,8 @@ def test_a_job_waits_until_its_first_pass_begins_and_is_computed_until_its_last_
     ledger, now = Ledger(), time.perf_counter()
     ledger.accept((LINE, 0), Job("pooled", [ids([1]), ids([2])], begun=now - 5))
     texts = ledger.take(2)
-    assert not ledger.settle(texts[1:], vectors(1), now - 2, 1.0)
-    ((_, result),) = ledger.settle(texts[:1], vectors(1), now - 3, 1.0)[LINE]
+    assert not ledger.settle(texts[1:], vectors(1), now - 3, 1.0)
+    ((_, result),) = ledger.settle(texts[:1], vectors(1), now - 2, 1.0)[LINE]
     assert isinstance(result, Result)
     assert result.queue_us == 2_000_000 and 3_000_000 <= result.compute_us < 4_000_000
 

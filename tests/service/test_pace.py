@@ -33,7 +33,8 @@ def test_a_pass_that_waited_on_the_device_took_as_long_as_after_the_one_before()
 def test_a_pass_that_is_observed_after_one_that_came_behind_it_tells_nothing() -> None:
     pace = Pace(Shares(100, ahead=1), 100.0)
     pace.observe(1, 7.5, 8.0, apart=False)
-    assert pace.observe(100, 7.0, 8.001, apart=False) == 7.0
+    assert pace.observe(100, 7.0, 8.0005, apart=False) == 7.0
+    assert pace.observe(100, 7.2, 8.001, apart=False) == 7.2
     assert pace.rate == 100
     assert pace.observe(100, 7.9, 9.001, apart=False) == 8.001
     assert pace.rate == pytest.approx(100)
