@@ -31,6 +31,9 @@ class Loop:
     The thread that calls `run` leads: it waits for messages, and computes few texts with all of the
     model's threads. When more wait than that pays for, each thread computes passes of its own: none
     waits for another at a pass's end, and an answer leaves when its pass is done.
+
+    Where a device computes, two threads take turns as leaders: while it is at the pass of one, the
+    other reads, packs and queues what has come, so that the device does not wait for that.
     """
 
     def __init__(self, lines: Lines, model: Model, shares: Shares, rate: float) -> None:

@@ -1,12 +1,19 @@
 """GET /live, /ready, /health, /info, /metrics, the documents, and what every answer carries."""
 
+import asyncio
 import re
+from dataclasses import dataclass
 
 import httpx
 import pytest
 
 from models.sources import DEFAULT
 from service import __version__
+from service.admission import Admission
+from service.api.status import router
+from service.board import Board
+from service.errors import Overloaded
+from service.metrics import Metrics
 from tests.service.server import Server
 from tests.service.test_embed import error
 
@@ -15,6 +22,24 @@ def test_a_ready_server_says_so(server: Server) -> None:
     assert server.client.get("/live").json() == {"status": "live"}
     for path in ("/ready", "/health"):
         assert server.client.get(path).json()["status"] == "ready"
+
+
+@dataclass
+class Awake:
+    """An engine that embeds."""
+
+    embeds: bool = True
+
+
+def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:
+    admission = Admission(1.0, lambda: 60.0, Board.alone())
+    routes = router(Awake(), admission, Metrics(Board.alone()), lambda: False, dict)
+    ready = next(each for each in routes.routes if each.path == "/ready")  # type: ignore[attr-defined]
+    with admission.admit(1000):
+        assert asyncio.run(ready.endpoint()).status_code == 200  # type: ignore[attr-defined]
+    with admission.admit(60), admission.admit(60), pytest.raises(Overloaded) as refused:
+        asyncio.run(ready.endpoint())  # type: ignore[attr-defined]
+    assert refused.value.retry == pytest.approx(1.0)
 
 
 def test_info_tells_the_model_its_precision_and_the_limits(server: Server) -> None:
