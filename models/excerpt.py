@@ -6,16 +6,13 @@ such a one when all its steps are, which look at characters one by one or at the
 make, and when a sample shows that it splits there; all others read the whole text.
 """
 
-import json
 import re
-from collections.abc import Iterator
 from itertools import chain
-from typing import Any, Literal
+from typing import Literal
 
 from tokenizers import Tokenizer, models
-from tokenizers.normalizers import Normalizer
-from tokenizers.pre_tokenizers import PreTokenizer
 
+from models.vocabulary.steps import steps
 from models.vocabulary.words import CLIP, QWEN
 
 Side = Literal["right", "left"]
@@ -64,11 +61,11 @@ class Excerpts:
         return text[: border.start()] if side == "right" else text[border.start() :]
 
     def _local(self) -> bool:
-        steps = [*_steps(self._rust.normalizer), *_steps(self._rust.pre_tokenizer)]
-        patterns = chain.from_iterable(step.get("pattern", {}).values() for step in steps)
-        delimiters = [step["delimiter"] for step in steps if "delimiter" in step]
+        found = steps(self._rust)
+        patterns = chain.from_iterable(step.get("pattern", {}).values() for step in found)
+        delimiters = [step["delimiter"] for step in found if "delimiter" in step]
         known = _PATTERNS.issuperset([*patterns, *delimiters])
-        return known and all(step["type"] in _LOCAL for step in steps)
+        return known and all(step["type"] in _LOCAL for step in found)
 
     def _crossing(self) -> bool:
         texts = [token.content for token in self._rust.get_added_tokens_decoder().values()]
@@ -107,17 +104,6 @@ class Excerpts:
     def _pieces(self, text: str) -> list[str]:
         step, text = self._rust.pre_tokenizer, self._normalized(text)
         return [text] if step is None else [piece for piece, _ in step.pre_tokenize_str(text)]
-
-
-def _steps(step: Normalizer | PreTokenizer | None) -> list[dict[str, Any]]:
-    return [] if step is None else list(_flat(json.loads(step.__getstate__())))
-
-
-def _flat(state: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if state["type"] != "Sequence":
-        yield state
-    for inner in [*state.get("normalizers", []), *state.get("pretokenizers", [])]:
-        yield from _flat(inner)
 
 
 def _pattern(borders: list[str]) -> re.Pattern[str]:

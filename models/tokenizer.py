@@ -10,7 +10,7 @@ from pathlib import Path
 import tokenizers
 from tokenizers import normalizers
 
-from models import vocabulary
+from models import vocabulary, wordwise
 from models.errors import ModelError
 from models.excerpt import Excerpts, Side
 
@@ -75,6 +75,7 @@ class Tokenizer:
         if max_length <= len(self._prefix) + len(self._suffix):
             raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
         self._excerpts = Excerpts(self._rust)
+        self._ids = wordwise.ids(self._rust, self._prefix, self._suffix)
 
     def encode(self, texts: Sequence[str], side: Side = "right", count: bool = False) -> list[Ids]:
         """Token ids of each text, at most max_length, cut at `side`.
@@ -82,10 +83,10 @@ class Tokenizer:
         count: read long texts to their end, to tell how many tokens were cut off.
         """
         parts = list(texts) if count else [self._part(text, side) for text in texts]
-        batch = self._rust.encode_batch_fast(parts)
+        rows = self._ids.of(parts)
         return [
-            self._known(self.cut(self._enough(encoding, part, text).ids, side))
-            for encoding, part, text in zip(batch, parts, texts, strict=True)
+            self._known(self.cut(ids if self._enough(ids, part, text) else self._whole(text), side))
+            for ids, part, text in zip(rows, parts, texts, strict=True)
         ]
 
     def cut(self, ids: list[int], side: Side = "right") -> Ids:
@@ -117,7 +118,7 @@ class Tokenizer:
         whole = prompt + text
         part = whole if count else self._part(whole, side)
         first = self._rust.encode(part)
-        encoding = self._enough(first, part, whole)
+        encoding = first if self._enough(first.ids, part, whole) else self._rust.encode(whole)
         shift = len(whole) - len(part) if encoding is first and side == "left" else 0
         found = _tokens(encoding, shift - len(prompt), text)
         row = self.cut(encoding.ids, side)
@@ -136,11 +137,12 @@ class Tokenizer:
     def _part(self, text: str, side: Side) -> str:
         return self._excerpts.of(text, side, self.max_length * _CHARACTERS)
 
-    def _enough(self, encoding: tokenizers.Encoding, part: str, text: str) -> tokenizers.Encoding:
+    def _enough(self, ids: list[int], part: str, text: str) -> bool:
         # One token more than is kept: the outermost of an excerpt may be a part of another.
-        if part is text or len(encoding.ids) > self.max_length:
-            return encoding
-        return self._rust.encode(text)
+        return part is text or len(ids) > self.max_length
+
+    def _whole(self, text: str) -> list[int]:
+        return self._ids.of([text])[0]
 
     def _kept(self, ids: Sequence[int], side: Side) -> list[int]:
         before = len(self._prefix) if list(ids[: len(self._prefix)]) == self._prefix else 0
