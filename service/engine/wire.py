@@ -1,12 +1,15 @@
 """Messages on a stream socket: a JSON head, and a body of raw numbers.
 
 One system call sends a message and one receives all that wait, and no thread stands between the two
-processes: each that did would be another wait for the processor.
+processes, as each would be another wait for the processor; unless one end does not read as fast as
+the other writes.
 """
 
 import contextlib
 import socket
 import struct
+import threading
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,6 +58,8 @@ class Line:
         widen(end)
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", patience, 0))
         self._socket, self._inbox = end, Inbox()
+        self._outbox: deque[memoryview] = deque()  # what a thread is sending, and what follows
+        self._lock = threading.Lock()
 
     def receive(self, wait: bool) -> list[Message]:
         """All messages that are there; at least some bytes if told to wait.
@@ -72,12 +77,40 @@ class Line:
         return list(self._inbox.feed(data))
 
     def send(self, head: Any, body: Any = b"") -> None:
-        """Send a message, or end the line where the other end is closed or does not read."""
+        """Send a message; what the other end does not take at once goes on beside the caller.
+
+        The line ends where the other end is closed or does not read.
+        """
+        data = memoryview(pack(head, body))
+        with self._lock:
+            rest = data if self._outbox else self._push(data, socket.MSG_DONTWAIT)
+            if not rest:
+                return
+            self._outbox.append(rest)
+            if len(self._outbox) > 1:
+                return
+        threading.Thread(target=self._drain, args=[rest], daemon=True).start()
+
+    def _drain(self, rest: memoryview) -> None:
+        while rest:
+            rest = self._push(rest) or self._next()
+
+    def _next(self) -> memoryview:
+        with self._lock:
+            self._outbox.popleft()
+            return self._outbox[0] if self._outbox else memoryview(b"")
+
+    def _push(self, data: memoryview, flags: int = 0) -> memoryview:
+        """What is left of it; waits until the other end takes some, unless the flags say no."""
         try:
-            self._socket.sendall(pack(head, body))
-        except OSError:  # closed at either end, in the meantime too, or not read
+            return data[self._socket.send(data, flags) :]
+        except OSError as error:
+            if flags and isinstance(error, BlockingIOError):
+                return data
+            # Closed at either end, in the meantime too, or not read.
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
+            return data[:0]
 
 
 def widen(end: socket.socket) -> None:

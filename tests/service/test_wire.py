@@ -3,6 +3,7 @@
 import random
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -51,18 +52,70 @@ def test_a_line_takes_all_that_waits(pair: tuple[socket.socket, socket.socket]) 
     assert [head for head, _ in other.receive(wait=True)] == [0, 1, 2]
 
 
-def test_a_message_larger_than_any_buffer_arrives(
+def test_messages_larger_than_any_buffer_arrive_in_order_and_nobody_waits_for_that(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     one, other = Line(pair[0]), Line(pair[1])
     body = random.Random(0).randbytes(5_000_000)
-    sender = threading.Thread(target=one.send, args=("big", body))
-    sender.start()
+    sent = [("big", body), ("small", b""), ("again", body), ("last", b"")]
+    start = time.monotonic()
+    for message in sent:
+        one.send(*message)
+    assert time.monotonic() - start < 5  # half of its patience
     found: list[tuple[object, object]] = []
-    while not found:
+    while len(found) < len(sent):
         found += other.receive(wait=True)
-    sender.join()
-    assert found == [("big", body)]
+    assert found == sent
+
+
+def test_what_follows_a_large_message_does_not_overtake_it(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    one, other = Line(pair[0]), Line(pair[1])
+    found: list[object] = []
+
+    def read() -> None:
+        while len(found) < 400:
+            found.extend(head for head, _ in other.receive(wait=True))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(200):
+        one.send(2 * number, bytes(700_000))
+        one.send(2 * number + 1)
+    reader.join()
+    assert found == list(range(400))
+
+
+def test_a_message_waits_where_nothing_of_it_is_taken(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    one, other = Line(pair[0]), Line(pair[1])
+    with pytest.raises(BlockingIOError):
+        while True:
+            pair[0].send(pack("more"), socket.MSG_DONTWAIT)
+    one.send("last")
+    found: list[object] = []
+    while "last" not in found:
+        found += [head for head, _ in other.receive(wait=True)]
+    assert set(found) == {"more", "last"}
+
+
+def test_a_line_that_was_full_sends_at_once_again(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    one, other = Line(pair[0]), Line(pair[1])
+    before = threading.active_count()
+    for number in range(3):
+        one.send(number, bytes(5_000_000))
+        assert threading.active_count() == before + 1
+        while not other.receive(wait=True):
+            pass
+        while threading.active_count() > before:
+            time.sleep(0.001)
+    one.send("short")
+    assert threading.active_count() == before
+    assert other.receive(wait=False) == [("short", b"")]
 
 
 def test_a_line_that_is_closed_ends_and_what_is_sent_on_it_is_dropped(
