@@ -1,6 +1,8 @@
 """When the clients in Python try again, and after how long."""
 
+import random
 import time
+from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 
 import httpx
@@ -11,6 +13,7 @@ Found = httpx.Response | httpx.TransportError
 BUSY = (429, 503)
 LOST = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
 LONGEST = 30.0  # seconds before the next attempt
+LATER = 0.25  # of a pause, at most: those who were refused together do not come back together
 
 
 def passing(found: Found) -> bool:
@@ -20,14 +23,16 @@ def passing(found: Found) -> bool:
     return isinstance(found, LOST)
 
 
-def pause(found: Found, attempt: int) -> float:
+def pause(found: Found, attempt: int, dice: Callable[[], float] = random.random) -> float:
     """Seconds until the next attempt: as Retry-After says, else twice as many each time.
 
+    dice: 0 to 1, how much later than that.
     https://www.rfc-editor.org/rfc/rfc9110#field.retry-after
     """
     told = found.headers.get("retry-after", "") if isinstance(found, httpx.Response) else ""
     seconds = float(told) if told.isdecimal() else _until(told)
-    return min(max(0.5 * 2 ** min(attempt, 9) if seconds is None else seconds, 0.0), LONGEST)
+    wanted = 0.5 * 2 ** min(attempt, 9) if seconds is None else seconds
+    return min(max(wanted, 0.0), LONGEST) * (1 + LATER * dice())
 
 
 def _until(date: str) -> float | None:
