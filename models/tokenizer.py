@@ -75,7 +75,7 @@ class Tokenizer:
         if max_length <= len(self._prefix) + len(self._suffix):
             raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
         self._excerpts = Excerpts(self._rust)
-        self._ids = wordwise.ids(self._rust, self._prefix, self._suffix)
+        self._ids = wordwise.fastest(self._rust, self._prefix, self._suffix)
 
     def encode(self, texts: Sequence[str], side: Side = "right", count: bool = False) -> list[Ids]:
         """Token ids of each text, at most max_length, cut at `side`.

@@ -1,15 +1,14 @@
-"""Token ids of a text from those of its words, each of which is tokenised once.
+"""Token ids of a text from those of its words, which are remembered.
 
 BERT's tokenizer separates words at white space, punctuation and Chinese characters, and what it
 makes of a word does not depend on the others: a text's ids are those of its words, one after the
-other. Most have been seen before, and to look them up is five times faster than to normalise and
-split the text again.
+other. To look up words that have come before is five times faster than to normalise and split the
+text again; a text with many new ones is read as a whole, and a few of them are remembered.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import chain
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from itertools import chain, islice
 
 from tokenizers import Tokenizer
 
@@ -21,15 +20,9 @@ _WORDS = re.compile(rf"[^\t\n\r {_ALONE}]+|[{_ALONE}]")
 _BERT = {"BertNormalizer", "BertPreTokenizer"}
 _SAMPLE = "Of the well-known license: 2 Cafés,\n(ÅNGSTRÖM's)  東京 \t😀\u200d."
 _LONGEST = 24  # characters of a word worth remembering
-_MOST = 1 << 15  # words, some 5 MB
-
-
-class Ids(Protocol):
-    """Texts to token ids, special ones included."""
-
-    def of(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text."""
-        ...
+_MOST = 1 << 15  # words: 6 MB of English, 25 MB at most
+_NEW = 8  # words of a text; to tokenise each takes as long as four inside of a text
+_LONG = 20_000  # characters; while a text is looked up, no other thread of Python runs
 
 
 class Whole:
@@ -44,47 +37,54 @@ class Whole:
 
 
 class Wordwise:
-    """Each text looked up word by word, unless it has an added token in it."""
+    """Each text looked up word by word, where its words are known and no added token is in it."""
 
     def __init__(
-        self, rust: Tokenizer, prefix: Iterable[int], suffix: Iterable[int], most: int = _MOST
+        self, rust: Tokenizer, prefix: Sequence[int], suffix: Sequence[int], most: int = _MOST
     ) -> None:
         """prefix, suffix: the special ids around a text. most: how many words are remembered."""
-        self._rust, self._prefix, self._suffix = rust, prefix, suffix
+        self._rust, self._whole, self._most = rust, Whole(rust), most
+        self._prefix, self._suffix = prefix, suffix
         added = [re.escape(token.content) for token in rust.get_added_tokens_decoder().values()]
         self._added = re.compile("|".join(added) or "(?!)")  # which matches nothing
-        self.words = Words(rust, most)
+        self.words: dict[str, list[int]] = {}
 
     def of(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text."""
-        return [self._text(text) for text in texts]
+        found = [self._looked_up(text) for text in texts]
+        rest = [text for text, ids in zip(texts, found, strict=True) if ids is None]
+        whole = iter(self._whole.of(rest) if rest else ())
+        return [next(whole) if ids is None else ids for ids in found]
 
-    def _text(self, text: str) -> list[int]:
-        if self._added.search(text):
-            return self._rust.encode(text).ids
-        words = map(self.words.__getitem__, _WORDS.findall(text))
-        return [*self._prefix, *chain.from_iterable(words), *self._suffix]
+    def _looked_up(self, text: str) -> list[int] | None:
+        if len(text) > _LONG or self._added.search(text):
+            return None
+        words = _WORDS.findall(text)
+        try:
+            return self._joined(self.words, words)
+        except KeyError:
+            known = self._learn(words)
+        return self._joined(known, words) if known.keys() >= set(words) else None
+
+    def _joined(self, known: Mapping[str, list[int]], words: Sequence[str]) -> list[int]:
+        found = chain.from_iterable(map(known.__getitem__, words))
+        return [*self._prefix, *found, *self._suffix]
+
+    def _learn(self, words: Sequence[str]) -> Mapping[str, list[int]]:
+        # Threads that still look up in the old words, when there are too many, are not disturbed.
+        known = self.words if len(self.words) < self._most else {}
+        new = (word for word in words if word not in known and len(word) <= _LONGEST)
+        for word in islice(new, _NEW):
+            known[word] = self._rust.encode(word, add_special_tokens=False).ids
+        self.words = known
+        return known
 
 
-class Words(dict[str, list[int]]):
-    """Word -> ids; what is not there is tokenised, and forgotten when there are too many."""
-
-    def __init__(self, rust: Tokenizer, most: int) -> None:
-        self._rust, self._most = rust, most
-
-    def __missing__(self, word: str) -> list[int]:
-        ids = self._rust.encode(word, add_special_tokens=False).ids
-        if len(word) <= _LONGEST:
-            if len(self) >= self._most:
-                self.clear()
-            self[word] = ids
-        return ids
-
-
-def ids(rust: Tokenizer, prefix: list[int], suffix: list[int]) -> Ids:
-    """The fastest way to a tokenizer's ids. prefix, suffix: the special ones around a text."""
+def fastest(rust: Tokenizer, prefix: Sequence[int], suffix: Sequence[int]) -> Whole | Wordwise:
+    """What gives a tokenizer's ids soonest. prefix, suffix: the special ones around a text."""
     whole, wordwise = Whole(rust), Wordwise(rust, prefix, suffix)
-    if _separates(rust) and wordwise.of([_SAMPLE]) == whole.of([_SAMPLE]):
+    samples = [_SAMPLE] * len(_SAMPLE)  # so often that all of its words are known
+    if _separates(rust) and wordwise.of(samples) == whole.of(samples):
         return wordwise
     return whole
 
