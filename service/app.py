@@ -29,6 +29,7 @@ from service.api import (
     tokens,
 )
 from service.api.operation import Operation, Shortcut
+from service.cache import Cache
 from service.dimensions import Dimensions
 from service.edge import Edge
 from service.engine.link import Link
@@ -64,7 +65,9 @@ def create_app(
     reader = _reader(settings, model)
     admission = Admission(settings.max_wait, lambda: link.rate, link.board)
     metrics = _metrics(admission, link)
-    pipeline = Pipeline(reader, admission, link, settings.request_timeout)
+    kept = settings.vector_cache_bytes
+    engine = Cache(link, kept) if kept else link
+    pipeline = Pipeline(reader, admission, engine, settings.request_timeout)
     name, most = settings.name, settings.max_values
     lengths = declared(model.encoder, model.dim)
     dimensions = Dimensions.of(settings.dimensions, model.dim, lengths)
@@ -179,6 +182,7 @@ def _info(
         "prompts": sentence.prompts,
         "default_prompt": sentence.default_prompt,
         "auto_truncate": settings.auto_truncate,
+        "vector_cache_bytes": settings.vector_cache_bytes,
         "dimensions": dimensions.told(),
         "int8": INT8,
         "limits": {name: getattr(settings, name) for name in limits},

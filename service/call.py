@@ -24,6 +24,7 @@ class Call:
     texts: int = 0
     tokens: int = 0
     truncated: int = 0
+    cached: int = 0
     tokenize_us: int = 0
     queue_us: int = 0
     compute_us: int = 0
@@ -67,6 +68,7 @@ class Call:
             (b"x-request-id", self.id.encode()),
             (b"x-tokens", b"%d" % self.tokens),
             (b"x-truncated", b"%d" % self.truncated),
+            (b"x-cached", b"%d" % self.cached),
             (b"x-tokenize-us", b"%d" % self.tokenize_us),
             (b"x-queue-us", b"%d" % self.queue_us),
             (b"x-compute-us", b"%d" % self.compute_us),

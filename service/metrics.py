@@ -50,7 +50,8 @@ class Metrics:
         self._board, self._row = board, board.row
         self._requests: dict[tuple[str, int], int] = {}
         self.watch([OTHER])
-        self._texts, self._tokens, self._truncated = board.take(), board.take(), board.take()
+        self._texts, self._tokens = board.take(), board.take()
+        self._truncated, self._cached = board.take(), board.take()
         self._total = Histogram(board, "request_seconds", "Whole request, in the server.")
         self._tokenize = Histogram(board, "tokenize_seconds", "Tokenising a request.")
         self._queue = Histogram(board, "queue_seconds", "Waiting for the engine.")
@@ -77,6 +78,7 @@ class Metrics:
         row[self._texts] += call.texts
         row[self._tokens] += call.tokens
         row[self._truncated] += call.truncated
+        row[self._cached] += call.cached
         self._length.observe(call.tokens)
         self._total.observe(call.total_us / 1e6)
         self._tokenize.observe(call.tokenize_us / 1e6)
@@ -103,6 +105,9 @@ class Metrics:
             "embedding_truncated_texts",
             "Texts cut to the model's length.",
             total(self._truncated),
+        )
+        yield CounterMetricFamily(
+            "embedding_cached_vectors", "Vectors that were computed before.", total(self._cached)
         )
         for histogram in (self._total, self._tokenize, self._queue, self._compute, self._length):
             yield from histogram.collect()

@@ -83,6 +83,7 @@ class Pipeline:
             result = await self._answer(_job(rows, output, tokens))
         call.queue_us += result.queue_us
         call.compute_us += result.compute_us
+        call.cached += result.cached
         return result.vectors
 
     async def _averaged(self, call: Call, rows: Sequence[Row]) -> Floats:
@@ -99,10 +100,12 @@ class Pipeline:
         with self._admission.admit(tokens):
             found = await asyncio.gather(*(self._try(job) for job in jobs))
         results = [result for result in found if isinstance(result, Result)]
-        if results:  # jobs share passes: from the start of the first to the end of the last
-            call.queue_us += min(result.queue_us for result in results)
-            ends = [result.queue_us + result.compute_us for result in results]
-            call.compute_us += max(ends) - min(result.queue_us for result in results)
+        call.cached += sum(result.cached for result in results)
+        computed = [result for result in results if result.compute_us]
+        if computed:  # jobs share passes: from the start of the first to the end of the last
+            call.queue_us += min(result.queue_us for result in computed)
+            ends = [result.queue_us + result.compute_us for result in computed]
+            call.compute_us += max(ends) - min(result.queue_us for result in computed)
         return found
 
     async def _try(self, job: Job) -> Result | EncodingFailed:

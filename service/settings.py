@@ -86,6 +86,12 @@ class Settings(BaseSettings):
             "512); 0: 2048 on a CPU, and as many as make a GPU faster, measured at start."
         ),
     ] = 0
+    vector_cache_bytes: Annotated[
+        NonNegativeInt,
+        Field(
+            description="Memory of each HTTP process for vectors of texts that come again; 0: none."
+        ),
+    ] = 0
     max_wait: Annotated[
         PositiveFloat,
         Field(description="Refuse with 429 a request that would wait longer, seconds."),

@@ -36,7 +36,15 @@ _HEADERS: Mapping[str, Described] = {
     "x-request-id": {"type": "string", "pattern": r"^[A-Za-z0-9_.:/+=@\-]{1,128}$"},
     **{
         f"x-{name}": {"type": "integer", "minimum": 0}
-        for name in ("tokens", "truncated", "tokenize-us", "queue-us", "compute-us", "total-us")
+        for name in (
+            "tokens",
+            "truncated",
+            "cached",
+            "tokenize-us",
+            "queue-us",
+            "compute-us",
+            "total-us",
+        )
     },
 }
 _FURTHER: Mapping[int, Mapping[str, Described]] = {

@@ -39,12 +39,14 @@ class Result:
 
     queue_us: until the start of its first pass. compute_us: to the end of its last.
     rate: tokens that the engine encodes in a second when it is full.
+    cached: how many of the vectors need not be computed for it.
     """
 
     vectors: npt.NDArray[np.float32]
     queue_us: int
     compute_us: int
     rate: float
+    cached: int = 0
 
 
 @dataclass(frozen=True, slots=True)

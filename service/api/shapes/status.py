@@ -38,6 +38,7 @@ class Info(TypedDict):
     prompts: dict[str, str]
     default_prompt: str
     auto_truncate: bool
+    vector_cache_bytes: int
     dimensions: Dimensions
     int8: str
     limits: dict[str, float]
