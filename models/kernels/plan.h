@@ -60,7 +60,7 @@ constexpr long MANY = 256;  // tokens of a part: above, they leave a core's own 
 Plan plan(const Call& call, long threads) {
   const Part all = whole(call);
   if (threads > 1 && all.tokens < FEW * threads) return {{all}, true};
-  const long rounds = (all.tokens + MANY * threads - 1) / (MANY * threads);
+  const long rounds = std::max(1L, (all.tokens + MANY * threads - 1) / (MANY * threads));
   Plan apart{split(call, (all.tokens + rounds * threads - 1) / (rounds * threads)), false};
   if (busiest(apart.parts, threads) * threads > all.tokens * 5 / 4) return {{all}, true};
   return apart;

@@ -24,8 +24,12 @@ INLINE void embed(const Tables& tables, long id, long position, long width, floa
 
 enum class Pooling : int64_t { cls, max, mean, mean_sqrt, weighted_mean, last };
 
-// Rows (length, D) to `out` (D,).
+// Rows (length, D) to `out` (D,), which is zero where there are none.
 INLINE void pool(const float* rows, long length, long width, Pooling how, float* out) {
+  if (length == 0) {
+    std::memset(out, 0, width * sizeof(float));
+    return;
+  }
   const float count = static_cast<float>(length);
   const float* first = how == Pooling::last ? rows + (length - 1) * width : rows;
   std::memcpy(out, first, width * sizeof(float));

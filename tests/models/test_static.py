@@ -1,7 +1,10 @@
 """Tests of static embeddings against sentence-transformers, and model2vec's own rules."""
 
+import contextlib
 import json
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +19,12 @@ from sentence_transformers.sentence_transformer import modules as st
 from models.embedder import Embedder
 from models.errors import ModelError
 from models.folder import Folder
+from models.threads import alone
 from tests.models import tiny
 from tests.models.test_modules import SENTENCES, randomised
 
 WIDTH = 20
+WIDTHS = [WIDTH, 64]  # on torch, and compiled where there is a compiler
 TEXTS = ["", *SENTENCES, "the", " "]
 KNOWN = [" ".join(re.findall("[a-z]+", text.lower())) for text in TEXTS]
 LOST = "for ☃ the"  # the snowman is not in the vocabulary
@@ -37,8 +42,9 @@ def load(folder: Path) -> Embedder:
     return Embedder.load(folder, device="cpu", dtype="float32")
 
 
-def table(rows: int = len(tiny.VOCABULARY)) -> Array:
-    return np.random.default_rng(3).normal(0, 0.3, (rows, WIDTH)).astype(np.float32)
+def table(width: int = WIDTH) -> Array:
+    shape = len(tiny.VOCABULARY), width
+    return np.random.default_rng(3).normal(0, 0.3, shape).astype(np.float32)
 
 
 def model2vec(
@@ -60,12 +66,16 @@ def model2vec(
     return folder
 
 
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("after", [[], [st.Normalize], [lambda: st.Dense(WIDTH, 6)]], ids=len)
+@pytest.mark.parametrize(
+    "after", [[], [lambda _: st.Normalize()], [lambda width: st.Dense(width, 6)]], ids=len
+)
 def test_static_embeddings_equal_sentence_transformers(
-    tokenizer: tokenizers.Tokenizer, tmp_path: Path, after: list[Any], dtype: str
+    tokenizer: tokenizers.Tokenizer, tmp_path: Path, after: list[Any], dtype: str, width: int
 ) -> None:
-    parts = [st.StaticEmbedding(tokenizer, embedding_weights=table()), *(make() for make in after)]
+    static = st.StaticEmbedding(tokenizer, embedding_weights=table(width))
+    parts = [static, *(make(width) for make in after)]
     model = SentenceTransformer(modules=[*map(randomised, parts)], device="cpu")
     expected = model.encode(TEXTS)
     if dtype == "float16":
@@ -154,24 +164,37 @@ def test_the_longest_text_is_as_model2vec_says(
     assert load(tmp_path).max_length == length
 
 
+@pytest.mark.parametrize("width", WIDTHS)
 def test_a_text_is_the_same_bits_alone_and_in_a_batch(
-    tokenizer: tokenizers.Tokenizer, tmp_path: Path
+    tokenizer: tokenizers.Tokenizer, tmp_path: Path, width: int
 ) -> None:
-    embedder = load(model2vec(tmp_path, tokenizer, {"normalize": True}, embeddings=table()))
-    alone = np.concatenate([embedder.embed([text]) for text in TEXTS])
-    assert embedder.embed(TEXTS).tobytes() == alone.tobytes()
+    embedder = load(model2vec(tmp_path, tokenizer, {"normalize": True}, embeddings=table(width)))
+    single = np.concatenate([embedder.embed([text]) for text in TEXTS])
+    assert embedder.embed(TEXTS).tobytes() == single.tobytes()
 
 
+@pytest.mark.parametrize("threads", [contextlib.nullcontext, alone])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_a_text_of_no_tokens_is_the_zero_vector(
-    tokenizer: tokenizers.Tokenizer, tmp_path: Path
+    tokenizer: tokenizers.Tokenizer,
+    tmp_path: Path,
+    width: int,
+    threads: Callable[[], AbstractContextManager[None]],
 ) -> None:
-    embedder = load(model2vec(tmp_path, tokenizer, {"normalize": True}, embeddings=table()))
-    np.testing.assert_array_equal(embedder.embed(["", ""]), np.zeros((2, WIDTH)))
-    assert [states.shape for states in embedder.hidden([[], [5]])] == [(0, WIDTH), (1, WIDTH)]
+    embedder = load(model2vec(tmp_path, tokenizer, {"normalize": True}, embeddings=table(width)))
+    with threads():
+        np.testing.assert_array_equal(embedder.embed(["", ""]), np.zeros((2, width)))
+        first, the, last = embedder.embed(["", "the", ""])
+        assert not first.any() and the.any() and not last.any()
+        states = embedder.hidden([[], [5]])
+        assert [each.shape for each in states] == [(0, width), (1, width)]
 
 
-def test_the_vector_of_a_token_is_its_row(tokenizer: tokenizers.Tokenizer, tmp_path: Path) -> None:
-    rows = table()
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_vector_of_a_token_is_its_row(
+    tokenizer: tokenizers.Tokenizer, tmp_path: Path, width: int
+) -> None:
+    rows = table(width)
     embedder = load(model2vec(tmp_path, tokenizer, {}, embeddings=rows))
     for layer in (None, 0, "token"):
         np.testing.assert_array_equal(embedder.hidden([[5, 9]], layer)[0], rows[[5, 9]])
