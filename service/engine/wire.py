@@ -26,7 +26,8 @@ def pack(head: Any, body: Any = b"") -> bytes:
     """A message as it is sent. body: a buffer that lies in one piece."""
     text = orjson.dumps(head)
     text += b" " * (-len(text) % _ALIGNED)
-    numbers = memoryview(body).cast("B")
+    view = memoryview(body)
+    numbers = view.cast("B") if view.nbytes else b""  # no rows at all cannot be cast
     return b"".join([_LENGTHS.pack(len(text), len(numbers)), text, numbers])
 
 

@@ -18,6 +18,7 @@ MESSAGES: list[tuple[Any, Any]] = [
     ({"text": "é 🦊"}, np.arange(7, dtype=np.float32)),
     ([1, [2, 3]], np.arange(12, dtype=np.int32).reshape(3, 4)),
     (None, b"abc"),
+    ("no rows", np.zeros((0, 4), dtype=np.float32)),
 ]
 
 
