@@ -107,7 +107,7 @@ class Tokenizer:
 
     def tokens(self, text: str, prompt: str = "", special: bool = True) -> list[Token]:
         """All tokens of a prompt and a text."""
-        encoding = self._rust.encode(prompt + text, add_special_tokens=special)
+        encoding = self._encoded(prompt + text, special)
         found = _tokens(encoding, -len(prompt), text)
         return [token for token in found if token.id != self._lost]
 
@@ -117,8 +117,8 @@ class Tokenizer:
         """What `encode` gives for a prompt and a text, and the token of each id."""
         whole = prompt + text
         part = whole if count else self._part(whole, side)
-        first = self._rust.encode(part)
-        encoding = first if self._enough(first.ids, part, whole) else self._rust.encode(whole)
+        first = self._encoded(part)
+        encoding = first if self._enough(first.ids, part, whole) else self._encoded(whole)
         shift = len(whole) - len(part) if encoding is first and side == "left" else 0
         found = _tokens(encoding, shift - len(prompt), text)
         row = self.cut(encoding.ids, side)
@@ -136,6 +136,10 @@ class Tokenizer:
 
     def _part(self, text: str, side: Side) -> str:
         return self._excerpts.of(text, side, self.max_length * _CHARACTERS)
+
+    def _encoded(self, text: str, special: bool = True) -> tokenizers.Encoding:
+        # `encode` would keep all other threads of Python waiting, for seconds where a text is long.
+        return self._rust.encode_batch([text], add_special_tokens=special)[0]
 
     def _enough(self, ids: list[int], part: str, text: str) -> bool:
         # One token more than is kept: the outermost of an excerpt may be a part of another.

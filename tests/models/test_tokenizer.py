@@ -1,7 +1,9 @@
 """Tests of tokenising, against transformers."""
 
 import json
+import threading
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +118,26 @@ def test_a_token_shows_its_characters_of_the_text(tokenizer: Tokenizer, texts: l
                 assert (token.start, token.stop) == (None, None)
             else:
                 assert token.text == text[token.start : token.stop] != ""
+
+
+READINGS: dict[str, Callable[[Tokenizer, str], object]] = {
+    "encode": lambda tokenizer, text: tokenizer.encode([text], count=True),
+    "tokens": lambda tokenizer, text: tokenizer.tokens(text),
+    "describe": lambda tokenizer, text: tokenizer.describe(text, count=True),
+}
+
+
+@pytest.mark.parametrize("read", READINGS.values(), ids=READINGS)
+def test_other_threads_run_while_a_long_text_is_read(
+    tokenizer: Tokenizer, read: Callable[[Tokenizer, str], object]
+) -> None:
+    done, turns = threading.Event(), 0
+    reader = threading.Thread(target=lambda: (read(tokenizer, "x" * 1_000_000), done.set()))
+    reader.start()
+    while not done.wait(0.001):
+        turns += 1
+    reader.join()
+    assert turns > 20
 
 
 def test_special_tokens_are_named_and_marked(tokenizer: Tokenizer) -> None:
