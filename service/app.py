@@ -94,7 +94,7 @@ def create_app(
         Shortcut(app, operations, settings.root_path),
         root_path=settings.root_path,
         bounds=Bounds(settings.max_body_bytes, Patience(settings.receive_timeout)),
-        key=settings.api_key.get_secret_value() if settings.api_key else None,
+        key=settings.api_key.get_secret_value() if settings.api_key is not None else None,
         metrics=metrics,
     )
 

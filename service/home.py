@@ -75,13 +75,12 @@ def door(host: str, port: int) -> socket.socket:
     return found
 
 
-def first_door(host: str, port: int) -> socket.socket:
-    """The same for a port that no other server listens on, any for 0; raises OSError."""
+def free_port(host: str, port: int) -> int:
+    """A port that no other server listens on, any for 0; raises OSError."""
     try:
         # With a door's own options it would share the port with another server.
         with socket.create_server((host, port), family=_family(host)) as alone:
-            free = alone.getsockname()[1]
-        return door(host, free)
+            return int(alone.getsockname()[1])
     except OSError as error:
         raise OSError(f"cannot listen on {host} port {port}: {error}") from None
 

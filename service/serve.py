@@ -4,7 +4,7 @@ import logging
 import signal
 import socket
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,9 +16,9 @@ from service.app import create_app
 from service.engine.link import Link
 from service.engine.messages import Description, EngineSpec
 from service.heap import freeze
-from service.home import Home, first_door, listener
+from service.home import Home, door, free_port, listener
 from service.log import configure
-from service.server import Server, config
+from service.server import Server, config, vital
 from service.settings import Settings
 from service.supervisor import Child, Supervisor
 
@@ -34,8 +34,8 @@ def run(settings: Settings, model: Path) -> int:
     with ExitStack() as stack:
         try:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="embedding-")))
-            doors = None if settings.workers == 1 else [first_door(settings.host, settings.port)]
-            port = doors[0].getsockname()[1] if doors else settings.port
+            port = free_port(settings.host, settings.port)  # known before the model is loaded
+            doors = None if settings.workers == 1 else [door(settings.host, port)]
             home = Home(settings, model, folder, port)
             lines = stack.enter_context(listener(home.address))
         except OSError as error:
@@ -47,7 +47,8 @@ def run(settings: Settings, model: Path) -> int:
 def _serve(home: Home, doors: list[socket.socket] | None, lines: socket.socket) -> int:
     def greet(description: Description) -> None:
         freeze()
-        click.echo(greeting(settings, server.port, description), err=True)
+        with suppress(OSError):  # nobody has to read it
+            click.echo(greeting(settings, server.port, description), err=True)
 
     def stall() -> None:
         engine.kill()
@@ -65,7 +66,8 @@ def _serve(home: Home, doors: list[socket.socket] | None, lines: socket.socket) 
     child = Child("the engine", "service.engine", spec, descriptors=lent)
     engine = Supervisor(child, refuse, link.restarted)
     others = [_other(home, row) for row in range(1, settings.workers)]
-    background = [engine.run, link.run, *(other.run for other in others)]
+    work = [engine.run, link.run, *(other.run for other in others)]
+    background = [vital(each, refuse) for each in work]
     app = create_app(settings, home.model, link, background, lambda: server.should_exit)
     server = Server(config(settings, app), settings.drain_delay, leave)
     server.run(sockets=doors)

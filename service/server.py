@@ -1,16 +1,22 @@
 """uvicorn as this server runs it."""
 
+import logging
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any
 
 import uvicorn
 
 from service.connection import Connection
 from service.edge import Edge
 from service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+Work = Callable[[], Coroutine[Any, Any, None]]
 
 _SWITCH = 0.0005  # seconds
 
@@ -52,6 +58,19 @@ class Server(uvicorn.Server):
         """Where it listens."""
         ends = [end for listener in self.servers for end in listener.sockets]
         return int(ends[0].getsockname()[1])
+
+
+def vital(work: Work, fail: Callable[[], None]) -> Work:
+    """Work without which there is nothing to serve: where it fails, `fail` is called."""
+
+    async def run() -> None:
+        try:
+            await work()
+        except Exception:
+            log.critical("the server cannot go on", exc_info=True)
+            fail()
+
+    return run
 
 
 def config(settings: Settings, app: Edge) -> uvicorn.Config:

@@ -5,7 +5,15 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from dotenv import dotenv_values
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, SecretStr
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    SecretStr,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from models.sources import DEFAULT, default_cache
@@ -109,6 +117,17 @@ class Settings(BaseSettings):
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Field(description="Least severe message.")
     ] = "info"
+
+    @field_validator("api_key")
+    @classmethod
+    def _stripped(cls, key: SecretStr | None) -> SecretStr | None:
+        # A file's last line end is no part of a key, and no header could carry it.
+        found = None if key is None else SecretStr(key.get_secret_value().strip())
+        if found is not None and not found.get_secret_value():
+            raise ValueError(
+                "it is empty; give a key, or leave the setting out to serve without one"
+            )
+        return found
 
     @property
     def name(self) -> str:

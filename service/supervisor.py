@@ -65,7 +65,7 @@ class Supervisor:
     async def run(self) -> None:
         """Keep a process running until cancelled."""
         delay = 0.1
-        while True:
+        while not self._leaving:
             started = time.monotonic()
             try:
                 status = await self._life()
@@ -93,6 +93,8 @@ class Supervisor:
         try:
             assert process.stdin is not None
             process.stdin.write(self._child.letter + b"\n")
+            if self._leaving:  # since it was told while the process began
+                process.stdin.close()
             return await process.wait()
         finally:
             await self._end(process)

@@ -9,7 +9,7 @@ from service.engine.link import Link
 from service.heap import freeze
 from service.home import Home, door
 from service.log import configure
-from service.server import Server, config
+from service.server import Server, config, vital
 
 
 def main() -> None:
@@ -22,13 +22,18 @@ def main() -> None:
 
     async def follow() -> None:
         told = asyncio.Event()
-        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), told.set)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(sys.stdin.fileno(), told.set)
         await told.wait()
+        loop.remove_reader(sys.stdin.fileno())  # at its end it stays readable
         server.should_exit = True
+
+    def fail() -> None:
+        server.fail()
 
     board = home.board(row)
     link = Link(home.address, board, lambda _: freeze())
-    background = [link.run, follow]
+    background = [vital(link.run, fail), follow]
     app = create_app(settings, home.model, link, background, lambda: server.should_exit)
     server = Server(config(settings, app), settings.drain_delay)
     server.run(sockets=[door(settings.host, home.port)])

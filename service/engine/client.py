@@ -67,7 +67,8 @@ class Client(asyncio.Protocol):
         for future in futures:
             if not future.done():
                 future.set_exception(error)
-        self._described.exception()  # whoever wants it has it; nobody may
+        if not self._described.cancelled():
+            self._described.exception()  # whoever wants it has it; nobody may
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop."""

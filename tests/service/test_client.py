@@ -49,6 +49,19 @@ class Engine:
         self._socket.close()
 
 
+def test_who_no_longer_waits_for_the_description_does_not_keep_a_line_open() -> None:
+    async def scenario() -> None:
+        async with line() as (client, _):
+            waiting = asyncio.create_task(client.describe())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            client.close(EngineLost("over"))
+            assert client.lost.is_set()
+
+    asyncio.run(scenario())
+
+
 @asynccontextmanager
 async def line() -> AsyncIterator[tuple[Client, Engine]]:
     with TemporaryDirectory() as folder, listener(f"{folder}/engine") as door:

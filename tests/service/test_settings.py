@@ -37,6 +37,17 @@ def test_the_key_is_hidden_when_settings_are_printed() -> None:
     assert "sesame" not in repr(Settings(api_key="sesame"))  # type: ignore[arg-type]
 
 
+def test_white_space_around_the_key_is_no_part_of_it() -> None:
+    key = Settings(api_key=" sesame\n").api_key  # type: ignore[arg-type]
+    assert key is not None and key.get_secret_value() == "sesame"
+
+
+@pytest.mark.parametrize("key", ["", " \n"])
+def test_an_empty_key_is_refused_as_it_would_protect_nothing(key: str) -> None:
+    result = CliRunner().invoke(main, ["serve"], env={"EMBEDDING_API_KEY": key})
+    assert result.exit_code == 2 and "api_key: Value error, it is empty" in result.output
+
+
 def test_what_looks_like_a_setting_and_is_none_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,25 @@ def test_a_process_reads_its_letter_and_leaves_at_the_end_of_its_input(tmp_path:
     assert found.read_text() == "dear process -m module\nleft\n"
 
 
+def test_no_other_process_is_started_when_it_is_told_to_leave_after_one_has_ended(
+    tmp_path: Path,
+) -> None:
+    begun = tmp_path / "begun"
+
+    async def run() -> None:
+        path = program(tmp_path / "python", f"echo >> {begun}; exit 1")
+        restarts = asyncio.Event()
+        supervisor = Supervisor(Child("a", "module", b"", program=path), on_restart=restarts.set)
+        running = asyncio.create_task(supervisor.run())
+        async with asyncio.timeout(20):
+            await restarts.wait()
+            supervisor.leave()
+            await running
+
+    asyncio.run(run())
+    assert begun.read_text() == "\n"
+
+
 def test_a_process_that_does_not_leave_is_killed(tmp_path: Path) -> None:
     async def run() -> float:
         path = program(tmp_path / "python", f"echo > {tmp_path}/up; exec sleep 60")

@@ -107,6 +107,19 @@ def test_a_stop_lets_all_processes_finish_what_they_do(own: Server) -> None:
     assert not any(process.is_running() for process in processes)
 
 
+def test_processes_that_finish_what_they_do_take_no_time_of_their_own(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", workers=WORKERS, drain_delay=3) as server:
+        wait(lambda: len(answering(server)) == WORKERS, server)
+        [worker] = children(server, "service.worker")
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        before = sum(worker.cpu_times()[:2])
+        time.sleep(1.5)
+        assert sum(worker.cpu_times()[:2]) - before < 0.5
+
+
 def test_nothing_stays_when_the_server_is_killed(own: Server) -> None:
     processes = psutil.Process(own.process.pid).children()
     assert len(processes) == WORKERS
@@ -128,14 +141,18 @@ def test_every_process_has_the_key_and_no_command_line_shows_it(
             assert "secret" not in " ".join(process.cmdline())
 
 
-def test_a_port_that_is_taken_is_refused(minilm_folder: object, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_port_that_is_taken_is_refused_before_anything_is_loaded(
+    minilm_folder: object, tmp_path: Path, workers: int
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with (
             pytest.raises(AssertionError, match=f"cannot listen on 127.0.0.1 port {port}"),
-            Server(tmp_path / "log", taken.getsockname()[1], workers=2),
+            Server(tmp_path / "log", taken.getsockname()[1], workers=workers),
         ):
             pass
+    assert len((tmp_path / "log").read_text().splitlines()) == 1
 
 
 def test_a_folder_for_temporary_files_that_is_too_deep_is_refused(
