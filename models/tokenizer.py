@@ -47,9 +47,17 @@ class Token:
     start: int | None
     stop: int | None
 
+    @property
+    def outside(self) -> bool:
+        """Whether it is no part of the text."""
+        return self.start is None
+
 
 class Tokenizer:
-    """The tokenizer of a model's folder, read without its padding, truncation and dropout."""
+    """The tokenizer of a model's folder, read without its padding, truncation and dropout.
+
+    prefix, suffix: the special ids that it puts before and after every text.
+    """
 
     def __init__(
         self,
@@ -71,11 +79,11 @@ class Tokenizer:
         self.max_length = max_length
         self.kind = type(self._rust.model).__name__
         self.vocab_size: int = self._rust.get_vocab_size()
-        self._prefix, self._suffix = _frame(self._rust)
-        if max_length <= len(self._prefix) + len(self._suffix):
+        self.prefix, self.suffix = _frame(self._rust)
+        if max_length <= len(self.prefix) + len(self.suffix):
             raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
         self._excerpts = Excerpts(self._rust)
-        self._ids = wordwise.fastest(self._rust, self._prefix, self._suffix)
+        self._ids = wordwise.fastest(self._rust, self.prefix, self.suffix)
 
     def encode(self, texts: Sequence[str], side: Side = "right", count: bool = False) -> list[Ids]:
         """Token ids of each text, at most max_length, cut at `side`.
@@ -149,9 +157,9 @@ class Tokenizer:
         return self._ids.of([text])[0]
 
     def _kept(self, ids: Sequence[int], side: Side) -> list[int]:
-        before = len(self._prefix) if list(ids[: len(self._prefix)]) == self._prefix else 0
-        tail = len(ids) - len(self._suffix)
-        after = len(ids) - tail if list(ids[tail:]) == self._suffix else 0
+        before = len(self.prefix) if list(ids[: len(self.prefix)]) == self.prefix else 0
+        tail = len(ids) - len(self.suffix)
+        after = len(ids) - tail if list(ids[tail:]) == self.suffix else 0
         body = range(before, len(ids) - after)
         room = self.max_length - before - after
         kept = body[:room] if side == "right" else body[max(len(body) - room, 0) :]

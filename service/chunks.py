@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise, takewhile
+from itertools import accumulate, pairwise
 
 import numpy as np
 
-from models.tokenizer import Side, Token, Tokenizer
+from models.tokenizer import Side, Tokenizer
 from models.vectors import Floats
 from service.errors import BadRequest, ServiceError
-from service.frame import Frame, no_room
+from service.limits import no_room
+from service.overflow import leading
 from service.pools import Pool, pool
 from service.row import Row
 
@@ -54,17 +55,17 @@ class Chunks:
     Each chunk is tokenised alone, so that a token belongs to one chunk and no words grow together.
     """
 
-    def __init__(self, tokenizer: Tokenizer, frame: Frame) -> None:
-        self._tokenizer, self._frame = tokenizer, frame
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
 
     def read(self, texts: Sequence[str], prompt: str, side: Side | None) -> Document:
         """A document cut at `side`; None: BadRequest names the first chunk that does not fit."""
         pieces = [self._tokenizer.tokens(text, special=False) for text in texts[1:]]
         first = self._tokenizer.tokens(texts[0], prompt, special=False)
-        asked = sum(1 for _ in takewhile(_outside, first))
-        head = [*self._frame.prefix, *(token.id for token in first[:asked])]
+        asked = leading(first)
+        head = [*self._tokenizer.prefix, *(token.id for token in first[:asked])]
         ids = [[token.id for token in piece] for piece in (first[asked:], *pieces)]
-        room = self._tokenizer.max_length - len(head) - len(self._frame.suffix)
+        room = self._tokenizer.max_length - len(head) - len(self._tokenizer.suffix)
         if room < 1:
             raise no_room(self._tokenizer.max_length)
         if side is None:
@@ -84,7 +85,7 @@ class Chunks:
     def _cut(self, head: list[int], ids: list[list[int]], room: int, side: Side) -> Document:
         body = [id for piece in ids for id in piece]
         low = max(len(body) - room, 0) if side == "left" else 0
-        whole = [*head, *body[low : low + room], *self._frame.suffix]
+        whole = [*head, *body[low : low + room], *self._tokenizer.suffix]
         row = Row(np.array(whole, dtype=np.int32), max(len(body) - room, 0))
         borders = [
             len(head) + min(max(border - low, 0), room)
@@ -93,7 +94,3 @@ class Chunks:
         places = list(pairwise(borders))
         kept = [stop - start for start, stop in places]
         return Document(row, places, [len(a) - b for a, b in zip(ids, kept, strict=True)])
-
-
-def _outside(token: Token) -> bool:
-    return token.start is None

@@ -25,3 +25,12 @@ def check_values(values: int, most: int) -> None:
         raise TooLarge(
             f"the answer has {values} numbers, the limit is {most}", code="too_many_values"
         )
+
+
+def no_room(max_length: int) -> BadRequest:
+    """What is told of a prompt that leaves no room for a text."""
+    return BadRequest(
+        f"the prompt takes the {max_length} tokens that the model reads; shorten it",
+        code="prompt_too_long",
+        param="prompt",
+    )

@@ -1,6 +1,6 @@
 """What becomes of an input that is longer than the model reads, beyond cutting it: windows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from models.tokenizer import Token, Tokenizer
 from models.vectors import Floats
 from service.errors import TooLarge
-from service.frame import Frame, no_room
+from service.limits import no_room
 from service.row import Row
 
 
@@ -19,9 +19,9 @@ class Windows:
     tokens that are found around them.
     """
 
-    def __init__(self, tokenizer: Tokenizer, frame: Frame, max_tokens: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
         """max_tokens: of all windows of one input."""
-        self._tokenizer, self._frame, self._max_tokens = tokenizer, frame, max_tokens
+        self._tokenizer, self._max_tokens = tokenizer, max_tokens
 
     def check(self, tokens: int, index: int) -> None:
         """Raises TooLarge for an input of so many tokens, before they are laid out."""
@@ -36,13 +36,12 @@ class Windows:
         """Windows of a text; raises BadRequest and TooLarge."""
         tokens = self._tokenizer.tokens(text, prompt)
         ids = [token.id for token in tokens]
-        before = sum(1 for _ in takewhile(_outside, tokens))
-        after = sum(1 for _ in takewhile(_outside, reversed(tokens)))
+        before, after = leading(tokens), leading(reversed(tokens))
         return self._cut(ids, before, after, index)
 
     def of_ids(self, ids: list[int], index: int) -> Row:
         """Windows of token ids; raises TooLarge."""
-        prefix, suffix = self._frame.prefix, self._frame.suffix
+        prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
         before = len(prefix) if ids[: len(prefix)] == prefix else 0
         after = len(suffix) if ids[len(ids) - len(suffix) :] == suffix else 0
         return self._cut(ids, before, after, index)
@@ -59,6 +58,11 @@ class Windows:
         windows = [np.concatenate([head, part, tail]) for part in parts]
         weights = [len(part) for part in parts]
         return Row(np.concatenate(windows), 0, windows=windows, weights=weights)
+
+
+def leading(tokens: Iterable[Token]) -> int:
+    """How many tokens come before the first that is part of the text."""
+    return sum(1 for _ in takewhile(lambda token: token.outside, tokens))
 
 
 def spread(rows: Sequence[Row]) -> list[Row]:
@@ -82,7 +86,3 @@ def average(rows: Sequence[Row], vectors: Floats) -> Floats:
 
 def _parts(row: Row) -> list[Row]:
     return [Row(ids, 0, row.skip) for ids in row.windows] or [row]
-
-
-def _outside(token: Token) -> bool:
-    return token.start is None

@@ -13,7 +13,6 @@ from models.tokenizer import Ids, Side, Token, Tokenizer
 from service.call import Call
 from service.chunks import Chunks, Document
 from service.errors import BadRequest, ServiceError
-from service.frame import Frame
 from service.limits import check_texts, check_tokens
 from service.overflow import Windows
 from service.prompts import Prompt, Prompts, Role
@@ -59,9 +58,8 @@ class Reader:
         self._max_texts, self._max_tokens = max_texts, max_tokens
         self._auto_truncate = auto_truncate
         self._prompts = Prompts(sentence)
-        frame = Frame(tokenizer)
-        self._windows = Windows(tokenizer, frame, max_tokens)
-        self._chunks = Chunks(tokenizer, frame)
+        self._windows = Windows(tokenizer, max_tokens)
+        self._chunks = Chunks(tokenizer)
 
     async def read(self, call: Call, inputs: Sequence[Text], reading: Reading) -> list[Row]:
         """Rows of each input, in order; raises BadRequest or TooLarge."""

@@ -137,8 +137,8 @@ def operation(
                 f"position {last} is not in the model's table of {config.max_positions}",
                 param="positions",
             )
-        # The position part of a text that is as long as the table is the table.
-        text = Row(np.zeros(config.max_positions, dtype=np.int32), 0)
+        # The position part of a text is the table's beginning.
+        text = Row(np.zeros(last + 1, dtype=np.int32), 0)
         table = await pipeline.submit(call, [text], "position")
         return {"vectors": table[asked.positions]}
 

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer as Rust
+from tokenizers import models
 
 from models import Embedder
 from models.tokenizer import Tokenizer
 from models.vectors import Floats, normalize
 from service.errors import BadRequest, TooLarge
-from service.frame import Frame
 from service.overflow import Windows
+from tests.models import kinds
 from tests.service.server import Server
 from tests.service.test_embed import error, vectors
 
@@ -122,7 +124,7 @@ def test_a_prompt_that_leaves_no_room_is_refused(server: Server) -> None:
 
 def test_windows_are_counted_before_they_are_made(minilm_folder: Path) -> None:
     tokenizer = Tokenizer(minilm_folder, 256)
-    windows = Windows(tokenizer, Frame(tokenizer), max_tokens=10_000)
+    windows = Windows(tokenizer, max_tokens=10_000)
     assert len(windows.of_text("a " * 2540, "", 0).windows) == 10
     with pytest.raises(TooLarge, match="input 3 has 128000 tokens in windows") as refused:
         windows.of_text("a " * 1000, "b " * 252, 3)
@@ -131,3 +133,16 @@ def test_windows_are_counted_before_they_are_made(minilm_folder: Path) -> None:
         windows.check(10_001, 0)
     with pytest.raises(BadRequest, match="shorten it"):
         windows.of_text("a " * 1000, "b " * 254, 0)
+
+
+def test_windows_of_ids_are_framed_where_the_vocabulary_has_no_letters(tmp_path: Path) -> None:
+    digits = {str(digit): digit for digit in range(10)}
+    rust = Rust(models.BPE({**digits, "<": 10, ">": 11}, []))
+    rust.add_special_tokens(["<", ">"])
+    kinds.frame(rust, "< $A >")
+    rust.save(str(tmp_path / "tokenizer.json"))
+    windows = Windows(Tokenizer(tmp_path, 4), max_tokens=100)
+    for row in (windows.of_text("12345", "", 0), windows.of_ids([10, 1, 2, 3, 4, 5, 11], 0)):
+        assert [part.tolist() for part in row.windows] == [
+            *([10, 1, 2, 11], [10, 3, 4, 11], [10, 5, 11])
+        ]
