@@ -24,19 +24,19 @@ def passing(found: Found) -> bool:
 
 
 def pause(found: Found, attempt: int, dice: Callable[[], float] = random.random) -> float:
-    """Seconds until the next attempt: as Retry-After says, else twice as many each time.
+    """Seconds until the next attempt: as Retry-After says, and at least twice as many each time.
 
     dice: 0 to 1, how much later than that.
     https://www.rfc-editor.org/rfc/rfc9110#field.retry-after
     """
     told = found.headers.get("retry-after", "") if isinstance(found, httpx.Response) else ""
     seconds = float(told) if told.isdecimal() else _until(told)
-    wanted = 0.5 * 2 ** min(attempt, 9) if seconds is None else seconds
-    return min(max(wanted, 0.0), LONGEST) * (1 + LATER * dice())
+    least: float = 0.5 * 2 ** min(attempt, 9)
+    return min(max(seconds, least), LONGEST) * (1 + LATER * dice())
 
 
-def _until(date: str) -> float | None:
+def _until(date: str) -> float:
     try:
         return parsedate_to_datetime(date).timestamp() - time.time()
     except ValueError:
-        return None
+        return 0.0
