@@ -1,6 +1,8 @@
 """uvicorn as this server runs it."""
 
+import contextlib
 import logging
+import resource
 import socket
 import sys
 import time
@@ -42,6 +44,10 @@ class Server(uvicorn.Server):
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         # Python's own 5 ms is what every step of a query would wait for a thread that tokenises.
         sys.setswitchinterval(_SWITCH)
+        # Each connection takes a descriptor; systems give 1024 and allow many more.
+        with contextlib.suppress(OSError, ValueError):
+            hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         super().run(sockets)
 
     async def on_tick(self, counter: int) -> bool:

@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import os
+import resource
 import signal
 import socket
 import threading
@@ -62,6 +63,19 @@ def test_the_port_answers_while_the_model_loads(own: Server) -> None:
     assert int(found.headers["retry-after"]) >= 1
     assert error(own.post("/embed", {"inputs": "a"}), 503)["code"] == "engine_unavailable"
     own.wait_ready(15)
+
+
+def test_as_many_connections_are_taken_as_the_system_allows(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        with Server(tmp_path / "log") as server:
+            found = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert found == (before[1], before[1])
 
 
 def test_requests_that_wait_when_the_engine_dies_are_answered(own: Server) -> None:
