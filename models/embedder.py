@@ -10,14 +10,14 @@ import torch
 from models import weights
 from models.batch import Batch, Rows
 from models.device import find
-from models.encoder import Embeddings, Encoder, Floats
+from models.encoder import Embeddings, Encoder
 from models.folder import Folder
 from models.head import Head
 from models.precision import Choice, Precisions, choose
 from models.probes import SENTENCES
 from models.sources import DEFAULT, resolve
 from models.tokenizer import Ids, Tokenizer
-from models.vectors import normalize
+from models.vectors import Floats, normalize
 
 log = logging.getLogger(__name__)
 

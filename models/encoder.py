@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -22,9 +21,8 @@ from models.packing import Packing, Shape
 from models.placement import of_input
 from models.pooling import pool
 from models.transfer import Arrival, send
+from models.vectors import Floats
 from models.weights import Weights
-
-Floats = npt.NDArray[np.float32]
 
 
 class Encoder(Protocol):

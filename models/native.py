@@ -11,7 +11,7 @@ from torch import Tensor
 
 from models.batch import Batch
 from models.config import EncoderConfig
-from models.encoder import Embeddings, Floats
+from models.encoder import Embeddings
 from models.linear import ACTIVATIONS
 from models.packed import PANEL, Norm
 from models.packing import Packing
@@ -20,6 +20,7 @@ from models.positions import Positions
 from models.rotation import Turns
 from models.schemes import Alibi, Buckets, Rotary, Scheme
 from models.stack import NORMS, Stack
+from models.vectors import Floats
 from models.weights import Weights
 
 _POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")

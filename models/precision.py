@@ -12,13 +12,14 @@ from torch import Tensor
 from models import isa, native
 from models.assembly import TorchLayers
 from models.compiled import Compiled
-from models.encoder import Embeddings, Encoder, Floats, TorchEncoder
+from models.encoder import Embeddings, Encoder, TorchEncoder
 from models.errors import ModelError
 from models.graphs import CudaGraphs, Graphs
 from models.linear import Layout, Observed, fastest
 from models.placement import of_layer
 from models.positions import Positions
 from models.stack import Stack
+from models.vectors import Floats
 from models.weights import Weights
 
 FAITHFUL = 0.9995

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from models.schemes import Rotary, Scaling
+from models.vectors import Floats
 
-Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from models.batch import Rows
-from models.encoder import Floats
+from models.vectors import Floats
 
 _CPU = 2048  # more are no faster, and a query waits for them
 _FIRST, _LAST = 2048, 65536  # of those that are tried on a GPU

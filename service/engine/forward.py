@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from models.vectors import Floats
 from service.engine.messages import POOLED, Failure, Ids
 from service.engine.scheduler import Item
 
 log = logging.getLogger(__name__)
-
-Floats = npt.NDArray[np.float32]
 
 
 class Model(Protocol):

@@ -8,7 +8,8 @@ from math import inf
 
 import numpy as np
 
-from service.engine.forward import Floats, Text
+from models.vectors import Floats
+from service.engine.forward import Text
 from service.engine.messages import Failure, Job, Result
 from service.engine.scheduler import Item, Scheduler
 from service.engine.wire import Line

@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from models.embedder import Embedder
-from models.encoder import Floats
 from models.errors import ModelError
 from models.precision import FAITHFUL
-from models.vectors import normalize
+from models.vectors import Floats, normalize
 from service.engine.load import load
 from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY, write_model

@@ -11,9 +11,10 @@ from transformers import BertModel
 from models import families, weights
 from models.assembly import TorchLayers
 from models.batch import Batch
-from models.encoder import Embeddings, Encoder, Floats, TorchEncoder
+from models.encoder import Embeddings, Encoder, TorchEncoder
 from models.linear import Layout, Plain, Prepacked
 from models.precision import Precisions
+from models.vectors import Floats
 from models.weights import Weights
 from tests.conftest import Folder
 

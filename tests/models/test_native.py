@@ -12,7 +12,7 @@ from torch import Tensor
 from models.assembly import TorchLayers
 from models.batch import Batch
 from models.config import EncoderConfig
-from models.encoder import Embeddings, Floats, TorchEncoder
+from models.encoder import Embeddings, TorchEncoder
 from models.linear import ACTIVATIONS, Layout, Observed, Plain
 from models.native import NativeEncoder, fits
 from models.packing import Packing
@@ -21,6 +21,7 @@ from models.pooling import POOLINGS, pool
 from models.quantization import quantize
 from models.schemes import Alibi, Recurrent, Rotary, Scaling
 from models.stack import Stack
+from models.vectors import Floats
 from models.weights import Weights
 from tests.models.built import BUILT, kernels
 from tests.models.shapes import KINDS, NORMED, VOCABULARY, modern, random_weights, shape

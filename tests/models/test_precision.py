@@ -9,9 +9,10 @@ import torch
 
 from models.batch import Batch
 from models.embedder import Embedder
-from models.encoder import Embeddings, Encoder, Floats
+from models.encoder import Embeddings, Encoder
 from models.errors import ModelError
 from models.precision import FAITHFUL, Precisions, choose
+from models.vectors import Floats
 from tests.conftest import Folder, precisions
 from tests.models.shapes import random_weights, shape
 

@@ -8,7 +8,7 @@ import torch
 
 from models.batch import Rows
 from models.embedder import Embedder
-from models.encoder import Floats
+from models.vectors import Floats
 from service.engine.budget import Budget, choose, grow
 
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from service.engine.forward import Floats, Text, forward
+from models.vectors import Floats
+from service.engine.forward import Text, forward
 from service.engine.messages import Failure
 from service.engine.scheduler import Item
 from tests.service.rig import BIG, BROKEN, HUGE, NAN, POISON, Sum, ids
