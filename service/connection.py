@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from service.call import Call
@@ -33,7 +34,13 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._whole = False
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._parse(data)
+        except HttpParserError:
+            self.logger.warning("what a client sent is no HTTP request that can be read")
+            self.send_400_response("")
+            return
         if self._whole or self._busy:
             self._size = 0
             self._patience.end(self)
@@ -76,6 +83,35 @@ class Connection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP in the one shape of errors."""
         self._refuse(Malformed("this is no HTTP request that can be read"))
+
+    def _parse(self, data: bytes | memoryview) -> None:
+        while True:
+            try:
+                self.parser.feed_data(data)
+                return
+            except HttpParserUpgrade as offer:
+                # The parser takes it that the connection changes at the end of this head.
+                if not self._should_upgrade():
+                    return
+                data = memoryview(data)[offer.args[0] :]
+                self._decline()
+
+    def _should_upgrade(self) -> bool:
+        """Whether the head just read is none to uvicorn: it is read again without its offer."""
+        return bool(self.parser.get_method() != b"CONNECT")
+
+    def _decline(self) -> None:
+        """Read the head again without its offer to speak another protocol.
+
+        Java's client makes one in every request: https://www.rfc-editor.org/rfc/rfc9110#section-7.8
+        """
+        method, version = self.parser.get_method(), self.parser.get_http_version()
+        kept = [header for header in self.headers if header[0] != b"upgrade"]
+        lines = [b"%s %s HTTP/%s" % (method, self.url, version.encode())]
+        lines += [b"%s: %s" % header for header in kept]
+        self.parser = HttpRequestParser(self)  # the old one may be at its end
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+        self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n")
 
     @property
     def _busy(self) -> bool:

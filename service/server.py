@@ -86,6 +86,7 @@ def config(settings: Settings, app: Edge) -> uvicorn.Config:
         host=settings.host,
         port=settings.port,
         http=partial(Connection, app.patience),  # type: ignore[arg-type]
+        ws="none",
         log_config=None,
         access_log=settings.log_level == "debug",
         server_header=False,
