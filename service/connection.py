@@ -4,7 +4,11 @@ import asyncio
 from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from service.call import Call
 from service.edge import identify
@@ -12,6 +16,7 @@ from service.errors import Cut, HeadTooLarge, Malformed, ReceiveTimeout, respond
 from service.patience import Patience
 
 _HEAD = 1 << 16  # bytes of a request before its body
+_AHEAD = 16  # requests that wait for an answer while still more are read
 
 
 class Connection(HttpToolsProtocol):
@@ -26,6 +31,7 @@ class Connection(HttpToolsProtocol):
         """given: what uvicorn gives."""
         super().__init__(**given)
         self._patience, self._whole, self._size = patience, False, 0
+        self._running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(Gathered(transport, self.loop))  # type: ignore[arg-type]
@@ -53,9 +59,14 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._whole = True
-        # A large body pauses reading; who does not read does not see the client leave.
-        if not self.pipeline:
+        # A large body pauses reading, and so does a request that waits for the one before; who does
+        # not read does not see the client leave.
+        if len(self.pipeline) < _AHEAD:
             self.flow.resume_reading()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle  # uvicorn's own `cycle` is the last that came
+        super()._start_asgi_task(cycle, app)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -69,8 +80,10 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
         self._patience.end(self)
         self._patience.end(self._unread)
-        if self.cycle is not None and self.cycle.disconnected:
-            call: Call | None = self.scope["state"].get("call")
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
+            call: Call | None = self._running.scope["state"].get("call")
             if call is not None:
                 call.hang_up()
 

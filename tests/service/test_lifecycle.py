@@ -170,6 +170,29 @@ def test_a_client_that_hangs_up_takes_its_texts_out_of_the_queue(
         assert "ERROR" not in server.log
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_a_client_that_hangs_up_after_more_requests_takes_its_texts_out_of_the_queue(
+    minilm_folder: object, tmp_path: Path, together: bool
+) -> None:
+    texts = json.dumps({"inputs": ["a " * 250] * 400}).encode()
+    head = b"POST /embed HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % len(texts)
+    more = b"GET /live HTTP/1.1\r\n\r\n" * 3
+    with Server(tmp_path / "log", max_batch_tokens=250) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(head + texts + more * together)
+            while "embedding_queued_tokens 0.0" in server.client.get("/metrics").text:
+                time.sleep(0.02)
+            client.sendall(more)
+            time.sleep(0.1)
+        deadline = time.monotonic() + 2
+        while "embedding_queued_tokens 0.0" not in server.client.get("/metrics").text:
+            assert time.monotonic() < deadline, "still queued"
+            time.sleep(0.02)
+        assert 'path="/embed",status="499"} 1.0' in server.client.get("/metrics").text
+        assert "ERROR" not in server.log
+
+
 def test_a_request_that_takes_too_long_is_given_up_and_its_work_dropped(
     minilm_folder: object, tmp_path: Path
 ) -> None:
