@@ -121,7 +121,13 @@ def dump(content: Any) -> bytes:
 async def _read(receive: Receive) -> bytes:
     message = await receive()
     body: bytes = message.get("body", b"")
-    while message.get("more_body", False):
+    return await _rest(body, receive) if message.get("more_body", False) else body
+
+
+async def _rest(begun: bytes, receive: Receive) -> bytes:
+    body, more = bytearray(begun), True
+    while more:
         message = await receive()
         body += message.get("body", b"")
-    return body
+        more = message.get("more_body", False)
+    return bytes(body)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,12 +65,12 @@ class Asked:
         return orjson.loads(self.sent[1]["body"])
 
 
-def ask(path: str, *parts: bytes, method: str = "POST") -> Asked:
+def ask(path: str, *parts: bytes, method: str = "POST", most: int = 100) -> Asked:
     operation = Operation("/add", Numbers, add, "Sums", "tests", Answers(int), aliases=("/plus",))
     own = Answers(int)
     other = Operation("/other", Numbers, add, "Sums", "tests", own, envelope=lambda e: {"o": e})
     app = Shortcut(elsewhere, [operation, other], "/prefix")
-    bounds, metrics = Bounds(100, Patience(1.0)), Metrics(Board.alone())
+    bounds, metrics = Bounds(most, Patience(1.0)), Metrics(Board.alone())
     edge = Edge(app, root_path="/prefix", bounds=bounds, key=None, metrics=metrics)
     asked = Asked(path, list(parts), method)
     scope = {"type": "http", "method": method, "path": path, "headers": []}
@@ -83,6 +84,14 @@ def test_a_body_in_parts_is_answered_in_json(path: str) -> None:
     assert (found.status, found.content) == (200, {"sum": 3})
     headers = dict(found.sent[0]["headers"])
     assert headers[b"content-length"] == b"9" and headers[b"content-type"] == b"application/json"
+
+
+def test_a_large_body_whose_end_trickles_costs_no_more_than_its_size() -> None:
+    start = time.process_time()
+    drops = [b" "] * 5000
+    found = ask("/add", b'{"numbers": [1, 2', b" " * (8 << 20), *drops, b"]}", most=9 << 20)
+    assert found.content == {"sum": 3}
+    assert time.process_time() - start < 0.5
 
 
 @pytest.mark.parametrize(("path", "method"), [("/add", "GET"), ("/no", "POST")])
