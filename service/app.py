@@ -135,6 +135,7 @@ def _fastapi(
         root_path=root_path,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # it knows nothing of the gateway that its clients ask
     )
     for operation in operations:  # so that other methods than POST are told apart from no path
         app.router.routes.extend(operation.routes())

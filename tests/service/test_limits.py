@@ -99,3 +99,9 @@ def test_the_served_name_is_the_model_of_the_openai_api(strict: Server) -> None:
     assert strict.post("/v1/embeddings", {"input": "a", "model": "mini"}).status_code == 200
     found = error(strict.post("/v1/embeddings", {"input": "a", "model": "other"}), 404)
     assert found["code"] == "model_not_found" and "mini" in found["message"]
+
+
+def test_a_slash_too_many_is_no_path_and_nobody_is_sent_elsewhere(strict: Server) -> None:
+    for path in ("/embed/", "/models/mini/embed/", "/ready/"):
+        for answer in (strict.post(path, {"inputs": "a"}), strict.client.get(path)):
+            assert error(answer, 404)["code"] == "not_found" and "location" not in answer.headers
