@@ -39,9 +39,11 @@ class Patience:
 
     def _tick(self) -> None:
         oldest = time.monotonic() - self._seconds
-        for awaited in [awaited for awaited, since in self._since.items() if since < oldest]:
-            self.end(awaited)
-            awaited.expire()
-        self._ticks = bool(self._since)
-        if self._ticks:
-            self._sleep()
+        try:
+            for awaited in [awaited for awaited, since in self._since.items() if since < oldest]:
+                self.end(awaited)
+                awaited.expire()
+        finally:  # who cannot be given up on is no reason to wait for all others for ever
+            self._ticks = bool(self._since)
+            if self._ticks:
+                self._sleep()
