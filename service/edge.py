@@ -14,6 +14,7 @@ from service.api.operation import Shortcut
 from service.call import Call
 from service.errors import (
     HungUp,
+    Leaving,
     ReceiveTimeout,
     ServiceError,
     Unauthorized,
@@ -73,11 +74,11 @@ class Edge:
                 check_type(headers.get(b"content-type", JSON))
             await self._app(scope, self._plain(incoming, headers), answered)
         except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and not call.ended:
-                raise  # the server stops
             if not answered.begun:
                 envelope = self._app.envelope(scope["path"])
                 await respond(_told(error, call), call.id, envelope)(scope, receive, answered)
+            elif isinstance(error, asyncio.CancelledError) and not call.ended:
+                raise  # the server stops; uvicorn ends the connection
         finally:
             incoming.close()
             if call.size > _LARGE:
@@ -152,11 +153,21 @@ def _told(error: BaseException, call: Call) -> ServiceError:
     """What the client is told of an error; it is not told what nobody expected."""
     if call.hung_up:
         return HungUp("the client has hung up")
-    if call.late and isinstance(error, asyncio.CancelledError):
-        return ReceiveTimeout("the body did not come in time; send it at once")
+    if isinstance(error, asyncio.CancelledError):
+        return _late() if call.late else _leaving()
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, ValidationError):
         return explain(error)
     log.error("request %s failed", call.id, exc_info=error)
     return ServiceError("an unexpected error; see the server's log")
+
+
+def _late() -> ServiceError:
+    return ReceiveTimeout("the body did not come in time; send it at once")
+
+
+def _leaving() -> ServiceError:
+    error = Leaving("the server stops before it has an answer; ask again", retry=1)
+    error.headers["connection"] = "close"
+    return error

@@ -22,6 +22,8 @@ from service.server import Server, config, vital
 from service.settings import Settings
 from service.supervisor import Child, Supervisor
 
+_GRACE = 5.0  # seconds for a process that has given up its requests to say so to their clients
+
 log = logging.getLogger(__name__)
 
 
@@ -88,7 +90,7 @@ def _spec(home: Home, lines: socket.socket) -> EngineSpec:
 
 
 def _other(home: Home, row: int) -> Supervisor:
-    patience = home.settings.drain_delay + home.settings.shutdown_timeout
+    patience = home.settings.drain_delay + home.settings.shutdown_timeout + _GRACE
     letter = home.letter(row)
     return Supervisor(Child("an HTTP process", "service.worker", letter, patience=patience))
 

@@ -131,6 +131,29 @@ def test_a_stop_lets_running_requests_finish(own: Server) -> None:
         assert answer.result().status_code == 200
 
 
+def test_a_request_that_does_not_finish_before_the_end_is_told_to_come_again(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    settings = {"shutdown_timeout": 1, "max_batch_tokens": 256, "max_wait": 100}
+    with (
+        Server(tmp_path / "log", **settings) as server,
+        concurrent.futures.ThreadPoolExecutor(4) as pool,
+    ):
+        body = {"inputs": ["a long text " * 80] * 300}
+        answers = [
+            pool.submit(httpx.post, f"{server.url}/embed", json=body, timeout=60) for _ in range(4)
+        ]
+        while server.client.get("/ready").json()["queued_tokens"] < 200_000:
+            time.sleep(0.01)
+        assert server.stop() == 0
+        for answer in answers:
+            found = answer.result()
+            assert error(found, 503)["code"] == "shutting_down"
+            assert int(found.headers["retry-after"]) >= 1
+            assert found.headers["connection"] == "close"
+        assert "Traceback" not in server.log
+
+
 def test_a_server_told_to_stop_is_not_ready_and_serves_until_the_gateway_has_seen_it(
     minilm_folder: object, tmp_path: Path
 ) -> None:

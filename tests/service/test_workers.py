@@ -120,6 +120,21 @@ def test_processes_that_finish_what_they_do_take_no_time_of_their_own(
         assert sum(worker.cpu_times()[:2]) - before < 0.5
 
 
+def test_what_does_not_finish_before_the_end_is_told_so_by_every_process(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    settings = {"shutdown_timeout": 1, "max_batch_tokens": 256, "max_wait": 100}
+    with Server(tmp_path / "log", workers=WORKERS, **settings) as server:
+        wait(lambda: len(answering(server)) == WORKERS, server)
+        body = {"inputs": ["a long text " * 80] * 100}
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            answers = [pool.submit(fresh, server, "/embed", body) for _ in range(16)]
+            wait(lambda: metric(server, "embedding_queued_tokens") > 14 * 100 * 242, server)
+            assert server.stop() == 0
+            for answer in answers:
+                assert error(answer.result(), 503)["code"] == "shutting_down"
+
+
 def test_nothing_stays_when_the_server_is_killed(own: Server) -> None:
     processes = psutil.Process(own.process.pid).children()
     assert len(processes) == WORKERS
