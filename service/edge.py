@@ -96,7 +96,7 @@ class Edge:
 
     def _plain(self, incoming: Incoming, headers: Headers) -> Receive:
         encoding = headers.get(b"content-encoding", b"identity")
-        if encoding == b"identity":
+        if encoding.strip().lower() == b"identity":
             return incoming
         return Inflated(incoming, encoding, self._bounds.size)
 
@@ -125,8 +125,9 @@ def check_type(media: bytes) -> None:
     """
     if media == JSON:
         return
-    kind, _, rest = media.lower().replace(b" ", b"").partition(b";")
-    charset = rest.partition(b"charset=")[2].strip(b'"') or b"utf-8"
+    kind, *rest = media.lower().replace(b" ", b"").split(b";")
+    parameters = dict(each.partition(b"=")[::2] for each in rest)
+    charset = parameters.get(b"charset", b"").strip(b'"') or b"utf-8"
     if (kind in _TYPES or kind.endswith(b"+json")) and charset in (b"utf-8", b"utf8", b"us-ascii"):
         return
     raise Unsupported(

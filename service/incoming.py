@@ -10,7 +10,9 @@ from service.errors import BadRequest, TooLarge, Unsupported
 from service.patience import Patience
 
 # The formats of https://www.rfc-editor.org/rfc/rfc9110#field.content-encoding, for zlib.
-_FORMATS = {b"gzip": zlib.MAX_WBITS + 16, b"deflate": zlib.MAX_WBITS}
+_GZIP = zlib.MAX_WBITS + 16
+_FORMATS = {b"gzip": _GZIP, b"x-gzip": _GZIP, b"deflate": zlib.MAX_WBITS}
+_BLOCK = 1 << 12  # bytes; what is behind a member's end is copied, once for each member
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Inflated:
                 supported="gzip, deflate",
             )
         self._receive, self._left, self._most = receive, most, most
-        self._stream = zlib.decompressobj(wbits)
+        self._wbits, self._stream = wbits, zlib.decompressobj(wbits)
 
     async def __call__(self) -> Message:
         message = await self._receive()
@@ -74,6 +76,25 @@ class Inflated:
         return {**message, "body": body}
 
     def _inflate(self, data: bytes) -> bytes:
+        blocks, starts = memoryview(data), range(0, len(data), _BLOCK)
+        return b"".join(self._members(blocks[start : start + _BLOCK]) for start in starts)
+
+    def _members(self, data: bytes | memoryview) -> bytes:
+        found = []
+        while data:
+            if self._stream.eof:
+                self._stream = self._next()
+            found.append(self._member(data))
+            data = self._stream.unused_data
+        return b"".join(found)
+
+    def _next(self) -> "zlib._Decompress":
+        # https://www.rfc-editor.org/rfc/rfc1952#section-2.2
+        if self._wbits != _GZIP:
+            raise _broken("there is something behind its end")
+        return zlib.decompressobj(self._wbits)
+
+    def _member(self, data: bytes | memoryview) -> bytes:
         try:
             # One byte more than there may be tells that there are more.
             found = self._stream.decompress(data, self._left + 1)
@@ -82,8 +103,6 @@ class Inflated:
         self._left -= len(found)
         if self._left < 0:
             raise too_large(self._most)
-        if self._stream.unused_data:
-            raise _broken("there is something behind its end")
         return found
 
 
