@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from dotenv import dotenv_values
 from pydantic import (
+    AfterValidator,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -19,6 +20,11 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from models.sources import DEFAULT, default_cache
 
 PREFIX, FILE = "EMBEDDING_", ".env"
+
+
+def _prefix(path: str) -> str:
+    kept = path.strip("/")
+    return f"/{kept}" if kept else ""
 
 
 class Settings(BaseSettings):
@@ -57,7 +63,9 @@ class Settings(BaseSettings):
         PositiveInt,
         Field(description="HTTP processes; more than one where a GPU is faster than one."),
     ] = 1
-    root_path: Annotated[str, Field(description="Path prefix that a gateway strips.")] = ""
+    root_path: Annotated[
+        str, AfterValidator(_prefix), Field(description="Path prefix that a gateway strips.")
+    ] = ""
     api_key: Annotated[
         SecretStr | None, Field(description="If set, requests need 'Authorization: Bearer KEY'.")
     ] = None

@@ -65,3 +65,18 @@ def test_a_model_in_a_folder_is_called_by_the_folders_name(tmp_path: Path) -> No
     assert Settings(model=folder).name == "mine"
     assert Settings(model=folder, served_name="other").name == "other"
     assert Settings().name == "all-MiniLM-L6-v2"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("", ""),
+        ("/", ""),
+        ("/api", "/api"),
+        ("/api/", "/api"),
+        ("api", "/api"),
+        ("models/mini//", "/models/mini"),
+    ],
+)
+def test_a_prefix_of_paths_begins_with_a_slash_and_ends_with_none(given: str, kept: str) -> None:
+    assert Settings(root_path=given).root_path == kept
