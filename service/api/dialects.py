@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import PositiveInt
+from pydantic import Discriminator, PositiveInt, Tag
 
 from service.api.body import FIRST, Body, Inputs, Overflow, example
 from service.api.embed import EmbedRequest
@@ -32,6 +32,17 @@ _ROLES: dict[str | None, Role] = {
     "classification": "classification",
     "separation": "clustering",
 }
+
+
+def _count(value: Any) -> str:
+    return "<one>" if isinstance(value, str) else "<some>"
+
+
+Modality = Annotated[
+    Annotated[Literal["text"], Tag("<one>")]
+    | Annotated[list[Literal["text"]], FIRST, Tag("<some>")],
+    Discriminator(_count),
+]
 
 
 class EmbeddingsRequest(Body):
@@ -76,7 +87,7 @@ class EmbeddingsRequest(Body):
     normalized: bool = True
     late_chunking: bool = False
     return_multivector: bool = False
-    modality: Literal["text"] | Annotated[list[Literal["text"]], FIRST] | None = None
+    modality: Modality | None = None
 
     def native(self, role: Role | None) -> EmbedRequest:
         """The same in our words. role: what the model's name tells. Raises BadRequest."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import NonNegativeInt
+from pydantic import Discriminator, NonNegativeInt, Tag
 
 from models.config import EncoderConfig
 from models.tokenizer import Token
@@ -29,7 +29,16 @@ from service.reader import Reading, Text
 from service.row import Row
 from service.spans import Span, check_spans, pool_spans
 
+
+def _depth(value: Any) -> str:
+    return "<part>" if isinstance(value, str) else "<count>"
+
+
 Part = Literal["input", "token", "position", "segment"]
+Depth = Annotated[
+    Annotated[NonNegativeInt, Tag("<count>")] | Annotated[Part, Tag("<part>")],
+    Discriminator(_depth),
+]
 Spans = Annotated[list[Span], FIRST]
 Read = tuple[str, Row, list[Token], Floats]  # a text, its row and tokens, and their vectors
 
@@ -52,7 +61,7 @@ class TokensRequest(ReadingBody):
 
     inputs: Texts | None = None
     chunks: Annotated[list[Annotated[list[str], FIRST]], FIRST] | None = None
-    layer: NonNegativeInt | Part | None = None
+    layer: Depth | None = None
     spans: Annotated[list[Spans], FIRST] | None = None
     pooling: Pool = "mean"
     normalize: bool = False

@@ -219,6 +219,21 @@ def test_fields_that_are_off_may_be_sent(server: Server) -> None:
     assert embed(server, "red", **fields) == embed(server, "red")
 
 
+@pytest.mark.parametrize(
+    ("modality", "expected"),
+    [
+        ("image", "modality: Input should be 'text'"),
+        (["text", "image"], "modality.1: Input should be 'text'"),
+        (5, "modality: Input should be a valid array"),
+    ],
+)
+def test_another_modality_is_refused_without_names_of_types(
+    server: Server, modality: object, expected: str
+) -> None:
+    answer = server.post("/v1/embeddings", {"input": "red", "modality": modality})
+    assert error(answer, 400)["message"] == expected
+
+
 @pytest.mark.parametrize("modality", ["text", ["text"]])
 def test_the_modality_is_text(server: Server, modality: object) -> None:
     assert embed(server, "red", modality=modality) == embed(server, "red")

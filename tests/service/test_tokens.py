@@ -40,6 +40,22 @@ def test_any_layer_and_each_summand_of_the_input_can_be_had(
         np.testing.assert_array_equal(np.array(vectors, dtype=np.float32), expected)
 
 
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [
+        (-1, "layer: Input should be greater than or equal to 0"),
+        (1.5, "layer: Input should be a valid integer"),
+        ([1], "layer: Input should be a valid integer"),
+        ("last", "layer: Input should be 'input', 'token', 'position' or 'segment'"),
+    ],
+)
+def test_a_layer_that_is_none_is_told_what_it_may_be(
+    server: Server, layer: object, expected: str
+) -> None:
+    found = error(server.post("/tokens", {"inputs": "a", "layer": layer}), 400)
+    assert (found["message"], found["param"]) == (expected, "layer")
+
+
 def test_layer_zero_is_the_input(server: Server) -> None:
     zero, named = (
         server.post("/tokens", {"inputs": TEXT, "layer": n}).json() for n in (0, "input")
