@@ -130,7 +130,7 @@ def info(**flags: Any) -> None:
 
 
 @main.command()
-@click.argument("source", type=click.File("r", encoding="utf-8"), default="-")
+@click.argument("source", type=click.File("rb"), default="-")
 @click.option(
     "-o",
     "--output",
@@ -140,14 +140,14 @@ def info(**flags: Any) -> None:
 )
 @click.option("--prompt", default=None, help="Put before every text.")
 @options(*_MODEL, *_ENGINE)
-def embed(source: Any, output: Path, prompt: str | None, **flags: Any) -> None:
-    """Embed each line of SOURCE (default: standard input)."""
+def embed(source: BinaryIO, output: Path, prompt: str | None, **flags: Any) -> None:
+    """Embed each line of SOURCE (default: standard input), which is UTF-8."""
     import numpy as np
 
     if output.suffix not in (".npy", ".jsonl"):
         raise click.UsageError(f"{output}: the name must end in .npy or .jsonl")
-    embedder = _load(read(flags))
-    texts = source.read().splitlines()
+    settings, texts = read(flags), _texts(source)
+    embedder = _load(settings)
     parts = []
     with click.progressbar(length=len(texts), label="embedding", file=sys.stderr) as bar:
         for chunk in _chunks(texts):
@@ -156,6 +156,20 @@ def embed(source: Any, output: Path, prompt: str | None, **flags: Any) -> None:
     vectors = np.concatenate(parts) if parts else np.empty((0, embedder.dim), dtype=np.float32)
     with output.open("wb") as file:
         _write(file, output.suffix, texts, vectors)
+
+
+def _texts(source: BinaryIO) -> list[str]:
+    content = source.read()
+    try:
+        # Not str.splitlines, for which a form feed or U+2028 ends a line, too, and not universal
+        # newlines, for which a lone carriage return does: rows are to match what `wc -l` counts.
+        *lines, last = content.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise click.ClickException(
+            f"{source.name} is not UTF-8 (line {line}): convert it first, with iconv, say"
+        ) from None
+    return [line.removesuffix("\r") for line in [*lines, *[last] * bool(last)]]
 
 
 def _chunks(texts: list[str]) -> Iterator[list[str]]:

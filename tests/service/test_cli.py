@@ -96,6 +96,26 @@ def test_embed_writes_lines(embedder: Embedder, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("piped", [False, True])
+def test_a_line_ends_at_a_line_feed_and_nowhere_else(
+    embedder: Embedder, tmp_path: Path, piped: bool
+) -> None:
+    source, target = tmp_path / "texts", tmp_path / "vectors.jsonl"
+    odd = "".join(["a", *"\f\v\x1c\x1d\x1e\x85\u2028\u2029\r", "b"])
+    text = f"{odd}\nof Windows\r\n\nlast"
+    source.write_bytes(text.encode())
+    run("embed", "-" if piped else str(source), "-o", str(target), stdin=text if piped else None)
+    lines = target.read_text(encoding="utf-8").split("\n")[:-1]
+    assert [json.loads(line)["text"] for line in lines] == [odd, "of Windows", "", "last"]
+
+
+def test_texts_that_are_not_utf8_are_told_with_a_way_out(tmp_path: Path) -> None:
+    source, target = tmp_path / "texts", tmp_path / "vectors.npy"
+    source.write_bytes(b"one\ncaf\xe9")
+    told = run("embed", str(source), "-o", str(target), status=1)
+    assert f"Error: {source} is not UTF-8 (line 2): convert it first" in told
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
