@@ -16,6 +16,7 @@ from models import sources
 from models.errors import ModelError
 from service import __version__
 from service.settings import Settings, unknown
+from service.target import replacing, told
 
 _MODEL = ("model", "revision", "cache")
 _ENGINE = ("device", "dtype", "threads")
@@ -142,20 +143,13 @@ def info(**flags: Any) -> None:
 @options(*_MODEL, *_ENGINE)
 def embed(source: BinaryIO, output: Path, prompt: str | None, **flags: Any) -> None:
     """Embed each line of SOURCE (default: standard input), which is UTF-8."""
-    import numpy as np
-
     if output.suffix not in (".npy", ".jsonl"):
         raise click.UsageError(f"{output}: the name must end in .npy or .jsonl")
     settings, texts = read(flags), _texts(source)
-    embedder = _load(settings)
-    parts = []
-    with click.progressbar(length=len(texts), label="embedding", file=sys.stderr) as bar:
-        for chunk in _chunks(texts):
-            parts.append(embedder.embed(chunk, prompt=prompt))
-            bar.update(len(chunk))
-    vectors = np.concatenate(parts) if parts else np.empty((0, embedder.dim), dtype=np.float32)
-    with output.open("wb") as file:
-        _write(file, output.suffix, texts, vectors)
+    with replacing(output) as file:
+        vectors = _vectors(_load(settings), texts, prompt)
+        with told(output):
+            _write(file, output.suffix, texts, vectors)
 
 
 def _texts(source: BinaryIO) -> list[str]:
@@ -170,6 +164,17 @@ def _texts(source: BinaryIO) -> list[str]:
             f"{source.name} is not UTF-8 (line {line}): convert it first, with iconv, say"
         ) from None
     return [line.removesuffix("\r") for line in [*lines, *[last] * bool(last)]]
+
+
+def _vectors(embedder: Any, texts: list[str], prompt: str | None) -> Any:
+    import numpy as np
+
+    parts = [np.empty((0, embedder.dim), dtype=np.float32)]
+    with click.progressbar(length=len(texts), label="embedding", file=sys.stderr) as bar:
+        for chunk in _chunks(texts):
+            parts.append(embedder.embed(chunk, prompt=prompt))
+            bar.update(len(chunk))
+    return np.concatenate(parts)
 
 
 def _chunks(texts: list[str]) -> Iterator[list[str]]:

@@ -1,6 +1,8 @@
 """The `embedding-service` command."""
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +116,49 @@ def test_texts_that_are_not_utf8_are_told_with_a_way_out(tmp_path: Path) -> None
     source.write_bytes(b"one\ncaf\xe9")
     told = run("embed", str(source), "-o", str(target), status=1)
     assert f"Error: {source} is not UTF-8 (line 2): convert it first" in told
+
+
+def test_an_output_that_cannot_be_written_is_told_before_the_model_is_sought(
+    tmp_path: Path,
+) -> None:
+    target = tmp_path / "none" / "vectors.npy"
+    told = run("embed", "--model", "no-such-model", "-o", str(target), stdin="x", status=1)
+    assert told == f"Error: {target} cannot be written: No such file or directory\n"
+
+
+def test_an_output_stays_as_it_was_where_the_run_fails(tmp_path: Path) -> None:
+    target = tmp_path / "vectors.npy"
+    target.write_text("older")
+    run("embed", "--model", "no-such-model", "-o", str(target), stdin="x", status=1)
+    assert target.read_text() == "older" and list(tmp_path.iterdir()) == [target]
+
+
+def test_an_output_is_replaced_where_a_link_leads_and_keeps_its_mode(
+    tiny_bert: Folder, tmp_path: Path
+) -> None:
+    target, link = tmp_path / "old.npy", tmp_path / "vectors.npy"
+    target.write_text("older")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    run("embed", "--model", str(tiny_bert()), "-o", str(link), stdin="x")
+    assert link.is_symlink() and np.load(target).shape == (1, 48)
+    assert target.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_full_disk_is_told_in_a_line(tiny_bert: Folder, tmp_path: Path) -> None:
+    target, folder = tmp_path / "vectors.npy", str(tiny_bert())
+    target.symlink_to("/dev/full")
+    told = run("embed", "--model", folder, "-o", str(target), stdin="x", status=1)
+    assert f"Error: {target} cannot be written: No space left on device\n" in told
+
+
+def test_a_pipe_is_written_as_it_is(tiny_bert: Folder, tmp_path: Path) -> None:
+    pipe, folder = tmp_path / "pipe.jsonl", str(tiny_bert())
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as beside:
+        content = beside.submit(pipe.read_bytes)
+        run("embed", "--model", folder, "-o", str(pipe), stdin="a b\nc")
+    assert pipe.is_fifo() and len(content.result().splitlines()) == 2
 
 
 @pytest.mark.parametrize(
