@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from models import values
 from models.config import EncoderConfig
 from models.errors import ModelError
 
@@ -82,31 +83,37 @@ def linear(theirs: str, ours: str, bias: bool = False) -> dict[str, str]:
 
 
 class Raw:
-    """config.json, asked key by key; raises ModelError that names what is missing or unknown."""
+    """A JSON file, asked key by key.
 
-    def __init__(self, path: Path, values: Any = None) -> None:
-        """values: by default all that the file says."""
-        self._path, self._values = path, read_json(path) if values is None else values
-        if not isinstance(self._values, dict):
-            raise ModelError(f"{path} is not a JSON object")
+    Raises ModelError that names what is missing, unknown or of another kind than its key wants.
+    """
+
+    def __init__(self, path: Path, content: Any = None) -> None:
+        """content: by default all that the file says."""
+        self._path = path
+        self._values = read_object(path) if content is None else _object(path, content)
+
+    @classmethod
+    def optional(cls, path: Path) -> "Raw":
+        """A file that need not be there, and then says nothing."""
+        return cls(path, None if path.exists() else {})
 
     def __contains__(self, key: str) -> bool:
         return key in self._values
 
     def __getitem__(self, key: str) -> Any:
-        try:
-            return self._values[key]
-        except KeyError:
-            raise ModelError(f"{self._path} has no {key!r}") from None
+        if key not in self:
+            raise ModelError(f"{self._path} has no {key!r}")
+        return self._fitting(key, self._values[key])
 
     def nested(self, key: str) -> "Raw":
         """The options of a part of the model."""
         return Raw(self._path, self[key])
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value, or the default where it is missing or null."""
+        """The value, or the default where it is missing or null; of the default's type."""
         value = self._values.get(key)
-        return default if value is None else value
+        return default if value is None else self._fitting(key, value, default)
 
     def either(self, *names: str) -> Any:
         """The value of a key that has several names."""
@@ -114,9 +121,16 @@ class Raw:
 
     def only(self, key: str, *allowed: Any) -> Any:
         """The value, by default the first allowed one; raises ModelError for any other."""
-        value = self.get(key, allowed[0])
+        found = self._values.get(key)
+        value = allowed[0] if found is None else found
         if value not in allowed:
             raise self.refusal(key, value, allowed)
+        return value
+
+    def _fitting(self, key: str, value: Any, default: Any = None) -> Any:
+        kind = values.kind(key, default)
+        if kind is not None and not kind.fits(value):
+            raise ModelError(f"{self._path}: {key} = {value!r} is not {kind.name}")
         return value
 
     def refusal(self, key: str, value: Any, allowed: Any) -> ModelError:
@@ -125,10 +139,23 @@ class Raw:
 
 
 def read_json(path: Path) -> Any:
-    """Parse a JSON file; raises ModelError that names it when it is missing or broken."""
+    """Parse a JSON file; raises ModelError that names it when it is missing or cannot be read."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ModelError(f"{path} is missing: not a model folder") from None
-    except ValueError as error:
+    except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not valid JSON: {error}") from None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The same of a file that must hold an object."""
+    return _object(path, read_json(path))
+
+
+def _object(path: Path, content: Any) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise ModelError(f"{path} is not a JSON object")
+    return content

@@ -27,7 +27,15 @@ class Folder:
 
     @classmethod
     def read(cls, path: Path) -> "Folder":
-        """Raises ModelError for a family, a module or an option that is not implemented."""
+        """Raises ModelError for what is not implemented and for files that make no sense."""
+        try:
+            return cls._read(path)
+        except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            # Of a value whose kind nothing checks before it is reckoned with.
+            raise ModelError(f"{path}: its files make no sense: {error!r}") from error
+
+    @classmethod
+    def _read(cls, path: Path) -> "Folder":
         entries = modules.entries(path)
         encoder = path / entries[0].path
         read = static.read if entries[0].kind == STATIC else families.read

@@ -90,7 +90,11 @@ def following(folder: Path, found: Sequence[Entry], width: int) -> list[Module]:
 
 
 def _listed(path: Path) -> tuple[Entry, ...]:
-    return tuple(_entry(path, line["type"], line["path"]) for line in read_json(path))
+    listed = read_json(path)
+    if not isinstance(listed, list):
+        raise ModelError(f"{path} is not a JSON list")
+    lines = [Raw(path, line) for line in listed]
+    return tuple(_entry(path, line["type"], line["path"]) for line in lines)
 
 
 def _entry(path: Path, kind: str, where: str) -> Entry:
@@ -103,11 +107,10 @@ def _entry(path: Path, kind: str, where: str) -> Entry:
 
 
 def _implied(folder: Path) -> tuple[Entry, ...]:
-    config = folder / "config.json"
-    raw = read_json(config) if config.exists() else {}
+    raw = Raw.optional(folder / "config.json")
     if raw.get("model_type") != "model2vec":
         return (Entry("Transformer", ""),)
-    return (Entry(STATIC, ""), *[Entry("Normalize", "")] * bool(raw.get("normalize")))
+    return (Entry(STATIC, ""), *[Entry("Normalize", "")] * bool(raw.get("normalize", False)))
 
 
 def _read(folder: Path, entry: Entry) -> list[Module]:

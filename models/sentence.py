@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from models import modules
-from models.blueprint import Raw, read_json
+from models.blueprint import Raw
 from models.config import EncoderConfig
 from models.errors import ModelError
 from models.modules import STATIC, Dense, Entry, Module, Normalize
@@ -58,10 +57,10 @@ class SentenceConfig:
         pooling, include_prompt = _pooling(folder, entries)
         after = modules.following(folder, entries, encoder.hidden_size * len(pooling))
         normalize = after[-1:] == [Normalize()]
-        card = _optional(folder / "config_sentence_transformers.json")
-        prompts: dict[str, str] = card.get("prompts") or {}
+        card = Raw.optional(folder / "config_sentence_transformers.json")
+        prompts: dict[str, str] = card.get("prompts", {})
         static, home = entries[0].kind == STATIC, folder / entries[0].path
-        options = {} if static else _encoder_options(home)
+        options = Raw(home, {}) if static else _encoder_options(home)
         longest = encoder.max_positions
         return cls(
             max_length=longest if static else _max_length(home, options, longest),
@@ -69,7 +68,7 @@ class SentenceConfig:
             include_prompt=include_prompt,
             modules=tuple(after[:-1] if normalize else after),
             normalize=normalize,
-            lowercase=bool(options.get("do_lower_case")),
+            lowercase=bool(options.get("do_lower_case", False)),
             special=not static,
             unknown=encoder.family != "model2vec",
             prompts=prompts,
@@ -90,33 +89,34 @@ def _pooling(folder: Path, entries: Sequence[Entry]) -> tuple[tuple[str, ...], b
     if "Pooling" not in [entry.kind for entry in entries]:
         return ("mean",), True
     path = folder / entries[1].path / "config.json"
-    raw = read_json(path)
-    modes = raw.get("pooling_mode") or [new for old, new in _BOOLEANS.items() if raw.get(old)]
-    modes = (modes,) if isinstance(modes, str) else tuple(modes) or ("mean",)
-    if not set(modes) <= set(_MODES):
+    raw = Raw(path)
+    told = [new for old, new in _BOOLEANS.items() if raw.get(old, False)]
+    modes = raw.get("pooling_mode") or told or "mean"
+    modes = tuple(modes) if isinstance(modes, list) else (modes,)
+    if not all(mode in _MODES for mode in modes):
         raise ModelError(f"{path}: pooling {modes} is not supported; supported: {_MODES}")
     return modes, raw.get("include_prompt", True)
 
 
-def _encoder_options(folder: Path) -> dict[str, Any]:
+def _encoder_options(folder: Path) -> Raw:
     for name in ("sentence_bert_config.json", "sentence_roberta_config.json"):
         if (folder / name).exists():
             return _checked(folder / name)
-    return {}
+    return Raw(folder, {})
 
 
-def _checked(path: Path) -> dict[str, Any]:
+def _checked(path: Path) -> Raw:
     raw = Raw(path)
     raw.only("transformer_task", "feature-extraction")
     raw.only("module_output_name", "token_embeddings")
     modalities = raw.get("modality_config", {"text": _FORWARD})
     if modalities.get("text") != _FORWARD:
         raise raw.refusal("modality_config", modalities, {"text": _FORWARD})
-    return _optional(path)
+    return raw
 
 
-def _max_length(folder: Path, encoder: dict[str, Any], max_positions: int) -> int:
-    tokenizer = _optional(folder / "tokenizer_config.json")
+def _max_length(folder: Path, encoder: Raw, max_positions: int) -> int:
+    tokenizer = Raw.optional(folder / "tokenizer_config.json")
     asked = encoder.get("max_seq_length") or tokenizer.get("model_max_length") or max_positions
     return int(min(asked, max_positions))
 
@@ -127,7 +127,3 @@ def _default(prompts: dict[str, str], name: str | None) -> str:
     if name not in prompts:
         raise ModelError(f"default_prompt_name {name!r} is not one of {sorted(prompts)}")
     return prompts[name]
-
-
-def _optional(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.exists() else {}

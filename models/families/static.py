@@ -7,7 +7,7 @@ StaticModel.
 from pathlib import Path
 
 from models import checkpoint
-from models.blueprint import Blueprint, read_json
+from models.blueprint import Blueprint, Raw
 from models.config import EncoderConfig
 from models.errors import ModelError
 
@@ -44,6 +44,7 @@ def read(folder: Path) -> Blueprint:
 
 
 def _longest(folder: Path) -> int:
-    path = folder / "config.json"
-    said = read_json(path) if path.exists() else {}
-    return said.get("max_length", 512) or _ENDLESS  # null is no limit, and none is model2vec's own
+    said = Raw.optional(folder / "config.json")
+    if "max_length" not in said:
+        return 512  # model2vec's own
+    return int(said.get("max_length", 0)) or _ENDLESS

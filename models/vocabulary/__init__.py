@@ -6,7 +6,7 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models
 
-from models.blueprint import read_json
+from models.blueprint import read_object
 from models.errors import ModelError
 from models.vocabulary import added
 from models.vocabulary.recipes import Recipe, recipe
@@ -77,7 +77,7 @@ def _family(folder: Path) -> str:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.exists() else {}
+    return read_object(path) if path.exists() else {}
 
 
 def _settle(rust: Tokenizer) -> None:

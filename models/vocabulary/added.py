@@ -6,7 +6,7 @@ from typing import Any
 
 from tokenizers import AddedToken, Tokenizer
 
-from models.blueprint import read_json
+from models.blueprint import read_object
 from models.errors import ModelError
 
 FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
@@ -59,7 +59,7 @@ class Added:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.exists() else {}
+    return read_object(path) if path.exists() else {}
 
 
 def _special(options: Mapping[str, Any]) -> dict[str, AddedToken]:

@@ -1,0 +1,50 @@
+"""What the values of a model's JSON files must be, by their keys or by what stands in for them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Kind:
+    """name: as an error tells it."""
+
+    name: str
+    fits: Callable[[Any], bool]
+
+
+_SIZE = Kind("a whole number above 0", lambda value: type(value) is int and value > 0)
+_LIMIT = Kind("a number from 0 on", lambda value: type(value) in (int, float) and value >= 0)
+_NUMBER = Kind("a number", lambda value: type(value) in (int, float))
+_FLAG = Kind("true or false", lambda value: value in (True, False))
+_STRING = Kind("a string", lambda value: isinstance(value, str))
+_OBJECT = Kind("an object", lambda value: isinstance(value, dict))
+_STRINGS = Kind(
+    "an object of strings",
+    lambda value: isinstance(value, dict) and all(isinstance(v, str) for v in value.values()),
+)
+_KEYS: Mapping[Kind, str] = {
+    _SIZE: "vocab_size hidden_size n_embed n_embd dim d_model embedding_size head_dim d_kv "
+    "num_hidden_layers num_layers n_layers n_layer num_hidden_groups "
+    "num_attention_heads num_heads n_heads n_head num_key_value_heads "
+    "intermediate_size hidden_dim d_ff d_inner local_attention global_attn_every_n_layers "
+    "max_position_embeddings n_positions seq_length max_seq_len "
+    "relative_attention_num_buckets in_features out_features dimension",
+    _LIMIT: "layer_norm_eps layer_norm_epsilon norm_eps rms_norm_eps max_seq_length "
+    "model_max_length max_length rotary_emb_fraction rotary_scaling_factor",
+    _STRING: "model_type activation_function feed_forward_type default_prompt_name type path",
+    _STRINGS: "prompts",
+}
+_BY_KEY = {key: kind for kind, keys in _KEYS.items() for key in keys.split()}
+_BY_TYPE: Mapping[type, Kind] = {
+    bool: _FLAG,
+    int: _NUMBER,
+    float: _NUMBER,
+    str: _STRING,
+    dict: _OBJECT,
+}
+
+
+def kind(key: str, default: Any = None) -> Kind | None:
+    """What a value must be: by its key, or else by the type of its default; None for anything."""
+    return _BY_KEY.get(key) or _BY_TYPE.get(type(default))

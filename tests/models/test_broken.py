@@ -1,0 +1,97 @@
+"""Tests of model folders whose small files have a value of the wrong kind."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.errors import ModelError
+from models.folder import Folder
+from tests.conftest import Folder as Write
+
+CONFIG, LENGTH = "config.json", "sentence_bert_config.json"
+CARD, TOKENIZER = "config_sentence_transformers.json", "tokenizer_config.json"
+
+
+def changed(folder: Path, name: str, **values: Any) -> Path:
+    path = folder / name
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps(known | values), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "wanted"),
+    [
+        (CONFIG, "hidden_size", "384", "a whole number above 0"),
+        (CONFIG, "hidden_size", 0, "a whole number above 0"),
+        (CONFIG, "hidden_size", 48.5, "a whole number above 0"),
+        (CONFIG, "num_attention_heads", True, "a whole number above 0"),
+        (CONFIG, "num_attention_heads", 0, "a whole number above 0"),
+        (CONFIG, "vocab_size", [100], "a whole number above 0"),
+        (CONFIG, "max_position_embeddings", -1, "a whole number above 0"),
+        (CONFIG, "layer_norm_eps", None, "a number from 0 on"),
+        (CONFIG, "layer_norm_eps", "1e-12", "a number from 0 on"),
+        (CONFIG, "layer_norm_eps", float("nan"), "a number from 0 on"),
+        (CONFIG, "model_type", ["bert"], "a string"),
+        (CONFIG, "hidden_act", {"name": "gelu"}, "a string"),
+        (CONFIG, "position_embedding_type", ["absolute"], "a string"),
+        (LENGTH, "max_seq_length", "256", "a number from 0 on"),
+        (LENGTH, "modality_config", ["text"], "an object"),
+        (TOKENIZER, "model_max_length", "512", "a number from 0 on"),
+        (CARD, "prompts", ["a"], "an object of strings"),
+        (CARD, "prompts", {"query": None}, "an object of strings"),
+        (CARD, "default_prompt_name", ["query"], "a string"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_by_file_and_name(
+    tiny_bert: Write, name: str, key: str, value: object, wanted: str
+) -> None:
+    folder = changed(tiny_bert(), name, **{key: value})
+    with pytest.raises(ModelError) as refused:
+        Folder.read(folder)
+    assert str(refused.value) == f"{folder / name}: {key} = {value!r} is not {wanted}"
+
+
+@pytest.mark.parametrize("name", [CONFIG, LENGTH, CARD, TOKENIZER, "modules.json"])
+def test_a_folder_in_the_place_of_a_file_is_named(tiny_bert: Write, name: str) -> None:
+    folder = tiny_bert()
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).mkdir()
+    with pytest.raises(ModelError) as refused:
+        Folder.read(folder)
+    assert str(refused.value) == f"{folder / name} cannot be read: Is a directory"
+
+
+@pytest.mark.parametrize("name", [CONFIG, LENGTH, CARD, TOKENIZER])
+def test_a_file_that_is_no_object_is_named(tiny_bert: Write, name: str) -> None:
+    folder = tiny_bert({name: ["a"]})
+    with pytest.raises(ModelError) as refused:
+        Folder.read(folder)
+    assert str(refused.value) == f"{folder / name} is not a JSON object"
+
+
+def test_json_that_is_too_deep_is_named(tiny_bert: Write) -> None:
+    folder = tiny_bert()
+    (folder / CONFIG).write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(ModelError, match=r"config\.json is not valid JSON"):
+        Folder.read(folder)
+
+
+@pytest.mark.parametrize("line", [{"path": ""}, "Transformer", {"type": 1, "path": ""}])
+def test_a_module_of_the_wrong_kind_is_refused_with_its_file(
+    tiny_bert: Write, line: object
+) -> None:
+    folder = tiny_bert({"modules.json": [line]})
+    with pytest.raises(ModelError) as refused:
+        Folder.read(folder)
+    assert str(folder / "modules.json") in str(refused.value)
+
+
+def test_what_no_check_foresees_is_refused_with_its_folder(tiny_bert: Write) -> None:
+    rotary = {"model_type": "llama", "rms_norm_eps": 1e-6, "rope_parameters": {"rope_theta": "x"}}
+    folder = changed(tiny_bert(), CONFIG, is_causal=True, **rotary)
+    with pytest.raises(ModelError) as refused:
+        Folder.read(folder)
+    assert f"{folder}: its files make no sense: " in str(refused.value)
