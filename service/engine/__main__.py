@@ -23,6 +23,8 @@ from service.supervisor import REFUSED
 
 log = logging.getLogger("service.engine")
 
+_PASSING = (MemoryError, OSError, torch.OutOfMemoryError, torch.AcceleratorError)
+
 
 def main() -> None:
     """Load the model, warm it, then serve jobs until the server goes away."""
@@ -31,23 +33,37 @@ def main() -> None:
     # Signals may reach the whole group: it is the server that decides when its engine stops.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    try:
-        embedder = load(spec.folder, spec.device, spec.dtype, spec.threads)
-    except ModelError as error:
-        log.error("%s", error)
-        sys.exit(REFUSED)
-    for trial in embedder.trials[1:]:
-        log.info(
-            "%s: cosine to float32 at least %.5f, %.1f times as fast",
-            *(trial.dtype, trial.cosine, trial.speedup),
-        )
-    embedder.warm()
-    budget = choose(embedder, spec.max_batch_tokens)
+    embedder, budget = ready(spec)
     greeting = ["description", describe(embedder, budget)], b""
     lines = Lines(socket.socket(fileno=spec.listener), sys.stdin.fileno(), greeting)
     freeze()
     shares = Shares(budget.tokens, embedder.lanes, embedder.ahead)
     Loop(lines, embedder, shares, budget.rate).run()
+
+
+def ready(spec: EngineSpec) -> tuple[Embedder, Budget]:
+    """The model, warm, and how much of it a pass may have; exits where no other start would help.
+
+    Raises what may pass: memory, files or a device that cannot be had at the moment.
+    """
+    try:
+        embedder = load(spec.folder, spec.device, spec.dtype, spec.threads)
+        for trial in embedder.trials[1:]:
+            log.info(
+                "%s: cosine to float32 at least %.5f, %.1f times as fast",
+                *(trial.dtype, trial.cosine, trial.speedup),
+            )
+        embedder.warm()
+        return embedder, choose(embedder, spec.max_batch_tokens)
+    except ModelError as error:
+        log.error("%s", error)
+    except _PASSING:
+        raise
+    except Exception:
+        # The same files give the same error. A server that starts its engine without end looks
+        # alive; one that ends is seen, and whoever manages it may still start it again.
+        log.exception("the model cannot be loaded")
+    sys.exit(REFUSED)
 
 
 def describe(embedder: Embedder, budget: Budget) -> Description:

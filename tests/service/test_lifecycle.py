@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from models.precision import FAITHFUL
-from tests.conftest import precisions
+from tests.conftest import Folder, precisions
 from tests.service.server import Server
 from tests.service.test_embed import error
 
@@ -269,6 +269,18 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(tmp_path: Path) -> None:
         Server(tmp_path / "log", dtype="float16"),
     ):
         pass
+
+
+def test_what_is_wrong_with_every_start_of_the_engine_ends_the_server(
+    tiny_bert: Folder, tmp_path: Path
+) -> None:
+    # Its tokenizer has ids that the table lacks, and the text that warms the engine is made of one.
+    with (
+        pytest.raises(AssertionError, match="the model cannot be loaded\nTraceback") as ended,
+        Server(tmp_path / "log", model=tiny_bert(vocab_size=5)),
+    ):
+        pass
+    assert "starting it again" not in str(ended.value)
 
 
 def test_a_folder_that_is_no_model_is_told_in_a_line(tmp_path: Path) -> None:
