@@ -1,6 +1,7 @@
 """A model's folder, as its small files describe it: read without weights, and without torch."""
 
 import hashlib
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from models.sentence import SentenceConfig
 from models.sources import sha256
 from models.tokenizer import Tokenizer
 from models.vectors import Floats
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -49,15 +52,23 @@ class Folder:
         return self.sentence.width(self.blueprint.config.hidden_size)
 
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer, as the model's options want it."""
+        """The tokenizer, as the model's options want it; one that has too many ids is logged."""
         sentence = self.sentence
-        return Tokenizer(
+        found = Tokenizer(
             self.encoder,
             sentence.max_length,
             sentence.lowercase,
             special=sentence.special,
             unknown=sentence.unknown,
         )
+        last = self.blueprint.config.vocab_size - 1
+        if found.highest > last:
+            log.warning(
+                "%s: the tokenizer has ids up to %s, the table up to %s; a text with a token "
+                "beyond it cannot be embedded",
+                *(self.encoder, found.highest, last),
+            )
+        return found
 
     def bias_table(self) -> Floats | None:
         """What is trained for each bucket of distances: (buckets, H), where the model has buckets.

@@ -79,6 +79,8 @@ class Tokenizer:
         self.max_length = max_length
         self.kind = type(self._rust.model).__name__
         self.vocab_size: int = self._rust.get_vocab_size()
+        # Added tokens may leave a gap behind the others.
+        self.highest = max(self.vocab_size - 1, *self._rust.get_added_tokens_decoder(), 0)
         self.prefix, self.suffix = _frame(self._rust)
         if max_length <= len(self.prefix) + len(self.suffix):
             raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
@@ -132,6 +134,13 @@ class Tokenizer:
         row = self.cut(encoding.ids, side)
         kept = [found[i] for i in self._kept(encoding.ids, side)] if row.dropped else found
         return self._known(row), [token for token in kept if token.id != self._lost]
+
+    def name(self, id: int) -> str:
+        """What a token is called; raises KeyError for an id that is none's."""
+        found: str | None = self._rust.id_to_token(id)
+        if found is None:
+            raise KeyError(id)
+        return found
 
     def decode(self, ids: Sequence[Sequence[int]], skip_special: bool = True) -> list[str]:
         """The text of each sequence of ids."""

@@ -103,6 +103,7 @@ def _reader(settings: Settings, model: Folder) -> Reader:
     return Reader(
         model.tokenizer(),
         model.sentence,
+        table=model.blueprint.config.vocab_size,
         max_texts=settings.max_texts,
         max_tokens=settings.max_tokens,
         auto_truncate=settings.auto_truncate,

@@ -45,16 +45,20 @@ class Reading:
 class Reader:
     """Texts or token ids to rows of ids that the model can take."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but two by name
         self,
         tokenizer: Tokenizer,
         sentence: SentenceConfig,
         *,
+        table: int,
         max_texts: int,
         max_tokens: int,
         auto_truncate: bool,
     ) -> None:
+        """table: how many token ids the model has vectors of."""
         self.tokenizer, self.sentence = tokenizer, sentence
+        self._last = min(tokenizer.highest, table - 1)
+        self._lacking = tokenizer.highest > self._last
         self._max_texts, self._max_tokens = max_texts, max_tokens
         self._auto_truncate = auto_truncate
         self._prompts = Prompts(sentence)
@@ -161,12 +165,18 @@ class Reader:
 
     def _windowed(self, index: int, item: Text, prompt: str, skip: int) -> Row:
         if isinstance(item, str):
-            return replace(self._windows.of_text(item, prompt, index), skip=skip)
+            row = self._windows.of_text(item, prompt, index)
+            return self._held(replace(row, skip=skip), index)
         return self._windows.of_ids(item, index)
 
     def _document(self, chunks: Sequence[str], prompt: str, reading: Reading) -> Document:
         side = reading.side if self._may_cut(reading.truncate) else None
-        return self._chunks.read(chunks, prompt, side)
+        found = self._chunks.read(chunks, prompt, side)
+        if self._lacking:
+            for index, row in enumerate(found.rows()):
+                self._held(row, index)
+            self._held(found.row, 0)  # the prompt's token, if it is one
+        return found
 
     def _described(
         self, texts: Sequence[str], prompt: str, reading: Reading
@@ -185,11 +195,11 @@ class Reader:
         return self.tokenizer.cut(ids, side)
 
     def check(self, ids: Sequence[int], index: int) -> None:
-        """Raises BadRequest for a token id that the vocabulary does not have."""
-        wrong = next((i for i in ids if not 0 <= i < self.tokenizer.vocab_size), None)
+        """Raises BadRequest for a token id that the vocabulary or the model does not have."""
+        wrong = next((i for i in ids if not 0 <= i <= self._last), None)
         if wrong is not None:
             raise BadRequest(
-                f"token id {wrong} is not in the vocabulary (0 to {self.tokenizer.vocab_size - 1})",
+                f"token id {wrong} is not in the vocabulary (0 to {self._last})",
                 code="unknown_token",
                 index=index,
             )
@@ -203,7 +213,18 @@ class Reader:
                 code="input_too_long",
                 index=index,
             )
-        return Row(np.array(row.ids, dtype=np.int32), row.dropped, skip)
+        return self._held(Row(np.array(row.ids, dtype=np.int32), row.dropped, skip), index)
+
+    def _held(self, row: Row, index: int) -> Row:
+        # Only some broken models have a tokenizer of more ids than their table has rows.
+        if self._lacking and (beyond := row.ids[row.ids > self._last]).size:
+            raise BadRequest(
+                f"input {index}: the token {self.tokenizer.name(beyond[0])!r} has id {beyond[0]}, "
+                f"the model's table ends at {self._last}",
+                code="unknown_token",
+                index=index,
+            )
+        return row
 
     def _may_cut(self, truncate: bool | None) -> bool:
         return self._auto_truncate if truncate is None else truncate

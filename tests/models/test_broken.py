@@ -9,6 +9,7 @@ import pytest
 from models.errors import ModelError
 from models.folder import Folder
 from tests.conftest import Folder as Write
+from tests.models.tiny import VOCABULARY
 
 CONFIG, LENGTH = "config.json", "sentence_bert_config.json"
 CARD, TOKENIZER = "config_sentence_transformers.json", "tokenizer_config.json"
@@ -95,3 +96,14 @@ def test_what_no_check_foresees_is_refused_with_its_folder(tiny_bert: Write) -> 
     with pytest.raises(ModelError) as refused:
         Folder.read(folder)
     assert f"{folder}: its files make no sense: " in str(refused.value)
+
+
+def test_a_tokenizer_with_more_ids_than_the_table_is_told(
+    tiny_bert: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    Folder.read(tiny_bert()).tokenizer()
+    assert caplog.text == ""
+    folder = tiny_bert(vocab_size=len(VOCABULARY) - 2)
+    Folder.read(folder).tokenizer()
+    ids, rows = len(VOCABULARY) - 1, len(VOCABULARY) - 3
+    assert f"{folder}: the tokenizer has ids up to {ids}, the table up to {rows}" in caplog.text

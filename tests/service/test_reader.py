@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer as Rust
 
+import models.folder
 from models import families
 from models.sentence import SentenceConfig
 from models.tokenizer import Ids, Side, Token, Tokenizer
@@ -19,8 +21,12 @@ from service.engine.messages import Job, Result
 from service.errors import BadRequest
 from service.pipeline import Pipeline
 from service.reader import Reader, Reading
+from service.row import Row
+from tests.conftest import Folder
+from tests.models.tiny import VOCABULARY
 
 LONG = "many words " * 300
+TABLE = len(VOCABULARY)
 
 
 class Counting(Tokenizer):
@@ -52,6 +58,7 @@ def reader(minilm_folder: Path) -> Reader:
     return Reader(
         Counting(minilm_folder, 256),
         SentenceConfig(max_length=256),
+        table=30522,
         max_texts=10,
         max_tokens=10_000,
         auto_truncate=True,
@@ -100,3 +107,49 @@ def test_tokens_that_are_cut_off_are_counted_on_request(reader: Reader) -> None:
     assert row.dropped == 6002 - 256
     (row,) = asyncio.run(reader.read(Call("a"), [VERY_LONG], Reading()))
     assert 0 < row.dropped < 6002 - 256
+
+
+@pytest.fixture
+def short(tiny_bert: Folder) -> Reader:
+    """Of a model whose tokenizer has one token more than its table, <new>."""
+    path = tiny_bert()
+    file = str(path / "tokenizer.json")
+    tokenizer = Rust.from_file(file)
+    tokenizer.add_tokens(["<new>"])
+    tokenizer.save(file)
+    folder = models.folder.Folder.read(path)
+    return Reader(
+        folder.tokenizer(),
+        folder.sentence,
+        table=folder.blueprint.config.vocab_size,
+        max_texts=10,
+        max_tokens=10_000,
+        auto_truncate=True,
+    )
+
+
+MISSING = rf"the token '<new>' has id {TABLE}, the model's table ends at {TABLE - 1}"
+
+
+def test_a_text_with_a_token_that_the_table_lacks_is_refused_however_it_is_read(
+    short: Reader,
+) -> None:
+    texts, call = ["the work", "a <new> work"], Call("a")
+    plain, windows = Reading(), Reading(windows=True)
+    long = [texts[0], "the work " * 99 + texts[1]]
+    for asked in (
+        short.read(call, texts, plain),
+        short.read(call, long, windows),
+        short.describe(call, texts, plain),
+        short.document(call, texts, plain, 99),
+    ):
+        with pytest.raises(BadRequest, match=MISSING) as refused:
+            asyncio.run(asked)
+        assert (refused.value.code, refused.value.index) == ("unknown_token", 1)
+    good, bad = asyncio.run(short.attempt(call, texts, plain))
+    assert isinstance(good, Row) and isinstance(bad, BadRequest)
+
+
+def test_token_ids_are_those_that_the_table_and_the_tokenizer_have(short: Reader) -> None:
+    with pytest.raises(BadRequest, match=rf"id {TABLE} is not in .* \(0 to {TABLE - 1}\)"):
+        asyncio.run(short.read(Call("a"), [[2, 3], [TABLE]], Reading()))
