@@ -80,7 +80,7 @@ class Client(_Terms):
     ) -> Array:
         """The vectors of texts or token ids: (B, dim) of float32 or the output_dtype.
 
-        progress: show a bar; raises ImportError without tqdm.
+        progress: show a bar; raises ImportError without tqdm. Raises TypeError for bytes.
         """
         inputs = question.listed(texts)
         self._limits = self._limits or self.info()["limits"]
@@ -128,11 +128,16 @@ class Client(_Terms):
 
 @dataclass(eq=False)
 class AsyncClient(_Terms):
-    """The same for asyncio. concurrency: requests of one embed() at a time."""
+    """The same for asyncio. concurrency: requests of one embed() at a time.
+
+    Raises ValueError for a concurrency of none.
+    """
 
     concurrency: int = field(default=4, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.concurrency < 1:  # nothing would be sent, and no vectors be there to join
+            raise ValueError(f"concurrency is {self.concurrency}; it is 1 or more")
         self._http = httpx.AsyncClient(**self._connection)
 
     async def __aenter__(self) -> "AsyncClient":

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -66,8 +67,8 @@ class SimilarityOptions(Reading, total=False):
 class RequestFailed(Exception):
     """An answer that is an error (docs/errors.md), or none.
 
-    status: None where there was no answer; then code is unreachable or timeout. index: of the input
-    at fault, among all that were given.
+    status: None where there was no answer; then code is unreachable or timeout, or invalid_request
+    for what cannot be sent. index: of the input at fault, among all that were given.
     """
 
     status: int | None
@@ -143,7 +144,7 @@ def embed(
     body_bytes = limits["max_body_bytes"] - len(dump({"inputs": [], **options}))
     room = min(body_bytes, limits["max_tokens"])
     if options.get("late_chunking"):  # chunks are read together or not at all
-        most, room = len(inputs), len(dump(inputs))
+        most, room = len(inputs), sys.maxsize
 
     def read(found: httpx.Response) -> Array:
         if found.headers["x-truncated"] != "0" and options.get("on_overflow") is None:
@@ -170,14 +171,33 @@ def positions(options: Mapping[str, Any]) -> Question[dict[str, Any]]:
 
 
 def listed(texts: Text | Iterable[Text]) -> list[Any]:
-    """One or several as a list, as the server tells them apart."""
+    """One or several as a list, as the server tells them apart; raises TypeError for bytes."""
+    _refuse_bytes(texts, "")
     found = [texts] if isinstance(texts, str) else list(texts)
+    for index, each in enumerate(found):
+        _refuse_bytes(each, f"input {index}: ")
     return [found] if found and isinstance(found[0], Integral) else found
 
 
-def dump(content: Any) -> bytes:
-    """JSON; the numbers of numpy as they are."""
-    return orjson.dumps(content, np.ndarray.tolist, orjson.OPT_SERIALIZE_NUMPY)
+def dump(content: Any, index: int | None = None) -> bytes:
+    """JSON; the numbers of numpy as they are.
+
+    index: of the input that it is. Raises RequestFailed for half of a surrogate pair.
+    """
+    try:
+        return orjson.dumps(content, np.ndarray.tolist, orjson.OPT_SERIALIZE_NUMPY)
+    except orjson.JSONEncodeError as error:
+        if "surrogates" not in str(error):
+            raise
+        what = "the request" if index is None else f"input {index}"
+        told = f"{what} cannot be sent: {error}"
+        raise RequestFailed(None, "invalid_request", told, index=index) from None
+
+
+def _refuse_bytes(given: object, where: str) -> None:
+    # A sequence of whole numbers, which token ids are, too.
+    if isinstance(given, bytes | bytearray):
+        raise TypeError(f"{where}bytes are neither a text nor token ids: decode them")
 
 
 def _batches(
@@ -187,7 +207,7 @@ def _batches(
     first, size = 0, 0
     part: list[orjson.Fragment] = []
     for place, each in enumerate(inputs):
-        json = dump(each)
+        json = dump(each, place)
         if part and (len(part) >= most or size + len(json) > room):
             yield first, part
             first, part, size = place, [], 0

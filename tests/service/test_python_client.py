@@ -275,6 +275,12 @@ assert not {"torch", "fastapi", "pydantic", "tokenizers", "tqdm"} & sys.modules.
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.parametrize("number", [0, -1])
+def test_no_request_at_a_time_is_refused(number: int) -> None:
+    with pytest.raises(ValueError, match=f"^concurrency is {number}; it is 1 or more$"):
+        AsyncClient("http://localhost:8080", concurrency=number)
+
+
 def test_the_key_is_not_shown() -> None:
     assert "secret" not in repr(Client("http://localhost:8080", "secret"))
 

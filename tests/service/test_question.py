@@ -10,7 +10,7 @@ from service.api.body import Body
 from service.api.embed import EmbedRequest
 from service.api.similarity import SimilarityRequest
 from service.api.tokens import TokensRequest
-from service.question import EmbedOptions, SimilarityOptions, TokensOptions
+from service.question import EmbedOptions, RequestFailed, SimilarityOptions, TokensOptions
 
 TEI = {"truncate", "truncation_direction"}  # on_overflow says it
 OURS = TEI | {"inputs", "details", "partial", "encoding_format", "layout", "parameters", "a", "b"}
@@ -65,3 +65,37 @@ def test_no_input_is_asked_too() -> None:
 )
 def test_one_input_is_told_from_several(given: Any, expected: list[Any]) -> None:
     assert question.listed(given) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (b"abc", "bytes are neither a text nor token ids"),
+        (bytearray(b"abc"), "bytes are neither a text nor token ids"),
+        (["a", b"abc"], "input 1: bytes are neither a text nor token ids"),
+        ([bytearray(b"abc")], "input 0: bytes are neither a text nor token ids"),
+    ],
+)
+def test_bytes_are_not_taken_for_token_ids(given: Any, told: str) -> None:
+    with pytest.raises(TypeError, match=f"^{told}: decode them$"):
+        question.listed(given)
+
+
+@pytest.mark.parametrize("options", [{}, {"late_chunking": True}])
+def test_a_text_that_no_request_can_carry_is_a_failure_with_its_place(
+    options: EmbedOptions,
+) -> None:
+    limits = {"max_texts": 9, "max_tokens": 999, "max_body_bytes": 999}
+    with pytest.raises(RequestFailed, match=r"^input 3 cannot be sent: .*surrogates") as failed:
+        list(question.embed(["a", "b", "c", "half \ud83d", "e"], options, limits, 2))
+    assert (failed.value.status, failed.value.code) == (None, "invalid_request")
+    assert failed.value.index == 3
+
+
+def test_other_requests_that_cannot_be_sent_are_failures_too() -> None:
+    for ask in (
+        lambda: question.tokens(["half \ud83d"], {}),
+        lambda: question.similarity("a", "half \ud83d", {}),
+    ):
+        with pytest.raises(RequestFailed, match=r"^the request cannot be sent: .*surrogates"):
+            ask()
