@@ -13,7 +13,6 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     SecretStr,
-    field_validator,
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -25,6 +24,14 @@ PREFIX, FILE = "EMBEDDING_", ".env"
 def _prefix(path: str) -> str:
     kept = path.strip("/")
     return f"/{kept}" if kept else ""
+
+
+def _stripped(key: SecretStr) -> SecretStr:
+    # A file's last line end is no part of a key, and no header could carry it.
+    found = key.get_secret_value().strip()
+    if not found:
+        raise ValueError("it is empty; give a key, or leave the setting out to serve without one")
+    return SecretStr(found)
 
 
 class Settings(BaseSettings):
@@ -67,7 +74,8 @@ class Settings(BaseSettings):
         str, AfterValidator(_prefix), Field(description="Path prefix that a gateway strips.")
     ] = ""
     api_key: Annotated[
-        SecretStr | None, Field(description="If set, requests need 'Authorization: Bearer KEY'.")
+        Annotated[SecretStr, AfterValidator(_stripped)] | None,
+        Field(description="If set, requests need 'Authorization: Bearer KEY'."),
     ] = None
 
     max_body_bytes: Annotated[PositiveInt, Field(description="Largest request body.")] = 8 << 20
@@ -125,17 +133,6 @@ class Settings(BaseSettings):
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Field(description="Least severe message.")
     ] = "info"
-
-    @field_validator("api_key")
-    @classmethod
-    def _stripped(cls, key: SecretStr | None) -> SecretStr | None:
-        # A file's last line end is no part of a key, and no header could carry it.
-        found = None if key is None else SecretStr(key.get_secret_value().strip())
-        if found is not None and not found.get_secret_value():
-            raise ValueError(
-                "it is empty; give a key, or leave the setting out to serve without one"
-            )
-        return found
 
     @property
     def name(self) -> str:
