@@ -137,6 +137,10 @@ class Connection(HttpToolsProtocol):
         return self.scope is None or "method" not in self.scope
 
     def _refuse(self, error: Cut) -> None:
+        running = self._running
+        if running is not None and not running.response_complete:
+            running.keep_alive = False  # its answer comes first, and ends the connection
+            return
         call = Call(identify(dict(self.headers or ())))
         answer = respond(error, call.id)
         default = self.server_state.default_headers

@@ -318,5 +318,20 @@ def test_what_is_no_http_is_told_so_in_the_one_shape(server: Server, what: bytes
     assert error["code"] == "invalid_request" and "HTTP" in error["message"]
 
 
+@pytest.mark.parametrize("what", [b"GET / SMTP/9\r\n\r\n", b"X-Long: " + b"x" * 70_000])
+def test_what_is_no_http_behind_a_request_leaves_its_answer_alone(
+    server: Server, what: bytes
+) -> None:
+    body = json.dumps({"inputs": ["a text of some words"] * 200}).encode()
+    with raw(server) as client:
+        client.sendall(b"POST /embed HTTP/1.1\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+        time.sleep(0.01)
+        client.sendall(what)
+        found = until_closed(client, [])
+    assert found.startswith(b"HTTP/1.1 200 ") and found.count(b"HTTP/1.1 ") == 1
+    head, _, rest = found.partition(b"\r\n\r\n")
+    assert b"\nconnection: close" in head and len(json.loads(rest)) == 200
+
+
 def test_none_of_it_is_an_unexpected_error(hasty: Server) -> None:
     assert "Traceback" not in hasty.log
