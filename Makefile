@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
 
-.PHONY: serve test gpu check format openapi fuzz bench-engines bench-servers bench-outputs clean
+.PHONY: serve test gpu check format openapi fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0.0.1:8080
 	@$(BIN)/embedding-service serve
@@ -37,6 +37,9 @@ bench-engines: .venv/dev       ## this engine against others (deploy/benchmark/R
 
 bench-servers: .venv/dev       ## this server against others, under load
 	$(BIN)/python -m deploy.benchmark.servers $(ARGS)
+
+bench-overhead: .venv/dev      ## what this server adds to its engine
+	$(BIN)/python -m deploy.benchmark.overhead $(ARGS)
 
 bench-outputs: .venv/dev       ## what each form of an answer costs
 	$(BIN)/python -m deploy.benchmark.outputs $(ARGS)
