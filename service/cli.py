@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from models import sources
 from models.errors import ModelError
 from service import __version__
-from service.settings import Settings, unknown
+from service.settings import FILE, Settings, unknown
 from service.target import replacing, told
 
 _MODEL = ("model", "revision", "cache")
@@ -59,6 +59,8 @@ def read(flags: dict[str, Any]) -> Settings:
     """Settings from flags, environment and file; ends the program with a clear message."""
     try:
         return Settings(**{name: value for name, value in flags.items() if value is not None})
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{FILE} is no UTF-8; save it as that") from None
     except ValidationError as error:
         lines = [
             f"{'.'.join(map(str, found['loc']))}: {found['msg']}"

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
+from models.errors import ModelError
 from service.errors import BadRequest
 
 
@@ -19,11 +20,18 @@ class Dimensions:
 
     @classmethod
     def of(cls, setting: str, full: int, declared: Collection[int]) -> "Dimensions":
-        """setting: 'declared', 'any', 'none', or numbers with commas between."""
+        """setting: 'declared', 'any', 'none', or numbers with commas between.
+
+        Raises ModelError for a number that is no length of the model's vectors.
+        """
         known = {"declared": declared, "any": range(1, full + 1), "none": ()}
         if setting in known:
             return cls(full, known[setting])
-        return cls(full, sorted(int(number) for number in setting.split(",")))
+        numbers = sorted({int(number) for number in setting.split(",")})
+        for number in numbers:
+            if not 1 <= number <= full:
+                raise ModelError(f"dimensions: {number} is none of 1 to {full}, the model's")
+        return cls(full, numbers)
 
     def told(self) -> dict[str, Any]:
         """For /info."""

@@ -157,7 +157,9 @@ def _texts(side: Any) -> list[str]:
 
 def _array(name: str, rows: Any) -> Floats:
     for index, row in enumerate(rows):
-        if len(row) != len(rows[0]) or not row:
+        if not row:
+            raise BadRequest(f"{name}[{index}] is empty", param=name, index=index)
+        if len(row) != len(rows[0]):
             raise BadRequest(
                 f"{name}[{index}] has {len(row)} numbers, {name}[0] has {len(rows[0])}",
                 param=name,

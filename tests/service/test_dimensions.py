@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.errors import ModelError
 from models.sources import DEFAULT
 from models.vectors import normalize
 from service.dimensions import Dimensions
@@ -70,6 +71,12 @@ def test_the_operator_has_the_last_word(
     dimensions.check(8)
     with pytest.raises(BadRequest, match="dimensions is 9, the model has 8"):
         dimensions.check(9)
+
+
+@pytest.mark.parametrize(("setting", "wrong"), [("0", 0), ("4,9", 9)])
+def test_a_length_that_no_vector_has_is_told_at_the_start(setting: str, wrong: int) -> None:
+    with pytest.raises(ModelError, match=f"dimensions: {wrong} is none of 1 to 8"):
+        Dimensions.of(setting, 8, ())
 
 
 @pytest.mark.parametrize("asked", [64, 385])

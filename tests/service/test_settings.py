@@ -33,6 +33,13 @@ def test_a_wrong_value_is_told_with_its_name() -> None:
     assert result.exit_code == 2 and "port: Input should be a valid integer" in result.output
 
 
+def test_a_file_that_is_no_utf_8_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_bytes("EMBEDDING_SERVED_NAME=é".encode("latin-1"))
+    result = CliRunner().invoke(main, ["serve"])
+    assert result.exit_code == 2 and ".env is no UTF-8" in result.output
+
+
 def test_the_key_is_hidden_when_settings_are_printed() -> None:
     assert "sesame" not in repr(Settings(api_key="sesame"))  # type: ignore[arg-type]
 

@@ -144,6 +144,12 @@ def test_a_wrong_body_is_refused(server: Server, body: object) -> None:
     assert error(server.post("/similarity", body), 400)["message"]
 
 
+def test_a_vector_without_numbers_is_told_as_that(server: Server) -> None:
+    for a, index in (([[]], 0), ([[1.0], []], 1)):
+        found = error(server.post("/similarity", {"a": a, "b": [[1.0]]}), 400)
+        assert (found["message"], found["index"]) == (f"a[{index}] is empty", index)
+
+
 def test_numbers_that_are_not_finite_are_refused(server: Server) -> None:
     content = b'{"a": [[1.0], [1e999]], "b": [[1.0]]}'
     found = error(server.client.post("/similarity", content=content), 400)
