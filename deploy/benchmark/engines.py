@@ -65,10 +65,7 @@ def _compare(args: argparse.Namespace, job: Job, work: Sequence[Workload]) -> di
 def main() -> None:
     parser = options.parser(__doc__, "engines")
     parser.add_argument("--quick", action="store_true", help="a quarter of the texts")
-    args = options.parse(parser)
-    found = run(args)
-    options.write(args.json, found)
-    print(engine_report.report(found))
+    options.main(parser, run, engine_report.report)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import datetime
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,20 @@ def parser(about: str | None, name: str) -> argparse.ArgumentParser:
     return found
 
 
-def parse(found: argparse.ArgumentParser) -> argparse.Namespace:
-    """The arguments, with paths that hold wherever a peer is started, and the home made."""
+def main(
+    found: argparse.ArgumentParser,
+    run: Callable[[argparse.Namespace], dict[str, Any]],
+    report: Callable[[dict[str, Any]], str],
+) -> None:
+    """Run a benchmark as the command line says; keep what it found, and print its report."""
+    args = _parse(found)
+    told = run(args)
+    _write(args.json, told)
+    print(report(told))
+
+
+def _parse(found: argparse.ArgumentParser) -> argparse.Namespace:
+    # With paths that hold wherever a peer is started.
     args = found.parse_args()
     args.home = args.home.resolve()
     args.home.mkdir(parents=True, exist_ok=True)
@@ -46,8 +58,7 @@ def wanted(name: str, only: Sequence[str]) -> bool:
     return not only or any(part.lower() in name.lower() for part in only)
 
 
-def write(path: Path, told: dict[str, Any]) -> None:
-    """Keep the results."""
+def _write(path: Path, told: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(told, indent=1) + "\n")
     print(f"results: {path}", file=sys.stderr)

@@ -63,6 +63,7 @@ FORMS = (
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """The whole comparison, as it is written to the file."""
+    load.require()
     kind = Load("short", args.clients)
     texts = load.texts(kind.kind, 4096, args.seed)
     rates: dict[str, list[float]] = {form.name: [] for form in FORMS}
@@ -102,11 +103,7 @@ def main() -> None:
     add("--dtype", default="auto", help="of the server")
     add("--clients", type=int, default=32, help="at a time")
     add("--seconds", type=int, default=3, help="of each form in each round")
-    args = options.parse(parser)
-    load.require()
-    found = run(args)
-    options.write(args.json, found)
-    print(report(found))
+    options.main(parser, run, report)
 
 
 if __name__ == "__main__":

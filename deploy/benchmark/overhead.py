@@ -33,6 +33,7 @@ Rounds = dict[str, dict[str, list[float]]]  # load -> 'engine' and 'server' -> o
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """The whole comparison, as it is written to the file."""
+    load.require()
     folder = resolve(args.model)
     with (
         tempfile.TemporaryDirectory() as name,
@@ -137,11 +138,7 @@ def main() -> None:
     add = parser.add_argument
     add("--dtype", default="auto", help="of both")
     add("--seconds", type=int, default=5, help="of each load in each round")
-    args = options.parse(parser)
-    load.require()
-    found = run(args)
-    options.write(args.json, found)
-    print(report(found))
+    options.main(parser, run, report)
 
 
 if __name__ == "__main__":

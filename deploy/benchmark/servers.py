@@ -31,6 +31,7 @@ Rounds = dict[str, dict[str, list[dict[str, Any]]]]  # server -> load -> what ea
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """The whole comparison, as it is written to the file."""
+    load.require()
     servers = [one for one in everyone(args.dtype) if options.wanted(one.name, args.only)]
     told: dict[str, Any] = {
         "machine": machine.describe(),
@@ -97,11 +98,7 @@ def main() -> None:
     add = parser.add_argument
     add("--dtype", action="append", default=[], help="of this server; default: auto, float32")
     add("--seconds", type=int, default=8, help="of each load in each round")
-    args = options.parse(parser)
-    load.require()
-    found = run(args)
-    options.write(args.json, found)
-    print(server_report.report(found))
+    options.main(parser, run, server_report.report)
 
 
 if __name__ == "__main__":
