@@ -16,6 +16,7 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
  && pip install --no-compile -r requirements.txt \
  && python -c 'import click, fastapi, httptools, httpx, numpy, orjson, prometheus_client, \
       pydantic_settings, safetensors.torch, tokenizers, torch, uvicorn, uvloop' \
+ && python -c 'import importlib, torch; torch.version.cuda and importlib.import_module("torch.nn.attention.varlen")' \
  && cd /opt/venv/lib/python3*/site-packages/torch \
  && rm -rf include test bin/*[tT]est* bin/protoc*
 

@@ -23,7 +23,10 @@ log = logging.getLogger(__name__)
 
 
 class Embedder:
-    """A model on a device, in a precision. Vectors do not depend on what they are batched with."""
+    """A model on a device, in a precision.
+
+    Vectors do not depend on what they are batched with: to the bit on a CPU, to rounding on a GPU.
+    """
 
     def __init__(
         self,
@@ -66,6 +69,7 @@ class Embedder:
             embeddings = Embeddings(folder.blueprint.config, loaded, find(device))
             probe = _Probe(tokenizer, folder.sentence.pooling, head)
             choice = choose(Precisions(loaded, embeddings), dtype, probe)
+        torch.cuda.empty_cache()  # of the precisions that were tried
         return cls(folder, tokenizer, embeddings, choice, head)
 
     @property

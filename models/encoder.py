@@ -5,6 +5,7 @@ B sequences, T tokens, D hidden size.
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -105,7 +106,8 @@ class TorchEncoder:
     ) -> None:
         """passes: how the passes over all layers are run."""
         self._embeddings, self._layers = embeddings, layers
-        self._passes = passes(self._whole)
+        # Not a method of this encoder: it would hold itself, and be freed late.
+        self._passes = passes(partial(_run, embeddings, layers, len(layers)))
         self._entrance = threading.Lock()  # passes go to the device one after another
 
     @property
@@ -123,7 +125,7 @@ class TorchEncoder:
         """Hidden states after so many layers: (T, D)."""
         ids, packing = self._packed(batch, Shape.of)
         with self._entrance:
-            hidden = self._run(ids, packing, count)
+            hidden = _run(self._embeddings, self._layers, count, ids, packing)
             found = Arrival(hidden[: packing.tokens].to(torch.float32))
         return found.wait()
 
@@ -152,9 +154,10 @@ class TorchEncoder:
         (ids,) = send(device, torch.from_numpy(flat))
         return ids, packing
 
-    def _whole(self, ids: Tensor, packing: Packing) -> Tensor:
-        return self._run(ids, packing, len(self._layers))
 
-    def _run(self, ids: Tensor, packing: Packing, count: int) -> Tensor:
-        hidden = self._embeddings(ids, packing).to(self._layers.dtype)
-        return self._layers(hidden, packing, count)
+def _run(
+    embeddings: Embeddings, layers: TorchLayers, count: int, ids: Tensor, packing: Packing
+) -> Tensor:
+    """(T,) -> (T, D), after so many layers."""
+    hidden = embeddings(ids, packing).to(layers.dtype)
+    return layers(hidden, packing, count)

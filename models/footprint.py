@@ -7,7 +7,7 @@ from math import prod
 from models import checkpoint
 from models.folder import Folder
 
-_BYTES = {"float32": 4, "bfloat16": 2, "int8": 1}
+_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
 _FOLDED = ("token_rows", "token_scales")  # into the table
 
 

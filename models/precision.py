@@ -1,17 +1,18 @@
 """Precision classes: what a device computes in, how fast and how faithfully."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from models import isa, native
 from models.assembly import TorchLayers
 from models.compiled import Compiled
+from models.device import ampere
 from models.encoder import Embeddings, Encoder, TorchEncoder
 from models.errors import ModelError
 from models.graphs import CudaGraphs, Graphs
@@ -22,9 +23,10 @@ from models.stack import Stack
 from models.vectors import Floats
 from models.weights import Weights
 
+log = logging.getLogger(__name__)
+
 FAITHFUL = 0.9995
 """The least cosine to float32, over all probe sentences, of a precision that `auto` chooses."""
-
 
 Vectors = Callable[[Encoder], Floats]
 """The unit vectors of the probe sentences, as an encoder computes them."""
@@ -37,6 +39,9 @@ class Trial:
     dtype: str
     cosine: float
     speedup: float  # times float32's
+
+
+_EXACT = Trial("float32", 1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -53,8 +58,7 @@ class Precisions:
     def supported(self) -> list[str]:
         """Those that run at full speed, float32 first, then in the order in which `auto` tries."""
         if self.device.type != "cpu":
-            brain = torch.cuda.is_bf16_supported(including_emulation=False)
-            return ["float32", "float16"] + ["bfloat16"] * brain
+            return ["float32", "float16"] + ["bfloat16"] * ampere(self.device)
         compiled = [name for name in ("bfloat16", "int8") if isa.best(name)]
         return ["float32", *compiled] if compiled else ["float32"] + ["bfloat16"] * short()
 
@@ -147,22 +151,52 @@ def choose(precisions: Source, wanted: str, vectors: Vectors) -> Choice:
 
     Raises ModelError where the device cannot compute in it at full speed.
     """
-    if wanted != "auto":
-        precisions.check(wanted)
-    exact = precisions.encoder("float32", vectors)
-    names = [wanted] if wanted != "auto" else precisions.supported()
-    others = [name for name in names if name != "float32"]
-    best, trials = Choice("float32", exact, ()), [Trial("float32", 1.0, 1.0)]
-    reference, base = _timed(exact, vectors) if others else (np.empty(0, np.float32), 0.0)
-    fastest = 1.0
+    if wanted == "auto":
+        return _fastest(precisions, vectors)
+    precisions.check(wanted)
+    if wanted == "float32":
+        return Choice(wanted, precisions.encoder(wanted, vectors), (_EXACT,))
+    reference = _reference(precisions, vectors)
+    encoder = precisions.encoder(wanted, vectors)
+    trials = (_EXACT, reference.trial(wanted, encoder)) if reference else ()
+    return Choice(wanted, encoder, trials)
+
+
+def _fastest(precisions: Source, vectors: Vectors) -> Choice:
+    exact, *others = precisions.supported()
+    best = Choice(exact, precisions.encoder(exact, vectors), (_EXACT,))
+    if not others:
+        return best
+    reference, trials, fastest = _Reference(best.encoder, vectors), [_EXACT], 1.0
     for dtype in others:
         encoder = precisions.encoder(dtype, vectors)
-        found, seconds = _timed(encoder, vectors)
-        cosine, speedup = float((found * reference).sum(axis=1).min()), base / seconds
-        trials.append(Trial(dtype, round(cosine, 6), round(speedup, 2)))
-        if wanted == dtype or (cosine >= FAITHFUL and speedup > precisions.margin * fastest):
-            best, fastest = Choice(dtype, encoder, ()), speedup
+        trial = reference.trial(dtype, encoder)
+        trials.append(trial)
+        if trial.cosine >= FAITHFUL and trial.speedup > precisions.margin * fastest:
+            best, fastest = Choice(dtype, encoder, ()), trial.speedup
     return replace(best, trials=tuple(trials))
+
+
+class _Reference:
+    """What float32 makes of the probe sentences, and in what time; the encoder is not kept."""
+
+    def __init__(self, exact: Encoder, vectors: Vectors) -> None:
+        self._vectors = vectors
+        self._found, self._seconds = _timed(exact, vectors)
+
+    def trial(self, dtype: str, encoder: Encoder) -> Trial:
+        found, seconds = _timed(encoder, self._vectors)
+        cosine = float((found * self._found).sum(axis=1).min())
+        return Trial(dtype, round(cosine, 6), round(self._seconds / seconds, 2))
+
+
+def _reference(precisions: Source, vectors: Vectors) -> _Reference | None:
+    # A model may fit the device in the precision that is asked for alone.
+    try:
+        return _Reference(precisions.encoder("float32", vectors), vectors)
+    except torch.OutOfMemoryError as error:
+        log.warning("float32 does not fit, so that nothing is compared with it: %s", error)
+    return None
 
 
 def _timed(encoder: Encoder, vectors: Vectors) -> tuple[Floats, float]:

@@ -20,7 +20,8 @@ class Arrival:
 
     def __init__(self, tensor: Tensor) -> None:
         self._host = tensor.to("cpu", non_blocking=True)  # from a GPU: into pages that cannot move
-        self._event = torch.cuda.Event() if tensor.is_cuda else None  # type: ignore[no-untyped-call]
+        # A thread that waits sleeps: otherwise it would keep a core busy all the while.
+        self._event = torch.cuda.Event(blocking=True) if tensor.is_cuda else None  # type: ignore[no-untyped-call]
         if self._event:
             self._event.record(torch.cuda.current_stream(tensor.device))
 

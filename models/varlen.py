@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from models.attention import Attend, Rules, attend
+from models.device import ampere
 from models.packing import Packing
 
 _DTYPES = (torch.bfloat16, torch.float16)
-_AMPERE = (8, 0)  # the oldest GPUs that the kernel was written for
 
 Kernel = Callable[..., Any]
 """That of torch.nn.attention.varlen, or what takes the same arguments."""
@@ -46,7 +46,7 @@ def choose(rules: Rules, head_size: int, dtype: torch.dtype, device: torch.devic
     """The attention of a layer: by one kernel where it computes what the rules say, else blocks."""
     fits = rules.positions.unscored and not rules.softcap
     fits = fits and dtype in _DTYPES and head_size % 8 == 0 and head_size <= 256
-    if fits and device.type == "cuda" and torch.cuda.get_device_capability(device) >= _AMPERE:
+    if fits and ampere(device):
         from torch.nn.attention.varlen import varlen_attn  # which loads torch's compiler
 
         return Varlen(varlen_attn)

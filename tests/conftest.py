@@ -17,6 +17,13 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # read when the first test imports a model h
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("tests")
 
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Without `-m gpu` a server computes on the CPU, as the tests expect, where there is a GPU."""
+    if config.option.markexpr == "not gpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
 PROSE = (Path(__file__).parent.parent / "LICENSE").read_text(encoding="utf-8")
 WORDS = PROSE.split()
 ODD = [

@@ -16,4 +16,6 @@ def load(folder: str | Path, device: str, dtype: str, threads: int) -> Embedder:
     torch.set_num_threads(threads or allotted())
     # float32 is exact on a GPU, too: TF32, which an image's environment may ask for, is not.
     torch.set_float32_matmul_precision("highest")
+    # cuDNN plans anew for every shape of a batch, takes tens of milliseconds for it and keeps each.
+    torch.backends.cuda.enable_cudnn_sdp(False)
     return Embedder.load(folder, device=device, dtype=dtype)

@@ -9,9 +9,10 @@ from torch import Tensor
 from models.attention import Rules, attend
 from models.packing import Packing, Shape
 from models.varlen import Varlen, choose
+from tests.gpu.card import since_ampere
 from tests.models.test_varlen import WINDOWS
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, since_ampere]
 
 LENGTHS = [[1], [1, 1, 1, 1], [2, 1], [64] * 8, [3, 200, 1, 17, 129, 128], [1000, 5], [7] * 300]
 HEADS = [(4, 4), (8, 2), (6, 1)]

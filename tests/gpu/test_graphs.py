@@ -15,10 +15,11 @@ from models.graphs import SHAPES, CudaGraphs, Eager, Forward, Graphs
 from models.linear import Plain
 from models.packing import Shape
 from models.vectors import normalize
+from tests.gpu.card import since_ampere
 from tests.models.families.checkpoint import Case, write
 from tests.models.test_graphs import CASES
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, since_ampere]
 
 SIZES = {  # heads of 16 and an odd number of layers, so that a wrong buffer shows
     "vocab_size": 99,

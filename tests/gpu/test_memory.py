@@ -49,7 +49,7 @@ def test_a_batch_too_large_for_the_memory_is_answered_in_parts(
 def test_a_budget_is_found_however_little_memory_there_is(
     minilm_folder: Path, little: None
 ) -> None:
-    gpu = Embedder.load(minilm_folder, device="cuda", dtype="bfloat16")
+    gpu = Embedder.load(minilm_folder, device="cuda", dtype="float16")
     gpu.warm()
     budget = choose(gpu, 0)
     assert 2048 <= budget.tokens <= 65536 and budget.rate > 0

@@ -1,5 +1,7 @@
 """Tests of the encoder against transformers, on weights so large that a wrong detail shows."""
 
+import gc
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -166,3 +168,18 @@ def test_warming_changes_no_result(tiny_bert: Folder) -> None:
     before = ours(model, given, 3)
     model.warm()
     assert all(torch.equal(a, b) for a, b in zip(before, ours(model, given, 3), strict=True))
+
+
+@pytest.mark.parametrize("build", [encoder, compiled], ids=["torch", "compiled"])
+def test_an_encoder_that_nobody_holds_is_freed_at_once(
+    build: Callable[[Path], Encoder], minilm_folder: Path
+) -> None:
+    made = build(minilm_folder)
+    made.vectors(batch(rows(minilm_folder)), ["mean"])
+    left = weakref.ref(made)
+    gc.disable()
+    try:
+        del made
+        assert left() is None
+    finally:
+        gc.enable()

@@ -38,6 +38,7 @@ def test_parameters_are_those_that_are_loaded(case: Case, tmp_path: Path) -> Non
     assert found.parameters == products + others
     assert found.memory == {
         "float32": 4 * (products + others),
+        "float16": 2 * products + 4 * others,
         "bfloat16": 2 * products + 4 * others,
         "int8": products + 4 * others,
     }

@@ -1,7 +1,8 @@
 """Tests of the choice among precisions."""
 
 import time
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -95,6 +96,46 @@ def test_what_is_asked_for_is_given_and_measured() -> None:
     assert choice.trials[0].dtype == "float32"
     assert choice.trials[1].cosine == pytest.approx(0.9, abs=1e-5)
     assert choice.trials[1].speedup == pytest.approx(0.5, rel=0.2)
+
+
+class Tight(Machine):
+    """A device whose memory holds one encoder at a time."""
+
+    def __init__(self, **precisions: tuple[float, float]) -> None:
+        super().__init__(**precisions)
+        self.last: Callable[[], Encoder | None] = lambda: None
+
+    def encoder(self, dtype: str, observe: object) -> Encoder:
+        if self.last() is not None:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        made = super().encoder(dtype, observe)
+        self.last = weakref.ref(made)
+        return made
+
+
+def test_float32_is_gone_before_the_precision_that_is_asked_for_is_built() -> None:
+    machine = Tight(float32=EXACT, float16=(0.1, 0.9999))
+    choice = choose(machine, "float16", machine.vectors)
+    assert [trial.dtype for trial in choice.trials] == ["float32", "float16"]
+
+
+class Small(Machine):
+    """A device that float32 does not fit."""
+
+    def encoder(self, dtype: str, observe: object) -> Encoder:
+        if dtype == "float32":
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return super().encoder(dtype, observe)
+
+
+def test_a_model_that_fits_in_half_precision_alone_is_had_in_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    machine = Small(float32=EXACT, float16=(0.1, 0.9999))
+    assert chosen(machine, "float16") == "float16"
+    assert "nothing is compared" in caplog.text
+    with pytest.raises(torch.OutOfMemoryError):
+        chosen(machine, "auto")
 
 
 def test_every_precision_of_this_processor_is_faithful_enough(any_embedder: Embedder) -> None:

@@ -1,0 +1,11 @@
+"""What the GPU under test can do."""
+
+import pytest
+import torch
+
+from models.device import ampere
+
+since_ampere = pytest.mark.skipif(
+    torch.cuda.is_available() and not ampere(torch.device("cuda")),
+    reason="a GPU before Ampere has no bfloat16 and no FlashAttention",
+)
