@@ -95,14 +95,7 @@ class _Builder:
         )
 
     def attention(self, name: str, index: int) -> Attention:
-        config = self.config
-        rules = Rules(
-            positions=of_layer(config, self.weights, name, config.scheme(index), self.device),
-            scale=config.scale,
-            causal=config.causal,
-            reach=config.reaches[index],
-            softcap=config.softcap,
-        )
+        config, rules = self.config, self.rules(name, index)
         return Attention(
             qkv=self.linear(name, "qkv"),
             output=self.linear(name, "output"),
@@ -111,6 +104,17 @@ class _Builder:
             heads=(config.num_heads, config.num_kv_heads, config.num_kv_heads),
             rules=rules,
             attend=self.choose(rules, config.head_size, self.layout.dtype, self.device),
+        )
+
+    def rules(self, name: str, index: int) -> Rules:
+        config = self.config
+        like = torch.empty(0, dtype=self.layout.dtype, device=self.device)
+        return Rules(
+            positions=of_layer(config, self.weights, name, config.scheme(index), like),
+            scale=config.scale,
+            causal=config.causal,
+            reach=config.reaches[index],
+            softcap=config.softcap,
         )
 
     def norm(self, name: str) -> Norm:

@@ -39,25 +39,28 @@ def of_layer(
     weights: Weights,
     name: str,
     scheme: schemes.Scheme,
-    device: torch.device,
+    like: Tensor,
 ) -> Positions:
-    """The scheme of the attention in the layer of a name."""
+    """The scheme of the attention in the layer of a name.
+
+    like: any tensor on the layers' device, of their precision.
+    """
     match scheme:
         case schemes.Rotary():
             return Rotary(scheme)
         case schemes.Alibi():
             slopes = tables.alibi_slopes(config.num_heads, scheme.steepest)
-            return Alibi(scheme, torch.from_numpy(slopes).to(device))
+            return Alibi(scheme, torch.from_numpy(slopes).to(like.device))
         case schemes.Buckets():
-            return Buckets(scheme, weights["bias_table"].to(device))
+            return Buckets(scheme, weights["bias_table"].to(like.device))
         case schemes.Disentangled():
-            return _disentangled(config, scheme, weights, name, device)
+            return _disentangled(config, scheme, weights, name, like)
         case schemes.Recurrent():
             split = (config.num_heads, config.head_size, -1)
             # The query's own bias is in its product already.
             shift = weights[f"{name}.position_bias"] - weights[f"{name}.query.bias"]
-            weight = weights[f"{name}.relative.weight"].view(split).to(device)
-            return Recurrent(scheme, weight, shift.view(split[:2]).to(device))
+            weight = weights[f"{name}.relative.weight"].view(split).to(like)
+            return Recurrent(scheme, weight, shift.view(split[:2]).to(like))
     return Positions()
 
 
@@ -66,7 +69,7 @@ def _disentangled(
     scheme: schemes.Disentangled,
     weights: Weights,
     layer: str,
-    device: torch.device,
+    like: Tensor,
 ) -> Disentangled:
     table = weights["relative_table"]
     if "relative_norm.weight" in weights:
@@ -79,6 +82,6 @@ def _disentangled(
         if f"{name}.weight" not in weights:  # a score that this checkpoint does not add
             return table.new_zeros(0)
         rows = F.linear(table, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
-        return rows.view(len(table), config.num_heads, -1).to(device)
+        return rows.view(len(table), config.num_heads, -1).to(like)
 
     return Disentangled(scheme, project("query"), project("key"))

@@ -99,8 +99,8 @@ class Precisions:
         return native.NativeEncoder(self.embeddings, stack, self._scores())
 
     def _scores(self) -> Positions:
-        config = self.embeddings.config
-        return of_layer(config, self.weights, "layers.0", config.positions, self.device)
+        config, like = self.embeddings.config, self.embeddings.tokens
+        return of_layer(config, self.weights, "layers.0", config.positions, like)
 
     def _torch(self, layout: Layout) -> TorchEncoder:
         parts, device = self.embeddings, self.device

@@ -53,7 +53,8 @@ class Pair:
         self.embeddings = Embeddings(config, self.weights, CPU)
         self.sizes = self._sizes()
         stack = Stack(config, self.weights, dtype, kernels, self.sizes)
-        scores = of_layer(config, self.weights, "layers.0", config.positions, CPU)
+        like = self.embeddings.tokens
+        scores = of_layer(config, self.weights, "layers.0", config.positions, like)
         self.ours = NativeEncoder(self.embeddings, stack, scores)
         self.twin = self.torch(Plain(CPU, F32))
 
