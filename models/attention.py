@@ -5,6 +5,7 @@ N sequences, H heads, Dh head size, Q queries, K keys.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -98,25 +99,30 @@ class _Scores:
             return self._fixed(queries, keys, query)
 
         place = (rules.positions.key, rules.reach, length, query.dtype)
-        distances, fixed = (
-            self.packing.recall(place, make) if length <= _BLOCK else make(self.packing)
-        )
-        content = rules.positions.score(query, key, distances)
+        index, fixed = self.packing.recall(place, make) if length <= _BLOCK else make(self.packing)
+        relative = self._once(rules.positions.relative)
+        content = rules.positions.score(query, key, relative, index)
         return padding + fixed + (0.0 if content is None else content * rules.scale)
 
     def _fixed(self, queries: range, keys: range, like: Tensor) -> tuple[Tensor, Tensor]:
-        # What does not depend on the texts: the distances (Q, K), and (H or 1, Q, K) to add.
+        # What does not depend on the texts: the place of each distance among those that hooks
+        # are asked for (Q, K), and (H or 1, Q, K) to add.
         rules, length = self.rules, self.group.length
         places = torch.arange(length, device=like.device)
         distances = places[keys.start : keys.stop] - places[queries.start : queries.stop, None]
-        bias = rules.positions.bias(length)
+        index, bias = distances + length - 1, self._once(rules.positions.bias)
         none = like.new_zeros(1, *distances.shape)
-        fixed = none if bias is None else bias[:, distances + length - 1].to(like.dtype)
+        fixed = none if bias is None else bias[:, index].to(like.dtype)
         if rules.causal:
             fixed.masked_fill_(distances > 0, float("-inf"))
         if rules.reach is not None:
             fixed.masked_fill_(distances.abs() > rules.reach, float("-inf"))
-        return distances, fixed
+        return index, fixed
+
+    def _once(self, hook: Callable[[int], Tensor | None]) -> Any:
+        # What a hook makes of the distances within the length, for every layer and block.
+        place = (hook.__name__, self.rules.positions.key, self.group.length)
+        return self.packing.recall(place, lambda _: hook(self.group.length))
 
     def _mix(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
         rules = self.rules

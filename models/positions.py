@@ -1,6 +1,6 @@
 """Position schemes as the encoder calls them: hooks of the input, the heads and the scores.
 
-T tokens, N sequences, H heads, Dh head size, D model width, P positions.
+T tokens, N sequences, H heads, Dh head size, D model width, P positions, Q queries, K keys.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ class Positions:
     """A scheme overrides the hooks it needs; the encoder calls all and never asks which it is."""
 
     key: schemes.Scheme = schemes.Scheme()
-    """What `bias` and `rotate` depend on, besides the weights."""
+    """What `rotate`, `bias` and `relative` depend on, besides the weights that layers share."""
     table: Tensor | None = None
     """(P, D): what `embed` adds to a token's vector at each position, if that is all it does."""
 
@@ -46,10 +46,15 @@ class Positions:
         """
         return None
 
-    def score(self, query: Tensor, key: Tensor, distances: Tensor) -> Tensor | None:
+    def relative(self, reach: int) -> Tensor | None:
+        """What `score` reads of the distances that `bias` is of, in their order; in all layers."""
+        return None
+
+    def score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor | None:
         """What the scores of content gain before they are scaled: (N, H, Q, K).
 
-        query: (N, H, Q, Dh). key: (N, H, K, Dh). distances: (Q, K), key minus query.
+        query: (N, H, Q, Dh). key: (N, H, K, Dh). index: (Q, K), the place of each pair's distance
+        in that order.
         """
         return None
 
@@ -128,8 +133,9 @@ class Buckets(Positions):
     def bias(self, reach: int) -> Tensor:
         scheme = self.scheme
         distances = np.arange(1 - reach, reach)
-        rows = tables.buckets(distances, scheme.buckets, scheme.max_distance)
-        return self._table[torch.from_numpy(rows)].T
+        found = tables.buckets(distances, scheme.buckets, scheme.max_distance)
+        (rows,) = send(self._table.device, torch.from_numpy(found))
+        return self._table[rows].T
 
 
 class Disentangled(Positions):
@@ -140,10 +146,15 @@ class Disentangled(Positions):
         self.key = self.scheme = scheme
         self._queries, self._keys = query, key
 
-    def score(self, query: Tensor, key: Tensor, distances: Tensor) -> Tensor:
-        scheme, size = self.scheme, query.shape[:3] + key.shape[2:3]
-        found = tables.log_buckets(-distances.cpu().numpy(), scheme.buckets, scheme.max_distance)
-        rows = torch.from_numpy(found + scheme.span).clamp(0, 2 * scheme.span - 1).to(query.device)
+    def relative(self, reach: int) -> Tensor:
+        """Their rows in the tables."""
+        scheme, places = self.scheme, np.arange(reach - 1, -reach, -1)
+        found = tables.log_buckets(places, scheme.buckets, scheme.max_distance) + scheme.span
+        (rows,) = send(self._keys.device, torch.from_numpy(found.clip(0, 2 * scheme.span - 1)))
+        return rows
+
+    def score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor:
+        scheme, size, rows = self.scheme, query.shape[:3] + key.shape[2:3], relative[index]
         total = query.new_zeros(size)
         if scheme.content_to_position:
             scores = query @ self._keys.permute(1, 2, 0)
@@ -162,11 +173,14 @@ class Recurrent(Positions):
         self.key = self.scheme = scheme
         self._weight, self._shift = weight, bias
 
-    def score(self, query: Tensor, key: Tensor, distances: Tensor) -> Tensor:
-        low, high = int(distances.min()), int(distances.max())
-        table = tables.halves(-np.arange(low, high + 1), self._weight.shape[2], self.scheme.base)
-        # (H, Dh, D) x (D, distances) -> (H, Dh, distances)
-        keys = self._weight @ torch.from_numpy(table).to(self._weight).T
+    def relative(self, reach: int) -> Tensor:
+        """Their sinusoids: (2 * reach - 1, D)."""
+        distances = np.arange(reach - 1, -reach, -1)  # query minus key
+        table = tables.halves(distances, self._weight.shape[2], self.scheme.base)
+        (flat,) = send(self._weight.device, torch.from_numpy(table).flatten())
+        return flat.view(table.shape).to(self._weight.dtype)
+
+    def score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor:
+        keys = self._weight @ relative.T  # (H, Dh, distances)
         scores = (query + self._shift[:, None]) @ keys
-        rows = distances - low
-        return scores.gather(-1, rows.expand(scores.shape[:3] + rows.shape[1:]))
+        return scores.gather(-1, index.expand(scores.shape[:3] + index.shape[1:]))

@@ -33,8 +33,11 @@ class Slanted(Positions):
 class Contents(Positions):
     """Scores that depend on both tokens and on the order of the two."""
 
-    def score(self, query: Tensor, key: Tensor, distances: Tensor) -> Tensor:
-        turned = distances.to(query.dtype).sin()
+    def relative(self, reach: int) -> Tensor:
+        return torch.arange(1 - reach, reach)
+
+    def score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor:
+        turned = relative[index].to(query.dtype).sin()
         return query[..., :1] * turned + key[..., None, :, 1] * turned.square()
 
 
@@ -77,10 +80,11 @@ def _naive(query: Tensor, key: Tensor, value: Tensor, rules: Rules) -> Tensor:
     scores = query @ key.mT * rules.scale
     if rules.softcap:
         scores = rules.softcap * (scores / rules.softcap).tanh()
-    bias = rules.positions.bias(length)
+    bias, index = rules.positions.bias(length), distances + length - 1
     if bias is not None:
-        scores += bias[:, distances + length - 1]
-    content = rules.positions.score(query[None], key[None], distances)
+        scores += bias[:, index]
+    relative: Any = rules.positions.relative(length)
+    content = rules.positions.score(query[None], key[None], relative, index)
     if content is not None:
         scores += content[0] * rules.scale
     reach = length if rules.reach is None else rules.reach

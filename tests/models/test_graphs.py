@@ -4,13 +4,11 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from models import families, weights
 from models.assembly import TorchLayers
@@ -22,8 +20,8 @@ from models.packing import Packing, Shape, round_up
 from models.varlen import Varlen
 from tests.models.families.checkpoint import CPU, Case, write
 from tests.models.kernel import by_kernel
+from tests.models.meta import META, OnDevice
 
-META = torch.device("meta")  # where nothing is computed, so that nothing can be read from it
 SMALL = [Shape(16, 2, 16), Shape(16, 4, 16), Shape(64, 4, 64)]
 DYNAMIC = {
     "rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 50.0},
@@ -121,16 +119,6 @@ def test_before_it_is_warm_and_for_some_layers_nothing_is_replayed(tmp_path: Pat
     graphs.warm()
     assert np.array_equal(graphs.states(batch, 3), eager.states(batch, 3))
     assert record.replayed == 0
-
-
-class OnDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Refuses whatever computes on the host, or brings something there."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        for part in found if isinstance(found, tuple | list) else [found]:
-            assert isinstance(part, Tensor) and part.device == META, func
-        return found
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

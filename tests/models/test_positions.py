@@ -29,6 +29,7 @@ from models.positions import (
 from models.schemes import Scaling
 
 CPU = torch.device("cpu")
+ALL = slice(None)
 SCALINGS = [
     Scaling(),
     Scaling(kind="linear", factor=4.0),
@@ -42,8 +43,14 @@ def random(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
-def distances(length: int) -> Tensor:
-    return torch.arange(length) - torch.arange(length)[:, None]
+def scored(scheme: Positions, query: Tensor, key: Tensor, queries: slice, keys: slice) -> Tensor:
+    """What a scheme adds to the scores of some queries and keys (H, T, Dh) of one text."""
+    places = torch.arange(query.shape[1])
+    index = places[keys] - places[queries, None] + len(places) - 1
+    relative: Any = scheme.relative(len(places))
+    found = scheme.score(query[None, :, queries], key[None, :, keys], relative, index)
+    assert found is not None
+    return found[0]
 
 
 def turn(scheme: schemes.Rotary, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,7 +69,8 @@ def test_a_scheme_without_hooks_changes_nothing() -> None:
     found = scheme.rotate(query, key, Packing([5], CPU))
     assert found[0] is query and found[1] is key
     assert scheme.bias(5) is None
-    assert scheme.score(query, key, distances(5)) is None
+    assert scheme.relative(5) is None
+    assert scheme.score(query, key, torch.empty(0), torch.zeros(5, 5)) is None
     assert scheme.unscored and not scheme.rotates
 
 
@@ -184,14 +192,14 @@ def test_recurrent_scores_are_the_four_terms_of_transformer_xl() -> None:
     query = torch.einsum("qd,hsd->hqs", states, to_query) + u[:, None]  # as a query's bias
     key = torch.einsum("kd,hsd->hks", states, to_key)
     scheme = Recurrent(schemes.Recurrent(), of_position, v - u)
-    added = scheme.score(query[None], key[None], distances(length))[0]
+    added = scored(scheme, query, key, ALL, ALL)
     found = query @ key.mT + added
     for head, i, j in product(range(heads), range(length), range(length)):
         asks, holds = to_query[head] @ states[i], to_key[head] @ states[j]
         place = of_position[head] @ sinusoid(i - j)
         a, b, c, d = asks @ holds, asks @ place, u[head] @ holds, v[head] @ place
         torch.testing.assert_close(found[head, i, j], a + b + c + d, atol=1e-4, rtol=1e-4)
-    block = scheme.score(query[None, :, 2:4], key[None, :, 1:], distances(length)[2:4, 1:])[0]
+    block = scored(scheme, query, key, slice(2, 4), slice(1, None))
     torch.testing.assert_close(block, added[:, 2:4, 1:])
 
 
@@ -208,7 +216,7 @@ def test_disentangled_scores_are_those_of_deberta(c2p: bool, p2c: bool) -> None:
         buckets=0, max_distance=span, content_to_position=c2p, position_to_content=p2c
     )
     hook = Disentangled(scheme, place_query, place_key)
-    found = hook.score(query[None], key[None], distances(length))[0]
+    found = scored(hook, query, key, ALL, ALL)
 
     def delta(i: int, j: int) -> int:
         return 0 if i - j <= -span else 2 * span - 1 if i - j >= span else i - j + span
@@ -218,7 +226,7 @@ def test_disentangled_scores_are_those_of_deberta(c2p: bool, p2c: bool) -> None:
         to_content = key[head, j] @ place_query[delta(i, j), head]
         expected = c2p * to_position + p2c * to_content
         torch.testing.assert_close(found[head, i, j], expected, atol=1e-5, rtol=1e-5)
-    block = hook.score(query[None, :, 2:4], key[None, :, 1:], distances(length)[2:4, 1:])[0]
+    block = scored(hook, query, key, slice(2, 4), slice(1, None))
     torch.testing.assert_close(block, found[:, 2:4, 1:])
 
 

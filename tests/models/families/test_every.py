@@ -1,5 +1,6 @@
 """Tests of a model of every family: through the facade, and in torch's layers as a GPU has them."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,16 +8,21 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from models import Embedder, families
+from models import Embedder, families, weights
+from models.assembly import TorchLayers
 from models.batch import Batch
+from models.encoder import Embeddings
 from models.families import FAMILIES
 from models.linear import Plain
+from models.packing import Packing
 from models.vectors import normalize
 from tests.conftest import precisions
 from tests.models.families.checkpoint import CPU, Case, encoder, texts
 from tests.models.families.every import EVERY, write_model
+from tests.models.meta import META, OnDevice, Sent
 
 TEXTS = ["the license", "a copyright of this work, such as it is", "x", "you " * 30]
 # Of random weights, in which no direction is more important than another; trained ones lose less.
@@ -73,3 +79,24 @@ def test_layers_of_half_precision_are_faithful(
         vectors = normalize(half.vectors(batch, ["mean"]))
     cosines = (vectors * expected).sum(axis=1)
     assert cosines.min() >= HALVES[dtype], cosines
+
+
+def on_meta(folder: Path) -> Callable[[], Tensor]:
+    """A pass over texts, of which one has several blocks of queries."""
+    blueprint = families.read(folder)
+    loaded = weights.load(folder, blueprint)
+    parts = Embeddings(blueprint.config, loaded, META)
+    layers = TorchLayers(blueprint.config, loaded, Plain(META, torch.bfloat16), META)
+    packing = Packing([3, 40, 600], META, torch.bfloat16)
+    ids = torch.zeros_like(packing.positions)
+    return lambda: layers(parts(ids, packing).to(layers.dtype), packing, len(layers))
+
+
+@every
+def test_what_the_host_knows_of_a_batch_is_sent_once(case: Case, tmp_path: Path) -> None:
+    write_model(case, tmp_path)
+    compute = on_meta(tmp_path)
+    with Sent():  # type: ignore[no-untyped-call]
+        compute()
+    with OnDevice():  # type: ignore[no-untyped-call]
+        compute()

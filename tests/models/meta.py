@@ -1,0 +1,31 @@
+"""A device where nothing is computed, so that nothing can be read from it."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+META = torch.device("meta")
+
+
+class Sent(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Refuses to compute with what lies on the host beside what lies on the device."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert len(_devices(args, kwargs)) < 2, func
+        return func(*args, **(kwargs or {}))
+
+
+class OnDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Refuses whatever computes on the host, or brings something from one to the other."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        assert _devices(args, kwargs, found) == {META}, func
+        return found
+
+
+def _devices(*given: Any) -> set[torch.device]:
+    return {part.device for part in tree_leaves(given) if isinstance(part, Tensor)}
