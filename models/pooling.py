@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from models.packing import Packing
+from models.transfer import send
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ def mean_sqrt(hidden: Tensor, segments: Segments) -> Tensor:
 def weighted_mean(hidden: Tensor, segments: Segments) -> Tensor:
     """The average weighted by position, the first token counting once (arXiv 2202.08904)."""
     count, before = segments.lengths, segments.skips
-    first = segments.starts.repeat_interleave(count)
-    places = torch.arange(len(first), device=hidden.device) - first
-    weights = (places + before.repeat_interleave(count) + 1)[:, None]
+    # From a row's number to its place in its text, counted from one.
+    shift = (before + 1 - segments.starts).repeat_interleave(count, output_size=len(hidden))
+    weights = (torch.arange(len(hidden), device=hidden.device) + shift)[:, None]
     total = count * (count + 1) / 2 + count * before
     return _reduce(hidden * weights.to(hidden.dtype), segments, "sum") / total[:, None]
 
@@ -77,15 +78,20 @@ def pool(
     states = hidden[: packing.tokens].to(torch.float32)  # without the rows of no sequence
     segments = Segments(packing.starts, packing.lengths, torch.zeros_like(packing.lengths))
     if skips is not None and skips.any():
-        states, segments = _after(states, packing, skips.to(states.device))
+        states, segments = _after(states, packing, skips)
     pooled = torch.cat([POOLINGS[mode](states, segments) for mode in modes], dim=1)
     return pooled.masked_fill(segments.lengths[:, None] == 0, 0.0)
 
 
 def _after(hidden: Tensor, packing: Packing, skips: Tensor) -> tuple[Tensor, Segments]:
-    kept = packing.positions[: len(hidden)] >= skips.repeat_interleave(packing.lengths)
-    lengths = (packing.lengths - skips).clamp(min=0)
-    return hidden[kept], Segments(lengths.cumsum(0) - lengths, lengths, skips)
+    # On the host: it would wait for a device to say how many rows are left.
+    counts = torch.tensor(packing.sizes)
+    lengths = (counts - skips).clamp(min=0)
+    starts = lengths.cumsum(0) - lengths
+    shift = (counts.cumsum(0) - counts + skips - starts).repeat_interleave(lengths)
+    rows = torch.arange(len(shift)) + shift
+    rows, starts, lengths, skips = send(hidden.device, rows, starts, lengths, skips)
+    return hidden.index_select(0, rows), Segments(starts, lengths, skips)
 
 
 def _reduce(hidden: Tensor, segments: Segments, how: str) -> Tensor:

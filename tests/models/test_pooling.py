@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from models.packing import Packing
 from models.pooling import POOLINGS, pool
 from models.sentence import SentenceConfig
+from tests.models.meta import META, Sent
 
 LENGTHS = [3, 1, 8]
 Floats = npt.NDArray[np.float32]
@@ -49,6 +50,17 @@ def test_the_rows_after_the_last_token_are_never_pooled(mode: str) -> None:
     hidden[: packing.tokens] = 1.0
     assert packing.rows > packing.tokens
     assert torch.isfinite(pool(hidden, packing, [mode])).all()
+
+
+@pytest.mark.parametrize("mode", POOLINGS)
+@pytest.mark.parametrize("skips", [[0, 0, 0], [2, 0, 9]], ids=str)
+def test_a_pooling_needs_to_know_nothing_that_the_device_has_computed(
+    mode: str, skips: list[int]
+) -> None:
+    packing = Packing(LENGTHS, META)
+    with Sent():  # type: ignore[no-untyped-call]
+        pooled = pool(HIDDEN.to(META), packing, [mode], torch.tensor(skips))
+    assert pooled.device == META and pooled.shape == (3, 5)
 
 
 def test_several_poolings_stand_side_by_side_in_the_order_given() -> None:
