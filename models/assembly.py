@@ -7,7 +7,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from models.attention import Attend, Rules
+from models.attention import Attend, Rules, attend
 from models.config import EncoderConfig
 from models.layers import ARRANGEMENTS, Attention, FeedForward, Layer
 from models.linear import Layout, Linear
@@ -45,6 +45,11 @@ class TorchLayers:
     def steady(self) -> bool:
         """Whether batches of one shape launch the same kernels, so that these can be recorded."""
         return {type(layer.attention.attend) for layer in self._layers} == {Varlen}
+
+    def prepare(self, packing: Packing) -> None:
+        """Lay out what attention reads of a packing, while the device may compute another."""
+        if any(layer.attention.attend is attend for layer in self._layers):
+            _ = packing.groups
 
     def __call__(self, hidden: Tensor, packing: Packing, count: int) -> Tensor:
         """The first `count` layers: (T, D) -> (T, D), in `dtype`; normalised after the last one."""

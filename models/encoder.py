@@ -149,6 +149,7 @@ class TorchEncoder:
     ) -> tuple[Tensor, Packing]:
         lengths, device = batch.lengths.tolist(), self._embeddings.device
         packing = Packing(lengths, device, self._layers.dtype, shape(lengths))
+        self._layers.prepare(packing)
         flat = np.zeros(packing.rows, dtype=np.int64)
         flat[: packing.tokens] = batch.ids
         (ids,) = send(device, torch.from_numpy(flat))

@@ -108,11 +108,11 @@ class Packing:
         starts = self._firsts[members, None]
         # Padding reads the sequence's own first row: another's, were it not finite, would spoil it.
         rows = torch.where(holds, starts + column, starts).flatten()
-        mask = torch.zeros(len(members), 1, 1, length, dtype=self._dtype)
-        mask.masked_fill_(~holds[:, None, None], float("-inf"))
         slots = holds.flatten().nonzero().flatten()
         rows, slots, targets = send(self._device, rows, slots, rows[slots])
-        return Group(len(members), length, rows, slots, targets, mask.to(self._device))
+        mask = torch.full(rows.shape, float("-inf"), dtype=self._dtype, device=self._device)
+        mask = mask.index_fill_(0, slots, 0.0).view(len(members), 1, 1, length)
+        return Group(len(members), length, rows, slots, targets, mask)
 
 
 def _by_length(lengths: Sequence[int]) -> dict[int, list[int]]:

@@ -14,11 +14,14 @@ from models import families, weights
 from models.assembly import TorchLayers
 from models.batch import Batch
 from models.encoder import Embeddings, Encoder, TorchEncoder
+from models.graphs import Eager
 from models.linear import Layout, Plain, Prepacked
+from models.packing import Packing
 from models.precision import Precisions
 from models.vectors import Floats
 from models.weights import Weights
 from tests.conftest import Folder
+from tests.models.meta import META, OnDevice
 
 CPU = torch.device("cpu")
 F32 = torch.float32
@@ -31,10 +34,10 @@ def rows(folder: Path) -> list[Tensor]:
     return [torch.randint(vocabulary, (length,), generator=noise) for length in LENGTHS]
 
 
-def embeddings(folder: Path) -> tuple[Weights, Embeddings]:
+def embeddings(folder: Path, device: torch.device = CPU) -> tuple[Weights, Embeddings]:
     blueprint = families.read(folder)
     loaded = weights.load(folder, blueprint)
-    return loaded, Embeddings(blueprint.config, loaded, CPU)
+    return loaded, Embeddings(blueprint.config, loaded, device)
 
 
 def encoder(folder: Path, layout: Layout | None = None) -> Encoder:
@@ -183,3 +186,24 @@ def test_an_encoder_that_nobody_holds_is_freed_at_once(
         assert left() is None
     finally:
         gc.enable()
+
+
+class Passed(Exception):
+    """A pass was computed; nothing can be read of it."""
+
+
+class Alone(Eager):
+    """A device that is left alone by the host while it has the pass."""
+
+    def __call__(self, ids: Tensor, packing: Packing) -> Tensor:
+        with OnDevice():  # type: ignore[no-untyped-call]
+            super().__call__(ids, packing)
+        raise Passed
+
+
+def test_a_batch_is_laid_out_before_its_pass(tiny_bert: Folder) -> None:
+    folder = tiny_bert()
+    loaded, parts = embeddings(folder, META)
+    layers = TorchLayers(parts.config, loaded, Plain(META, torch.bfloat16), META)
+    with pytest.raises(Passed):
+        TorchEncoder(parts, layers, Alone).vectors(batch(rows(folder)), ["mean"])
