@@ -1,11 +1,14 @@
 """Tests of where sequences lie in a packed batch."""
 
+from collections import Counter
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from models.packing import Packing, round_up
+from tests.models.meta import META
 
 CPU = torch.device("cpu")
 lengths = st.lists(st.integers(1, 600), min_size=1, max_size=40)
@@ -55,6 +58,19 @@ def test_a_block_is_as_long_as_its_own_sequences_need(lengths: list[int]) -> Non
         held = (group.mask == 0).sum(dim=-1).flatten()
         assert group.length % 8 == 0
         assert ((group.length - 8 < held) & (held <= group.length)).all()
+
+
+@given(lengths)
+def test_a_block_is_as_long_beside_others_as_alone(lengths: list[int]) -> None:
+    for device in (CPU, META):
+        alone = Counter(Packing([n], device).groups[0].length for n in lengths)
+        assert alone == {group.length: group.count for group in Packing(lengths, device).groups}
+
+
+def test_on_other_devices_blocks_are_of_few_lengths() -> None:
+    lengths = {n: Packing([n], META).groups[0].length for n in range(1, 513)}
+    assert len(set(lengths.values())) == 11
+    assert all(n <= length < n + (16 if n <= 64 else 64) for n, length in lengths.items())
 
 
 @given(lengths)
