@@ -1,0 +1,40 @@
+"""Tests that the host waits for a GPU only once it wants the vectors."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from models.embedder import Embedder
+from tests.models.families.checkpoint import Case
+from tests.models.families.every import EVERY, write_model
+from tests.models.families.test_every import TEXTS
+
+pytestmark = pytest.mark.gpu
+
+
+@contextmanager
+def unwaited() -> Iterator[None]:
+    """Refuses what waits for all that the GPU was given; to wait for an event does not."""
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("case", EVERY, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("skip", [0, 1])
+def test_a_pass_is_started_without_waiting_for_another(
+    case: Case, dtype: str, skip: int, tmp_path: Path
+) -> None:
+    write_model(case, tmp_path)
+    gpu = Embedder.load(tmp_path, device="cuda", dtype=dtype)
+    ids = [row.ids for row in gpu.tokenize(TEXTS)]
+    gpu.warm()
+    gpu.encode(ids)  # what is made at first use
+    with unwaited():
+        gpu.encode(ids, skips=[skip] * len(ids))
