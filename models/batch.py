@@ -38,5 +38,6 @@ class Batch:
         """Raises ValueError for what no table holds: it would be read from beyond its end."""
         if self.lengths.min() < shortest or self.lengths.max() > longest:
             raise ValueError(f"a sequence has {shortest} to {longest} tokens")
-        if ((self.ids < 0) | (self.ids >= vocabulary)).any():
+        # Without its sign a negative one is beyond every table, too.
+        if self.ids.view(np.uint64).max(initial=0) >= vocabulary:
             raise ValueError(f"token ids are 0 to {vocabulary - 1}")

@@ -24,7 +24,6 @@ class Head:
         """Raises ModelError for weights that are missing or not of the shape of the config."""
         self._steps = [_step(folder, module) for module in modules]
 
-    @torch.inference_mode()
     def __call__(self, vectors: Floats) -> Floats:
         """(B, pooled) -> (B, dim)."""
         if not self._steps:
@@ -32,6 +31,7 @@ class Head:
         # Each vector by itself: a product of several may sum in an order that depends on them.
         return np.stack([self._apply(torch.tensor(vector)).numpy() for vector in vectors])
 
+    @torch.inference_mode()
     def _apply(self, vector: Tensor) -> Tensor:
         for step in self._steps:
             vector = step(vector)

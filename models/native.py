@@ -126,7 +126,7 @@ class NativeEncoder:
 
     def states(self, batch: Batch, count: int) -> Floats:
         """Hidden states after so many layers: (T, D)."""
-        found = np.empty((len(batch.ids), self._width), dtype=np.float32)
+        found = self._states(batch)
         self._run(batch, count=count, states=found.ctypes.data)
         return found
 
@@ -134,22 +134,25 @@ class NativeEncoder:
         """The poolings of each sequence's last hidden states, side by side: (B, poolings * D)."""
         wanted = (c_int64 * len(poolings))(*map(_POOLINGS.index, poolings))
         found = np.empty((len(batch.lengths), len(poolings) * self._width), dtype=np.float32)
-        partly = batch.skips > 0
-        states = np.empty((partly.any() * len(batch.ids), self._width), dtype=np.float32)
+        states = self._states(batch) if batch.skips.any() else None
         self._run(
             batch,
             count=len(self._stack.layers),
             poolings=addressof(wanted),
             pooled=len(poolings),
             vectors=found.ctypes.data,
-            states=states.ctypes.data if partly.any() else 0,
+            states=0 if states is None else states.ctypes.data,
         )
-        if partly.any():  # the kernels pool whole texts
+        if states is not None:  # the kernels pool whole texts
+            partly = batch.skips > 0
             found[partly] = _pooled(states, batch, poolings)[partly]
         return found
 
     def warm(self) -> None:
         """Nothing is built for a batch."""
+
+    def _states(self, batch: Batch) -> Floats:
+        return np.empty((len(batch.ids), self._width), dtype=np.float32)
 
     def _run(self, batch: Batch, count: int, **wanted: int) -> None:
         stack, longest = self._stack, int(batch.lengths.max())
