@@ -82,8 +82,11 @@ class Ledger:
 
     def take(self, budget: int) -> list[Text]:
         """The texts of the next pass, of at most so many tokens, or one longer text."""
-        items = self._scheduler.next(budget)
-        return [self._open[item.job].text(item) for item in items]
+        return self._texts(self._scheduler.next(budget))
+
+    def short(self, budget: int) -> list[Text]:
+        """The same of texts that are no longer: none, where only longer ones wait."""
+        return self._texts(self._scheduler.short(budget))
 
     def settle(
         self, texts: Sequence[Text], found: Iterable[Floats | Failure], began: float, rate: float
@@ -104,3 +107,6 @@ class Ledger:
                 self.forget(key)
                 outbox[key[0]].append((key[1], outcome))
         return outbox
+
+    def _texts(self, items: Iterable[Item[Key]]) -> list[Text]:
+        return [self._open[item.job].text(item) for item in items]

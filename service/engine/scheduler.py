@@ -84,7 +84,17 @@ class Scheduler(Generic[J]):
         if not self._jobs:
             return []
         self._odd = not self._odd
-        first = self._take(_first(self._jobs) if self._odd else _urgent(self._queues.values()))
+        return self._batch(
+            _first(self._jobs) if self._odd else _urgent(self._queues.values()), budget
+        )
+
+    def short(self, budget: int) -> list[Item[J]]:
+        """Take the next batch of jobs whose next text is no longer than `budget`; or nothing."""
+        found = [waiting for waiting in self._jobs.values() if waiting.items[0].length <= budget]
+        return self._batch(min(found, key=lambda waiting: waiting.due), budget) if found else []
+
+    def _batch(self, waiting: _Waiting[J], budget: int) -> list[Item[J]]:
+        first = self._take(waiting)
         batch = [first]
         self._fill(batch, self._oldest(first.kind), budget - budget // 2)
         self._fill(batch, self._due(first.kind, min(item.size for item in batch)), budget)

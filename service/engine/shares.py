@@ -5,6 +5,7 @@ from dataclasses import dataclass
 _LEAST = 64  # tokens of a thread: fewer are not worth reading all the weights for
 _ENOUGH = 256  # tokens of a thread: more of them together is no faster
 _MOST = 512  # tokens of a thread's pass: fewer, and answers leave one by one; more, and they wait
+_LEVEL = 0.8  # of all lanes must have work until a long text ends that one of them computes
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,17 @@ class Shares:
         lanes, most = self.lanes, self.full(apart=True)
         rounds = max(1, -(-waiting // (lanes * most)))
         return min(most, max(_LEAST, -(-waiting // (lanes * rounds))))
+
+    def long(self, tokens: int) -> bool:
+        """Whether a text of so many is more than a pass has: others must not wait for it."""
+        return tokens > self.full(apart=True)
+
+    def together(self, longest: int, waiting: int) -> bool:
+        """Whether all threads are to compute a long text, which is one of all that waits.
+
+        With one, the other lanes would be done with the rest long before.
+        """
+        return waiting < _LEVEL * self.lanes * longest
 
     def full(self, apart: bool) -> int:
         """Tokens that a pass has when the engine is busy."""

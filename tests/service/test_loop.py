@@ -304,6 +304,79 @@ def test_leaders_take_turns_and_answer_all_once() -> None:
     assert [rig.result(number) for number in numbers] == [[[n], [3]] for n in numbers]
 
 
+class Patient(Sum):
+    """Computes a long text for as long as a short one has not come; keeps who computed what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.short = threading.Event()
+        self.threads: list[tuple[int, int]] = []
+
+    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+        self.threads.append((len(ids[0]), count()))
+        vectors = super().encode(ids, **options)
+        if len(ids[0]) < 100:
+            self.short.set()
+        assert self.short.wait(timeout=5), "it waits for a long text"
+        return vectors
+
+
+def beside(long: int, lanes: int, budget: int = 2048) -> Patient:
+    """Serve a short text that comes while so many long ones are computed."""
+    model = Patient()
+    rig = Rig(model=model)
+    rig.send(1, *[[1] * (budget + 1)] * long)
+    rig.send(2, [5])
+    post = Later(rig.post.received, lambda: len(model.batches) >= min(long, lanes))
+    rig.loop = Loop(post, model, Shares(budget, lanes), 1.0)
+    rig.run()
+    assert rig.result(1) == [[budget + 1]] * long and rig.result(2) == [[5]]
+    return model
+
+
+@pytest.mark.parametrize(("long", "lanes"), [(1, 1), (1, 2), (1, 3), (2, 2), (3, 3), (5, 3)])
+def test_a_short_text_waits_for_no_long_one(long: int, lanes: int) -> None:
+    beside(long, lanes)
+
+
+def test_a_long_text_that_is_alone_is_computed_by_all_threads() -> None:
+    assert beside(1, 2).threads == [(2049, torch.get_num_threads()), (1, 1)]
+
+
+def test_long_texts_for_all_lanes_are_computed_apart() -> None:
+    assert beside(2, 2).threads == [(2049, 1), (2049, 1), (1, 1)]
+
+
+def test_after_a_long_text_few_texts_are_computed_by_all_threads_again() -> None:
+    model = Patient()
+    rig = Rig(model=model)
+    for number, row in enumerate([[1] * 2049, [5], [6], [7]]):
+        rig.send(number, row)
+    post = Steps(rig.post.received, lambda: len(rig.line.sent))
+    rig.loop = Loop(post, model, Shares(2048, 2), 1.0)
+    rig.run()
+    assert [rig.result(number) for number in range(4)] == [[[2049]], [[5]], [[6]], [[7]]]
+    assert model.threads[2:] == [(1, torch.get_num_threads())] * 2
+
+
+class Steps(Post):
+    """Gives two messages, and each other one when all before it are answered."""
+
+    def __init__(self, messages: Mail, answered: Callable[[], int]) -> None:
+        super().__init__()
+        self.messages, self.answered, self.given = messages, answered, 0
+
+    def receive(self, wait: bool) -> Mail:
+        while wait and 2 <= self.given > self.answered():
+            time.sleep(0.01)
+        if wait and self.given == len(self.messages):
+            raise EOFError
+        if 2 <= self.given > self.answered() or self.given == len(self.messages):
+            return []
+        self.given += 1
+        return [self.messages[self.given - 1]]
+
+
 class Fragile(Sum):
     """Fails on every thread but the first, which waits for that."""
 

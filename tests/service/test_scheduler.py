@@ -154,3 +154,11 @@ def test_every_text_is_served_once_within_the_budget_and_the_oldest_in_every_oth
         assert all(item.length == asked[item.job][0][item.index] for item in batch)
         left -= taken
     assert not scheduler and not scheduler.tokens and not scheduler.next(budget)
+
+
+def test_who_takes_only_short_texts_takes_what_is_due_first_of_them() -> None:
+    scheduler = fill(([600, 5], 4), ([90, 80], 2), ([7], 0), ([900], 4), ([8], 0))
+    assert jobs(scheduler.short(100)) == [2, 4]
+    assert jobs(scheduler.short(100)) == [1]
+    assert jobs(scheduler.short(100)) == [1]
+    assert scheduler.short(100) == [] and scheduler.tokens == 1505

@@ -38,3 +38,21 @@ def test_much_work_is_done_apart_and_whatever_comes_beside_it(
 )
 def test_lanes_that_start_together_end_together(waiting: int, size: int) -> None:
     assert Shares(2048, 2).size(waiting, apart=True) == size
+
+
+@pytest.mark.parametrize(
+    ("budget", "lanes", "most"), [(2048, 2, 512), (400, 2, 400), (2048, 1, 2048)]
+)
+def test_a_text_is_long_that_is_more_than_a_pass(budget: int, lanes: int, most: int) -> None:
+    shares = Shares(budget, lanes)
+    assert not shares.long(most) and shares.long(most + 1)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "waiting", "together"),
+    [(2, 8000, True), (2, 12000, True), (2, 16000, False), (16, 16000, True), (16, 128000, False)],
+)
+def test_a_long_text_is_computed_by_all_threads_where_most_would_be_idle_beside_it(
+    lanes: int, waiting: int, together: bool
+) -> None:
+    assert Shares(2048, lanes).together(8000, waiting) == together

@@ -1,0 +1,88 @@
+"""Tests of who is given which pass."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from service.engine.ledger import Ledger
+from service.engine.messages import Job
+from service.engine.passes import Pass, Passes
+from service.engine.shares import Shares
+from service.engine.sizes import size_class
+from tests.service.rig import Memory, ids
+
+LINE = Memory()
+
+
+class Given:
+    """What is given out of texts of such lengths, each a job."""
+
+    def __init__(self, *lengths: int, lanes: int = 2) -> None:
+        self.ledger, self.books = Ledger(), threading.Lock()
+        self.passes = Passes(self.ledger, Shares(2048, lanes), self.books)
+        self.come(*lengths)
+
+    def come(self, *lengths: int) -> None:
+        for length in lengths:
+            key = LINE, len(self.ledger)
+            job = Job("pooled", [ids([1] * length)], size=size_class(length))
+            self.ledger.accept(key, job)
+
+    def done(self, one: Pass | None) -> None:
+        assert one
+        with self.books:
+            self.passes.done(one)
+
+
+def lengths(one: Pass | None) -> list[int]:
+    return [text.item.length for text in one.texts] if one else []
+
+
+def test_few_texts_are_one_pass_of_all_threads() -> None:
+    one = (given := Given(200, 200)).passes.lead()
+    assert one and not one.apart and not one.away and lengths(one) == [200, 200]
+    assert given.passes.lead() is None
+
+
+def test_when_much_waits_the_leader_and_a_follower_take_a_share_each() -> None:
+    given = Given(300, 300, 300, 300)
+    one, other = given.passes.lead(), given.passes.follow()
+    assert one and one.apart and other and other.apart
+    assert lengths(one) == lengths(other) == [300]
+
+
+def test_nobody_stands_in_for_a_leader_that_is_there() -> None:
+    given = Given(300, 300, 300, 300)
+    given.done(given.passes.lead())
+    assert given.passes.stand_in() is None
+
+
+def test_beside_a_long_text_a_follower_takes_what_comes() -> None:
+    given = Given(5000)
+    one = given.passes.lead()
+    assert one and one.away and not one.apart
+    assert given.passes.left()
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(given.passes.follow)
+        given.come(5)
+        assert given.passes.stand_in() is None
+        assert lengths(following.result(timeout=20)) == [5]
+
+
+def test_when_all_are_at_long_texts_what_is_short_is_left_to_who_stands_in() -> None:
+    given = Given(5000, 5000, 5000)
+    one, other = given.passes.lead(), given.passes.follow()
+    assert one and one.apart and lengths(other) == [5000]
+    assert given.passes.stand_in() is None, "the third is as long"
+    given.come(5, 600, 7)
+    assert lengths(given.passes.stand_in()) == [5, 7]
+    given.done(one)
+    given.come(9)
+    assert given.passes.stand_in() is None, "the leader is back"
+
+
+def test_at_the_end_nobody_waits_any_more() -> None:
+    given = Given()
+    with ThreadPoolExecutor(2) as pool:
+        following, leaving = pool.submit(given.passes.follow), pool.submit(given.passes.left)
+        given.passes.end()
+        assert following.result(timeout=20) is None and not leaving.result(timeout=20)
