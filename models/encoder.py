@@ -5,6 +5,7 @@ B sequences, T tokens, D hidden size.
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Protocol
 
@@ -108,7 +109,9 @@ class TorchEncoder:
         self._embeddings, self._layers = embeddings, layers
         # Not a method of this encoder: it would hold itself, and be freed late.
         self._passes = passes(partial(_run, embeddings, layers, len(layers)))
-        self._entrance = threading.Lock()  # passes go to the device one after another
+        # To a GPU passes go one after another. On a CPU a short one need not wait for a long one.
+        shared = self._passes.shared or embeddings.device.type == "cuda"
+        self._entrance = threading.Lock() if shared else nullcontext()
 
     @property
     def lanes(self) -> int:

@@ -26,6 +26,11 @@ SHAPES = [Shape(rows, most, rows) for rows in _ROWS for most in sorted({4, rows 
 class Passes(Protocol):
     """How the passes over all layers are run."""
 
+    @property
+    def shared(self) -> bool:
+        """Whether all passes use the same memory, so that one must be over before the next."""
+        ...
+
     def shape(self, lengths: Sequence[int]) -> Shape:
         """The shape that a batch of such sequences is packed in."""
         ...
@@ -42,6 +47,8 @@ class Passes(Protocol):
 class Eager:
     """One operation after another, in the batch's own shape."""
 
+    shared = False
+
     def __init__(self, forward: Forward) -> None:
         self._forward = forward
 
@@ -57,6 +64,8 @@ class Eager:
 
 class Graphs:
     """Replays what was recorded; larger batches run one operation after another."""
+
+    shared = True
 
     def __init__(
         self,

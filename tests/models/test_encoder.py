@@ -1,10 +1,13 @@
 """Tests of the encoder against transformers, on weights so large that a wrong detail shows."""
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -14,7 +17,7 @@ from models import families, weights
 from models.assembly import TorchLayers
 from models.batch import Batch
 from models.encoder import Embeddings, Encoder, TorchEncoder
-from models.graphs import Eager
+from models.graphs import Eager, Forward
 from models.linear import Layout, Plain, Prepacked
 from models.packing import Packing
 from models.precision import Precisions
@@ -207,3 +210,26 @@ def test_a_batch_is_laid_out_before_its_pass(tiny_bert: Folder) -> None:
     layers = TorchLayers(parts.config, loaded, Plain(META, torch.bfloat16), META)
     with pytest.raises(Passed):
         TorchEncoder(parts, layers, Alone).vectors(batch(rows(folder)), ["mean"])
+
+
+class Meeting(Eager):
+    """A pass ends when another has begun."""
+
+    def __init__(self, forward: Forward) -> None:
+        super().__init__(forward)
+        self.both = threading.Barrier(2)
+
+    def __call__(self, ids: Tensor, packing: Packing) -> Tensor:
+        self.both.wait(timeout=5)
+        return super().__call__(ids, packing)
+
+
+def test_on_a_cpu_no_pass_waits_for_another(tiny_bert: Folder) -> None:
+    folder = tiny_bert()
+    loaded, parts = embeddings(folder)
+    layers = TorchLayers(parts.config, loaded, Prepacked(F32), CPU)
+    model, given = TorchEncoder(parts, layers, Meeting), batch(rows(folder))
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda _: model.vectors(given, ["mean"]), range(2)))
+    expected = encoder(folder).vectors(given, ["mean"])
+    assert all(np.array_equal(vectors, expected) for vectors in found)
