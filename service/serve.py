@@ -63,7 +63,7 @@ def _serve(home: Home, doors: list[socket.socket] | None, lines: socket.socket) 
             other.leave()
 
     settings, board = home.settings, home.board(0)
-    link = Link(home.address, board, greet, stall)
+    link = Link(home.address, board, greet, stall, settings.stall)
     spec, lent = orjson.dumps(_spec(home, lines)), [lines.fileno()]
     child = Child("the engine", "service.engine", spec, descriptors=lent)
     engine = Supervisor(child, refuse, link.restarted)

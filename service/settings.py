@@ -121,7 +121,11 @@ class Settings(BaseSettings):
         Field(description="Refuse with 429 a request that would wait longer, seconds."),
     ] = 10.0
     request_timeout: Annotated[
-        PositiveFloat, Field(description="Give up on a request with 504 after this, seconds.")
+        PositiveFloat,
+        Field(
+            description="Give up on a request with 504 after this, seconds; start another engine "
+            "after twice this without any answer, 60 at least."
+        ),
     ] = 60.0
     shutdown_timeout: Annotated[
         PositiveInt, Field(description="Let running requests finish for this long, seconds.")
@@ -139,6 +143,12 @@ class Settings(BaseSettings):
         """What the model is called in answers."""
         path = Path(self.model)
         return self.served_name or (path.resolve().name if path.is_dir() else self.model)
+
+    @property
+    def stall(self) -> float:
+        """Seconds without any answer after which the engine is taken to hang."""
+        # A text that takes longer than anybody waits is no reason to end all others with it.
+        return max(60.0, 2 * self.request_timeout)
 
 
 def unknown(environment: Mapping[str, str]) -> list[str]:

@@ -32,7 +32,7 @@ def main() -> None:
         server.fail()
 
     board = home.board(row)
-    link = Link(home.address, board, lambda _: freeze())
+    link = Link(home.address, board, lambda _: freeze(), stall=settings.stall)
     background = [vital(link.run, fail), follow]
     app = create_app(settings, home.model, link, background, lambda: server.should_exit)
     server = Server(config(settings, app), settings.drain_delay)

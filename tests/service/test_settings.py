@@ -87,3 +87,8 @@ def test_a_model_in_a_folder_is_called_by_the_folders_name(tmp_path: Path) -> No
 )
 def test_a_prefix_of_paths_begins_with_a_slash_and_ends_with_none(given: str, kept: str) -> None:
     assert Settings(root_path=given).root_path == kept
+
+
+@pytest.mark.parametrize(("timeout", "stall"), [(1, 60), (60, 120), (600, 1200)])
+def test_an_engine_is_given_longer_than_any_request(timeout: float, stall: float) -> None:
+    assert Settings(request_timeout=timeout).stall == stall
