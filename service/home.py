@@ -63,26 +63,23 @@ def listener(address: str) -> socket.socket:
     return found
 
 
+def claim(host: str, port: int) -> socket.socket:
+    """The first door of a server: on a port that no other one has, any for 0; raises OSError."""
+    try:
+        found = socket.create_server((host, port), family=_family(host))
+    except OSError as error:
+        raise OSError(f"cannot listen on {host} port {port}: {error}") from None
+    # Only now: with a door's own option it would share the port with another server.
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    return found
+
+
 def door(host: str, port: int) -> socket.socket:
     """A socket of which each HTTP process has one on the same port; raises OSError.
 
     The system deals new connections out among them (SO_REUSEPORT).
     """
-    found = socket.socket(_family(host))
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    found.bind((host, port))
-    return found
-
-
-def free_port(host: str, port: int) -> int:
-    """A port that no other server listens on, any for 0; raises OSError."""
-    try:
-        # With a door's own options it would share the port with another server.
-        with socket.create_server((host, port), family=_family(host)) as alone:
-            return int(alone.getsockname()[1])
-    except OSError as error:
-        raise OSError(f"cannot listen on {host} port {port}: {error}") from None
+    return socket.create_server((host, port), family=_family(host), reuse_port=True)
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -16,7 +16,7 @@ from service.app import create_app
 from service.engine.link import Link
 from service.engine.messages import Description, EngineSpec
 from service.heap import freeze
-from service.home import Home, door, free_port, listener
+from service.home import Home, claim, listener
 from service.log import configure
 from service.server import Server, config, vital
 from service.settings import Settings
@@ -36,14 +36,17 @@ def run(settings: Settings, model: Path) -> int:
     with ExitStack() as stack:
         try:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="embedding-")))
-            port = free_port(settings.host, settings.port)  # known before the model is loaded
-            doors = None if settings.workers == 1 else [door(settings.host, port)]
-            home = Home(settings, model, folder, port)
+            # Before the model is loaded: what cannot listen need not wait for it.
+            first = stack.enter_context(claim(settings.host, settings.port))
+            home = Home(settings, model, folder, first.getsockname()[1])
             lines = stack.enter_context(listener(home.address))
         except OSError as error:
             log.error("the server cannot start: %s", error)
             return 1
-        return _serve(home, doors, lines)
+        if settings.workers > 1:
+            return _serve(home, [first], lines)
+        first.close()  # uvicorn itself listens on every address of a host's name
+        return _serve(home, None, lines)
 
 
 def _serve(home: Home, doors: list[socket.socket] | None, lines: socket.socket) -> int:

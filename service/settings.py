@@ -64,7 +64,9 @@ class Settings(BaseSettings):
         NonNegativeInt, Field(description="CPU threads of the engine; 0: as many as allotted.")
     ] = 0
 
-    host: Annotated[str, Field(description="Address to listen on.")] = "127.0.0.1"
+    host: Annotated[
+        str, Field(description="Address to listen on; 0.0.0.0 is all of IPv4, :: all of IPv6.")
+    ] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on; 0: any.")] = 8080
     workers: Annotated[
         PositiveInt,
