@@ -37,7 +37,9 @@ def _stripped(key: SecretStr) -> SecretStr:
 class Settings(BaseSettings):
     """Read from flags, then EMBEDDING_* environment variables, then a .env file."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=FILE, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_file=FILE, extra="ignore", frozen=True, allow_inf_nan=False
+    )
 
     model: Annotated[
         str, Field(description="Model: a folder, a bundled name, or organisation/name on a hub.")

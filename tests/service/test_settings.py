@@ -8,6 +8,8 @@ from click.testing import CliRunner
 from service.cli import main, read
 from service.settings import Settings, unknown
 
+FLOATS = [name for name, field in Settings.model_fields.items() if field.annotation is float]
+
 
 def test_a_flag_wins_over_the_environment_and_that_over_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -31,6 +33,13 @@ def test_every_setting_is_a_flag_with_help(name: str) -> None:
 def test_a_wrong_value_is_told_with_its_name() -> None:
     result = CliRunner().invoke(main, ["serve", "--port", "many"])
     assert result.exit_code == 2 and "port: Input should be a valid integer" in result.output
+
+
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan"])
+@pytest.mark.parametrize("name", FLOATS)
+def test_a_time_that_is_no_number_of_seconds_is_refused(name: str, number: str) -> None:
+    result = CliRunner().invoke(main, ["serve"], env={f"EMBEDDING_{name.upper()}": number})
+    assert result.exit_code == 2 and f"{name}: Input should be" in result.output
 
 
 def test_a_file_that_is_no_utf_8_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
