@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Discriminator, FiniteFloat, PositiveInt, Tag
 
-from models.vectors import METRICS, Floats, finish
+from models.vectors import Floats, finish
 from service.api.answers import Answers
 from service.api.body import FIRST, Body, ReadingBody, example
 from service.api.operation import Operation
+from service.api.scores import compare, scores
 from service.api.shapes.similarity import SimilarityAnswer
 from service.call import Call
 from service.errors import BadRequest
-from service.limits import check_values
 from service.pipeline import Pipeline
 from service.reader import Reading
 from service.row import Row
@@ -45,7 +45,8 @@ class SimilarityRequest(ReadingBody):
     """Either inputs (TEI's shape), or a and b: a text, texts, or vectors.
 
     mode: matrix, every a with every b; pairwise, the first a with the first b and so on.
-    top_k: for each a, the closest b, best first. details: what became of each text.
+    top_k: for each a, the closest b, best first: two numbers each. details: what
+    became of each text.
     """
 
     model_config = example(
@@ -79,7 +80,7 @@ class _Similarity:
         if body.inputs is not None:
             return await self._source(call, body, body.inputs)
         rows, a, b = await self._sides(call, body)
-        found = {"metric": body.metric, **_compare(a, b, body, self.max_values)}
+        found = {"metric": body.metric, **await compare(a, b, body, self.max_values)}
         if not body.details:
             return found
         told = iter([row.told() for row in rows])
@@ -95,14 +96,14 @@ class _Similarity:
         reading = (body.parameters or body).reading(count=body.details)
         texts = [inputs.source_sentence, *inputs.sentences]
         rows, vectors = await self._embed(call, texts, reading)
-        scores: Floats = _scores(body.metric, vectors[:1], vectors[1:])[0]
+        found: Floats = scores(body.metric, vectors[:1], vectors[1:])[0]
         if not body.details:
-            return scores
+            return found
         source, *others = (row.told() for row in rows)
         told = {"source_sentence": source, "sentences": others}
         return {
             "metric": body.metric,
-            "scores": scores,
+            "scores": found,
             "inputs": told,
             **self._about(call, reading),
         }
@@ -172,36 +173,3 @@ def _array(name: str, rows: Any) -> Floats:
             f"{name}[{place}] has numbers beyond float32", param=name, index=int(place)
         )
     return found
-
-
-def _compare(a: Floats, b: Floats, body: SimilarityRequest, most: int) -> dict[str, Any]:
-    if body.mode == "pairwise":
-        if len(a) != len(b):
-            raise BadRequest(f"a has {len(a)} entries, b has {len(b)}", param="mode")
-        if body.top_k is not None:
-            raise BadRequest("top_k goes with mode matrix", param="top_k")
-        pairs = zip(a, b, strict=True)
-        return {"scores": [_scores(body.metric, x[None], y[None])[0, 0].item() for x, y in pairs]}
-    check_values(len(a) * len(b), most)
-    scores = _scores(body.metric, a, b)
-    return {"scores": scores} if body.top_k is None else {"top": _best(scores, body.top_k)}
-
-
-def _scores(metric: str, a: Floats, b: Floats) -> Floats:
-    with np.errstate(over="ignore", invalid="ignore"):
-        scores = METRICS[metric](a, b)
-    if not np.isfinite(scores).all():
-        raise BadRequest(
-            f"a {metric} is beyond float32, the vectors are too long; cosine has no such bound",
-            code="not_finite",
-            param="metric",
-        )
-    return scores
-
-
-def _best(scores: Floats, k: int) -> list[list[dict[str, Any]]]:
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    return [
-        [{"index": int(i), "score": row[i].item()} for i in best]
-        for row, best in zip(scores, order, strict=True)
-    ]
