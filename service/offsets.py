@@ -1,12 +1,17 @@
-"""Where characters stand among the bytes of a text."""
+"""Where tokens stand among the bytes of a text."""
 
-from collections.abc import Callable
-from itertools import accumulate
+from collections.abc import Iterable, Mapping
+from itertools import accumulate, pairwise
 
-Bytes = Callable[[int | None], int | None]
+from models.tokenizer import Token
+
+Bytes = Mapping[int | None, int | None]
 
 
-def bytes_of(text: str) -> Bytes:
-    """From a character's index to that of its first UTF-8 byte; None stays None."""
-    borders = list(accumulate((len(char.encode()) for char in text), initial=0))
-    return lambda index: None if index is None else borders[index]
+def bytes_of(text: str, tokens: Iterable[Token]) -> Bytes:
+    """From where tokens start and stop to the UTF-8 byte that is there; None stays None."""
+    borders = {border for token in tokens for border in (token.start, token.stop)}
+    # From one to the next: the text may have millions of characters beside those of the tokens.
+    known = sorted(border for border in borders if border is not None)
+    sizes = (len(text[start:stop].encode()) for start, stop in pairwise([0, *known]))
+    return {None: None, **dict(zip(known, accumulate(sizes), strict=True))}

@@ -91,8 +91,9 @@ def _described(reader: Reader, texts: Sequence[str], special: bool, most: int) -
 
 
 def _describe(reader: Reader, text: str, special: bool) -> list[dict[str, Any]]:
-    byte = bytes_of(text)
-    return [_token(token, byte) for token in reader.tokenizer.tokens(text, special=special)]
+    tokens = reader.tokenizer.tokens(text, special=special)
+    byte = bytes_of(text, tokens)
+    return [_token(token, byte) for token in tokens]
 
 
 def _token(token: Token, byte: Bytes) -> dict[str, Any]:
@@ -100,8 +101,8 @@ def _token(token: Token, byte: Bytes) -> dict[str, Any]:
         "id": token.id,
         "text": token.text,
         "special": token.special,
-        "start": byte(token.start),  # TEI's offsets are bytes
-        "stop": byte(token.stop),
+        "start": byte[token.start],  # TEI's offsets are bytes
+        "stop": byte[token.stop],
         "start_char": token.start,
         "stop_char": token.stop,
     }

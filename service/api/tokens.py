@@ -211,7 +211,7 @@ def _about(row: Row) -> dict[str, Any]:
 
 
 def _described(text: str, tokens: list[Token]) -> list[dict[str, Any]]:
-    byte = bytes_of(text)
+    byte = bytes_of(text, tokens)
     return [
         {
             "id": token.id,
@@ -219,8 +219,8 @@ def _described(text: str, tokens: list[Token]) -> list[dict[str, Any]]:
             "special": token.special,
             "start": token.start,
             "stop": token.stop,
-            "start_byte": byte(token.start),
-            "stop_byte": byte(token.stop),
+            "start_byte": byte[token.start],
+            "stop_byte": byte[token.stop],
         }
         for token in tokens
     ]
