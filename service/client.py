@@ -1,11 +1,11 @@
 """Clients in Python, blocking and asynchronous: many texts in, numpy out, in order.
 
-They need httpx, numpy and orjson, and nothing of the server but the three modules imported here.
+They need httpx, numpy and orjson, and nothing of the server but the modules imported here.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar, Unpack
@@ -14,10 +14,10 @@ import httpx
 import numpy as np
 
 from service import question
+from service.failure import RequestFailed
 from service.question import (
     EmbedOptions,
     Question,
-    RequestFailed,
     Side,
     SimilarityOptions,
     Text,
@@ -46,7 +46,7 @@ class _Terms:
     timeout: float = 90.0
     batch: int = 64
     retries: int = 5
-    _limits: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+    _limits: Mapping[str, int] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def _connection(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Client(_Terms):
         progress: show a bar; raises ImportError without tqdm. Raises TypeError for bytes.
         """
         inputs = question.listed(texts)
-        self._limits = self._limits or self.info()["limits"]
+        self._limits = self._limits or self._ask(question.limits())
         parts = []
         with bar(progress, len(inputs)) as advance:
             for asked in question.embed(inputs, options, self._limits, self.batch):
@@ -122,7 +122,7 @@ class Client(_Terms):
             return self._http.request(
                 asked.method, asked.path, content=asked.body, headers=asked.headers
             )
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return error
 
 
@@ -159,7 +159,7 @@ class AsyncClient(_Terms):
     ) -> Array:
         """As Client.embed."""
         inputs = question.listed(texts)
-        self._limits = self._limits or (await self.info())["limits"]
+        self._limits = self._limits or await self._ask(question.limits())
         questions = enumerate(question.embed(inputs, options, self._limits, self.batch))
         parts: dict[int, Array] = {}
 
@@ -203,7 +203,7 @@ class AsyncClient(_Terms):
             return await self._http.request(
                 asked.method, asked.path, content=asked.body, headers=asked.headers
             )
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return error
 
 

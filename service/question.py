@@ -1,7 +1,6 @@
 """What the clients in Python ask a server, and how they read its answers."""
 
 import logging
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,9 @@ import numpy as np
 import orjson
 
 from service import reply
+from service.failure import RequestFailed, lost, refused, unreadable
 from service.reply import Array, Tokens
+from service.retry import Found
 
 Text = str | Sequence[int]
 """A text or its token ids."""
@@ -63,27 +64,6 @@ class SimilarityOptions(Reading, total=False):
     top_k: int | None
 
 
-@dataclass(eq=False)
-class RequestFailed(Exception):
-    """An answer that is an error (docs/errors.md), or none.
-
-    status: None where there was no answer; then code is unreachable or timeout, or invalid_request
-    for what cannot be sent. index: of the input at fault, among all that were given.
-    """
-
-    status: int | None
-    code: str
-    message: str
-    param: str | None = None
-    index: int | None = None
-    request_id: str | None = None
-
-    def __str__(self) -> str:
-        request = self.request_id and f"request {self.request_id}"
-        about = [str(each) for each in (self.status, self.code, request) if each]
-        return f"{self.message} ({', '.join(about)})"
-
-
 @dataclass(frozen=True, slots=True)
 class Question(Generic[A]):
     """A request and how its answer is read. first, count: which of the given inputs it has."""
@@ -103,29 +83,20 @@ class Question(Generic[A]):
     def headers(self) -> dict[str, str]:
         return {"content-type": JSON, "accept": self.accept}
 
-    def answer(self, found: httpx.Response | httpx.TransportError) -> A:
+    def answer(self, found: Found) -> A:
         """What the server says; raises RequestFailed."""
-        if isinstance(found, httpx.TransportError):
-            late = isinstance(found, httpx.TimeoutException)
-            code = "timeout" if late else "unreachable"
-            raise RequestFailed(None, code, str(found) or repr(found)) from found
+        if isinstance(found, httpx.RequestError):
+            raise lost(found) from found
         if not found.is_success:
-            raise self._failure(found)
-        return self.read(found)
-
-    def _failure(self, found: httpx.Response) -> RequestFailed:
-        request_id = found.headers.get("x-request-id")
+            raise refused(found, self.first)
         try:
-            error = found.json()["error"]
-            code, message, index = error["code"], error["message"], error["index"]
-        except (ValueError, KeyError, TypeError):  # from a gateway, say
-            code, message = f"http_{found.status_code}", found.text[:200] or found.reason_phrase
-            return RequestFailed(found.status_code, code, message, request_id=request_id)
-        if index is not None:
-            place = index + self.first  # the server counts from the start of the batch
-            message = re.sub(rf"\b(input |inputs\.){index}\b", rf"\g<1>{place}", message)
-            index = place
-        return RequestFailed(found.status_code, code, message, error["param"], index, request_id)
+            return self.read(found)
+        except Exception as error:  # what came may be another program's, and anything at all
+            raise unreadable(found, error) from error
+
+
+def limits() -> Question[Mapping[str, int]]:
+    return Question("/info", reply.limits)
 
 
 def info() -> Question[dict[str, Any]]:

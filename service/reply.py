@@ -1,6 +1,7 @@
 """Answers of the server as the clients in Python give them: numpy arrays."""
 
 from base64 import b64decode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,12 @@ class Tokens:
 def content(found: httpx.Response) -> Any:
     """JSON as it is."""
     return orjson.loads(found.content)
+
+
+def limits(found: httpx.Response) -> Mapping[str, int]:
+    """Those of /info by which requests are made."""
+    told = content(found)["limits"]
+    return {name: int(told[name]) for name in ("max_texts", "max_tokens", "max_body_bytes")}
 
 
 def array(found: httpx.Response) -> Array:

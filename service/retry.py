@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
-Found = httpx.Response | httpx.TransportError
+Found = httpx.Response | httpx.RequestError
 """What came of an attempt."""
 
 BUSY = (429, 503)

@@ -184,6 +184,17 @@ def test_other_errors_are_not_tried_again_even_those_of_a_gateway(gateway: Gatew
     assert len(gateway.bodies) == 1
 
 
+def test_an_answer_that_is_none_of_the_servers_is_a_failure(gateway: Gateway) -> None:
+    page = Answer(200, "<html>Sign in</html>", {"x-request-id": "abc"})
+    for embed in (
+        lambda: Client(gateway.url).embed(TEXTS),
+        lambda: ask(gateway.url, lambda client: client.embed(TEXTS)),
+    ):
+        gateway.faults = [page]
+        with pytest.raises(RequestFailed, match=r"Sign in.* \(200, invalid_answer, request abc\)$"):
+            embed()
+
+
 def test_without_an_answer_the_error_has_no_status(gateway: Gateway) -> None:
     with Client(gateway.url, timeout=0.3) as client:
         client.info()
@@ -268,7 +279,7 @@ def test_the_client_loads_neither_the_server_nor_torch() -> None:
 import sys
 import service.client
 loaded = {name for name in sys.modules if name.partition(".")[0] in ("service", "models")}
-own = ("client", "question", "reply", "retry")
+own = ("client", "failure", "question", "reply", "retry")
 assert loaded == {"service", *(f"service.{name}" for name in own)}, loaded
 assert not {"torch", "fastapi", "pydantic", "tokenizers", "tqdm"} & sys.modules.keys()
 """

@@ -10,9 +10,11 @@ from service.api.body import Body
 from service.api.embed import EmbedRequest
 from service.api.similarity import SimilarityRequest
 from service.api.tokens import TokensRequest
-from service.question import EmbedOptions, RequestFailed, SimilarityOptions, TokensOptions
+from service.failure import RequestFailed
+from service.question import EmbedOptions, SimilarityOptions, TokensOptions
 
 TEI = {"truncate", "truncation_direction"}  # on_overflow says it
+LIMITS = {"max_texts": 9, "max_tokens": 999, "max_body_bytes": 999}
 OURS = TEI | {"inputs", "details", "partial", "encoding_format", "layout", "parameters", "a", "b"}
 
 
@@ -29,7 +31,7 @@ def test_the_options_are_the_fields_of_the_route(options: Any, body: type[Body])
 
 
 def parts(texts: list[Any], batch: int, **limits: int) -> list[list[Any]]:
-    known = {"max_texts": 9, "max_tokens": 999, "max_body_bytes": 999} | limits
+    known = LIMITS | limits
     found = list(question.embed(texts, {}, known, batch))
     listed = [orjson.loads(asked.body)["inputs"] for asked in found]
     assert [asked.count for asked in found] == [len(part) for part in listed]
@@ -85,9 +87,8 @@ def test_bytes_are_not_taken_for_token_ids(given: Any, told: str) -> None:
 def test_a_text_that_no_request_can_carry_is_a_failure_with_its_place(
     options: EmbedOptions,
 ) -> None:
-    limits = {"max_texts": 9, "max_tokens": 999, "max_body_bytes": 999}
     with pytest.raises(RequestFailed, match=r"^input 3 cannot be sent: .*surrogates") as failed:
-        list(question.embed(["a", "b", "c", "half \ud83d", "e"], options, limits, 2))
+        list(question.embed(["a", "b", "c", "half \ud83d", "e"], options, LIMITS, 2))
     assert (failed.value.status, failed.value.code) == (None, "invalid_request")
     assert failed.value.index == 3
 
