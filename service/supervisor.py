@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 log = logging.getLogger(__name__)
 
-REFUSED = 3  # exit status of a process that will not run however often it is started
+# Exit status of a process that will not run however often it is started: no other program's, as
+# uvicorn's 3 for a start that failed.
+REFUSED = os.EX_CONFIG
 _STEADY = 30.0  # seconds; a process that ran this long did not fail to start
 # A thread that waits for another spins this often before it sleeps (GNU OpenMP). Its own choice of
 # 300,000 makes a pass a hundred times slower when anything else wants the processors.
@@ -75,6 +77,7 @@ class Supervisor:
                 # and in /ready. To end the server would only move the same loop to its manager.
                 status, what = None, f"{self._child.name} cannot be started: {error}"
             if status == REFUSED:
+                log.error("%s and is not started again", what)
                 self._on_refused()
             if status == REFUSED or self._leaving:
                 return

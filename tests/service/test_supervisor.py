@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
+import signal
 import stat
 import time
 from pathlib import Path
 
 import pytest
 
-from service.supervisor import Child, Supervisor
+from service.supervisor import REFUSED, Child, Supervisor
 
 
 def program(path: Path, script: str) -> str:
@@ -31,13 +32,30 @@ def test_a_process_that_cannot_be_spawned_is_tried_again_until_it_can(
             while len(restarts) < 2:
                 assert not running.done(), "the watch has ended"
                 await asyncio.sleep(0.01)
-            program(path, "exit 3")
+            program(path, f"exit {REFUSED}")
             await refused.wait()
             await running
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(run())
     assert "the thing cannot be started: [Errno 2]" in caplog.text
+    assert f"the thing ended with status {REFUSED} and is not started again" in caplog.text
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, 3, 128 + signal.SIGTERM])
+def test_a_process_that_ends_as_any_program_may_is_started_again(
+    tmp_path: Path, status: int
+) -> None:
+    async def run() -> None:
+        path, restarted = program(tmp_path / "python", f"exit {status}"), asyncio.Event()
+        child = Child("a", "module", b"", program=path)
+        running = asyncio.create_task(Supervisor(child, on_restart=restarted.set).run())
+        async with asyncio.timeout(20):
+            await restarted.wait()
+        running.cancel()
+        await asyncio.wait([running])
+
+    asyncio.run(run())
 
 
 def test_a_process_reads_its_letter_and_leaves_at_the_end_of_its_input(tmp_path: Path) -> None:
