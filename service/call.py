@@ -5,21 +5,22 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from service.errors import ServiceError
+
 
 @dataclass(slots=True)
 class Call:
     """Times are in microseconds: tokenising, waiting for the engine, inside forward passes.
 
-    task: what works on the answer; it ends when the client hangs up. accept: the media types that
-    the client takes. size: bytes of the body.
+    task: what works on the answer. accept: the media types that the client takes. size: bytes of
+    the body. fault: of the client, for which the work was cancelled.
     """
 
     id: str
     task: "asyncio.Task[Any] | None" = None
     accept: bytes = b""
     size: int = 0
-    hung_up: bool = False
-    late: bool = False
+    fault: ServiceError | None = None
     started: float = field(default_factory=time.perf_counter)
     texts: int = 0
     tokens: int = 0
@@ -29,22 +30,11 @@ class Call:
     queue_us: int = 0
     compute_us: int = 0
 
-    def hang_up(self) -> None:
-        """Nobody waits for the answer any more."""
-        self.hung_up = True
+    def give_up(self, fault: ServiceError) -> None:
+        """The work has become vain."""
+        self.fault = fault
         if self.task is not None:
             self.task.cancel()
-
-    def expire(self) -> None:
-        """The body has not come in time."""
-        self.late = True
-        if self.task is not None:
-            self.task.cancel()
-
-    @property
-    def ended(self) -> bool:
-        """Whether the work was cancelled on the client's account."""
-        return self.hung_up or self.late
 
     @property
     def total_us(self) -> int:

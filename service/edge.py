@@ -13,9 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 from service.api.operation import Shortcut
 from service.call import Call
 from service.errors import (
-    HungUp,
     Leaving,
-    ReceiveTimeout,
     ServiceError,
     Unauthorized,
     Unsupported,
@@ -67,7 +65,7 @@ class Edge:
         call = Call(identify(headers), asyncio.current_task(), accept)
         scope.setdefault("state", {})["call"] = call
         answered = _Answered(self._metrics, scope, call, send)
-        incoming = Incoming(receive, self._bounds, call.expire)
+        incoming = Incoming(receive, self._bounds, call)
         try:
             self._check(scope["path"].removeprefix(self._root_path), headers)
             if scope["method"] == "POST":
@@ -77,7 +75,7 @@ class Edge:
             if not answered.begun:
                 envelope = self._app.envelope(scope["path"])
                 await respond(_told(error, call), call.id, envelope)(scope, receive, answered)
-            elif isinstance(error, asyncio.CancelledError) and not call.ended:
+            elif isinstance(error, asyncio.CancelledError) and call.fault is None:
                 raise  # the server stops; uvicorn ends the connection
         finally:
             incoming.close()
@@ -152,20 +150,16 @@ def identify(headers: Headers) -> str:
 
 def _told(error: BaseException, call: Call) -> ServiceError:
     """What the client is told of an error; it is not told what nobody expected."""
-    if call.hung_up:
-        return HungUp("the client has hung up")
+    if call.fault is not None:
+        return call.fault
     if isinstance(error, asyncio.CancelledError):
-        return _late() if call.late else _leaving()
+        return _leaving()
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, ValidationError):
         return explain(error)
     log.error("request %s failed", call.id, exc_info=error)
     return ServiceError("an unexpected error; see the server's log")
-
-
-def _late() -> ServiceError:
-    return ReceiveTimeout("the body did not come in time; send it at once")
 
 
 def _leaving() -> ServiceError:

@@ -1,12 +1,12 @@
 """A request's body as it comes: not for ever, not beyond its limit, and inflated."""
 
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.types import Message, Receive
 
-from service.errors import BadRequest, TooLarge, Unsupported
+from service.call import Call
+from service.errors import BadRequest, ReceiveTimeout, TooLarge, Unsupported
 from service.patience import Patience
 
 # The formats of https://www.rfc-editor.org/rfc/rfc9110#field.content-encoding, for zlib.
@@ -26,9 +26,8 @@ class Bounds:
 class Incoming:
     """Receives a body, refusing what is beyond the limit though no length was announced."""
 
-    def __init__(self, receive: Receive, bounds: Bounds, expire: Callable[[], None]) -> None:
-        """expire: what is done when it does not come in time."""
-        self._receive, self._bounds, self.expire = receive, bounds, expire
+    def __init__(self, receive: Receive, bounds: Bounds, call: Call) -> None:
+        self._receive, self._bounds, self._call = receive, bounds, call
         self._left, self._whole = bounds.size, False
 
     async def __call__(self) -> Message:
@@ -47,6 +46,11 @@ class Incoming:
         """Nothing more is waited for."""
         self._whole = True
         self._bounds.patience.end(self)
+
+    def expire(self) -> None:
+        """Answer without what does not come in time."""
+        late = ReceiveTimeout("the body did not come in time; send it at once")
+        self._call.give_up(late)
 
 
 class Inflated:

@@ -1,8 +1,7 @@
-"""Connections: what leaves together, and what is not waited for."""
+"""Connections: what is read of them, in which order it is answered, and what is not waited for."""
 
 import asyncio
 import http.client
-import itertools
 import json
 import socket
 import time
@@ -11,55 +10,8 @@ from typing import Any
 
 import pytest
 
-from service.connection import Gathered
+from tests.service.host import OK, Held, host
 from tests.service.server import Server
-
-
-class Pipe(asyncio.Transport):
-    """Remembers what is sent at once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sent: list[bytes] = []
-        self.closed = False
-
-    def writelines(self, parts: Iterable[bytes | bytearray | memoryview]) -> None:
-        assert not self.closed
-        self.sent.append(b"".join(parts))
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def test_what_is_written_in_one_turn_is_sent_together() -> None:
-    async def run() -> None:
-        pipe = Pipe()
-        gathered = Gathered(pipe, asyncio.get_running_loop())
-        gathered.write(b"head ")
-        gathered.write(b"body")
-        assert pipe.sent == []
-        await asyncio.sleep(0)
-        gathered.write(b"more")
-        await asyncio.sleep(0)
-        assert pipe.sent == [b"head body", b"more"]
-
-    asyncio.run(run())
-
-
-def test_closing_sends_what_is_held_and_nothing_after() -> None:
-    async def run() -> None:
-        pipe = Pipe()
-        gathered = Gathered(pipe, asyncio.get_running_loop())
-        gathered.write(b"last")
-        gathered.close()
-        gathered.write(b"late")
-        await asyncio.sleep(0)
-        assert pipe.closed and pipe.sent == [b"last"]
-
-    asyncio.run(run())
 
 
 def place(server: Server) -> tuple[str, int]:
@@ -95,8 +47,6 @@ def test_requests_sent_in_a_row_are_answered_in_order(server: Server) -> None:
 
 
 LIVE = b"GET /live HTTP/1.1\r\n\r\n"
-H2C = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAEAAEAA\r\n"
-WEBSOCKET = b"connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
 BODY = json.dumps({"inputs": "Hello, world"}).encode()
 SIZED = (b"content-length: %d\r\n\r\n" % len(BODY), BODY)
 CHUNKED = (b"transfer-encoding: chunked\r\n\r\n", b"5\r\n%s\r\n" % BODY[:5])
@@ -108,77 +58,6 @@ def answer(client: socket.socket) -> tuple[int, bytes]:
     found = http.client.HTTPResponse(client)
     found.begin()
     return found.status, found.read()
-
-
-@pytest.mark.parametrize("offer", [H2C, WEBSOCKET])
-@pytest.mark.parametrize(
-    ("rest", "cuts"),
-    [
-        (b"".join(SIZED), []),
-        (b"".join(SIZED), [len(SIZED[0])]),
-        (b"".join(SIZED), [5]),
-        (b"".join(SIZED), [5, len(SIZED[0]) - 2, len(SIZED[0]) + 1]),
-        (b"".join(SIZED), range(-40, len(b"".join(SIZED)))),
-        (b"".join(CHUNKED) + REST, []),
-        (b"".join(CHUNKED) + REST, [len(CHUNKED[0])]),
-        (b"".join(CHUNKED) + REST, [5, len(b"".join(CHUNKED))]),
-    ],
-)
-def test_an_offer_of_another_protocol_is_a_request_like_any(
-    server: Server, offer: bytes, rest: bytes, cuts: Iterable[int]
-) -> None:
-    head = b"POST /embed?a=b HTTP/1.1\r\n" + offer
-    whole = head + rest
-    places = [0, *(len(head) + cut for cut in cuts), len(whole)]
-    with raw(server) as client:
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for _ in range(2):
-            for start, end in itertools.pairwise(places):
-                client.sendall(whole[start:end])
-                time.sleep(0.002)
-            status, body = answer(client)
-            assert (status, body[:2]) == (200, b"[["), body[:300]
-        client.sendall(LIVE)
-        assert answer(client) == (200, b'{"status":"live"}')
-
-
-def test_offers_sent_in_a_row_are_answered_in_order(server: Server) -> None:
-    with raw(server) as client:
-        head = b"POST /embed HTTP/1.1\r\nx-request-id: a\r\n"
-        client.sendall((head + H2C + b"".join(SIZED)) * 3 + LIVE)
-        found = b""
-        while not found.endswith(b'{"status":"live"}'):
-            part = client.recv(100_000)
-            assert part, found[:300]
-            found += part
-    assert found.count(b"HTTP/1.1 200 ") == 4 and found.count(b"x-request-id: a\r\n") == 3
-
-
-@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
-def test_the_last_request_of_a_connection_may_offer_another_protocol(
-    server: Server, version: bytes
-) -> None:
-    with raw(server) as client:
-        offer = b"connection: close, upgrade\r\nupgrade: h2c\r\n"
-        client.sendall(b"POST /embed HTTP/%s\r\n" % version + offer + b"".join(SIZED))
-        assert until_closed(client, []).startswith(b"HTTP/1.1 200 ")
-
-
-@pytest.mark.parametrize("offer", [H2C, WEBSOCKET])
-def test_an_offer_without_a_body_is_answered(server: Server, offer: bytes) -> None:
-    with raw(server) as client:
-        for _ in range(2):
-            client.sendall(b"GET /live HTTP/1.1\r\n" + offer + b"\r\n")
-            assert answer(client) == (200, b'{"status":"live"}')
-
-
-def test_a_tunnel_is_not_to_be_had(server: Server) -> None:
-    with raw(server) as client:
-        client.sendall(b"CONNECT example.org:80 HTTP/1.1\r\n" + H2C + b"\r\n")
-        told(until_closed(client, []), 400)
-    with raw(server) as client:
-        client.sendall(b"CONNECT /live HTTP/1.1\r\n" + H2C + b"\r\n")
-        assert answer(client)[0] == 405
 
 
 @pytest.fixture(scope="module")
@@ -331,6 +210,125 @@ def test_what_is_no_http_behind_a_request_leaves_its_answer_alone(
     assert found.startswith(b"HTTP/1.1 200 ") and found.count(b"HTTP/1.1 ") == 1
     head, _, rest = found.partition(b"\r\n\r\n")
     assert b"\nconnection: close" in head and len(json.loads(rest)) == 200
+
+
+@pytest.mark.parametrize("cut", [0, 60, 105])
+def test_a_trailer_is_no_header(server: Server, cut: int) -> None:
+    head = b"POST /embed HTTP/1.1\r\nx-request-id: mine\r\n" + b"".join(CHUNKED)
+    trailer = b"x-request-id: other\r\ncontent-encoding: gzip\r\nexpect: 100-continue\r\n"
+    whole = head + REST[:-2] + trailer + b"\r\n" + LIVE
+    with raw(server) as client:
+        client.sendall(whole[:cut])
+        time.sleep(0.01)
+        client.sendall(whole[cut:])
+        found = b""
+        while not found.endswith(b'{"status":"live"}'):
+            found += client.recv(100_000)
+    assert found.startswith(b"HTTP/1.1 200 ") and b"x-request-id: mine\r\n" in found
+    assert b"x-request-id: other" not in found
+
+
+ENDLESS = [b"x-a: " + b"a" * 99_999, b"x-a: a\r\n" * 12_000]
+
+
+@pytest.mark.parametrize("rest", [*(b"0\r\n" + line for line in ENDLESS), b"5;" + b"a" * 99_999])
+def test_trailers_and_chunk_extensions_without_end_are_refused(server: Server, rest: bytes) -> None:
+    with raw(server) as client:
+        client.sendall(b"POST /embed HTTP/1.1\r\n" + b"".join(CHUNKED) + rest)
+        error = told(until_closed(client, []), 431)
+    assert error["code"] == "head_too_large"
+
+
+def test_trailers_without_end_of_a_request_that_is_answered_end_the_connection(
+    server: Server,
+) -> None:
+    with raw(server) as client:
+        client.sendall(b"POST /nowhere HTTP/1.1\r\n" + b"".join(CHUNKED))
+        assert answer(client)[0] == 404
+        client.sendall(REST[:-2] + ENDLESS[0])
+        assert until_closed(client, []) == b""
+
+
+@pytest.mark.parametrize("rest", [b"zz\r\n", b"5\r\nhelloXX", b"0\r\nno trailer\r\n\r\n"])
+@pytest.mark.parametrize("pause", [0, 0.02])
+def test_a_body_that_cannot_be_read_is_told_at_once(
+    server: Server, rest: bytes, pause: float
+) -> None:
+    with raw(server) as client:
+        client.sendall(LIVE)
+        answer(client)
+        client.sendall(b"POST /embed HTTP/1.1\r\nx-request-id: b\r\n" + b"".join(CHUNKED))
+        time.sleep(pause)
+        client.sendall(rest)
+        begun = time.monotonic()
+        error = told(until_closed(client, []), 400)
+    assert error["code"] == "invalid_request" and error["request_id"] == "b"
+    assert time.monotonic() - begun < 2
+
+
+def test_a_coding_that_has_no_end_is_told_at_once(server: Server) -> None:
+    with raw(server) as client:
+        client.sendall(b"POST /embed HTTP/1.1\r\ntransfer-encoding: identity\r\n\r\n")
+        told(until_closed(client, []), 400)
+
+
+@pytest.mark.parametrize("line", ENDLESS)
+def test_headers_without_end_behind_a_request_are_read_no_further(line: bytes) -> None:
+    async def run() -> None:
+        app = Held()
+        async with host(app) as there, there.client() as client:
+            client.send(b"GET /a HTTP/1.1\r\n\r\n" + LIVE[:-2])
+            for _ in range(10):
+                client.send(line)
+                await asyncio.sleep(0.01)
+            client.send(b"\r\n" + LIVE)
+            await asyncio.sleep(0.05)
+            app.let.set()
+            found = await client.rest()
+            assert found.startswith(OK) and found.count(OK) == 1 and app.begun == 1
+            assert b"\r\nconnection: close\r\n" in found
+
+    asyncio.run(run())
+
+
+BROKEN = [
+    b"junk junk\r\n\r\n",
+    b"POST /c HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+    b"POST /c HTTP/1.1\r\ntransfer-encoding: identity\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("junk", BROKEN)
+@pytest.mark.parametrize("pause", [0, 0.02])
+def test_requests_before_one_that_cannot_be_read_are_answered_and_the_connection_ends(
+    junk: bytes, pause: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        app = Held()
+        async with host(app, patience=0.2) as there, there.client() as client:
+            client.send(b"GET /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\n")
+            await asyncio.sleep(pause)
+            client.send(junk)
+            for _ in range(5):
+                await asyncio.sleep(0.1)
+                client.send(b"more\r\n")
+            app.let.set()
+            found = await client.rest()
+            assert found.count(b"HTTP/1.1 ") == found.count(OK) == 2
+            assert found.endswith(b"/b") and found.count(b"connection: close") == 1
+
+    asyncio.run(run())
+    assert caplog.text.count("no HTTP request") == 1
+
+
+def test_the_rest_of_a_body_that_cannot_be_read_ends_the_connection_of_a_request_that_is_answered(
+    server: Server,
+) -> None:
+    with raw(server) as client:
+        client.sendall(b"POST /nowhere HTTP/1.1\r\n" + b"".join(CHUNKED))
+        assert answer(client)[0] == 404
+        client.sendall(b"junk")
+        assert until_closed(client, []) == b""
 
 
 def test_none_of_it_is_an_unexpected_error(hasty: Server) -> None:

@@ -1,0 +1,85 @@
+"""Connections in the test's own process: real sockets, an application as small as may be."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from service.api.operation import Shortcut
+from service.board import Board
+from service.edge import Edge
+from service.incoming import Bounds
+from service.metrics import Metrics
+from service.patience import Patience
+from service.server import config
+from service.settings import Settings
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+class Held:
+    """Reads a request's body, and answers when it is let."""
+
+    def __init__(self) -> None:
+        self.let, self.begun = asyncio.Event(), 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body", False):
+            continue
+        self.begun += 1
+        await self.let.wait()
+        body = scope["path"].encode()
+        headers = [(b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+class Client:
+    """One end of a connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self.send = reader, writer.write
+
+    async def rest(self) -> bytes:
+        """All that comes until the server closes."""
+        return await asyncio.wait_for(self._reader.read(), 10)
+
+
+class Host:
+    """Where an application listens, and what its metrics tell."""
+
+    def __init__(self, port: int, state: ServerState, metrics: Metrics) -> None:
+        self._port, self.state, self.metrics = port, state, metrics
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Client]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            yield Client(reader, writer)
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def host(app: ASGIApp, patience: float = 5.0) -> AsyncIterator[Host]:
+    """Serves an application for as long as the block takes."""
+    metrics, state = Metrics(Board.alone()), ServerState()
+    bounds = Bounds(1 << 20, Patience(patience))
+    edge = Edge(Shortcut(app, []), root_path="", bounds=bounds, key=None, metrics=metrics)
+    settings = config(Settings(_env_file=None), edge)  # type: ignore[call-arg]
+    settings.load()
+    protocol: Any = settings.http_protocol_class
+    protocol = partial(protocol, config=settings, server_state=state, app_state={})
+    listener = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
+    try:
+        yield Host(listener.sockets[0].getsockname()[1], state, metrics)
+    finally:
+        listener.close()
+        for connection in list(state.connections):
+            connection.transport.abort()
+        if state.tasks:
+            await asyncio.wait(state.tasks)
