@@ -15,7 +15,7 @@ from models.folder import Folder
 from models.matryoshka import declared
 from models.sentence import SentenceConfig
 from models.vectors import INT8
-from service import __version__, errors
+from service import __version__, handlers
 from service.admission import Admission
 from service.api import (
     cohere,
@@ -144,7 +144,7 @@ def _fastapi(
         for route in router.routes:
             route.methods.add("HEAD")  # type: ignore[attr-defined]  # some health checks send it
         app.router.routes.extend(router.routes)
-    errors.install(app)
+    handlers.install(app)
     told = functools.cache(lambda: document.document(app, operations))
     app.openapi = told  # type: ignore[method-assign]
     return app

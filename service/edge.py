@@ -7,7 +7,6 @@ import random
 import re
 from collections.abc import Mapping
 
-from pydantic import ValidationError
 from starlette.types import Message, Receive, Scope, Send
 
 from service.api.operation import Shortcut
@@ -16,9 +15,10 @@ from service.errors import (
     Leaving,
     ServiceError,
     Unauthorized,
+    Unexpected,
     Unsupported,
-    explain,
     respond,
+    told,
 )
 from service.heap import trim
 from service.incoming import Bounds, Incoming, Inflated, too_large
@@ -72,9 +72,10 @@ class Edge:
                 check_type(headers.get(b"content-type", JSON))
             await self._app(scope, self._plain(incoming, headers), answered)
         except (Exception, asyncio.CancelledError) as error:
+            found = _told(error, call)
             if not answered.begun:
                 envelope = self._app.envelope(scope["path"])
-                await respond(_told(error, call), call.id, envelope)(scope, receive, answered)
+                await respond(found, call.id, envelope)(scope, receive, answered)
             elif isinstance(error, asyncio.CancelledError) and call.fault is None:
                 raise  # the server stops; uvicorn ends the connection
         finally:
@@ -149,17 +150,14 @@ def identify(headers: Headers) -> str:
 
 
 def _told(error: BaseException, call: Call) -> ServiceError:
-    """What the client is told of an error; it is not told what nobody expected."""
     if call.fault is not None:
         return call.fault
     if isinstance(error, asyncio.CancelledError):
         return _leaving()
-    if isinstance(error, ServiceError):
-        return error
-    if isinstance(error, ValidationError):
-        return explain(error)
-    log.error("request %s failed", call.id, exc_info=error)
-    return ServiceError("an unexpected error; see the server's log")
+    found = told(error)
+    if isinstance(found, Unexpected):
+        log.error("request %s failed", call.id, exc_info=error)
+    return found
 
 
 def _leaving() -> ServiceError:

@@ -13,6 +13,7 @@ ServiceError
 ├── HeadTooLarge 431        head_too_large
 ├── Overloaded 429          overloaded (with Retry-After)
 ├── HungUp 499              client_gone; only metrics see it
+├── Unexpected 500         internal_error: a fault of ours
 ├── EncodingFailed 500      encoding_failed
 │   └── NotFinite 500       not_finite
 ├── EngineLost 503          engine_unavailable (with Retry-After)
@@ -20,17 +21,12 @@ ServiceError
 └── TimedOut 504            timeout (with Retry-After)
 """
 
-import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import orjson
-from fastapi import FastAPI, Request, Response
+from fastapi import Response
 from pydantic import ValidationError
-from starlette.exceptions import HTTPException
-from starlette.routing import BaseRoute, Match, Route
-
-log = logging.getLogger(__name__)
 
 _LONGEST = 1000  # characters of a message
 
@@ -131,6 +127,10 @@ class HungUp(ServiceError):
     status, code = 499, "client_gone"  # nginx's number for it
 
 
+class Unexpected(ServiceError):
+    """What nobody expected: clients are not told what it was, the log is."""
+
+
 class EncodingFailed(ServiceError):
     status, code = 500, "encoding_failed"
 
@@ -153,12 +153,13 @@ class TimedOut(ServiceError):
     status, code = 504, "timeout"
 
 
-def install(app: FastAPI) -> None:
-    """Answer every exception in the one shape."""
-    app.add_exception_handler(ServiceError, _service)
-    app.add_exception_handler(ValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _unexpected)
+def told(error: BaseException) -> ServiceError:
+    """What clients are told of an error."""
+    if isinstance(error, ServiceError):
+        return error
+    if isinstance(error, ValidationError):
+        return explain(error)
+    return Unexpected("an unexpected error; see the server's log")
 
 
 def plain(content: dict[str, Any]) -> dict[str, Any]:
@@ -219,48 +220,3 @@ def _plainer(problem: Any) -> str:
     if problem["type"] == "list_type" and branch in _LISTS:
         return f"Input should be {_LISTS[branch]}"
     return str(problem["msg"]).removeprefix("Value error, ")
-
-
-async def _service(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ServiceError)
-    return respond(error, request.state.call.id)
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ValidationError)
-    return respond(explain(error), request.state.call.id)
-
-
-async def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    kinds: dict[int, Callable[[Request], ServiceError]] = {404: _nowhere, 405: _wrong_method}
-    if error.status_code in kinds:
-        return respond(kinds[error.status_code](request), request.state.call.id)
-    wrapped = ServiceError(str(error.detail))
-    wrapped.status = error.status_code
-    return respond(wrapped, request.state.call.id)
-
-
-def _nowhere(request: Request) -> NotFound:
-    all_known = _methods(request.app.routes)
-    known = sorted({f"{how} {route.path}" for route, how in all_known if how != "HEAD"})
-    return NotFound(f"nothing is at {request.url.path}; there are {', '.join(known)}")
-
-
-def _wrong_method(request: Request) -> WrongMethod:
-    routes: list[BaseRoute] = request.app.routes
-    matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
-    allowed = ", ".join(sorted({method for _, method in _methods(matching)}))
-    return WrongMethod(f"{request.method} is not for {request.url.path}, but {allowed}", allowed)
-
-
-def _methods(routes: Sequence[BaseRoute]) -> Iterator[tuple[Route, str]]:
-    for route in routes:
-        if isinstance(route, Route):
-            yield from ((route, method) for method in route.methods or ())
-
-
-async def _unexpected(request: Request, error: Exception) -> Response:
-    # What is raised here is raised again by FastAPI, and logged at the edge.
-    unexpected = ServiceError("an unexpected error; see the server's log")
-    return respond(unexpected, request.state.call.id)

@@ -1,0 +1,83 @@
+"""The edge around FastAPI: what goes wrong there is told and logged as anywhere."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+from fastapi import FastAPI
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Scope
+
+from service import handlers
+from service.api.operation import Shortcut
+from service.board import Board
+from service.edge import Edge
+from service.errors import BadRequest
+from service.incoming import Bounds
+from service.metrics import Metrics
+from service.patience import Patience
+
+
+async def torn() -> AsyncIterator[bytes]:
+    yield b"[1, "
+    raise RuntimeError("a secret")
+
+
+def fastapi() -> FastAPI:
+    app = FastAPI()
+    handlers.install(app)
+
+    @app.get("/fails")
+    async def fails() -> None:
+        raise RuntimeError("a secret")
+
+    @app.get("/refuses")
+    async def refuses() -> None:
+        raise BadRequest("not so")
+
+    @app.get("/tears")
+    async def tears() -> StreamingResponse:
+        return StreamingResponse(torn())
+
+    return app
+
+
+def ask(path: str) -> list[Message]:
+    bounds, sent = Bounds(100, Patience(1.0)), list[Message]()
+    edge = Edge(
+        Shortcut(fastapi(), []),
+        root_path="",
+        bounds=bounds,
+        key=None,
+        metrics=Metrics(Board.alone()),
+    )
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    request: Scope = {"method": "GET", "path": path, "headers": [], "query_string": b""}
+    scope = {**request, "type": "http", "server": None, "asgi": {"spec_version": "2.4"}}
+    asyncio.run(edge(scope, receive, send))
+    return sent
+
+
+@pytest.mark.parametrize(("path", "status"), [("/fails", 500), ("/tears", 200)])
+def test_what_nobody_expected_is_logged_once_with_its_request(
+    path: str, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        head, *parts = ask(path)
+    (record,) = caplog.records
+    assert dict(head["headers"])[b"x-request-id"].decode() in record.getMessage()
+    assert record.exc_info is not None and "a secret" in str(record.exc_info[1])
+    assert head["status"] == status and b"secret" not in b"".join(part["body"] for part in parts)
+
+
+def test_what_is_refused_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    head, body = ask("/refuses")
+    assert head["status"] == 400 and b'"message":"not so"' in body["body"]
+    assert not caplog.records
