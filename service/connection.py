@@ -22,7 +22,7 @@ from service.outgoing import Gathered, Unread
 from service.patience import Patience
 from service.upgrade import Declining
 
-_HEAD = 1 << 16  # bytes of a request before its body, or of what is behind and between its chunks
+_MOST = 1 << 16  # bytes of a request before its body, or of what is behind and between its chunks
 _PIECE = 1 << 14  # bytes parsed at a time; so much may come beyond a limit before it is seen
 _AHEAD = 16  # requests that wait for an answer while still more are read
 
@@ -30,10 +30,12 @@ _AHEAD = 16  # requests that wait for an answer while still more are read
 class Stage(Enum):
     """What of a request comes next."""
 
-    START = auto()
-    HEAD = auto()
-    BODY = auto()  # with what is around its chunks and the trailer
-    NOTHING = auto()  # it cannot be read, and so nothing behind it
+    HEAD = auto()  # if there is one more
+    BODY = auto()  # with what is around its chunks, and the trailer
+    NOTHING = auto()  # what came cannot be read, and so nothing behind it
+
+
+_HEAD, _BODY, _NOTHING = Stage  # to ask the class for one takes as long as to call a method
 
 
 class Connection(Declining):
@@ -48,28 +50,33 @@ class Connection(Declining):
         """given: what uvicorn gives."""
         super().__init__(**given)
         self._patience = patience
-        self._stage, self._size = Stage.START, 0  # bytes since there was some of a body, or its end
+        self._stage, self._size = _HEAD, 0  # bytes since there was some of a body, or its end
         self._running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(Gathered(transport, self.loop))  # type: ignore[arg-type]
+        transport.set_write_buffer_limits(high=0)  # so that whatever is unread pauses writing
         self._unread = Unread(transport, self._patience)
         self._patience.begin(self)
 
     def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
-        for start in range(0, len(data), _PIECE):
-            self._read(data[start : start + _PIECE])
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._stage = Stage.HEAD
+        if len(data) > _PIECE:
+            for start in range(0, len(data), _PIECE):
+                self.data_received(data[start : start + _PIECE])
+        elif self._stage is not _NOTHING:
+            self._unset_keepalive_if_required()
+            self._size += len(data)
+            try:
+                self.parse(data)
+            except HttpParserError:
+                self.logger.warning("what a client sent is no HTTP request that can be read")
+                self._break(Malformed("this is no HTTP request that can be read"))
+            else:
+                self._judge()
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
-        if self.offered:
-            return
-        self._stage = Stage.BODY
+        self._stage = _BODY
         # The parser tells of trailers as of headers, which they must not become:
         # https://www.rfc-editor.org/rfc/rfc9110#section-6.5.1
         self.headers = []
@@ -80,7 +87,7 @@ class Connection(Declining):
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._stage, self._size = Stage.START, 0
+        self._stage, self._size = _HEAD, 0
         # A large body pauses reading, and so does a request that waits for the one before; who does
         # not read does not see the client leave.
         if self.flow.read_paused and len(self.pipeline) < _AHEAD:
@@ -109,26 +116,18 @@ class Connection(Declining):
 
     def expire(self) -> None:
         """Close; with an answer if a request has begun that has none."""
-        if self._stage is Stage.HEAD:
+        if self._heading:
             self._refuse(ReceiveTimeout("the headers did not come in time; send them at once"))
         self.transport.close()
 
-    def _read(self, data: bytes) -> None:
-        if self._stage is Stage.NOTHING:
-            return
-        self._size += len(data)
-        try:
-            self.parse(data)
-        except HttpParserError:
-            self.logger.warning("what a client sent is no HTTP request that can be read")
-            self._break(Malformed("this is no HTTP request that can be read"))
-            return
-        if self._size > _HEAD:
-            self._break(HeadTooLarge(f"the headers or trailers have more than {_HEAD} bytes"))
-        elif self._unfinished and not self._busy:
-            self._patience.begin(self)
-        else:
+    def _judge(self) -> None:
+        """Whether what has come is too much, or not all that should."""
+        if self._size > _MOST:
+            self._break(HeadTooLarge(f"the headers or trailers have more than {_MOST} bytes"))
+        elif self._busy or not (self._size or self._heading or self._stage is _BODY):
             self._patience.end(self)
+        else:
+            self._patience.begin(self)
 
     @property
     def _busy(self) -> bool:
@@ -136,13 +135,13 @@ class Connection(Declining):
         return self.cycle is not None and not self.cycle.response_complete
 
     @property
-    def _unfinished(self) -> bool:
-        """Whether something has come since the last request that is no whole one."""
-        return self._stage is not Stage.START or self._size > 0
+    def _heading(self) -> bool:
+        """Whether the head of a request has begun, and not come whole."""
+        return self.scope is not None and "method" not in self.scope
 
     def _break(self, error: Cut) -> None:
         """Read nothing more, and end the connection when what came whole is answered."""
-        faulty = self.cycle if self._stage is Stage.BODY else None
+        faulty = self._faulty()
         if faulty is not None and self.pipeline:
             self.pipeline.popleft()  # the faulty one, which was not begun
         last = self.pipeline[0][0] if self.pipeline else self._running
@@ -152,9 +151,14 @@ class Connection(Declining):
             last.keep_alive = False
             if last is faulty:  # a task that was just made has no call before the next turn
                 self.loop.call_soon(self._give_up, last, error)
-        self._stage = Stage.NOTHING
+        self._stage = _NOTHING
         self._patience.end(self)
         self.flow.resume_reading()  # what is not taken in would reset the connection at its end
+
+    def _faulty(self) -> RequestResponseCycle | None:
+        """The request whose body it is that cannot be read, if it is that."""
+        known = self._stage is _BODY and self.cycle is not None and self.cycle.scope is self.scope
+        return self.cycle if known else None
 
     def _give_up(self, cycle: RequestResponseCycle, error: ServiceError) -> None:
         call: Call | None = cycle.scope["state"].get("call")

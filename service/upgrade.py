@@ -23,18 +23,13 @@ class Declining(HttpToolsProtocol):
                 data = memoryview(data)[offer.args[0] :]
                 self._decline()
 
-    @property
-    def offered(self) -> bool:
-        """Whether the head just read is none, as it is read again without its offer."""
-        return self.parser.should_upgrade() and self._should_upgrade()
-
     def _should_upgrade(self) -> bool:
         """What uvicorn asks of an offer; it leaves a request alone of which this is true."""
         return bool(self.parser.get_method() != b"CONNECT")
 
     def _decline(self) -> None:
         method, version = self.parser.get_method(), self.parser.get_http_version()
-        kept = [header for header in self.headers if header[0] != b"upgrade"]
+        kept = [header for header in self.scope["headers"] if header[0] != b"upgrade"]
         lines = [b"%s %s HTTP/%s" % (method, self.url, version.encode())]
         lines += [b"%s: %s" % header for header in kept]
         self.parser = HttpRequestParser(self)  # the old one may be at its end

@@ -1,6 +1,7 @@
 """Connections in the test's own process: real sockets, an application as small as may be."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -22,17 +23,17 @@ OK = b"HTTP/1.1 200 OK\r\n"
 
 
 class Held:
-    """Reads a request's body, and answers when it is let."""
+    """Reads a request's body, and answers when it is let with its path so many times."""
 
-    def __init__(self) -> None:
-        self.let, self.begun = asyncio.Event(), 0
+    def __init__(self, times: int = 1) -> None:
+        self.let, self.begun, self._times = asyncio.Event(), 0, times
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         while (await receive()).get("more_body", False):
             continue
         self.begun += 1
         await self.let.wait()
-        body = scope["path"].encode()
+        body = scope["path"].encode() * self._times
         headers = [(b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -57,7 +58,11 @@ class Host:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        """A client with room for little."""
+        end = socket.socket()
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+        end.connect(("127.0.0.1", self._port))
+        reader, writer = await asyncio.open_connection(sock=end, limit=1 << 10)
         try:
             yield Client(reader, writer)
         finally:
@@ -75,6 +80,7 @@ async def host(app: ASGIApp, patience: float = 5.0) -> AsyncIterator[Host]:
     protocol: Any = settings.http_protocol_class
     protocol = partial(protocol, config=settings, server_state=state, app_state={})
     listener = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
+    listener.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 14)
     try:
         yield Host(listener.sockets[0].getsockname()[1], state, metrics)
     finally:

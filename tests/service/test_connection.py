@@ -161,6 +161,21 @@ def test_an_answer_that_is_not_read_is_given_up(hasty: Server) -> None:
     assert b"content-length: " in head and len(body) < 10_000_000, "only what was under way"
 
 
+def test_the_little_that_is_left_of_an_answer_is_given_up() -> None:
+    async def run() -> None:
+        app = Held(times=30_000)
+        app.let.set()
+        async with host(app, patience=0.3) as there, there.client() as client:
+            client.send(b"GET /a HTTP/1.1\r\n\r\n")
+            await asyncio.sleep(0.1)
+            (connection,) = there.state.connections
+            assert 0 < connection.transport.get_write_buffer_size() < 1 << 16
+            await asyncio.sleep(1.5)
+            assert not there.state.connections
+
+    asyncio.run(run())
+
+
 def test_an_answer_that_is_read_slowly_comes_whole(hasty: Server) -> None:
     with ask_much(hasty) as client:
         begun, found = time.monotonic(), client.recv(1000)
@@ -295,6 +310,7 @@ BROKEN = [
     b"junk junk\r\n\r\n",
     b"POST /c HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
     b"POST /c HTTP/1.1\r\ntransfer-encoding: identity\r\n\r\n",
+    b"POST /c HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\ntransfer-encoding: a\r\n\r\n",
 ]
 
 
