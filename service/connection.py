@@ -18,7 +18,7 @@ from service.errors import (
     ServiceError,
     respond,
 )
-from service.outgoing import Gathered, Unread
+from service.outgoing import Asked, Gathered, Unread
 from service.patience import Patience
 from service.upgrade import Declining
 
@@ -95,6 +95,8 @@ class Connection(Declining):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle  # uvicorn's own `cycle` is the last that came
+        if cycle.waiting_for_100_continue:
+            app = Asked(app, cycle)
         super()._start_asgi_task(cycle, app)
 
     def pause_writing(self) -> None:

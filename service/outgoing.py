@@ -3,7 +3,31 @@
 import asyncio
 from typing import Any
 
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
 from service.patience import Patience
+
+
+class Asked:
+    """An application whose client has asked whether to send its body.
+
+    Where the answer comes without that, nobody knows whether the body does, and the connection
+    ends: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
+    """
+
+    def __init__(self, app: ASGIApp, cycle: RequestResponseCycle) -> None:
+        self._app, self._cycle = app, cycle
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        cycle = self._cycle
+
+        async def closing(message: Message) -> None:
+            if cycle.waiting_for_100_continue and cycle.more_body:
+                cycle.keep_alive = False
+            await send(message)
+
+        await self._app(scope, receive, closing)
 
 
 class Unread:

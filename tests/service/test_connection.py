@@ -33,6 +33,34 @@ def test_a_client_that_asks_first_is_told_to_go_on(server: Server) -> None:
         assert client.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        (b"POST /embed HTTP/1.1\r\ncontent-type: text/xml", b"415"),
+        (b"POST /embed HTTP/1.1\r\ncontent-length: 99999999", b"413"),
+        (b"POST /nowhere HTTP/1.1", b"404"),
+    ],
+)
+def test_a_client_that_asks_first_and_is_refused_is_told_that_the_connection_ends(
+    server: Server, line: bytes, status: bytes
+) -> None:
+    length = b"" if b"length" in line else b"content-length: 22\r\n"
+    with raw(server) as client:
+        client.sendall(line + b"\r\nexpect: 100-continue\r\n" + length + b"\r\n")
+        found = until_closed(client, [])
+    assert found.startswith(b"HTTP/1.1 " + status)
+    assert found.count(b"HTTP/1.1") == found.count(b"\r\nconnection: close\r\n") == 1
+
+
+def test_a_client_that_asks_and_sends_at_once_keeps_its_connection(server: Server) -> None:
+    head = b"POST /embed HTTP/1.1\r\ncontent-type: text/xml\r\nexpect: 100-continue\r\n"
+    with raw(server) as client:
+        client.sendall(head + b"".join(SIZED))
+        assert answer(client)[0] == 415
+        client.sendall(LIVE)
+        assert answer(client)[0] == 200
+
+
 def test_requests_sent_in_a_row_are_answered_in_order(server: Server) -> None:
     names = [f"number-{index}" for index in range(5)]
     with raw(server) as client:
