@@ -28,7 +28,7 @@ from service.api import (
     text,
     tokens,
 )
-from service.api.operation import Operation, Shortcut
+from service.api.operation import Operation
 from service.cache import Cache
 from service.dimensions import Dimensions
 from service.edge import Edge
@@ -91,7 +91,8 @@ def create_app(
     app = _fastapi(operations, routers, _lifespan(background), settings.root_path)
     metrics.watch(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
     return Edge(
-        Shortcut(app, operations, settings.root_path),
+        app,
+        operations,
         root_path=settings.root_path,
         bounds=Bounds(settings.max_body_bytes, Patience(settings.receive_timeout)),
         key=settings.api_key.get_secret_value() if settings.api_key is not None else None,

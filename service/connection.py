@@ -8,7 +8,7 @@ from httptools import HttpParserError
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from service.call import Call
-from service.edge import identify
+from service.edge import Edge
 from service.errors import (
     Cut,
     HeadTooLarge,
@@ -16,10 +16,8 @@ from service.errors import (
     Malformed,
     ReceiveTimeout,
     ServiceError,
-    respond,
 )
 from service.outgoing import Asked, Gathered, Unread
-from service.patience import Patience
 from service.upgrade import Declining
 
 _MOST = 1 << 16  # bytes of a request before its body, or of what is behind and between its chunks
@@ -46,10 +44,10 @@ class Connection(Declining):
     uvicorn keeps it alive.
     """
 
-    def __init__(self, patience: Patience, **given: Any) -> None:
+    def __init__(self, edge: Edge, **given: Any) -> None:
         """given: what uvicorn gives."""
         super().__init__(**given)
-        self._patience = patience
+        self._edge, self._patience = edge, edge.patience
         self._stage, self._size = _HEAD, 0  # bytes since there was some of a body, or its end
         self._running: RequestResponseCycle | None = None
 
@@ -168,10 +166,8 @@ class Connection(Declining):
             call.give_up(error)
 
     def _refuse(self, error: Cut) -> None:
-        call = Call(identify(dict(self.headers or ())))
-        answer = respond(error, call.id)
-        default = self.server_state.default_headers
-        headers = [*default, *answer.raw_headers, *call.headers()]
+        answer = self._edge.refuse(error, dict(self.headers or ()))
+        headers = [*self.server_state.default_headers, *answer.raw_headers]
         head = b"".join(b"%s: %s\r\n" % header for header in headers)
         self.transport.write(STATUS_LINE[error.status] + head + b"\r\n" + bytes(answer.body))
         self.transport.close()

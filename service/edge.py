@@ -3,47 +3,43 @@
 import asyncio
 import hmac
 import logging
-import random
-import re
-from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 
-from starlette.types import Message, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.operation import Shortcut
+from service.api.operation import Operation
 from service.call import Call
 from service.errors import (
+    Cut,
     Leaving,
     ServiceError,
     Unauthorized,
     Unexpected,
-    Unsupported,
+    plain,
     respond,
     told,
 )
+from service.headers import JSON, Headers, check_type, identify
 from service.heap import trim
 from service.incoming import Bounds, Incoming, Inflated, too_large
 from service.metrics import OTHER, Metrics
-
-JSON = b"application/json"
 
 _LARGE = 1 << 20  # bytes of a body; to trim the heap takes milliseconds after so much
 
 log = logging.getLogger(__name__)
 
 _OPEN = {"/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"}
-_ID = re.compile(rb"[\w.:/+=@-]{1,128}", re.ASCII)
-_TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
-_TYPES = {JSON, b"application/x-www-form-urlencoded", b"text/plain", b""}
-
-Headers = Mapping[bytes, bytes]
 
 
 class Edge:
-    """ASGI application around the whole server."""
+    """ASGI application around the whole server: goes straight to an operation, else to `app`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but two by name
         self,
-        app: Shortcut,
+        app: ASGIApp,
+        operations: Sequence[Operation[Any]],
         *,
         root_path: str,
         bounds: Bounds,
@@ -52,6 +48,7 @@ class Edge:
     ) -> None:
         """root_path: a prefix of paths that is ignored."""
         self._app, self._root_path = app, root_path
+        self._posts = {path: operation for operation in operations for path in operation.paths}
         self._bounds, self._metrics = bounds, metrics
         self.patience = bounds.patience
         self._key = None if key is None else key.encode()
@@ -61,27 +58,33 @@ class Edge:
             await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        accept = headers.get(b"accept", b"")
-        call = Call(identify(headers), asyncio.current_task(), accept)
+        path = scope["path"].removeprefix(self._root_path)
+        operation = scope["route"] = self._posts.get(path)
+        call = Call(identify(headers), asyncio.current_task(), headers.get(b"accept", b""))
         scope.setdefault("state", {})["call"] = call
-        answered = _Answered(self._metrics, scope, call, send)
         incoming = Incoming(receive, self._bounds, call)
+        answered = _Answered(self._metrics, scope, path, send)
         try:
-            self._check(scope["path"].removeprefix(self._root_path), headers)
+            self._check(path, headers)
+            app: ASGIApp = self._app
             if scope["method"] == "POST":
                 check_type(headers.get(b"content-type", JSON))
-            await self._app(scope, self._plain(incoming, headers), answered)
+                app = operation or app
+            await app(scope, self._plain(incoming, headers), answered)
         except (Exception, asyncio.CancelledError) as error:
-            found = _told(error, call)
-            if not answered.begun:
-                envelope = self._app.envelope(scope["path"])
-                await respond(found, call.id, envelope)(scope, receive, answered)
-            elif isinstance(error, asyncio.CancelledError) and call.fault is None:
-                raise  # the server stops; uvicorn ends the connection
+            await answered.fail(error)
         finally:
             incoming.close()
             if call.size > _LARGE:
                 trim()
+
+    def refuse(self, error: Cut, headers: Headers) -> Response:
+        """What is told of what is no whole request."""
+        call = Call(identify(headers))
+        self._metrics.observe(call, OTHER, error.status)
+        answer = respond(error, call.id)
+        answer.raw_headers += call.headers()
+        return answer
 
     def _check(self, path: str, headers: Headers) -> None:
         if self._key is not None and path not in _OPEN:
@@ -103,50 +106,30 @@ class Edge:
 class _Answered:
     """Sends an answer with the call's headers, and counts it."""
 
-    def __init__(self, metrics: Metrics, scope: Scope, call: Call, send: Send) -> None:
-        self._metrics, self._scope, self._call, self._send = metrics, scope, call, send
-        self.begun = False
+    def __init__(self, metrics: Metrics, scope: Scope, path: str, send: Send) -> None:
+        self._metrics, self._scope, self._path, self._send = metrics, scope, path, send
+        self._call: Call = scope["state"]["call"]
+        self._begun = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.begun = True
+            self._begun = True
             message["headers"] = [*message["headers"], *self._call.headers()]
-            route = self._scope.get("route")
-            path = getattr(route, "path", OTHER)
+            path = getattr(self._scope["route"], "path", self._path)
             self._metrics.observe(self._call, path, message["status"])
         await self._send(message)
 
-
-def check_type(media: bytes) -> None:
-    """Raises Unsupported for a body that says it is something else than JSON in UTF-8.
-
-    curl calls what it sends a form unless told otherwise, and other clients plain text.
-    """
-    if media == JSON:
-        return
-    kind, *rest = media.lower().replace(b" ", b"").split(b";")
-    parameters = dict(each.partition(b"=")[::2] for each in rest)
-    charset = parameters.get(b"charset", b"").strip(b'"') or b"utf-8"
-    if (kind in _TYPES or kind.endswith(b"+json")) and charset in (b"utf-8", b"utf8", b"us-ascii"):
-        return
-    raise Unsupported(
-        f"a body of type {media.decode('latin-1')!r} is not read; send application/json in UTF-8",
-        code="unsupported_type",
-        header="accept",
-        supported="application/json",
-    )
-
-
-def identify(headers: Headers) -> str:
-    """The client's request id, else the trace id of its traceparent, else a new one.
-
-    https://www.w3.org/TR/trace-context/#traceparent-header
-    """
-    given = headers.get(b"x-request-id")
-    if given is not None and _ID.fullmatch(given):
-        return given.decode()
-    trace = _TRACE.fullmatch(headers.get(b"traceparent", b""))
-    return trace.group(1).decode() if trace else f"{random.getrandbits(128):032x}"
+    async def fail(self, error: BaseException) -> None:
+        """Answer with an error, if nothing has been answered."""
+        found = _told(error, self._call)
+        if not self._begun:
+            envelope = getattr(self._scope["route"], "envelope", plain)
+            answer = respond(found, self._call.id, envelope)
+            head = {"status": answer.status_code, "headers": answer.raw_headers}
+            await self({"type": "http.response.start", **head})
+            await self({"type": "http.response.body", "body": answer.body})
+        elif isinstance(error, asyncio.CancelledError) and self._call.fault is None:
+            raise error  # the server stops; uvicorn ends the connection
 
 
 def _told(error: BaseException, call: Call) -> ServiceError:

@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, M
 from service.board import Board
 from service.call import Call
 
-OTHER = "other"  # the path of what no route answers
+OTHER = "other"  # the path of what no route answers, and of what is no whole request
 _STATUSES = (*(status.value for status in HTTPStatus), 499)  # nginx's, for who has hung up
 _SECONDS = (
     *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0),

@@ -85,7 +85,7 @@ def config(settings: Settings, app: Edge) -> uvicorn.Config:
         app,
         host=settings.host,
         port=settings.port,
-        http=partial(Connection, app.patience),  # type: ignore[arg-type]
+        http=partial(Connection, app),  # type: ignore[arg-type]
         ws="none",
         log_config=None,
         access_log=settings.log_level == "debug",

@@ -1,12 +1,12 @@
 """POST endpoints: JSON in, JSON out, as plain ASGI beneath FastAPI, which took longer than they."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import orjson
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from service.api.answers import REFERENCE, Answers
 from service.api.body import Body
@@ -53,7 +53,6 @@ class Operation(Generic[B]):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ValidationError for a wrong body, and ServiceError."""
-        scope["route"] = self
         call: Call = scope["state"]["call"]
         text = await _read(receive)
         call.size = len(text)
@@ -86,31 +85,6 @@ class Operation(Generic[B]):
             },
             **self.answers.describe(),
         }
-
-
-class Shortcut:
-    """Goes straight to an operation; whatever else is asked goes the way through `app`."""
-
-    def __init__(
-        self, app: ASGIApp, operations: Sequence[Operation[Any]], root_path: str = ""
-    ) -> None:
-        """root_path: a prefix of paths that is ignored."""
-        self._app, self._root_path = app, root_path
-        self._posts = {path: operation for operation in operations for path in operation.paths}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app: ASGIApp = self._app
-        if scope["type"] == "http" and scope["method"] == "POST":
-            app = self._operation(scope["path"]) or app
-        await app(scope, receive, send)
-
-    def envelope(self, path: str) -> Envelope:
-        """The shape of errors on a path."""
-        operation = self._operation(path)
-        return operation.envelope if operation else plain
-
-    def _operation(self, path: str) -> Operation[Any] | None:
-        return self._posts.get(path.removeprefix(self._root_path))
 
 
 def dump(content: Any) -> bytes:

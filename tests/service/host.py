@@ -10,7 +10,6 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from service.api.operation import Shortcut
 from service.board import Board
 from service.edge import Edge
 from service.incoming import Bounds
@@ -74,7 +73,7 @@ async def host(app: ASGIApp, patience: float = 5.0) -> AsyncIterator[Host]:
     """Serves an application for as long as the block takes."""
     metrics, state = Metrics(Board.alone()), ServerState()
     bounds = Bounds(1 << 20, Patience(patience))
-    edge = Edge(Shortcut(app, []), root_path="", bounds=bounds, key=None, metrics=metrics)
+    edge = Edge(app, [], root_path="", bounds=bounds, key=None, metrics=metrics)
     settings = config(Settings(_env_file=None), edge)  # type: ignore[call-arg]
     settings.load()
     protocol: Any = settings.http_protocol_class

@@ -375,5 +375,20 @@ def test_the_rest_of_a_body_that_cannot_be_read_ends_the_connection_of_a_request
         assert until_closed(client, []) == b""
 
 
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [(b"junk junk\r\n\r\n", 400), (LIVE[:-2], 408), (LIVE[:-2] + ENDLESS[0], 431)],
+)
+def test_what_a_connection_refuses_is_counted(sent: bytes, status: int) -> None:
+    async def run() -> None:
+        async with host(Held(), patience=0.2) as there, there.client() as client:
+            client.send(sent)
+            assert (await client.rest()).startswith(b"HTTP/1.1 %d " % status)
+            line = f'embedding_requests_total{{path="other",status="{status}"}} 1.0'
+            assert line in there.metrics.text().decode()
+
+    asyncio.run(run())
+
+
 def test_none_of_it_is_an_unexpected_error(hasty: Server) -> None:
     assert "Traceback" not in hasty.log

@@ -10,13 +10,18 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Scope
 
 from service import handlers
-from service.api.operation import Shortcut
+from service.api.answers import Answers
+from service.api.body import Body
+from service.api.operation import Operation
 from service.board import Board
+from service.call import Call
 from service.edge import Edge
 from service.errors import BadRequest
 from service.incoming import Bounds
 from service.metrics import Metrics
 from service.patience import Patience
+
+KEY = "sesame"
 
 
 async def torn() -> AsyncIterator[bytes]:
@@ -43,15 +48,18 @@ def fastapi() -> FastAPI:
     return app
 
 
-def ask(path: str) -> list[Message]:
+async def nothing(call: Call, body: Body) -> None:
+    return None
+
+
+METRICS = Metrics(Board.alone())
+METRICS.watch(["/nothing", "/fails"])
+NOTHING = Operation("/nothing", Body, nothing, "", "", Answers(None), aliases=("/alias",))
+
+
+def ask(path: str, method: str = "GET", **headers: str) -> list[Message]:
     bounds, sent = Bounds(100, Patience(1.0)), list[Message]()
-    edge = Edge(
-        Shortcut(fastapi(), []),
-        root_path="",
-        bounds=bounds,
-        key=None,
-        metrics=Metrics(Board.alone()),
-    )
+    edge = Edge(fastapi(), [NOTHING], root_path="/prefix", bounds=bounds, key=KEY, metrics=METRICS)
 
     async def receive() -> Message:
         return {"type": "http.request", "body": b"", "more_body": False}
@@ -59,7 +67,9 @@ def ask(path: str) -> list[Message]:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    request: Scope = {"method": "GET", "path": path, "headers": [], "query_string": b""}
+    given = {"authorization": f"Bearer {KEY}"} | headers
+    lines = [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()]
+    request: Scope = {"method": method, "path": path, "headers": lines, "query_string": b""}
     scope = {**request, "type": "http", "server": None, "asgi": {"spec_version": "2.4"}}
     asyncio.run(edge(scope, receive, send))
     return sent
@@ -81,3 +91,33 @@ def test_what_is_refused_is_not_logged(caplog: pytest.LogCaptureFixture) -> None
     head, body = ask("/refuses")
     assert head["status"] == 400 and b'"message":"not so"' in body["body"]
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("path", "counted"),
+    [
+        ("/nothing", "/nothing"),
+        ("/alias", "/nothing"),
+        ("/prefix/nothing", "/nothing"),
+        ("/fails", "/fails"),
+        ("/nowhere", "other"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        (401, {"authorization": "Bearer none"}),
+        (413, {"content_length": "1000"}),
+        (415, {"content_type": "text/xml"}),
+    ],
+)
+def test_what_is_refused_is_counted_with_its_path(
+    path: str, counted: str, status: int, headers: dict[str, str]
+) -> None:
+    def count() -> float:
+        line = f'embedding_requests_total{{path="{counted}",status="{status}"}} '
+        return float((METRICS.text().decode() + line + "0").partition(line)[2].split()[0])
+
+    before = count()
+    assert ask(path, "POST", **headers)[0]["status"] == status
+    assert count() == before + 1

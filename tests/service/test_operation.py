@@ -1,4 +1,4 @@
-"""Operations, the shortcut to them and the edge around both, without a server."""
+"""Operations, and the edge around them, without a server."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from service.api.answers import Answers
 from service.api.body import Body
-from service.api.operation import Operation, Shortcut
+from service.api.operation import Operation
 from service.board import Board
 from service.call import Call
 from service.edge import Edge
@@ -69,9 +69,15 @@ def ask(path: str, *parts: bytes, method: str = "POST", most: int = 100) -> Aske
     operation = Operation("/add", Numbers, add, "Sums", "tests", Answers(int), aliases=("/plus",))
     own = Answers(int)
     other = Operation("/other", Numbers, add, "Sums", "tests", own, envelope=lambda e: {"o": e})
-    app = Shortcut(elsewhere, [operation, other], "/prefix")
     bounds, metrics = Bounds(most, Patience(1.0)), Metrics(Board.alone())
-    edge = Edge(app, root_path="/prefix", bounds=bounds, key=None, metrics=metrics)
+    edge = Edge(
+        elsewhere,
+        [operation, other],
+        root_path="/prefix",
+        bounds=bounds,
+        key=None,
+        metrics=metrics,
+    )
     asked = Asked(path, list(parts), method)
     scope = {"type": "http", "method": method, "path": path, "headers": []}
     asyncio.run(edge(scope, asked.receive, asked.send))

@@ -1,0 +1,47 @@
+"""Headers of a request: what is read of them."""
+
+import random
+import re
+from collections.abc import Mapping
+
+from service.errors import Unsupported
+
+JSON = b"application/json"
+
+_ID = re.compile(rb"[\w.:/+=@-]{1,128}", re.ASCII)
+_TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+_TYPES = {JSON, b"application/x-www-form-urlencoded", b"text/plain", b""}
+
+Headers = Mapping[bytes, bytes]
+
+
+def check_type(media: bytes) -> None:
+    """Raises Unsupported for a body that says it is something else than JSON in UTF-8.
+
+    curl calls what it sends a form unless told otherwise, and other clients plain text.
+    """
+    if media == JSON:
+        return
+    kind, *rest = media.lower().replace(b" ", b"").split(b";")
+    parameters = dict(each.partition(b"=")[::2] for each in rest)
+    charset = parameters.get(b"charset", b"").strip(b'"') or b"utf-8"
+    if (kind in _TYPES or kind.endswith(b"+json")) and charset in (b"utf-8", b"utf8", b"us-ascii"):
+        return
+    raise Unsupported(
+        f"a body of type {media.decode('latin-1')!r} is not read; send application/json in UTF-8",
+        code="unsupported_type",
+        header="accept",
+        supported="application/json",
+    )
+
+
+def identify(headers: Headers) -> str:
+    """The client's request id, else the trace id of its traceparent, else a new one.
+
+    https://www.w3.org/TR/trace-context/#traceparent-header
+    """
+    given = headers.get(b"x-request-id")
+    if given is not None and _ID.fullmatch(given):
+        return given.decode()
+    trace = _TRACE.fullmatch(headers.get(b"traceparent", b""))
+    return trace.group(1).decode() if trace else f"{random.getrandbits(128):032x}"
