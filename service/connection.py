@@ -5,6 +5,7 @@ from enum import Enum, auto
 from typing import Any
 
 from httptools import HttpParserError
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from service.call import Call
@@ -22,7 +23,7 @@ from service.upgrade import Declining
 
 _MOST = 1 << 16  # bytes of a request before its body, or of what is behind and between its chunks
 _PIECE = 1 << 14  # bytes parsed at a time; so much may come beyond a limit before it is seen
-_AHEAD = 16  # requests that wait for an answer while still more are read
+_AHEAD = 16  # requests that wait for an answer while still more is read; one read may bring more
 
 
 class Stage(Enum):
@@ -71,6 +72,8 @@ class Connection(Declining):
                 self._break(Malformed("this is no HTTP request that can be read"))
             else:
                 self._judge()
+                if self.flow.read_paused:
+                    self._read_on()
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
@@ -86,10 +89,6 @@ class Connection(Declining):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._stage, self._size = _HEAD, 0
-        # A large body pauses reading, and so does a request that waits for the one before; who does
-        # not read does not see the client leave.
-        if self.flow.read_paused and len(self.pipeline) < _AHEAD:
-            self.flow.resume_reading()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle  # uvicorn's own `cycle` is the last that came
@@ -128,6 +127,17 @@ class Connection(Declining):
             self._patience.end(self)
         else:
             self._patience.begin(self)
+
+    def _read_on(self) -> None:
+        # A large body pauses reading, and so does a request that waits for the one before; who does
+        # not read does not see the client leave.
+        if len(self.pipeline) < _AHEAD and not self._full:
+            self.flow.resume_reading()
+
+    @property
+    def _full(self) -> bool:
+        """Whether as much of a body waits for its application as uvicorn lets wait."""
+        return self.cycle.more_body and len(self.cycle.body) > HIGH_WATER_LIMIT
 
     @property
     def _busy(self) -> bool:

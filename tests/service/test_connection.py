@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from service.connection import Connection
 from tests.service.host import OK, Held, host
 from tests.service.server import Server
 
@@ -373,6 +374,40 @@ def test_the_rest_of_a_body_that_cannot_be_read_ends_the_connection_of_a_request
         assert answer(client)[0] == 404
         client.sendall(b"junk")
         assert until_closed(client, []) == b""
+
+
+@pytest.mark.parametrize("begun", [b"", b"{", b"{" + b" " * 50_000])
+def test_who_leaves_with_a_request_half_sent_leaves_no_work_behind(begun: bytes) -> None:
+    async def run() -> None:
+        app = Held()
+        async with host(app) as there:
+            async with there.client() as client:
+                client.send(b"POST /a HTTP/1.1\r\ncontent-length: 100000\r\n\r\n" + b" " * 100_000)
+                client.send(b"POST /b HTTP/1.1\r\ncontent-length: 60000\r\n\r\n" + begun)
+                await asyncio.sleep(0.1)
+                assert app.begun == 1 and there.state.tasks
+            await asyncio.sleep(0.1)
+            assert not there.state.tasks and not there.state.connections
+
+    asyncio.run(run())
+
+
+def test_no_more_is_read_than_can_be_kept() -> None:
+    async def run() -> None:
+        app = Held()
+        async with host(app) as there, there.client() as client:
+            client.send(LIVE + b"POST /b HTTP/1.1\r\ncontent-length: 900000\r\n\r\n")
+            for _ in range(9):
+                client.send(b" " * 100_000)
+                await asyncio.sleep(0.02)
+            (connection,) = there.state.connections
+            assert isinstance(connection, Connection)
+            assert connection.flow.read_paused and len(connection.cycle.body) < 400_000
+            app.let.set()
+            client.send(b"GET /c HTTP/1.1\r\nconnection: close\r\n\r\n")
+            assert (await client.rest()).count(OK) == 3
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(
