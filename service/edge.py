@@ -21,7 +21,7 @@ from service.errors import (
     respond,
     told,
 )
-from service.headers import JSON, Headers, check_type, identify
+from service.headers import JSON, Headers, check_coding, check_type, identify, joined
 from service.heap import trim
 from service.incoming import Bounds, Incoming, Inflated, too_large
 from service.metrics import OTHER, Metrics
@@ -57,7 +57,7 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = dict(scope["headers"])
+        headers = joined(scope["headers"])
         path = scope["path"].removeprefix(self._root_path)
         operation = scope["route"] = self._posts.get(path)
         call = Call(identify(headers), asyncio.current_task(), headers.get(b"accept", b""))
@@ -92,6 +92,8 @@ class Edge:
             # Its case does not matter: https://www.rfc-editor.org/rfc/rfc9110#section-11.1
             if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._key):
                 raise Unauthorized("give the API key as 'Authorization: Bearer KEY'")
+        if b"transfer-encoding" in headers:
+            check_coding(headers[b"transfer-encoding"])
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._bounds.size:
             raise too_large(self._bounds.size)

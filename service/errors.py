@@ -16,6 +16,7 @@ ServiceError
 ├── Unexpected 500         internal_error: a fault of ours
 ├── EncodingFailed 500      encoding_failed
 │   └── NotFinite 500       not_finite
+├── UnknownCoding 501       unsupported_coding
 ├── EngineLost 503          engine_unavailable (with Retry-After)
 ├── Leaving 503             shutting_down (with Retry-After)
 └── TimedOut 504            timeout (with Retry-After)
@@ -139,6 +140,12 @@ class NotFinite(EncodingFailed):
     """A number that JSON has no word for, and no other answer should have."""
 
     code = "not_finite"
+
+
+class UnknownCoding(ServiceError):
+    """Of the transfer: https://www.rfc-editor.org/rfc/rfc9112#section-6.1"""
+
+    status, code = 501, "unsupported_coding"
 
 
 class EngineLost(ServiceError):

@@ -2,9 +2,9 @@
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from service.errors import Unsupported
+from service.errors import UnknownCoding, Unsupported
 
 JSON = b"application/json"
 
@@ -12,7 +12,31 @@ _ID = re.compile(rb"[\w.:/+=@-]{1,128}", re.ASCII)
 _TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 _TYPES = {JSON, b"application/x-www-form-urlencoded", b"text/plain", b""}
 
+_LISTS = {b"accept", b"content-encoding", b"transfer-encoding"}
+
 Headers = Mapping[bytes, bytes]
+
+
+def joined(lines: Sequence[tuple[bytes, bytes]]) -> Headers:
+    """Each name's lines as one if they are a list; of others the last counts.
+
+    https://www.rfc-editor.org/rfc/rfc9110#section-5.3
+    """
+    found = dict(lines)
+    if len(found) < len(lines):
+        for each in _LISTS & found.keys():
+            found[each] = b", ".join(value for name, value in lines if name == each)
+    return found
+
+
+def check_coding(codings: bytes) -> None:
+    """Raises UnknownCoding for a transfer that is coded before it is chunked.
+
+    One that is not chunked at last is none whose end can be known: the parser refuses it.
+    """
+    first, _, last = codings.rpartition(b",")
+    if first and last.strip().lower() == b"chunked":
+        raise UnknownCoding(f"transfer-encoding {first.decode('latin-1')!r} is not read")
 
 
 def check_type(media: bytes) -> None:

@@ -310,6 +310,24 @@ def test_a_body_that_cannot_be_read_is_told_at_once(
     assert time.monotonic() - begun < 2
 
 
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"gzip\r\ntransfer-encoding: chunked"])
+def test_a_coding_that_is_not_read_is_refused(server: Server, coding: bytes) -> None:
+    with raw(server) as client:
+        client.sendall(b"POST /embed HTTP/1.1\r\ntransfer-encoding: %s\r\n\r\n" % coding)
+        client.sendall(CHUNKED[1] + REST)
+        status, body = answer(client)
+        assert (status, json.loads(body)["error"]["code"]) == (501, "unsupported_coding")
+        client.sendall(LIVE)
+        assert answer(client)[0] == 200
+
+
+def test_the_name_of_a_coding_may_be_in_any_case(server: Server) -> None:
+    with raw(server) as client:
+        client.sendall(b"POST /embed HTTP/1.1\r\ntransfer-encoding: Chunked\r\n\r\n")
+        client.sendall(CHUNKED[1] + REST)
+        assert answer(client)[0] == 200
+
+
 def test_a_coding_that_has_no_end_is_told_at_once(server: Server) -> None:
     with raw(server) as client:
         client.sendall(b"POST /embed HTTP/1.1\r\ntransfer-encoding: identity\r\n\r\n")
