@@ -201,16 +201,26 @@ def explain(error: ValidationError) -> BadRequest:
     """The first problem of an invalid body, naming the field and the index of the input."""
     found: list[Any] = error.errors(include_url=False, include_context=False, include_input=False)
     # A misspelt field is told before the one that is missed because of it.
-    first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])
-    # The names of a union's branches are ours, not the client's.
-    path = [part for part in first["loc"] if not str(part).startswith("<")]
+    first = next(filter(_unknown, found), found[0])
+    path = _path(first)
     param = next((part for part in path if isinstance(part, str)), None)
     index = next((part for part in path if isinstance(part, int)), None)
     where = ".".join(str(part) for part in path)
-    if first["type"] == "extra_forbidden":
+    if _unknown(first):
         return BadRequest(f"unknown field {where!r}", code="unknown_field", param=where)
     message = _plainer(first)
     return BadRequest(f"{where}: {message}" if where else message, param=param, index=index)
+
+
+def _unknown(problem: Any) -> bool:
+    return bool(problem["type"] == "extra_forbidden")
+
+
+def _path(problem: Any) -> list[str | int]:
+    # The names of a union's branches are ours, not the client's; that of an unknown field is not.
+    known = len(problem["loc"]) - _unknown(problem)
+    parts = enumerate(problem["loc"])
+    return [part for at, part in parts if at == known or not str(part).startswith("<")]
 
 
 _LISTS = {
