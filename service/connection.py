@@ -115,7 +115,7 @@ class Connection(Declining):
 
     def expire(self) -> None:
         """Close; with an answer if a request has begun that has none."""
-        if self._heading:
+        if self._heading():
             self._refuse(ReceiveTimeout("the headers did not come in time; send them at once"))
         self.transport.close()
 
@@ -123,7 +123,7 @@ class Connection(Declining):
         """Whether what has come is too much, or not all that should."""
         if self._size > _MOST:
             self._break(HeadTooLarge(f"the headers or trailers have more than {_MOST} bytes"))
-        elif self._busy or not (self._size or self._heading or self._stage is _BODY):
+        elif self._busy() or not (self._size or self._heading() or self._stage is _BODY):
             self._patience.end(self)
         else:
             self._patience.begin(self)
@@ -131,20 +131,17 @@ class Connection(Declining):
     def _read_on(self) -> None:
         # A large body pauses reading, and so does a request that waits for the one before; who does
         # not read does not see the client leave.
-        if len(self.pipeline) < _AHEAD and not self._full:
+        if len(self.pipeline) < _AHEAD and not self._full():
             self.flow.resume_reading()
 
-    @property
     def _full(self) -> bool:
         """Whether as much of a body waits for its application as uvicorn lets wait."""
         return self.cycle.more_body and len(self.cycle.body) > HIGH_WATER_LIMIT
 
-    @property
     def _busy(self) -> bool:
         """Whether a request is being answered."""
         return self.cycle is not None and not self.cycle.response_complete
 
-    @property
     def _heading(self) -> bool:
         """Whether the head of a request has begun, and not come whole."""
         return self.scope is not None and "method" not in self.scope

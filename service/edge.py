@@ -99,8 +99,8 @@ class Edge:
             raise too_large(self._bounds.size)
 
     def _plain(self, incoming: Incoming, headers: Headers) -> Receive:
-        encoding = headers.get(b"content-encoding", b"identity")
-        if encoding.strip().lower() == b"identity":
+        encoding = headers.get(b"content-encoding")
+        if encoding is None or encoding.strip().lower() == b"identity":
             return incoming
         return Inflated(incoming, encoding, self._bounds.size)
 

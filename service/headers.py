@@ -67,5 +67,5 @@ def identify(headers: Headers) -> str:
     given = headers.get(b"x-request-id")
     if given is not None and _ID.fullmatch(given):
         return given.decode()
-    trace = _TRACE.fullmatch(headers.get(b"traceparent", b""))
+    trace = b"traceparent" in headers and _TRACE.fullmatch(headers[b"traceparent"])
     return trace.group(1).decode() if trace else f"{random.getrandbits(128):032x}"
