@@ -18,6 +18,7 @@ from service.errors import (
     ReceiveTimeout,
     ServiceError,
 )
+from service.headers import joined
 from service.outgoing import Asked, Gathered, Unread
 from service.upgrade import Declining
 
@@ -173,7 +174,7 @@ class Connection(Declining):
             call.give_up(error)
 
     def _refuse(self, error: Cut) -> None:
-        answer = self._edge.refuse(error, dict(self.headers or ()))
+        answer = self._edge.refuse(error, joined(self.headers if self._heading() else ()))
         headers = [*self.server_state.default_headers, *answer.raw_headers]
         head = b"".join(b"%s: %s\r\n" % header for header in headers)
         self.transport.write(STATUS_LINE[error.status] + head + b"\r\n" + bytes(answer.body))

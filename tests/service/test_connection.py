@@ -272,6 +272,15 @@ def test_a_trailer_is_no_header(server: Server, cut: int) -> None:
     assert b"x-request-id: other" not in found
 
 
+def test_a_trailer_does_not_name_what_is_refused_behind_it(server: Server) -> None:
+    with raw(server) as client:
+        client.sendall(b"POST /embed HTTP/1.1\r\n" + b"".join(CHUNKED) + REST[:-2])
+        client.sendall(b"x-request-id: other\r\n\r\n")
+        assert answer(client)[0] == 200
+        client.sendall(b"\r\n" * 40_000)
+        assert told(until_closed(client, []), 431)["request_id"] != "other"
+
+
 ENDLESS = [b"x-a: " + b"a" * 99_999, b"x-a: a\r\n" * 12_000]
 
 
