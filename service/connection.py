@@ -89,7 +89,7 @@ class Connection(Declining):
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._stage, self._size = _HEAD, 0
+        self._stage, self._size, self.headers = _HEAD, 0, []
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle  # uvicorn's own `cycle` is the last that came
@@ -174,7 +174,7 @@ class Connection(Declining):
             call.give_up(error)
 
     def _refuse(self, error: Cut) -> None:
-        answer = self._edge.refuse(error, joined(self.headers if self._heading() else ()))
+        answer = self._edge.refuse(error, joined(self.headers or ()))
         headers = [*self.server_state.default_headers, *answer.raw_headers]
         head = b"".join(b"%s: %s\r\n" % header for header in headers)
         self.transport.write(STATUS_LINE[error.status] + head + b"\r\n" + bytes(answer.body))

@@ -281,6 +281,12 @@ def test_a_trailer_does_not_name_what_is_refused_behind_it(server: Server) -> No
         assert told(until_closed(client, []), 431)["request_id"] != "other"
 
 
+def test_who_is_refused_for_a_head_that_came_whole_is_named(server: Server) -> None:
+    with raw(server) as client:
+        client.sendall(b"GET http://x HTTP/1.1\r\nx-request-id: mine\r\n\r\n")
+        assert told(until_closed(client, []), 400)["request_id"] == "mine"
+
+
 ENDLESS = [b"x-a: " + b"a" * 99_999, b"x-a: a\r\n" * 12_000]
 
 
