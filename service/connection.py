@@ -43,7 +43,7 @@ class Connection(Declining):
 
     The first request, and the head of each, are waited for as long as a body, and so is a client
     that reads nothing of its answer; between requests the connection may rest for as long as
-    uvicorn keeps it alive.
+    uvicorn keeps it alive. What every request calls has no super(), which takes as long as that.
     """
 
     def __init__(self, edge: Edge, **given: Any) -> None:
@@ -77,18 +77,18 @@ class Connection(Declining):
                     self._read_on()
 
     def on_headers_complete(self) -> None:
-        super().on_headers_complete()
+        Declining.on_headers_complete(self)
         self._stage = _BODY
         # The parser tells of trailers as of headers, which they must not become:
         # https://www.rfc-editor.org/rfc/rfc9110#section-6.5.1
         self.headers = []
 
     def on_body(self, body: bytes) -> None:
-        super().on_body(body)
+        Declining.on_body(self, body)
         self._size = 0
 
     def on_message_complete(self) -> None:
-        super().on_message_complete()
+        Declining.on_message_complete(self)
         self._stage, self._size, self.headers = _HEAD, 0, []
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
@@ -122,9 +122,10 @@ class Connection(Declining):
 
     def _judge(self) -> None:
         """Whether what has come is too much, or not all that should."""
+        busy = self.cycle is not None and not self.cycle.response_complete
         if self._size > _MOST:
             self._break(HeadTooLarge(f"the headers or trailers have more than {_MOST} bytes"))
-        elif self._busy() or not (self._size or self._heading() or self._stage is _BODY):
+        elif busy or not (self._size or self._heading() or self._stage is _BODY):
             self._patience.end(self)
         else:
             self._patience.begin(self)
@@ -138,10 +139,6 @@ class Connection(Declining):
     def _full(self) -> bool:
         """Whether as much of a body waits for its application as uvicorn lets wait."""
         return self.cycle.more_body and len(self.cycle.body) > HIGH_WATER_LIMIT
-
-    def _busy(self) -> bool:
-        """Whether a request is being answered."""
-        return self.cycle is not None and not self.cycle.response_complete
 
     def _heading(self) -> bool:
         """Whether the head of a request has begun, and not come whole."""
