@@ -70,8 +70,10 @@ constexpr int ROWS = 6;  // 12 of 16
 #endif
 #ifdef __AMX_TILE__
 constexpr long TILE_ROWS = 32;  // rows of a product that are computed together, or a few such
+constexpr long FETCHED = 2;     // blocks of them for which weights are fetched ahead
 #else
 constexpr long TILE_ROWS = 28;
+constexpr long FETCHED = 1;
 #endif
 constexpr long PANEL = 16;    // columns
 constexpr long STEP = 8;      // groups of a depth, of which there are a multiple of it
@@ -91,15 +93,17 @@ struct Panels {
 };
 
 // The panels after the two that are read, on their way into the second-level cache while these are
-// multiplied with every block of rows: some lines at each step.
+// multiplied with every block of rows: some lines at each step. Where there is one block, a query,
+// the processor itself fetches too late: it does not look beyond a page of memory.
 class Ahead {
  public:
   Ahead() = default;  // nothing
   Ahead(const char* panels, long bytes, long blocks, long steps) : next_(panels + bytes) {
     constexpr long near = 16384;  // so little is there in time anyway
-    if (blocks > 1 && bytes > near) lines_ = (bytes / 64 + blocks * steps - 1) / (blocks * steps);
+    if (blocks >= FETCHED && bytes > near) lines_ = (bytes / 64 + blocks * steps - 1) / (blocks * steps);
   }
   INLINE void fetch() {
+#pragma GCC unroll 8
     for (long i = 0; i < lines_; i++, next_ += 64) __builtin_prefetch(next_, 0, 2);
   }
 
