@@ -146,15 +146,16 @@ struct Head {
   }
 };
 
-// Queries in rows of a stride, to packed keys and values; out is called with row, column and W
-// results. Of the keys only those are multiplied that one of a block of queries sees.
+// The wanted queries, in rows of a stride, to packed keys and values; out is called with row,
+// column and W results. Of the keys only those are multiplied that one of a block of queries sees.
 template <typename Kind, typename Out>
-INLINE void attend(const typename Kind::Operand* queries, long stride, const Sight& sight,
-                   long head, const Bias& bias, float scale, const Head<Kind>& space, Out&& out) {
+INLINE void attend(const typename Kind::Operand* queries, long stride, Range wanted,
+                   const Sight& sight, long head, const Bias& bias, float scale,
+                   const Head<Kind>& space, Out&& out) {
   const long size = space.size;
   const Panels<Kind> keys{space.keys, size}, values{space.values, space.columns(sight.length)};
-  for (long t = 0; t < sight.length; t += space.BLOCK) {
-    const long rows = std::min(sight.length - t, space.BLOCK);
+  for (long t = wanted.first; t < wanted.last; t += space.BLOCK) {
+    const long rows = std::min(wanted.last - t, space.BLOCK);
     const long start = sight.seen(t).first / COLUMNS * COLUMNS;
     const long end = round_up(sight.seen(t + rows - 1).last, COLUMNS), columns = end - start;
     multiply(queries + t * stride, stride, rows, keys, size, {start, end},

@@ -53,6 +53,19 @@ struct Call {
   const Pooling* poolings;
   int64_t pooled;  // how many poolings
   float* vectors;  // (B, pooled * D)
+
+  // Whether of the last states one row of each sequence is all that anybody wants.
+  bool single() const {
+    const bool ends = pooled && (poolings[0] == Pooling::cls || poolings[0] == Pooling::last);
+    return ends && !states && std::all_of(poolings, poolings + pooled, [&](Pooling other) {
+             return other == poolings[0];
+           });
+  }
+  // That row.
+  Range pooled_row(long sequence) const {
+    const long row = poolings[0] == Pooling::cls ? 0 : std::max<long>(lengths[sequence] - 1, 0);
+    return {row, row + 1};
+  }
 };
 
 // How a precision computes attention, and where it puts what is not quantised yet.

@@ -11,7 +11,13 @@ class Work {
  public:
   Work(const Call& call, const Part& part, const Space<Kind>& space, const Desk<Kind>& desk,
        Member me)
-      : call_(call), shape_(*call.shape), part_(part), space_(space), desk_(desk), me_(me) {}
+      : call_(call),
+        shape_(*call.shape),
+        part_(part),
+        space_(space),
+        desk_(desk),
+        me_(me),
+        rows_(part.tokens) {}
 
   void run() {
     embed_rows();
@@ -19,7 +25,7 @@ class Work {
     me_.wait();
     for (long i = 0; i < call_.count; i++) {
       const Layer& layer = call_.layers[i];
-      mix(layer);
+      mix(layer, i + 1 == call_.count && call_.single());
       settle_rows(layer.attention, {&layer.ffn.entry, &layer.up});
       feed_forward(layer);
       settle_rows(layer.ffn, reader(i + 1));
@@ -42,7 +48,8 @@ class Work {
     return {&call_.layers[index].attention.entry, &call_.layers[index].qkv};
   }
 
-  void mix(const Layer& layer) {
+  // Single: of each sequence only the row of the token goes on that is pooled.
+  void mix(const Layer& layer, bool single) {
     project(layer);
     const long stride = shape_.stride(), size = shape_.size, width = shape_.mixed();
     const long shared = shape_.heads / shape_.kv_heads;
@@ -52,23 +59,37 @@ class Work {
     for (long i = part_.first; i < part_.last; i++) {
       const long length = call_.lengths[i];
       const Sight sight{length, layer.reach, shape_.causal != 0};
+      const Range wanted = single ? call_.pooled_row(i) : Range{0, length};
       const auto* keys = queries + width;
       const auto* values = keys + shape_.kv_heads * size;
       for (long head = first; head < last; head++) {
         const long key = head / shared * size;
         if (head == first || head % shared == 0)
           desk_.head.pack(keys + key, values + key, stride, length);
-        attend(queries + head * size, stride, sight, head, call_.bias,
+        attend(queries + head * size, stride, wanted, sight, head, call_.bias,
                static_cast<float>(shape_.scale), desk_.head, [&](long row, long d, Floats y) {
-                 store(out + row * width + head * size + d, y);
+                 store(out + (row - wanted.first) * width + head * size + d, y);
                });
       }
       queries += length * stride;
-      out += length * width;
+      out += (wanted.last - wanted.first) * width;
     }
     me_.wait();
-    stage_rows(layer.output, 0, part_.tokens, width);
-    add(layer.output, 0, part_.tokens, width);
+    if (single) keep_pooled();
+    stage_rows(layer.output, 0, rows_, width);
+    add(layer.output, 0, rows_, width);
+  }
+
+  void keep_pooled() {
+    if (me_.rank == 0) {
+      const long width = shape_.width;
+      const float* rows = space_.x;
+      for (long i = part_.first; i < part_.last; rows += call_.lengths[i++] * width)
+        std::memmove(space_.x + (i - part_.first) * width, rows + call_.pooled_row(i).first * width,
+                     width * sizeof(float));
+    }
+    rows_ = part_.last - part_.first;
+    me_.wait();
   }
 
   // Queries, keys and values of some heads.
@@ -127,9 +148,9 @@ class Work {
   }
 
   void feed_forward(const Layer& layer) {
-    const long block = me_.size == 1 ? BLOCK : part_.tokens, inner = shape_.inner;
-    for (long row = 0; row < part_.tokens; row += block) {
-      const long rows = std::min(part_.tokens - row, block);
+    const long block = me_.size == 1 ? BLOCK : rows_, inner = shape_.inner;
+    for (long row = 0; row < rows_; row += block) {
+      const long rows = std::min(rows_ - row, block);
       if (shape_.gated)
         gate_rows(layer.up, row, rows);
       else
@@ -215,17 +236,20 @@ class Work {
     const long width = shape_.width;
     const auto [first, last] = me_.share(part_.last - part_.first);
     const float* rows = space_.x;
-    for (long i = part_.first; i < part_.last; rows += call_.lengths[i++] * width) {
+    for (long i = part_.first; i < part_.last; rows += kept(call_.lengths[i++]) * width) {
       if (i - part_.first < first || i - part_.first >= last) continue;
       for (long j = 0; j < call_.pooled; j++)
-        pool(rows, call_.lengths[i], width, call_.poolings[j],
+        pool(rows, kept(call_.lengths[i]), width, call_.poolings[j],
              call_.vectors + (i * call_.pooled + j) * width);
     }
   }
 
+  // How many rows of a sequence are left.
+  long kept(long length) const { return rows_ == part_.tokens ? length : 1; }
+
   void settle_rows(const Norms& norms, Reader next) {
     const long width = shape_.width;
-    const auto [first, last] = me_.share(part_.tokens);
+    const auto [first, last] = me_.share(rows_);
     for (long row = first; row < last; row++) {
       float *x = space_.x + row * width, *given = space_.given + row * width;
       if (given != x) add_row(norms.exit, given, x);
@@ -280,6 +304,7 @@ class Work {
   const Space<Kind>& space_;
   const Desk<Kind>& desk_;
   Member me_;
+  long rows_;  // of x: a token's each, or at last a sequence's
 };
 
 }  // namespace

@@ -130,6 +130,21 @@ def test_every_pooling_is_that_of_the_states(kernels: str, dtype: str, mode: str
 
 
 @kernels
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", ["cls", "lasttoken"])
+def test_the_one_token_that_is_pooled_has_the_bits_of_its_state(
+    kernels: str, dtype: str, kind: str, mode: str
+) -> None:
+    encoder, given = Pair.of(kernels, dtype, kind).ours, batch([300, 1, 2, 29, 28, 260, 90])
+    states = encoder.states(given, KINDS[kind].num_layers)
+    ends = given.lengths.cumsum()
+    expected = states[ends - given.lengths if mode == "cls" else ends - 1]
+    assert np.array_equal(encoder.vectors(given, [mode]), expected)
+    assert np.array_equal(encoder.vectors(given, [mode, "max"])[:, : expected.shape[1]], expected)
+    assert np.array_equal(encoder.vectors(given, [mode] * 2), np.tile(expected, 2))
+
+
+@kernels
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("kind", ["bert", "biased", "modern", "llama", "gemma"])
 def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
