@@ -7,10 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from models.schemes import Rotary, Scaling
-from models.vectors import Floats
+from models.vectors import Doubles, Floats
 
 Ints = npt.NDArray[np.int64]
-Doubles = npt.NDArray[np.float64]
 
 
 def angles(positions: Ints, dim: int, base: float = 10000.0) -> Doubles:

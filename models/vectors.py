@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
 INT8 = "each vector times 127 / its largest absolute component; uint8 is that plus 128"
 DTYPES = ("float32", "float16", "int8", "uint8", "binary", "ubinary")
 
@@ -51,25 +52,31 @@ def quantize(vectors: Floats, dtype: str) -> npt.NDArray[np.generic]:
 
 
 def cosine(a: Floats, b: Floats) -> Floats:
-    """The cosine of every row of a with every row of b: (A, D), (B, D) -> (A, B)."""
-    cosines: Floats = np.clip(normalize(a) @ normalize(b).T, -1.0, 1.0)
-    return cosines
+    """The cosine of every row of a with every row of b: (…, A, D), (…, B, D) -> (…, A, B).
+
+    As all metrics, computed in doubles and rounded: so equal rows have equal scores wherever they
+    stand, and squares neither overflow nor vanish. A score beyond float32 is infinite.
+    """
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    cosines = x @ y.mT
+    cosines /= _lengths(x)[..., :, None]
+    cosines /= _lengths(y)[..., None, :]
+    return np.clip(cosines, -1.0, 1.0, out=cosines).astype(np.float32)
 
 
 def dot(a: Floats, b: Floats) -> Floats:
-    """The inner product of every pair of rows: (A, D), (B, D) -> (A, B)."""
-    products: Floats = a @ b.T
-    return products
+    """The inner product of every pair of rows: (…, A, D), (…, B, D) -> (…, A, B)."""
+    return (a.astype(np.float64) @ b.astype(np.float64).mT).astype(np.float32)
 
 
 def euclidean(a: Floats, b: Floats) -> Floats:
-    """Minus the Euclidean distance of every pair, so that larger is closer: -> (A, B)."""
-    return -_pairs(a, b, lambda gap: np.sqrt(np.square(gap).sum(axis=-1)))
+    """Minus the Euclidean distance of every pair, so that larger is closer: -> (…, A, B)."""
+    return _pairs(a, b, lambda gap: np.sqrt(np.vecdot(gap, gap)))
 
 
 def manhattan(a: Floats, b: Floats) -> Floats:
-    """Minus the sum of absolute differences of every pair, so that larger is closer: -> (A, B)."""
-    return -_pairs(a, b, lambda gap: np.abs(gap).sum(axis=-1))
+    """Minus the sum of absolute differences of every pair, larger is closer: -> (…, A, B)."""
+    return _pairs(a, b, lambda gap: np.abs(gap, out=gap).sum(axis=-1))
 
 
 METRICS: dict[str, Callable[[Floats, Floats], Floats]] = {
@@ -80,6 +87,13 @@ METRICS: dict[str, Callable[[Floats, Floats], Floats]] = {
 }
 
 
-def _pairs(a: Floats, b: Floats, distance: Callable[[Floats], Floats]) -> Floats:
-    # Row by row: the difference of all pairs at once would need A * B * D floats.
-    return np.stack([distance(b - row) for row in a])
+def _lengths(rows: Doubles) -> Doubles:
+    found: Doubles = np.sqrt(np.vecdot(rows, rows))
+    return np.where(found == 0, 1.0, found)  # the cosine with zeros is zero
+
+
+def _pairs(a: Floats, b: Floats, distance: Callable[[Doubles], Doubles]) -> Floats:
+    # Row by row: the difference of all pairs at once would need A * B * D doubles.
+    rows, others = np.split(a, a.shape[-2], axis=-2), b.astype(np.float64)
+    found = [(0 - distance(others - row)).astype(np.float32) for row in rows]  # no zero with a sign
+    return np.stack(found, axis=-2)

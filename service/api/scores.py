@@ -38,8 +38,11 @@ async def compare(a: Floats, b: Floats, asked: Question, most: int) -> dict[str,
 
 
 def scores(metric: str, a: Floats, b: Floats) -> Floats:
-    """Every a with every b; raises BadRequest where a score is no number of float32."""
-    with np.errstate(over="ignore", invalid="ignore"):
+    """Every a with every b: (…, A, D), (…, B, D) -> (…, A, B).
+
+    Raises BadRequest where a score is no number of float32.
+    """
+    with np.errstate(over="ignore"):
         found = METRICS[metric](a, b)
     if not np.isfinite(found).all():
         raise BadRequest(
@@ -60,13 +63,12 @@ def _compare(a: Floats, b: Floats, asked: Question, most: int) -> dict[str, Any]
     return {"top": _best(scores(asked.metric, a, b), asked.top_k)}
 
 
-def _pairwise(a: Floats, b: Floats, asked: Question) -> list[float]:
+def _pairwise(a: Floats, b: Floats, asked: Question) -> Floats:
     if len(a) != len(b):
         raise BadRequest(f"a has {len(a)} entries, b has {len(b)}", param="mode")
     if asked.top_k is not None:
         raise BadRequest("top_k goes with mode matrix", param="top_k")
-    pairs = zip(a, b, strict=True)
-    return [scores(asked.metric, x[None], y[None])[0, 0].item() for x, y in pairs]
+    return scores(asked.metric, a[:, None], b[:, None])[:, 0, 0]
 
 
 def _best(found: Floats, k: int) -> Sequence[orjson.Fragment]:

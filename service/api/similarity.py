@@ -45,8 +45,8 @@ class SimilarityRequest(ReadingBody):
     """Either inputs (TEI's shape), or a and b: a text, texts, or vectors.
 
     mode: matrix, every a with every b; pairwise, the first a with the first b and so on.
-    top_k: for each a, the closest b, best first: two numbers each. details: what
-    became of each text.
+    top_k: for each a, the closest b, best first and equals in their order: two numbers each.
+    details: what became of each text.
     """
 
     model_config = example(

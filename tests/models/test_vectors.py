@@ -124,6 +124,44 @@ def test_similarities_equal_those_of_sentence_transformers(metric: str, referenc
 
 
 @pytest.mark.parametrize("metric", METRICS)
+def test_equal_vectors_have_equal_scores_wherever_they_stand(metric: str) -> None:
+    one, other = vectors(1, 384, seed=1), vectors(1, 384, seed=2)
+    for count in range(2, 70):
+        assert len(np.unique(METRICS[metric](one, other.repeat(count, axis=0)))) == 1
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_pairs_are_scored_as_in_the_matrix(metric: str) -> None:
+    a, b = vectors(9, 48, seed=1), vectors(9, 48, seed=2)
+    pairs = METRICS[metric](a[:, None], b[:, None])
+    assert_array_equal(pairs[:, 0, 0], np.diag(METRICS[metric](a, b)))
+
+
+@pytest.mark.parametrize("power", [-37, -25, -13, 0, 13, 25, 37])
+def test_a_cosine_does_not_depend_on_lengths(power: int) -> None:
+    rows = vectors(9, 48)
+    assert_allclose(cosine(rows * np.float32(10.0**power), rows), cosine(rows, rows), atol=1e-6)
+
+
+def test_the_cosine_with_zeros_is_zero() -> None:
+    zeros = np.zeros((1, 48), dtype=np.float32)
+    assert_array_equal(cosine(zeros, vectors(3, 48)), np.zeros((1, 3)))
+
+
+@pytest.mark.parametrize("length", [1e-45, 1e-25, 1e25, 3e38])
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan"])
+def test_a_distance_that_float32_holds_is_told(metric: str, length: float) -> None:
+    a, b = np.array([[length, 0]], dtype=np.float32), np.zeros((1, 2), dtype=np.float32)
+    assert METRICS[metric](a, b) == -a[0, 0]
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan"])
+def test_the_distance_to_itself_has_no_sign(metric: str) -> None:
+    rows = vectors(1, 48)
+    assert not np.signbit(METRICS[metric](rows, rows))
+
+
+@pytest.mark.parametrize("metric", METRICS)
 def test_nothing_is_closer_to_a_vector_than_itself(metric: str) -> None:
     rows = normalize(vectors(12, 48))
     similar = METRICS[metric](rows, rows)

@@ -73,6 +73,15 @@ def test_few_and_many_are_compared_alike(metric: str, count: int) -> None:
         assert entries == [{"index": i, "score": row[i].item()} for i in best]
 
 
+@pytest.mark.parametrize("count", [3, 7, 30])
+def test_equals_are_named_in_their_order(count: int) -> None:
+    one, other = RANDOM.normal(size=(2, 1, 384)).astype(np.float32)
+    equals = other.repeat(count, axis=0)
+    found = asyncio.run(compare(one, equals, Asked("cosine", top_k=count), 4_000_000))
+    (entries,) = orjson.loads(orjson.dumps(found["top"]))
+    assert [entry["index"] for entry in entries] == list(range(count))
+
+
 def test_an_entry_of_top_k_is_two_numbers() -> None:
     few, many = column(10), column(30)
     asyncio.run(compare(few, many, Asked(top_k=20), 400))
