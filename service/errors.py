@@ -31,6 +31,9 @@ from pydantic import ValidationError
 
 _LONGEST = 1000  # characters of a message
 
+Path = tuple[str | int, ...]
+"""Fields and indices, from a request to a part of it."""
+
 Envelope = Callable[[dict[str, Any]], dict[str, Any]]
 """What a route makes of an error's content."""
 
@@ -57,6 +60,12 @@ class ServiceError(Exception):
         self.message, self.param, self.index, self.retry = message, param, index, retry
         self.code = code or type(self).code
         self.headers = {} if retry is None else {"retry-after": str(max(1, round(retry)))}
+
+    def locate(self, path: Path) -> None:
+        """Name the input, until now one of several by its index, by its place in the request."""
+        told = f"input {self.index}"
+        where, self.param, self.index = _place(path)
+        self.message = self.message.replace(told, where, 1)
 
 
 class BadRequest(ServiceError):
@@ -202,25 +211,29 @@ def explain(error: ValidationError) -> BadRequest:
     found: list[Any] = error.errors(include_url=False, include_context=False, include_input=False)
     # A misspelt field is told before the one that is missed because of it.
     first = next(filter(_unknown, found), found[0])
-    path = _path(first)
-    param = next((part for part in path if isinstance(part, str)), None)
-    index = next((part for part in path if isinstance(part, int)), None)
-    where = ".".join(str(part) for part in path)
+    where, param, index = _place(_path(first))
     if _unknown(first):
         return BadRequest(f"unknown field {where!r}", code="unknown_field", param=where)
     message = _plainer(first)
     return BadRequest(f"{where}: {message}" if where else message, param=param, index=index)
 
 
+def _place(path: Path) -> tuple[str, str | None, int | None]:
+    """How a message names a part of a request, the field it is in, and which one it is."""
+    param = next((part for part in path if isinstance(part, str)), None)
+    index = next((part for part in path if isinstance(part, int)), None)
+    return ".".join(map(str, path)), param, index
+
+
 def _unknown(problem: Any) -> bool:
     return bool(problem["type"] == "extra_forbidden")
 
 
-def _path(problem: Any) -> list[str | int]:
+def _path(problem: Any) -> Path:
     # The names of a union's branches are ours, not the client's; that of an unknown field is not.
     known = len(problem["loc"]) - _unknown(problem)
     parts = enumerate(problem["loc"])
-    return [part for at, part in parts if at == known or not str(part).startswith("<")]
+    return tuple(part for at, part in parts if at == known or not str(part).startswith("<"))
 
 
 _LISTS = {

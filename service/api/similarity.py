@@ -4,16 +4,17 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Discriminator, FiniteFloat, PositiveInt, Tag
+from pydantic import PositiveInt
 
 from models.vectors import Floats, finish
 from service.api.answers import Answers
 from service.api.body import FIRST, Body, ReadingBody, example
 from service.api.operation import Operation
-from service.api.scores import compare, scores
+from service.api.scores import compare
 from service.api.shapes.similarity import SimilarityAnswer
+from service.api.side import Side, Texts, texts, vectors
 from service.call import Call
-from service.errors import BadRequest
+from service.errors import BadRequest, ServiceError
 from service.pipeline import Pipeline
 from service.reader import Reading
 from service.row import Row
@@ -26,24 +27,10 @@ class Sentences(Body):
     sentences: Annotated[list[str], FIRST]
 
 
-def _kind(value: Any) -> str:
-    if isinstance(value, str):
-        return "<text>"
-    vectors = isinstance(value, list) and value and isinstance(value[0], list)
-    return "<vectors>" if vectors else "<side>"
-
-
-Side = Annotated[
-    Annotated[str, Tag("<text>")]
-    | Annotated[list[str], FIRST, Tag("<side>")]
-    | Annotated[list[Annotated[list[FiniteFloat], FIRST]], FIRST, Tag("<vectors>")],
-    Discriminator(_kind),
-]
-
-
 class SimilarityRequest(ReadingBody):
     """Either inputs (TEI's shape), or a and b: a text, texts, or vectors.
 
+    parameters: how texts are read, as TEI has it; or the same fields beside it.
     mode: matrix, every a with every b; pairwise, the first a with the first b and so on.
     top_k: for each a, the closest b, best first and equals in their order: two numbers each.
     details: what became of each text.
@@ -66,9 +53,22 @@ class SimilarityRequest(ReadingBody):
     top_k: PositiveInt | None = None
     details: bool = False
 
+    def reading(self, count: bool = False) -> Reading:
+        """As parameters say, or the fields beside them; raises BadRequest for both."""
+        if self.parameters is None:
+            return super().reading(count)
+        if twice := sorted(self.model_fields_set & _READING):
+            raise BadRequest(
+                f"give {twice[0]} in parameters or beside it, not both", param=twice[0]
+            )
+        return self.parameters.reading(count)
 
-_NONE: Floats = np.empty((0, 0), dtype=np.float32)
+
 _READING = frozenset(ReadingBody.model_fields)
+_NONE: Floats = np.empty((0, 0), dtype=np.float32)
+
+Read = tuple[list[Row], Floats]
+"""What was read of texts, and their vectors: (B, D)."""
 
 
 @dataclass(frozen=True)
@@ -79,58 +79,48 @@ class _Similarity:
     async def similarity(self, call: Call, body: SimilarityRequest) -> Any:
         if body.inputs is not None:
             return await self._source(call, body, body.inputs)
-        rows, a, b = await self._sides(call, body)
+        _check_sides(body)
+        first, second = texts(body.a, "a"), texts(body.b, "b")
+        (left, a), (right, b) = await self._embed(call, body, first, second)
+        a, b = a if left else vectors(body.a, "a"), b if right else vectors(body.b, "b")
+        if a.shape[1] != b.shape[1]:
+            raise BadRequest(f"a has {a.shape[1]} dimensions, b has {b.shape[1]}", param="b")
         found = {"metric": body.metric, **await compare(a, b, body, self.max_values)}
-        if not body.details:
-            return found
-        told = iter([row.told() for row in rows])
-        inputs = {
-            name: [next(told) for _ in _texts(side)]
-            for name, side in (("a", body.a), ("b", body.b))
-            if _texts(side)
-        }
-        return {**found, "inputs": inputs, **self._about(call, body.reading())}
+        sides = {"a": left, "b": right}
+        told = {name: [row.told() for row in rows] for name, rows in sides.items() if rows}
+        return {**found, "inputs": told, **self._about(call, body)} if body.details else found
 
     async def _source(self, call: Call, body: SimilarityRequest, inputs: Sentences) -> Any:
         _check_source(body, inputs)
-        reading = (body.parameters or body).reading(count=body.details)
-        texts = [inputs.source_sentence, *inputs.sentences]
-        rows, vectors = await self._embed(call, texts, reading)
-        found: Floats = scores(body.metric, vectors[:1], vectors[1:])[0]
+        first = texts(inputs.source_sentence, "inputs", "source_sentence")
+        second = texts(inputs.sentences, "inputs", "sentences")
+        ((source,), a), (others, b) = await self._embed(call, body, first, second)
+        (scores,) = (await compare(a, b, body, self.max_values))["scores"]
         if not body.details:
-            return found
-        source, *others = (row.told() for row in rows)
-        told = {"source_sentence": source, "sentences": others}
-        return {
-            "metric": body.metric,
-            "scores": found,
-            "inputs": told,
-            **self._about(call, reading),
-        }
-
-    async def _sides(self, call: Call, body: SimilarityRequest) -> tuple[list[Row], Floats, Floats]:
-        if body.a is None or body.b is None:
-            raise BadRequest("give inputs, or both a and b", param="a" if body.a is None else "b")
-        if [] in (body.a, body.b):
-            raise BadRequest("a and b need at least one entry each", code="no_input")
-        first, texts = _texts(body.a), [*_texts(body.a), *_texts(body.b)]
-        reading = body.reading(count=body.details)
-        rows, found = await self._embed(call, texts, reading) if texts else ([], _NONE)
-        a = found[: len(first)] if first else _array("a", body.a)
-        b = found[len(first) :] if _texts(body.b) else _array("b", body.b)
-        if a.shape[1] != b.shape[1]:
-            raise BadRequest(f"a has {a.shape[1]} dimensions, b has {b.shape[1]}", param="b")
-        return rows, a, b
+            return scores
+        told = {"source_sentence": source.told(), "sentences": [row.told() for row in others]}
+        found = {"metric": body.metric, "scores": scores, "inputs": told}
+        return {**found, **self._about(call, body)}
 
     async def _embed(
-        self, call: Call, texts: list[str], reading: Reading
-    ) -> tuple[list[Row], Floats]:
+        self, call: Call, body: SimilarityRequest, first: Texts, second: Texts
+    ) -> tuple[Read, Read]:
         """Vectors as sentence-transformers compares them: of unit length if the model says so."""
-        rows, vectors = await self.pipeline.embed(call, texts, reading)
-        return rows, finish(vectors, None, self.pipeline.reader.sentence.normalize)
+        reading, places = body.reading(count=body.details), [*first, *second]
+        if not places:
+            return ([], _NONE), ([], _NONE)
+        given, half = [*first.values(), *second.values()], len(first)
+        try:
+            rows, found = await self.pipeline.embed(call, given, reading)
+        except ServiceError as error:
+            if error.index is not None:
+                error.locate(places[error.index])
+            raise
+        found = finish(found, None, self.pipeline.reader.sentence.normalize)
+        return (rows[:half], found[:half]), (rows[half:], found[half:])
 
-    def _about(self, call: Call, reading: Reading) -> dict[str, Any]:
-        return {"prompt": self.pipeline.reader.prompt(reading).told(), **call.account()}
+    def _about(self, call: Call, body: SimilarityRequest) -> dict[str, Any]:
+        return {"prompt": self.pipeline.reader.prompt(body.reading()).told(), **call.account()}
 
 
 def operation(pipeline: Pipeline, max_values: int) -> Operation[SimilarityRequest]:
@@ -145,31 +135,12 @@ def _check_source(body: SimilarityRequest, inputs: Sentences) -> None:
     for name in ("a", "b", "mode", "top_k"):
         if name in given:
             raise BadRequest(f"{name} does not go with inputs", param=name)
-    twice = sorted(given & _READING)
-    if body.parameters is not None and twice:
-        raise BadRequest(f"give {twice[0]} in parameters or beside it, not both", param=twice[0])
     if not inputs.sentences:
         raise BadRequest("give at least one sentence", code="no_input", param="sentences")
 
 
-def _texts(side: Any) -> list[str]:
-    return [side] if isinstance(side, str) else [] if _kind(side) == "<vectors>" else side
-
-
-def _array(name: str, rows: Any) -> Floats:
-    for index, row in enumerate(rows):
-        if not row:
-            raise BadRequest(f"{name}[{index}] is empty", param=name, index=index)
-        if len(row) != len(rows[0]):
-            raise BadRequest(
-                f"{name}[{index}] has {len(row)} numbers, {name}[0] has {len(rows[0])}",
-                param=name,
-                index=index,
-            )
-    with np.errstate(over="ignore"):
-        found = np.array(rows, dtype=np.float64).astype(np.float32)
-    for place in np.flatnonzero(~np.isfinite(found).all(axis=1)):
-        raise BadRequest(
-            f"{name}[{place}] has numbers beyond float32", param=name, index=int(place)
-        )
-    return found
+def _check_sides(body: SimilarityRequest) -> None:
+    if body.a is None or body.b is None:
+        raise BadRequest("give inputs, or both a and b", param="a" if body.a is None else "b")
+    if [] in (body.a, body.b):
+        raise BadRequest("a and b need at least one entry each", code="no_input")

@@ -11,6 +11,7 @@ from tests.conftest import Folder
 from tests.service.server import Server
 from tests.service.test_embed import error
 
+LONG, UNKNOWN = "y " * 300, "unknown_prompt"
 CATS, CAR = ["A cat sleeps.", "A kitten naps."], "The car is red."
 REFERENCE = {
     "cosine": util.cos_sim,
@@ -34,6 +35,47 @@ def test_parameters_of_tei_are_honoured(server: Server) -> None:
     assert error(server.post("/similarity", body), 400)["code"] == "input_too_long"
     body = {"inputs": inputs, "parameters": {"truncate": True, "truncation_direction": "left"}}
     assert server.post("/similarity", body).status_code == 200
+
+
+def test_parameters_say_how_the_texts_of_two_sides_are_read_too(server: Server) -> None:
+    sides = {"a": "x", "b": LONG}
+    for option, code in ({"truncate": False}, "input_too_long"), ({"prompt_name": "n"}, UNKNOWN):
+        body = {**sides, "parameters": option}
+        assert error(server.post("/similarity", body), 400)["code"] == code
+    body = {**sides, "parameters": {"on_overflow": "start"}}
+    assert server.post("/similarity", body).content == (
+        server.post("/similarity", {**sides, "on_overflow": "start"}).content
+    )
+    body = {**sides, "parameters": {"truncate": True}, "prompt": "x"}
+    assert error(server.post("/similarity", body), 400)["param"] == "prompt"
+
+
+@pytest.mark.parametrize(
+    ("body", "where", "index"),
+    [
+        ({"a": ["x"], "b": ["y", LONG]}, "b.1", 1),
+        ({"a": ["x", LONG], "b": [[1.0]]}, "a.1", 1),
+        ({"a": [[1.0], [2.0]], "b": [LONG]}, "b.0", 0),
+        ({"a": LONG, "b": ["y"]}, "a", None),
+        (
+            {"inputs": {"source_sentence": "x", "sentences": ["y", LONG]}},
+            "inputs.sentences.1",
+            1,
+        ),
+        (
+            {"inputs": {"source_sentence": LONG, "sentences": ["y"]}},
+            "inputs.source_sentence",
+            None,
+        ),
+    ],
+)
+def test_an_error_names_the_text_by_its_place_in_the_request(
+    server: Server, body: dict[str, object], where: str, index: int | None
+) -> None:
+    found = error(server.post("/similarity", {**body, "truncate": False}), 400)
+    assert (found["code"], found["index"]) == ("input_too_long", index)
+    assert found["message"].startswith(f"{where} has 302 tokens")
+    assert found["param"] == where.partition(".")[0]
 
 
 @pytest.mark.parametrize("metric", REFERENCE)
