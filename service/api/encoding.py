@@ -12,6 +12,7 @@ from models.schemes import (
     Alibi,
     Buckets,
     Disentangled,
+    Learned,
     Recurrent,
     Rotary,
     Scheme,
@@ -82,7 +83,9 @@ class Encoding:
             case Recurrent():
                 distinct = 2 * int(np.ptp(self.positions)) + 1
                 return max(rows * rows, min(rows * rows, distinct) * self.dim)
-        return rows * self.dim
+            case Learned() | Sinusoidal() | Rotary():
+                return rows * self.dim
+        return 0
 
 
 def options(name: str, scaling: str = "default") -> tuple[str, ...]:

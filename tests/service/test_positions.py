@@ -312,6 +312,11 @@ def test_an_answer_of_too_many_numbers_is_refused(server: Server, body: object) 
     assert error(server.post("/positions", body), 413)["code"] == "too_many_values"
 
 
+def test_no_scheme_has_no_numbers_to_be_too_many() -> None:
+    body = PositionsRequest(scheme="none", count=1_000_000)
+    assert body.encoding(config()).values == 0
+
+
 @pytest.mark.parametrize(
     ("body", "fields"),
     [
