@@ -290,6 +290,18 @@ def test_a_wrong_body_is_refused(server: Server, param: str | None, body: object
     assert error(server.client.get("/positions?count=many"), 400)["param"] == "count"
 
 
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [
+        ("positions=1,1_0", "positions"),
+        ("count=1_0", "count"),
+        ("scheme=rotary&base=1_0.5", "base"),
+    ],
+)
+def test_a_number_of_a_query_is_written_as_in_json(server: Server, query: str, param: str) -> None:
+    assert error(server.client.get(f"/positions?{query}"), 400)["param"] == param
+
+
 def test_a_table_that_the_model_does_not_have_is_refused() -> None:
     with pytest.raises(BadRequest, match="no trained table"):
         PositionsRequest(scheme="learned").encoding(config())
