@@ -86,7 +86,7 @@ def _ramp(scaling: Scaling, scheme: Rotary) -> tuple[float, float]:
     first, last = scheme.dim * np.log(turns) / (2 * np.log(scheme.base))
     if scaling.whole:
         first, last = np.floor(first), np.ceil(last)
-    first, last = max(first, 0.0), min(last, scheme.dim - 1.0)
+    first, last = np.clip([first, last], 0.0, scheme.dim - 1.0)
     return first, last if last > first else first + 0.001
 
 

@@ -39,7 +39,8 @@ Name = Literal[
 Position = Annotated[int, Field(ge=0, le=1_000_000)]
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Length = Annotated[int, Field(ge=1, le=1_000_001)]
-Number = Annotated[float, Field(gt=0, le=1_000_000)]
+Factor = Annotated[float, Field(ge=1, le=1_000_000)]
+Number = Annotated[float, Field(ge=1e-6, le=1_000_000)]
 
 
 class PositionsRequest(Body):
@@ -77,7 +78,7 @@ class PositionsRequest(Body):
     base: Annotated[float, Field(gt=1, le=1e15)] | None = None
     interleaved: bool | None = None
     scaling: Literal["default", "linear", "dynamic", "ntk", "yarn", "llama3"] | None = None
-    factor: Number | None = None
+    factor: Factor | None = None
     original: Length | None = None
     length: Length | None = None
     magnitude: Number | None = None

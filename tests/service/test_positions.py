@@ -1,5 +1,8 @@
 """GET and POST /positions against a running server."""
 
+import contextlib
+import itertools
+from collections.abc import Iterator
 from typing import Any, get_args
 
 import numpy as np
@@ -20,6 +23,7 @@ from models.schemes import (
     Scheme,
     Sinusoidal,
 )
+from service.api.encoding import numbers, options
 from service.api.positions import Name, PositionsRequest
 from service.errors import BadRequest
 from tests.service.server import Server
@@ -207,6 +211,47 @@ def test_only_the_models_own_buckets_have_trained_numbers_which_count_for_each_h
     assert found.values == (500 if trained else 100) and found.trained == trained
 
 
+FIELDS = PositionsRequest.model_json_schema()["properties"]
+
+
+def extremes(option: str) -> list[Any]:
+    """The least, the largest and a middle one of an option's numbers, or all of its values."""
+    told = FIELDS[option]["anyOf"][0]
+    if told["type"] == "boolean":
+        return [False, True]
+    if "enum" in told:
+        return list(told["enum"])
+    above, most = told.get("exclusiveMinimum"), told["maximum"]
+    least = told["minimum"] if above is None else float(np.nextafter(above, 2))
+    return [least, type(least)((least * most) ** 0.5), most]
+
+
+def tables_of(body: dict[str, Any]) -> Iterator[Any]:
+    """What a body is answered; nothing where it is refused."""
+    with contextlib.suppress(BadRequest):
+        asked = PositionsRequest.model_validate(body).encoding(config())
+        yield from numbers(asked.scheme, asked).values()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "scaling"),
+    [
+        *(("rotary", scaling) for scaling in extremes("scaling")),
+        *((name, "default") for name in get_args(Name) if name not in ("learned", "rotary")),
+    ],
+)
+def test_numbers_however_small_or_large_are_answered_in_finite_ones(
+    scheme: str, scaling: str
+) -> None:
+    body = {"scheme": scheme, "positions": [0, 1, 1_000_000]}
+    body |= {"scaling": scaling} if scheme == "rotary" else {}
+    free = [name for name in options(scheme, scaling) if name not in ("dim", "scaling", "causal")]
+    for chosen in itertools.product(*map(extremes, free)):
+        for dim in (2, 4, 512) if "dim" in options(scheme) else (None,):
+            given = {**body, **dict(zip(free, chosen, strict=True)), "dim": dim}
+            assert all(np.isfinite(table).all() for table in tables_of(given)), given
+
+
 def test_a_layer_has_the_scheme_of_its_own() -> None:
     whole, local = Rotary(dim=16, base=160_000.0), Rotary(dim=16)
     table, reaches = Learned(), (None, 5, 5)
@@ -261,6 +306,7 @@ def test_a_query_says_the_same_as_a_body(
         ("dim", {"scheme": "rotary", "dim": 7}),
         ("factor", {"scheme": "rotary", "factor": 2}),
         ("factor", {"scheme": "rotary", "scaling": "yarn"}),
+        ("factor", {"scheme": "rotary", "scaling": "ntk", "factor": 1e-300}),
         ("fast", {"scheme": "rotary", "scaling": "linear", "factor": 2, "fast": 2}),
         ("fast", {"scheme": "rotary", "scaling": "yarn", "factor": 2, "slow": 32}),
         ("fast", {"scheme": "rotary", "scaling": "llama3", "factor": 2, "slow": 4}),
