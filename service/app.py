@@ -21,6 +21,7 @@ from service.api import (
     cohere,
     document,
     embed,
+    ollama,
     openai,
     positions,
     similarity,
@@ -81,6 +82,7 @@ def create_app(
         *text.operations(reader, settings.max_texts, settings.max_tokens),
         openai.operation(embedding, states),
         cohere.operation(embedding),
+        *ollama.operations(embedding),
     ]
     info = lambda: _info(settings, link, sentence, dimensions)  # noqa: E731
     routers = [

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from service.api.output import BYTES, NPY
-from service.api.shapes.common import CohereError, Error, OpenAIError
+from service.api.shapes.common import CohereError, Error, OllamaError, OpenAIError
 
 Described = dict[str, Any]
 
@@ -101,7 +101,7 @@ def components() -> Described:
 
 
 def _errors() -> Iterator[tuple[str, Described]]:
-    for shape in (Error, OpenAIError, CohereError):
+    for shape in (Error, OpenAIError, CohereError, OllamaError):
         for status, meaning in _MEANINGS.items():
             further = {
                 name: {"required": True, "schema": told}

@@ -4,12 +4,18 @@ from service.errors import UnknownModel
 from service.prompts import Role
 
 _SUFFIXES: dict[str, Role] = {"-query": "query", "-passage": "document"}  # NVIDIA NIM's
+_LATEST = ":latest"
 
 
 def check(asked: str, served: str) -> None:
     """Raises UnknownModel: a vector of another model than asked for helps nobody."""
     if asked != served:
         raise UnknownModel(f"no model {asked!r}; this server has {served!r}", param="model")
+
+
+def check_tagged(asked: str, served: str) -> None:
+    """The same of Ollama's names, where one without a tag is that with the tag latest."""
+    check(asked.removesuffix(_LATEST), served.removesuffix(_LATEST))
 
 
 def role_of(asked: str, served: str) -> Role | None:

@@ -29,6 +29,16 @@ def prompted(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture(scope="package")
+def tagged(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A model with a tag and a default prompt, on a server that cuts nothing unasked."""
+    prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    folder = tiny_bert({"config_sentence_transformers.json": prompts})
+    log = tmp_path_factory.mktemp("tagged") / "log"
+    with Server(log, model=folder, served_name="own:latest", auto_truncate=False) as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
 def guarded(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that wants a key and lets nobody wait."""
     log = tmp_path_factory.mktemp("guarded") / "log"

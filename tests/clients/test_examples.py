@@ -19,6 +19,7 @@ from models import Embedder
 from service.api.body import Body
 from service.api.cohere import CohereRequest
 from service.api.dialects import EmbeddingsRequest
+from service.api.ollama import OllamaPromptRequest, OllamaRequest
 from tests.clients.conftest import PROMPTS
 from tests.service.server import Server
 
@@ -106,7 +107,13 @@ def test_every_client_of_the_table_has_an_example() -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "body"), [("OpenAI", EmbeddingsRequest), ("Cohere", CohereRequest)]
+    ("section", "body"),
+    [
+        ("OpenAI", EmbeddingsRequest),
+        ("Cohere", CohereRequest),
+        ("Ollama", OllamaRequest),
+        ("Ollama", OllamaPromptRequest),
+    ],
 )
 def test_the_table_of_a_route_has_all_of_its_fields(section: str, body: type[Body]) -> None:
     text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]

@@ -53,6 +53,17 @@ class CohereError(TypedDict):
 
 
 @closed
+class OllamaError(TypedDict):
+    """error: the message."""
+
+    error: str
+    code: str
+    param: str | None
+    index: NonNegativeInt | None
+    request_id: str
+
+
+@closed
 class Input(TypedDict):
     """What was read of an input, and how many tokens were cut off. windows: if it took several."""
 

@@ -1,4 +1,4 @@
-"""Shapes: the answers of OpenAI's and Cohere's routes."""
+"""Shapes: the answers of OpenAI's, Cohere's and Ollama's routes."""
 
 from typing import Literal, NotRequired
 
@@ -89,3 +89,19 @@ class CohereAnswer(TypedDict):
     texts: list[str]
     meta: CohereMeta
     response_type: Literal["embeddings_by_type"]
+
+
+@closed
+class OllamaAnswer(TypedDict):
+    """Durations are nanoseconds; the model is always loaded."""
+
+    model: str
+    embeddings: Matrix
+    total_duration: NonNegativeInt
+    load_duration: Literal[0]
+    prompt_eval_count: NonNegativeInt
+
+
+@closed
+class OllamaEmbedding(TypedDict):
+    embedding: list[float]
