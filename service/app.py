@@ -19,6 +19,7 @@ from service import __version__, handlers
 from service.admission import Admission
 from service.api import (
     cohere,
+    cohere_v1,
     document,
     embed,
     ollama,
@@ -82,6 +83,7 @@ def create_app(
         *text.operations(reader, settings.max_texts, settings.max_tokens),
         openai.operation(embedding, states),
         cohere.operation(embedding),
+        cohere_v1.operation(embedding),
         *ollama.operations(embedding),
     ]
     info = lambda: _info(settings, link, sentence, dimensions)  # noqa: E731

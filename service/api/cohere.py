@@ -22,8 +22,10 @@ from service.reader import Text
 from service.row import Row
 
 Kind = Literal["float", "int8", "uint8", "binary", "ubinary", "base64"]
+Kinds = Annotated[list[Kind], Field(min_length=1), FIRST]
+InputType = Literal["search_document", "search_query", "classification", "clustering"]
 
-_ROLES: dict[str, Role] = {
+ROLES: dict[InputType | None, Role] = {
     "search_query": "query",
     "search_document": "document",
     "classification": "classification",
@@ -61,10 +63,10 @@ class CohereRequest(Body):
     )
 
     model: str
-    input_type: Literal["search_document", "search_query", "classification", "clustering"]
+    input_type: InputType
     texts: Annotated[list[str], FIRST] | None = None
     inputs: Annotated[list[CohereInput], FIRST] | None = None
-    embedding_types: Annotated[list[Kind], Field(min_length=1), FIRST] | None = None
+    embedding_types: Kinds | None = None
     output_dimension: PositiveInt | None = None
     truncate: Cut | None = None
 
@@ -82,7 +84,7 @@ class CohereRequest(Body):
         return EmbedRequest(
             inputs=self.content,
             on_overflow=OVERFLOW[self.truncate or "END"],
-            input_type=_ROLES[self.input_type],
+            input_type=ROLES[self.input_type],
             dimensions=self.output_dimension,
         )
 
@@ -95,11 +97,9 @@ def operation(embedding: Embedding) -> Operation[CohereRequest]:
         rows, vectors = await embedding.vectors(call, body.native(), "output_dimension")
         return {
             "id": call.id,
-            "embeddings": {
-                kind: _express(vectors, kind) for kind in body.embedding_types or ["float"]
-            },
+            "embeddings": by_type(vectors, body.embedding_types or ["float"]),
             "texts": body.content,
-            "meta": _meta(rows, call),
+            "meta": meta(rows, call, "2"),
             "response_type": "embeddings_by_type",
         }
 
@@ -115,15 +115,21 @@ def envelope(content: dict[str, Any]) -> dict[str, Any]:
     return {"id": content["request_id"], "message": content["message"], **rest}
 
 
+def by_type(vectors: Floats, kinds: Sequence[Kind]) -> dict[Kind, Any]:
+    """The vectors in each of the types."""
+    return {kind: _express(vectors, kind) for kind in kinds}
+
+
 def _express(vectors: Floats, kind: Kind) -> Any:
     if kind == "base64":
         return express(vectors, "base64")
     return convert(vectors, "float32" if kind == "float" else kind)
 
 
-def _meta(rows: Sequence[Row], call: Call) -> dict[str, Any]:
-    meta: dict[str, Any] = {
-        "api_version": {"version": "2"},
+def meta(rows: Sequence[Row], call: Call, version: str) -> dict[str, Any]:
+    """What the request took, and a warning for each input that was cut."""
+    told: dict[str, Any] = {
+        "api_version": {"version": version},
         "billed_units": {"input_tokens": call.tokens},
     }
     cut = [
@@ -131,4 +137,4 @@ def _meta(rows: Sequence[Row], call: Call) -> dict[str, Any]:
         for index, row in enumerate(rows)
         if row.dropped
     ]
-    return {**meta, "warnings": cut} if cut else meta
+    return {**told, "warnings": cut} if cut else told

@@ -168,3 +168,98 @@ def test_the_asynchronous_client_gets_the_same(server: Server, client: cohere.Cl
             return await asynchronous.embed(texts=TEXTS, **QUERY)
 
     assert asyncio.run(ask()).embeddings == client.embed(texts=TEXTS, **QUERY).embeddings
+
+
+def first(server: Server, key: str = "unused") -> cohere.Client:
+    return cohere.Client(key, base_url=server.url, max_retries=0)
+
+
+def test_the_first_client_gets_floats_alone_unless_it_names_types(
+    server: Server, embedder: Embedder
+) -> None:
+    texts = TEXTS * 60  # more than it sends in one request
+    with first(server) as client:
+        answer: Any = client.embed(texts=texts, **QUERY)
+    assert answer.response_type == "embeddings_floats" and answer.texts == texts and answer.id
+    found = np.array(answer.embeddings, dtype=np.float32)
+    np.testing.assert_array_equal(found, embedder.embed(texts))
+    assert answer.meta.api_version.version == "1" and not answer.meta.warnings
+    assert answer.meta.billed_units.input_tokens == (6 + 8) * 60
+
+
+@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")  # its own
+def test_the_first_client_gets_the_types_that_it_names(
+    server: Server, client: cohere.ClientV2
+) -> None:
+    types = ["float", "int8", "uint8", "binary", "ubinary", "base64"]
+    with first(server) as older:
+        answer: Any = older.embed(texts=TEXTS, embedding_types=types, **QUERY)
+    assert answer.response_type == "embeddings_by_type" and answer.texts == TEXTS
+    newer = client.embed(texts=TEXTS, embedding_types=types, **QUERY).embeddings
+    assert answer.embeddings == newer
+
+
+def test_the_first_client_need_not_tell_a_model_or_a_role(prompted: Server) -> None:
+    with first(prompted) as client:
+        plain: Any = client.embed(texts=["red"])
+        nulls: Any = client.embed(texts=["red"], model=None, input_type=None, truncate=None)
+        query: Any = client.embed(texts=["red"], model="tiny", input_type="search_query")
+    assert plain.embeddings == nulls.embeddings == prompted.post("/embed", {"inputs": "red"}).json()
+    assert query.embeddings == prompted.post("/embed", {"inputs": "query: red"}).json()
+
+
+def test_the_first_client_has_long_texts_cut_where_it_asks(server: Server) -> None:
+    texts = ["short", "beginning " + "word " * 600 + "ending"]
+    with first(server) as client:
+        for truncate, overflow in ((None, "end"), ("END", "end"), ("START", "start")):
+            answer: Any = client.embed(texts=texts, truncate=truncate, **QUERY)
+            ours = server.post("/embed", {"inputs": texts, "on_overflow": overflow}).json()
+            assert answer.embeddings == ours
+            assert "input 1 was truncated" in answer.meta.warnings[0]
+        with pytest.raises(cohere.BadRequestError, match="input 1 has 604 tokens"):
+            client.embed(texts=texts, truncate="NONE", **QUERY)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"images": ["data:image/png;base64,"]}, "unknown field 'images'"),
+        ({"input_type": "image"}, "input_type"),
+        ({"embedding_types": []}, "embedding_types"),
+        ({"embedding_types": ["float", "int4"]}, "embedding_types.1"),
+        ({"truncate": "MIDDLE"}, "truncate"),
+        (
+            {"request_options": {"additional_body_parameters": {"output_dimension": 8}}},
+            "unknown field 'output_dimension'",
+        ),
+    ],
+)
+def test_what_the_first_version_does_not_offer_is_refused_in_its_shape(
+    server: Server, fields: dict[str, Any], named: str
+) -> None:
+    with first(server) as client, pytest.raises(cohere.BadRequestError) as error:
+        client.embed(**{"texts": TEXTS, **QUERY, **fields})
+    body: Any = error.value.body
+    assert named in body["message"]
+    assert error.value.headers is not None and body["id"] == error.value.headers["x-request-id"]
+
+
+def test_the_first_client_meets_the_same_exceptions(
+    server: Server, guarded: Server, busy: Busy
+) -> None:
+    with first(server) as client, pytest.raises(cohere.NotFoundError):
+        client.embed(texts=TEXTS, model="embed-english-v3.0")
+    with first(guarded, "wrong") as stranger, pytest.raises(cohere.UnauthorizedError):
+        stranger.embed(texts=TEXTS)
+    with first(guarded, "secret") as friend, busy(), pytest.raises(cohere.TooManyRequestsError):
+        friend.embed(texts=MANY)
+
+
+def test_the_first_asynchronous_client_gets_the_same(server: Server) -> None:
+    async def ask() -> Any:
+        async with cohere.AsyncClient("unused", base_url=server.url) as asynchronous:
+            return await asynchronous.embed(texts=TEXTS, **QUERY)
+
+    with first(server) as client:
+        same: Any = client.embed(texts=TEXTS, **QUERY)
+    assert asyncio.run(ask()).embeddings == same.embeddings

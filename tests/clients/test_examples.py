@@ -18,6 +18,7 @@ import pytest
 from models import Embedder
 from service.api.body import Body
 from service.api.cohere import CohereRequest
+from service.api.cohere_v1 import CohereV1Request
 from service.api.dialects import EmbeddingsRequest
 from service.api.ollama import OllamaPromptRequest, OllamaRequest
 from tests.clients.conftest import PROMPTS
@@ -111,6 +112,7 @@ def test_every_client_of_the_table_has_an_example() -> None:
     [
         ("OpenAI", EmbeddingsRequest),
         ("Cohere", CohereRequest),
+        ("Cohere", CohereV1Request),
         ("Ollama", OllamaRequest),
         ("Ollama", OllamaPromptRequest),
     ],

@@ -145,7 +145,7 @@ def test_the_openapi_document_describes_every_endpoint(server: Server) -> None:
     document = server.client.get("/openapi.json").json()
     assert set(document["paths"]) == {
         *("/embed", "/tokens", "/embed_all", "/positions", "/similarity", "/tokenize", "/decode"),
-        *("/v1/embeddings", "/v1/models", "/v1/models/{name}", "/v2/embed"),
+        *("/v1/embeddings", "/v1/models", "/v1/models/{name}", "/v2/embed", "/v1/embed"),
         *("/api/embed", "/api/embeddings"),
         *("/live", "/ready", "/health", "/info", "/metrics"),
     }

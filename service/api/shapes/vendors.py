@@ -81,6 +81,17 @@ class CohereMeta(TypedDict):
 
 
 @closed
+class CohereFloats(TypedDict):
+    """Of version 1, where no types were asked for."""
+
+    id: str
+    embeddings: Matrix
+    texts: list[str]
+    meta: CohereMeta
+    response_type: Literal["embeddings_floats"]
+
+
+@closed
 class CohereAnswer(TypedDict):
     """embeddings: of each type that was asked for."""
 

@@ -1,0 +1,61 @@
+"""POST /v1/embed: Cohere's first embeddings API, which clients ask that know nothing of /v2."""
+
+from typing import Annotated, Any
+
+from service.api.answers import ENGINE, Answers
+from service.api.body import FIRST, Body, batch, example
+from service.api.cohere import ROLES, InputType, Kinds, by_type, envelope, meta
+from service.api.dialects import OVERFLOW, Cut
+from service.api.embed import Embedding, EmbedRequest
+from service.api.operation import Operation
+from service.api.served import check
+from service.api.shapes.common import CohereError
+from service.api.shapes.vendors import CohereAnswer, CohereFloats
+from service.call import Call
+
+
+class CohereV1Request(Body):
+    """Without embedding_types, the answer is floats alone."""
+
+    model_config = example(
+        {"texts": ["Hello, world"], "embedding_types": ["int8"], "truncate": "START"},
+        model="all-MiniLM-L6-v2",
+        input_type="search_query",
+        texts=["Hello, world"],
+    )
+
+    texts: Annotated[list[str], FIRST]
+    model: str | None = None
+    input_type: InputType | None = None
+    embedding_types: Kinds | None = None
+    truncate: Cut | None = None
+
+    def native(self) -> EmbedRequest:
+        """The same in our words."""
+        return EmbedRequest(
+            inputs=batch(self.texts),
+            on_overflow=OVERFLOW[self.truncate or "END"],
+            input_type=ROLES.get(self.input_type),
+        )
+
+
+def operation(embedding: Embedding) -> Operation[CohereV1Request]:
+    """The operation of this module."""
+
+    async def cohere_v1(call: Call, body: CohereV1Request) -> Any:
+        check(body.model or embedding.model, embedding.model)
+        rows, vectors = await embedding.vectors(call, body.native())
+        kinds = body.embedding_types
+        return {
+            "id": call.id,
+            "embeddings": by_type(vectors, kinds) if kinds else vectors,
+            "texts": body.texts,
+            "meta": meta(rows, call, "1"),
+            "response_type": "embeddings_by_type" if kinds else "embeddings_floats",
+        }
+
+    answers = Answers(CohereFloats | CohereAnswer, (*ENGINE, 404), CohereError)
+    told = "Cohere embeddings, version 1"
+    return Operation(
+        "/v1/embed", CohereV1Request, cohere_v1, told, "Cohere", answers, envelope=envelope
+    )
