@@ -13,6 +13,7 @@ from typing import Any
 import uvicorn
 
 from service.connection import Connection
+from service.cors import shared
 from service.edge import Edge
 from service.settings import Settings
 
@@ -82,7 +83,7 @@ def vital(work: Work, fail: Callable[[], None]) -> Work:
 def config(settings: Settings, app: Edge) -> uvicorn.Config:
     """How uvicorn runs the application."""
     return uvicorn.Config(
-        app,
+        shared(app, settings.cors_origins),
         host=settings.host,
         port=settings.port,
         http=partial(Connection, app),  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from models.sources import DEFAULT, default_cache
+from service.origins import origins
 
 PREFIX, FILE = "EMBEDDING_", ".env"
 
@@ -81,6 +82,13 @@ class Settings(BaseSettings):
         Annotated[SecretStr, AfterValidator(_stripped)] | None,
         Field(description="If set, requests need 'Authorization: Bearer KEY'."),
     ] = None
+    cors_origins: Annotated[
+        str,
+        AfterValidator(origins),
+        Field(
+            description="Origins whose pages may ask from a browser, with commas between; * is any."
+        ),
+    ] = ""
 
     max_body_bytes: Annotated[PositiveInt, Field(description="Largest request body.")] = 8 << 20
     receive_timeout: Annotated[

@@ -53,6 +53,8 @@ _FURTHER: Mapping[int, Mapping[str, Described]] = {
     **{status: {"retry-after": {"type": "integer", "minimum": 1}} for status in (429, 503, 504)},
 }
 _OF_BYTES = {"x-shape": {"type": "string"}, "x-dtype": {"type": "string"}}
+TELLING = (*_HEADERS, *_OF_BYTES, "retry-after")
+"""The headers that tell a client what the body does not."""
 _OF_TYPES = {"accept": {"type": "string"}, "accept-encoding": {"type": "string"}}
 
 

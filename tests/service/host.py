@@ -69,12 +69,12 @@ class Host:
 
 
 @asynccontextmanager
-async def host(app: ASGIApp, patience: float = 5.0) -> AsyncIterator[Host]:
-    """Serves an application for as long as the block takes."""
+async def host(app: ASGIApp, patience: float = 5.0, **given: Any) -> AsyncIterator[Host]:
+    """Serves an application for as long as the block takes. given: settings."""
     metrics, state = Metrics(Board.alone()), ServerState()
     bounds = Bounds(1 << 20, Patience(patience))
     edge = Edge(app, [], root_path="", bounds=bounds, key=None, metrics=metrics)
-    settings = config(Settings(_env_file=None), edge)  # type: ignore[call-arg]
+    settings = config(Settings(**{"_env_file": None, **given}), edge)
     settings.load()
     protocol: Any = settings.http_protocol_class
     protocol = partial(protocol, config=settings, server_state=state, app_state={})
