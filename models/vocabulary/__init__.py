@@ -2,18 +2,16 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models
 
-from models.blueprint import read_object
 from models.errors import ModelError
 from models.vocabulary import added
+from models.vocabulary.origin import Origin
 from models.vocabulary.recipes import Recipe, recipe
 
 # Letters, signs and an unassigned character that hardly any vocabulary has.
 _RARE = "ꙮ 𒀱 ⌘∰ \U000e0ff0"
-_GENERIC = (None, "PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend")
 
 
 def read(folder: Path) -> Tokenizer:
@@ -56,7 +54,7 @@ def _load(folder: Path) -> Tokenizer:
 
 
 def _recipe(folder: Path) -> Recipe:
-    name = _family(folder)
+    name = Origin.read(folder).family
     found = recipe(name)
     if found is None:
         raise ModelError(
@@ -67,17 +65,6 @@ def _recipe(folder: Path) -> Recipe:
     if missing:
         raise ModelError(f"{folder} has neither tokenizer.json nor {' and '.join(missing)}")
     return found
-
-
-def _family(folder: Path) -> str:
-    # A model of one family may have the tokenizer of another, and then names its class.
-    named = _json(folder / "tokenizer_config.json").get("tokenizer_class")
-    kind = _json(folder / "config.json").get("model_type", "")
-    return str(kind if named in _GENERIC else named)
-
-
-def _json(path: Path) -> dict[str, Any]:
-    return read_object(path) if path.exists() else {}
 
 
 def _settle(rust: Tokenizer) -> None:

@@ -121,12 +121,25 @@ def test_a_family_without_a_recipe_is_named(tmp_path: Path) -> None:
         Tokenizer(tmp_path, 64)
 
 
-def test_a_tokenizer_class_without_a_recipe_is_not_taken_for_its_models(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
+def test_a_tokenizer_class_without_a_recipe_is_not_taken_for_its_models(
+    tmp_path: Path, file: str
+) -> None:
     folder = raw.write("bert", tmp_path)
-    named = {"tokenizer_class": "BertJapaneseTokenizer"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(named), encoding="utf-8")
+    named = {"model_type": "bert", "tokenizer_class": "BertJapaneseTokenizer"}
+    (folder / file).write_text(json.dumps(named), encoding="utf-8")
     with pytest.raises(ModelError, match="'BertJapaneseTokenizer' is not known"):
         Tokenizer(folder, 64)
+
+
+def test_a_class_that_the_models_own_file_names_goes_before_its_family(
+    tmp_path: Path, texts: list[str]
+) -> None:
+    folder = raw.write("xlm_roberta", tmp_path)
+    named = {"model_type": "bert", "tokenizer_class": "XLMRobertaTokenizer"}
+    (folder / "config.json").write_text(json.dumps(named), encoding="utf-8")
+    expected = AutoTokenizer.from_pretrained(folder)(texts)["input_ids"]
+    assert [row.ids for row in Tokenizer(folder, 10_000).encode(texts)] == expected
 
 
 def test_a_generic_tokenizer_class_says_nothing(tmp_path: Path) -> None:
