@@ -58,7 +58,7 @@ class Folder:
             self.encoder,
             sentence.max_length,
             sentence.lowercase,
-            special=sentence.special,
+            bare=sentence.bare,
             unknown=sentence.unknown,
         )
         last = self.blueprint.config.vocab_size - 1

@@ -31,8 +31,8 @@ class SentenceConfig:
     max_length: tokens, special ones included. pooling: names, concatenated when several.
     include_prompt: whether the prompt's tokens are pooled. modules: what follows the pooling, in
     order. normalize: whether vectors get unit length at last.
-    special: whether a text gets special tokens. unknown: whether tokens that the vocabulary lacks
-    are read.
+    bare: whether texts get no special tokens, and only tokenizer.json says what others they get.
+    unknown: whether tokens that the vocabulary lacks are read.
     """
 
     max_length: int
@@ -41,7 +41,7 @@ class SentenceConfig:
     modules: tuple[Module, ...] = ()
     normalize: bool = False
     lowercase: bool = False
-    special: bool = True
+    bare: bool = False
     unknown: bool = True
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt: str = ""
@@ -69,7 +69,7 @@ class SentenceConfig:
             modules=tuple(after[:-1] if normalize else after),
             normalize=normalize,
             lowercase=bool(options.get("do_lower_case", False)),
-            special=not static,
+            bare=static,
             unknown=encoder.family != "model2vec",
             prompts=prompts,
             default_prompt=_default(prompts, card.get("default_prompt_name")),

@@ -65,16 +65,17 @@ class Tokenizer:
         max_length: int,
         lowercase: bool = False,
         *,
-        special: bool = True,
+        bare: bool = False,
         unknown: bool = True,
     ) -> None:
-        """special: a text gets special tokens. unknown: tokens that are not known are kept."""
-        self._rust = vocabulary.read(folder)
+        """bare: tokenizer.json alone counts, and a text gets no special tokens.
+
+        unknown: tokens that are not known are kept.
+        """
+        self._rust = vocabulary.read(folder, bare)
         if lowercase:
             own = [] if self._rust.normalizer is None else [self._rust.normalizer]
             self._rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *own])
-        if not special:
-            self._rust.post_processor = None
         self._lost = None if unknown else _unknown(self._rust)
         self.max_length = max_length
         self.kind = type(self._rust.model).__name__

@@ -6,7 +6,7 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, models
 
 from models.errors import ModelError
-from models.vocabulary import added
+from models.vocabulary import added, saved
 from models.vocabulary.origin import Origin
 from models.vocabulary.recipes import Recipe, recipe
 
@@ -14,14 +14,15 @@ from models.vocabulary.recipes import Recipe, recipe
 _RARE = "ꙮ 𒀱 ⌘∰ \U000e0ff0"
 
 
-def read(folder: Path) -> Tokenizer:
+def read(folder: Path, bare: bool = False) -> Tokenizer:
     """The tokenizer of a folder, without padding, truncation and dropout.
 
-    It is tokenizer.json, or else put together from the vocabulary files of a known family.
+    It is tokenizer.json, as the files beside it change it, or else put together from the vocabulary
+    files of a known family. bare: it is tokenizer.json alone, without special tokens around a text.
     Raises ModelError for files that cannot be read, or a tokenizer that some texts would break.
     """
     try:
-        rust = _load(folder)
+        rust = _load(folder, bare)
     except (ModelError, MemoryError):
         raise
     except Exception as error:  # the library raises nothing narrower
@@ -37,10 +38,8 @@ def read(folder: Path) -> Tokenizer:
 
 def files(folder: Path) -> list[Path]:
     """The files that decide which ids a text gets."""
-    found = _vocabulary(folder)
-    if found[0].name != "tokenizer.json":
-        found += [path for name in added.FILES if (path := folder / name).exists()]
-    return found
+    beside = [path for name in added.FILES if (path := folder / name).exists()]
+    return [*_vocabulary(folder), *beside]
 
 
 def _vocabulary(folder: Path) -> list[Path]:
@@ -48,9 +47,10 @@ def _vocabulary(folder: Path) -> list[Path]:
     return [path] if path.exists() else [folder / name for name in _recipe(folder).files]
 
 
-def _load(folder: Path) -> Tokenizer:
-    path = folder / "tokenizer.json"
-    return Tokenizer.from_file(str(path)) if path.exists() else _recipe(folder).make(folder)
+def _load(folder: Path, bare: bool) -> Tokenizer:
+    if not (folder / "tokenizer.json").exists():
+        return _recipe(folder).make(folder)
+    return saved.bare(folder) if bare else saved.read(folder)
 
 
 def _recipe(folder: Path) -> Recipe:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer
@@ -20,16 +21,23 @@ class Added:
     special: role (one of ROLES) -> token, for the roles that the model has.
     """
 
-    def __init__(self, folder: Path, defaults: Mapping[str, str | AddedToken]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        defaults: Mapping[str, str | AddedToken],
+        saved: Mapping[int, AddedToken] = MappingProxyType({}),
+    ) -> None:
+        """saved: id -> token of tokenizer.json."""
         own, named, stated = (_read(folder / name) for name in FILES)
         listed = own.get("added_tokens_decoder")
         self.options = own if listed is not None else {**own, **named}
-        given = _special(self.options)
-        self._extra = _extra(self.options)
-        if listed is None:
-            listed = _older(stated, [*given.values(), *self._extra])
-        self._tokens = {int(id): _token(token, False) for id, token in listed.items()}
+        given, extra = _special(self.options), _extra(self.options)
+        older = _older(stated, [*given.values(), *extra]) if listed is None else {}
+        tokens = [*older.items(), *saved.items(), *(listed or {}).items()]
+        self._tokens = {int(id): _token(token, False) for id, token in tokens}
         written = {token.content: token for token in self._tokens.values()}
+        # Where there is no tokenizer.json, they are added once more without their options.
+        self._extra = [written.get(token.content, token) for token in extra] if saved else extra
         kept = {role: _token(t, True) for role, t in defaults.items() if not self._names(role)}
         self.special = {
             role: written.get(token.content, token) for role, token in {**kept, **given}.items()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.blueprint import Raw
+from models.vocabulary.recipes import Recipe, recipe
 
 _GENERIC = ("PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend")
 
@@ -27,3 +28,8 @@ class Origin:
     def family(self) -> str:
         """What tells how to make the tokenizer: the class, or the model_type if it says nothing."""
         return self.model_type if self.named in ("", *_GENERIC) else self.named
+
+    @property
+    def saved(self) -> Recipe | None:
+        """The recipe of the class that reads tokenizer.json, where it does more than that."""
+        return recipe(self.named or self.model_type)

@@ -13,12 +13,17 @@ from models.vocabulary.added import Added
 Special = Mapping[str, str | AddedToken]
 
 
+def _keep(rust: Tokenizer, added: Added) -> None:
+    """A tokenizer.json as it is."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """files: of the vocabulary. build: from their paths, all but the special tokens.
 
     special: role -> token, unless the checkpoint names another. template: the roles around a
     text, $A. optional: role of the template -> whether it is there, unless the checkpoint says.
+    override: puts the checkpoint's options in place of those of a tokenizer.json.
     """
 
     files: tuple[str, ...]
@@ -26,6 +31,7 @@ class Recipe:
     special: Special
     template: str
     optional: Mapping[str, bool] = field(default_factory=dict)
+    override: Callable[[Tokenizer, Added], None] = _keep
 
     def make(self, folder: Path) -> Tokenizer:
         """The tokenizer of a folder that has these files."""
@@ -72,7 +78,13 @@ _ROBERTA = {
 }
 _GPT2 = dict.fromkeys(("bos", "eos", "unk"), "<|endoftext|>")
 
-BERT = Recipe(files=("vocab.txt",), build=words.wordpiece, special=_BERT, template="cls $A sep")
+BERT = Recipe(
+    files=("vocab.txt",),
+    build=words.wordpiece,
+    special=_BERT,
+    template="cls $A sep",
+    override=words.letters,
+)
 MPNET = Recipe(
     files=("vocab.txt",),
     build=words.wordpiece,
@@ -81,15 +93,23 @@ MPNET = Recipe(
         for role, text in {**_ROBERTA, "unk": "[UNK]"}.items()
     },
     template="cls $A sep",
+    override=words.letters,
 )
 MERGES = ("vocab.json", "merges.txt")
-ROBERTA = Recipe(files=MERGES, build=words.roberta, special=_ROBERTA, template="cls $A sep")
+ROBERTA = Recipe(
+    files=MERGES,
+    build=words.roberta,
+    special=_ROBERTA,
+    template="cls $A sep",
+    override=words.prefix,
+)
 GPT2 = Recipe(
     files=MERGES,
     build=words.bytelevel,
     special=_GPT2,
     template="bos $A eos",
     optional={"bos": False, "eos": False},
+    override=words.prefix,
 )
 QWEN2 = Recipe(
     files=MERGES,
@@ -168,7 +188,7 @@ GEMMA = Recipe(
 
 # model_type of config.json, or the stem of a tokenizer_class, in small letters without signs.
 RECIPES: Mapping[str, Recipe] = {
-    **dict.fromkeys(("bert", "distilbert", "electra", "nomicbert", "mobilebert"), BERT),
+    **dict.fromkeys(("bert", "distilbert", "electra", "ernie", "nomicbert", "mobilebert"), BERT),
     "mpnet": MPNET,
     "roberta": ROBERTA,
     **dict.fromkeys(("gpt2", "gptj", "gptneo"), GPT2),

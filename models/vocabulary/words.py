@@ -19,15 +19,16 @@ def wordpiece(files: list[Path], added: Added) -> Tokenizer:
     """BERT's: words of letters, split into the longest pieces from the left."""
     unknown = added.name("unk")
     rust = Tokenizer(models.WordPiece.from_file(str(files[0]), unk_token=unknown))
-    rust.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=added.options.get("tokenize_chinese_chars", True),
-        strip_accents=added.options.get("strip_accents"),  # None: as lowercase
-        lowercase=added.options.get("do_lower_case", True),
-    )
+    rust.normalizer = _bert(added)
     rust.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     rust.decoder = decoders.WordPiece()
     return rust
+
+
+def letters(rust: Tokenizer, added: Added) -> None:
+    """What becomes of letters, accents and Chinese, in place of what BERT's file was saved with."""
+    if isinstance(rust.normalizer, normalizers.BertNormalizer):
+        rust.normalizer = _bert(added)
 
 
 def bytelevel(files: list[Path], added: Added, **merging: str) -> Tokenizer:
@@ -45,6 +46,13 @@ def roberta(files: list[Path], added: Added) -> Tokenizer:
     if added.options.get("trim_offsets", True):
         rust.post_processor = processors.ByteLevel(add_prefix_space=_prefix(added))
     return rust
+
+
+def prefix(rust: Tokenizer, added: Added) -> None:
+    """Whether a space is put before a text, in place of what the file was saved with."""
+    for step in (rust.pre_tokenizer, rust.post_processor):
+        if hasattr(step, "add_prefix_space"):
+            step.add_prefix_space = _prefix(added)
 
 
 def qwen(files: list[Path], added: Added) -> Tokenizer:
@@ -66,6 +74,15 @@ def clip(files: list[Path], added: Added) -> Tokenizer:
     level = pre_tokenizers.ByteLevel(add_prefix_space=False)
     rust.pre_tokenizer = pre_tokenizers.Sequence([split, level])
     return rust
+
+
+def _bert(added: Added) -> normalizers.BertNormalizer:
+    return normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=added.options.get("tokenize_chinese_chars", True),
+        strip_accents=added.options.get("strip_accents"),  # None: as lowercase
+        lowercase=added.options.get("do_lower_case", True),
+    )
 
 
 def _prefix(added: Added) -> bool:

@@ -117,6 +117,20 @@ def test_a_model2vec_folder_equals_sentence_transformers(
     np.testing.assert_allclose(load(tmp_path).embed(KNOWN), expected, atol=1e-5)
 
 
+def test_what_lies_beside_a_tables_tokenizer_says_nothing(
+    tokenizer: tokenizers.Tokenizer, tmp_path: Path
+) -> None:
+    model = SentenceTransformer(
+        modules=[st.StaticEmbedding(tokenizer, embedding_weights=table())], device="cpu"
+    )
+    model.save_pretrained(str(tmp_path), create_model_card=False)
+    said = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "eos_token": "for"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(said))
+    texts = [*TEXTS, "The WORK therefore"]
+    expected = SentenceTransformer(str(tmp_path), device="cpu").encode(texts)
+    np.testing.assert_allclose(load(tmp_path).embed(texts), expected, atol=1e-5)
+
+
 def test_a_model2vec_folder_without_modules_is_read(
     tokenizer: tokenizers.Tokenizer, tmp_path: Path
 ) -> None:
