@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tokenizers import AddedToken, Tokenizer, processors
+from tokenizers import AddedToken, Tokenizer
 
 from models.vocabulary import pieces, words
 from models.vocabulary.added import Added
+from models.vocabulary.frame import frame
 
 Special = Mapping[str, str | AddedToken]
 
@@ -43,11 +44,7 @@ class Recipe:
 
     def _frame(self, rust: Tokenizer, added: Added) -> None:
         roles = [role for role in self.template.split() if self._stands(role, added)]
-        names = [role if role == "$A" else added.name(role) for role in roles]
-        special = [(name, rust.token_to_id(name)) for name in {*names} - {"$A"}]
-        around = processors.TemplateProcessing(single=names, special_tokens=special)
-        own = [] if rust.post_processor is None else [rust.post_processor]
-        rust.post_processor = processors.Sequence([*own, around])
+        frame(rust, [role if role == "$A" else added.name(role) for role in roles])
 
     def _stands(self, role: str, added: Added) -> bool:
         if role not in self.optional:

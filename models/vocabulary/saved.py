@@ -5,17 +5,24 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from models.vocabulary.added import Added
+from models.vocabulary.frame import frame
 from models.vocabulary.origin import Origin
 
 
 def read(folder: Path) -> Tokenizer:
-    """The tokenizer of a folder's tokenizer.json, as the class that it names reads it."""
-    recipe = Origin.read(folder).saved
+    """The tokenizer of a folder's tokenizer.json, as the class that it names reads it.
+
+    Raises ModelError for a class that is the repository's own code.
+    """
+    origin = Origin.read(folder)
     rust = _file(folder)
     added = Added(folder, {}, rust.get_added_tokens_decoder())
-    if recipe is not None:
-        recipe.override(rust, added)
+    if origin.saved is not None:
+        origin.saved.override(rust, added)
     added.add(rust)
+    # The library's own classes go by the file alone.
+    if origin.custom and added.options.get("add_eos_token"):
+        _end(rust, added.name("eos"))
     return rust
 
 
@@ -28,3 +35,8 @@ def bare(folder: Path) -> Tokenizer:
 
 def _file(folder: Path) -> Tokenizer:
     return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+def _end(rust: Tokenizer, eos: str) -> None:
+    if rust.encode("").tokens[-1:] != [eos]:
+        frame(rust, ["$A", eos])

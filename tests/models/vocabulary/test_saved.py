@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken
+from tokenizers import AddedToken, processors
 from tokenizers import Tokenizer as Rust
 from transformers import AutoTokenizer
 
@@ -135,6 +135,55 @@ def test_a_token_with_another_id_than_beside_the_file_is_refused(tmp_path: Path)
     said = options(added_tokens_decoder=listed(QUERY, start=777))
     with pytest.raises(ModelError, match=r"'\[Q\]' has id 300 in the vocabulary and 777 beside it"):
         Tokenizer(write(tmp_path, "wordpiece", **said), 64)
+
+
+def qwen(folder: Path, **given: Any) -> Path:
+    """Qwen 2 without a template, as GTE lays it out."""
+    said = options(eos_token=EOS, tokenizer_class="Qwen2Tokenizer", **given)
+    write(folder, "qwen", config={"model_type": "qwen2"}, **said)
+    rust = Rust.from_file(str(folder / "tokenizer.json"))
+    rust.post_processor = processors.ByteLevel(trim_offsets=False)
+    rust.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+OWN = {
+    "pair": {"AutoTokenizer": ["tokenization_qwen.Qwen2Tokenizer", "x.Qwen2TokenizerFast"]},
+    "slow": {"AutoTokenizer": ["tokenization_qwen.Qwen2Tokenizer", None]},
+    "list": ["organisation/name--tokenization_qwen.Qwen2Tokenizer", None],
+}
+
+
+@pytest.mark.parametrize("auto_map", OWN.values(), ids=OWN)
+def test_code_of_the_repository_ends_a_text_if_the_options_say_so(
+    tmp_path: Path, auto_map: object
+) -> None:
+    plain = Tokenizer(qwen(tmp_path), 64).encode(TEXTS)
+    ended = Tokenizer(qwen(tmp_path, auto_map=auto_map, add_eos_token=True), 64)
+    (eos,) = ended.suffix
+    assert ended.name(eos) == EOS
+    assert [row.ids for row in ended.encode(TEXTS)] == [[*row.ids, eos] for row in plain]
+    silent = Tokenizer(qwen(tmp_path, auto_map=auto_map, add_eos_token=False), 64)
+    assert silent.encode(TEXTS) == plain
+
+
+def test_a_template_that_ends_a_text_does_so_once(tmp_path: Path) -> None:
+    said = options(auto_map=OWN["pair"], add_eos_token=True, eos_token=EOS)
+    ended = Tokenizer(write(tmp_path, "qwen", **said), 64)
+    assert [token.text for token in ended.tokens("of")] == ["of", EOS]
+
+
+def test_a_class_of_the_library_ends_a_text_only_where_its_file_does(tmp_path: Path) -> None:
+    assert_same(qwen(tmp_path, add_eos_token=True))
+
+
+@pytest.mark.parametrize("kept", ["tokenizer.json", "nothing"])
+def test_other_code_of_the_repository_is_refused(tmp_path: Path, kept: str) -> None:
+    folder = qwen(tmp_path, auto_map={"AutoTokenizer": ["tokenization_own.OwnTokenizer", None]})
+    if kept == "nothing":
+        (folder / "tokenizer.json").unlink()
+    with pytest.raises(ModelError, match=r"OwnTokenizer.* is code of the model, which is not run"):
+        Tokenizer(folder, 64)
 
 
 def test_the_files_beside_a_tokenizer_decide_its_ids_too(tmp_path: Path) -> None:
