@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -109,6 +109,14 @@ class Raw:
     def nested(self, key: str) -> "Raw":
         """The options of a part of the model."""
         return Raw(self._path, self[key])
+
+    def within(self, key: str, allowed: Collection[str]) -> "Raw":
+        """The same where it need not be there; raises ModelError for a key that is not allowed."""
+        found = self.get(key, {})
+        for name, value in found.items():
+            if name not in allowed:
+                raise self.refusal(f"{key}.{name}", value, sorted(allowed))
+        return Raw(self._path, found)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value, or the default where it is missing or null; of the default's type."""

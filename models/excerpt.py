@@ -8,14 +8,12 @@ make, and when a sample shows that it splits there; all others read the whole te
 
 import re
 from itertools import chain
-from typing import Literal
 
 from tokenizers import Tokenizer, models
 
+from models.truncation import Side
 from models.vocabulary.steps import steps
 from models.vocabulary.words import CLIP, QWEN
-
-Side = Literal["right", "left"]
 
 _CJK = "ぁ-ゖァ-ヺ一-鿿"
 # What stands around a border, in a sample and in texts.

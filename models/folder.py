@@ -58,6 +58,7 @@ class Folder:
             self.encoder,
             sentence.max_length,
             sentence.lowercase,
+            side=sentence.side,
             bare=sentence.bare,
             unknown=sentence.unknown,
         )
@@ -95,5 +96,6 @@ class Folder:
         parts = [sha256(path) for path in [*weights, *vocabulary.files(self.encoder)]]
         parts.append(repr((sentence.max_length, sentence.pooling, sentence.lowercase)))
         parts += [] if sentence.include_prompt else ["without the prompt"]
+        parts += [] if sentence.side is None else [f"cut at the {sentence.side}"]
         parts += [repr(step) for step in sentence.modules]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -10,6 +10,8 @@ from models.config import EncoderConfig
 from models.errors import ModelError
 from models.modules import STATIC, Dense, Entry, Module, Normalize
 from models.tokenizer import Tokenizer
+from models.transformer import TransformerOptions
+from models.truncation import Side
 
 # The booleans of the older schema of 1_Pooling/config.json -> the names of the newer one.
 _BOOLEANS = {
@@ -21,14 +23,14 @@ _BOOLEANS = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 _MODES = tuple(_BOOLEANS.values())
-_FORWARD = {"method": "forward", "method_output_name": "last_hidden_state"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceConfig:
     """Everything between a text and its vector that is not the encoder.
 
-    max_length: tokens, special ones included. pooling: names, concatenated when several.
+    max_length: tokens, special ones included. side: where a longer text is cut, None: as the
+    tokenizer's own files say. pooling: names, concatenated when several.
     include_prompt: whether the prompt's tokens are pooled. modules: what follows the pooling, in
     order. normalize: whether vectors get unit length at last.
     bare: whether texts get no special tokens, and only tokenizer.json says what others they get.
@@ -41,6 +43,7 @@ class SentenceConfig:
     modules: tuple[Module, ...] = ()
     normalize: bool = False
     lowercase: bool = False
+    side: Side | None = None
     bare: bool = False
     unknown: bool = True
     prompts: dict[str, str] = field(default_factory=dict)
@@ -60,15 +63,16 @@ class SentenceConfig:
         card = Raw.optional(folder / "config_sentence_transformers.json")
         prompts: dict[str, str] = card.get("prompts", {})
         static, home = entries[0].kind == STATIC, folder / entries[0].path
-        options = Raw(home, {}) if static else _encoder_options(home)
-        longest = encoder.max_positions
+        read, longest = TransformerOptions.read, encoder.max_positions
+        options = TransformerOptions(longest) if static else read(home, longest)
         return cls(
-            max_length=longest if static else _max_length(home, options, longest),
+            max_length=options.max_length,
             pooling=pooling,
             include_prompt=include_prompt,
             modules=tuple(after[:-1] if normalize else after),
             normalize=normalize,
-            lowercase=bool(options.get("do_lower_case", False)),
+            lowercase=options.lowercase,
+            side=options.side,
             bare=static,
             unknown=encoder.family != "model2vec",
             prompts=prompts,
@@ -96,29 +100,6 @@ def _pooling(folder: Path, entries: Sequence[Entry]) -> tuple[tuple[str, ...], b
     if not all(mode in _MODES for mode in modes):
         raise ModelError(f"{path}: pooling {modes} is not supported; supported: {_MODES}")
     return modes, raw.get("include_prompt", True)
-
-
-def _encoder_options(folder: Path) -> Raw:
-    for name in ("sentence_bert_config.json", "sentence_roberta_config.json"):
-        if (folder / name).exists():
-            return _checked(folder / name)
-    return Raw(folder, {})
-
-
-def _checked(path: Path) -> Raw:
-    raw = Raw(path)
-    raw.only("transformer_task", "feature-extraction")
-    raw.only("module_output_name", "token_embeddings")
-    modalities = raw.get("modality_config", {"text": _FORWARD})
-    if modalities.get("text") != _FORWARD:
-        raise raw.refusal("modality_config", modalities, {"text": _FORWARD})
-    return raw
-
-
-def _max_length(folder: Path, encoder: Raw, max_positions: int) -> int:
-    tokenizer = Raw.optional(folder / "tokenizer_config.json")
-    asked = encoder.get("max_seq_length") or tokenizer.get("model_max_length") or max_positions
-    return int(min(asked, max_positions))
 
 
 def _default(prompts: dict[str, str], name: str | None) -> str:

@@ -12,7 +12,8 @@ from tokenizers import normalizers
 
 from models import vocabulary, wordwise
 from models.errors import ModelError
-from models.excerpt import Excerpts, Side
+from models.excerpt import Excerpts
+from models.truncation import Side
 
 __all__ = ["Ids", "Side", "Token", "Tokenizer"]
 
@@ -56,23 +57,26 @@ class Token:
 class Tokenizer:
     """The tokenizer of a model's folder, read without its padding, truncation and dropout.
 
-    prefix, suffix: the special ids that it puts before and after every text.
+    prefix, suffix: the special ids that it puts before and after every text. side: where a text
+    that is too long is cut unless a caller says where.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - most by name
         self,
         folder: Path,
         max_length: int,
         lowercase: bool = False,
         *,
+        side: Side | None = None,
         bare: bool = False,
         unknown: bool = True,
     ) -> None:
-        """bare: tokenizer.json alone counts, and a text gets no special tokens.
+        """side: None: as the folder's files say. unknown: tokens that are not known are kept.
 
-        unknown: tokens that are not known are kept.
+        bare: tokenizer.json alone counts, and a text gets no special tokens.
         """
-        self._rust = vocabulary.read(folder, bare)
+        found = vocabulary.read(folder, bare)
+        self._rust, self.side = found.rust, side or found.side
         if lowercase:
             own = [] if self._rust.normalizer is None else [self._rust.normalizer]
             self._rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *own])
@@ -88,11 +92,14 @@ class Tokenizer:
         self._excerpts = Excerpts(self._rust)
         self._ids = wordwise.fastest(self._rust, self.prefix, self.suffix)
 
-    def encode(self, texts: Sequence[str], side: Side = "right", count: bool = False) -> list[Ids]:
-        """Token ids of each text, at most max_length, cut at `side`.
+    def encode(
+        self, texts: Sequence[str], side: Side | None = None, count: bool = False
+    ) -> list[Ids]:
+        """Token ids of each text, at most max_length, cut at `side`, by default the model's.
 
         count: read long texts to their end, to tell how many tokens were cut off.
         """
+        side = side or self.side
         parts = list(texts) if count else [self._part(text, side) for text in texts]
         rows = self._ids.of(parts)
         return [
@@ -100,12 +107,12 @@ class Tokenizer:
             for ids, part, text in zip(rows, parts, texts, strict=True)
         ]
 
-    def cut(self, ids: list[int], side: Side = "right") -> Ids:
+    def cut(self, ids: list[int], side: Side | None = None) -> Ids:
         """At most max_length ids; the special ids around a text stay."""
         dropped = len(ids) - self.max_length
         if dropped <= 0:
             return Ids(ids)
-        return Ids([ids[i] for i in self._kept(ids, side)], dropped)
+        return Ids([ids[i] for i in self._kept(ids, side or self.side)], dropped)
 
     def prompt_length(self, prompt: str) -> int:
         """How many tokens a prompt is, as sentence-transformers counts them.
@@ -123,9 +130,10 @@ class Tokenizer:
         return [token for token in found if token.id != self._lost]
 
     def describe(
-        self, text: str, prompt: str = "", side: Side = "right", count: bool = False
+        self, text: str, prompt: str = "", side: Side | None = None, count: bool = False
     ) -> tuple[Ids, list[Token]]:
         """What `encode` gives for a prompt and a text, and the token of each id."""
+        side = side or self.side
         whole = prompt + text
         part = whole if count else self._part(whole, side)
         first = self._encoded(part)

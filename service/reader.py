@@ -27,14 +27,15 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How to read texts. truncate: None for the server's setting. side: where tokens are cut off.
+    """How to read texts. truncate: None for the server's setting.
 
+    side: where tokens are cut off, None: where the model's files say.
     windows: an input that is too long is not cut but read in windows. count: tell how many tokens
     were cut off, for which long texts are read to their end.
     """
 
     truncate: bool | None = None
-    side: Side = "right"
+    side: Side | None = None
     prompt: str | None = None
     prompt_name: str | None = None
     role: Role | None = None
@@ -136,16 +137,17 @@ class Reader:
         skip, rows = self.sentence.skip(prompt, self.tokenizer), []
         # A refusal says how long the text is, and where the prompt is cut off, how much of it.
         count = reading.count or not self._may_cut(reading.truncate) or skip > 0
-        encoded = iter(self.tokenizer.encode(texts, reading.side, count))
+        side = self._side(reading)
+        encoded = iter(self.tokenizer.encode(texts, side, count))
         for index, item in enumerate(inputs, first):
             text = isinstance(item, str)
-            ids = next(encoded) if isinstance(item, str) else self._given(index, item, reading.side)
+            ids = next(encoded) if isinstance(item, str) else self._given(index, item, side)
             if ids.dropped and reading.windows:
                 self._windows.check(len(ids.ids) + ids.dropped, index)
                 rows.append(self._windowed(index, item, prompt, skip))
                 continue
             # What is cut off at the left is the prompt's.
-            left = max(skip - ids.dropped, 0) if reading.side == "left" else skip
+            left = max(skip - ids.dropped, 0) if side == "left" else skip
             rows.append(self._row(index, ids, reading.truncate, left if text else 0))
         return rows
 
@@ -170,7 +172,7 @@ class Reader:
         return self._windows.of_ids(item, index)
 
     def _document(self, chunks: Sequence[str], prompt: str, reading: Reading) -> Document:
-        side = reading.side if self._may_cut(reading.truncate) else None
+        side = self._side(reading) if self._may_cut(reading.truncate) else None
         found = self._chunks.read(chunks, prompt, side)
         if self._lacking:
             for index, row in enumerate(found.rows()):
@@ -225,6 +227,9 @@ class Reader:
                 index=index,
             )
         return row
+
+    def _side(self, reading: Reading) -> Side:
+        return reading.side or self.tokenizer.side
 
     def _may_cut(self, truncate: bool | None) -> bool:
         return self._auto_truncate if truncate is None else truncate

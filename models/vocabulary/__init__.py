@@ -1,11 +1,15 @@
 """The Rust tokenizer of a model's folder, and the files that it is made of."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models
 
+from models import truncation
+from models.blueprint import Raw
 from models.errors import ModelError
+from models.truncation import Side
 from models.vocabulary import added, saved
 from models.vocabulary.origin import Origin
 from models.vocabulary.recipes import Recipe, recipe
@@ -14,8 +18,16 @@ from models.vocabulary.recipes import Recipe, recipe
 _RARE = "ꙮ 𒀱 ⌘∰ \U000e0ff0"
 
 
-def read(folder: Path, bare: bool = False) -> Tokenizer:
-    """The tokenizer of a folder, without padding, truncation and dropout.
+@dataclass(frozen=True)
+class Vocabulary:
+    """rust: a tokenizer without padding, truncation and dropout. side: where it would cut."""
+
+    rust: Tokenizer
+    side: Side
+
+
+def read(folder: Path, bare: bool = False) -> Vocabulary:
+    """The tokenizer of a folder.
 
     It is tokenizer.json, as the files beside it change it, or else put together from the vocabulary
     files of a known family. bare: it is tokenizer.json alone, without special tokens around a text.
@@ -28,12 +40,13 @@ def read(folder: Path, bare: bool = False) -> Tokenizer:
     except Exception as error:  # the library raises nothing narrower
         names = " with ".join(path.name for path in _vocabulary(folder))
         raise ModelError(f"{folder}: {names} cannot be read: {error}") from None
+    side = _side(folder, rust)
     _settle(rust)
     try:
         rust.encode(_RARE)
     except Exception as error:
         raise ModelError(f"{folder}: its tokenizer cannot read every text: {error}") from None
-    return rust
+    return Vocabulary(rust, side)
 
 
 def files(folder: Path) -> list[Path]:
@@ -65,6 +78,11 @@ def _recipe(folder: Path) -> Recipe:
     if missing:
         raise ModelError(f"{folder} has neither tokenizer.json nor {' and '.join(missing)}")
     return found
+
+
+def _side(folder: Path, rust: Tokenizer) -> Side:
+    own: Side = (rust.truncation or {"direction": "right"})["direction"]
+    return truncation.stated(Raw.optional(folder / "tokenizer_config.json")) or own
 
 
 def _settle(rust: Tokenizer) -> None:

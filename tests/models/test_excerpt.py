@@ -70,7 +70,7 @@ MORE = ["xlm_roberta", "albert", "mt5", "deberta", "deberta_split", "llama_legac
 def rust(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     name, folder = request.param, tmp_path_factory.mktemp(request.param)
     (kinds if name in kinds.BUILDERS else raw).write(name, folder)
-    return vocabulary.read(folder)
+    return vocabulary.read(folder).rust
 
 
 @pytest.fixture(scope="module")

@@ -237,6 +237,34 @@ def test_padding_and_truncation_of_the_file_are_ignored(tmp_path: Path, tiny_ber
     assert [len(row.ids) for row in plain] == [4, 29]
 
 
+LEFT = {"direction": "Left", "max_length": 9, "strategy": "LongestFirst", "stride": 0}
+
+
+@pytest.mark.parametrize("own", [{}, {"truncation_side": "left"}, {"truncation_side": "right"}])
+@pytest.mark.parametrize("file", [None, LEFT, LEFT | {"direction": "Right"}], ids=str)
+@pytest.mark.parametrize("named", ["BertTokenizer", "TokenizersBackend"])
+def test_a_long_text_is_cut_where_the_files_say(
+    tiny_bert: Folder, own: dict[str, str], file: object, named: str
+) -> None:
+    options = {"tokenizer_class": named, **own}
+    folder, texts = tiny_bert({"tokenizer_config.json": options}), [LONG, "of the"]
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"truncation": file}))
+    theirs: Any = AutoTokenizer.from_pretrained(folder)
+    expected = theirs(texts, truncation=True, max_length=16)["input_ids"]
+    tokenizer = Tokenizer(folder, 16)
+    assert [row.ids for row in tokenizer.encode(texts)] == expected
+    assert [tokenizer.describe(text)[0].ids for text in texts] == expected
+    whole = Tokenizer(folder, 10_000).encode(texts)
+    assert [tokenizer.cut(row.ids).ids for row in whole] == expected
+    assert tokenizer.encode(texts, "left") != tokenizer.encode(texts, "right")
+
+
+def test_a_side_that_is_none_is_refused(tiny_bert: Folder) -> None:
+    with pytest.raises(ModelError, match="truncation_side = 'up' is not supported"):
+        Tokenizer(tiny_bert({"tokenizer_config.json": {"truncation_side": "up"}}), 16)
+
+
 def test_a_tokenizer_without_special_tokens_adds_none(tmp_path: Path, tiny_bert: Folder) -> None:
     raw = json.loads((tiny_bert() / "tokenizer.json").read_text(encoding="utf-8"))
     raw["post_processor"] = None

@@ -35,18 +35,18 @@ OPTIONS: list[dict[str, bool]] = [{}, CASED, ACCENTED, CASED | ACCENTED, RAW]
 
 @pytest.fixture(scope="module")
 def rust(minilm_folder: Path) -> Tokenizer:
-    return vocabulary.read(minilm_folder)
+    return vocabulary.read(minilm_folder).rust
 
 
 @pytest.fixture
 def other(minilm_folder: Path) -> Tokenizer:
     """The same, to be changed."""
-    return vocabulary.read(minilm_folder)
+    return vocabulary.read(minilm_folder).rust
 
 
 @pytest.fixture(scope="module", params=OPTIONS, ids=str)
 def optional(request: pytest.FixtureRequest, minilm_folder: Path) -> Tokenizer:
-    found = vocabulary.read(minilm_folder)
+    found = vocabulary.read(minilm_folder).rust
     found.normalizer = normalizers.BertNormalizer(**request.param)
     return found
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,14 @@ class Counting(Tokenizer):
 
     read = 0
 
-    def encode(self, texts: Sequence[str], side: Side = "right", count: bool = False) -> list[Ids]:
+    def encode(
+        self, texts: Sequence[str], side: Side | None = None, count: bool = False
+    ) -> list[Ids]:
         self.read += len(texts)
         return super().encode(texts, side, count)
 
     def describe(
-        self, text: str, prompt: str = "", side: Side = "right", count: bool = False
+        self, text: str, prompt: str = "", side: Side | None = None, count: bool = False
     ) -> tuple[Ids, list[Token]]:
         self.read += 1
         return super().describe(text, prompt, side, count)
@@ -107,6 +110,37 @@ def test_tokens_that_are_cut_off_are_counted_on_request(reader: Reader) -> None:
     assert row.dropped == 6002 - 256
     (row,) = asyncio.run(reader.read(Call("a"), [VERY_LONG], Reading()))
     assert 0 < row.dropped < 6002 - 256
+
+
+@pytest.fixture
+def ends(tiny_bert: Folder) -> Reader:
+    """Of a model that reads the ends of long texts."""
+    folder = models.folder.Folder.read(
+        tiny_bert({"sentence_bert_config.json": {"tokenizer_args": {"truncation_side": "left"}}})
+    )
+    return Reader(
+        folder.tokenizer(),
+        replace(folder.sentence, include_prompt=False),
+        table=TABLE,
+        max_texts=1000,
+        max_tokens=10_000,
+        auto_truncate=True,
+    )
+
+
+def test_a_long_input_is_cut_where_the_model_says_unless_the_request_does(ends: Reader) -> None:
+    text, ids = "the of " * 99, [2, *range(9, 90), 3]
+
+    def read(side: Side | None) -> list[list[int]]:
+        found = Reading(side=side, prompt="any license ")
+        rows = asyncio.run(ends.read(Call("a"), [text, ids], found))
+        described, _ = asyncio.run(ends.describe(Call("a"), [text], found))
+        late = asyncio.run(ends.document(Call("a"), ["the ", "of " * 99], found, 300))
+        assert described[0].ids.tolist() == rows[0].ids.tolist()
+        kept = [len(row.ids) for row in late.rows()]
+        return [*([*row.ids.tolist(), row.skip] for row in rows), kept]
+
+    assert read(None) == read("left") != read("right")
 
 
 @pytest.fixture

@@ -1,0 +1,72 @@
+"""The options that sentence-transformers keeps for the encoder, its module named Transformer."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from models import truncation
+from models.blueprint import Raw
+from models.truncation import Side
+
+# The first of these that is there counts.
+NAMES = tuple(
+    f"sentence_{family}_config.json"
+    for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
+_FORWARD = {"method": "forward", "method_output_name": "last_hidden_state"}
+_EMPTY = (
+    *("processing_kwargs", "tokenizer_name_or_path"),
+    *("query_length", "document_length", "query_expansion"),
+)
+# Where files come from and how fast they are computed, which both are asked elsewhere; padding.
+_HARMLESS = {
+    *("cache_dir", "code_revision", "local_files_only", "revision", "subfolder", "token"),
+    *("add_pooling_layer", "attn_implementation", "device_map", "dtype", "low_cpu_mem_usage"),
+    *("torch_dtype", "trust_remote_code", "unpad_inputs", "use_cache", "use_fast"),
+    *("use_memory_efficient_attention", "use_safetensors"),
+    *("clean_up_tokenization_spaces", "padding_side"),
+}
+
+
+@dataclass(frozen=True)
+class TransformerOptions:
+    """max_length: tokens, special ones included. lowercase: whether letters are made small.
+
+    side: where a long text is cut, None: as the tokenizer's own files say.
+    """
+
+    max_length: int
+    lowercase: bool = False
+    side: Side | None = None
+
+    @classmethod
+    def read(cls, folder: Path, max_positions: int) -> "TransformerOptions":
+        """Raises ModelError for an option that is not implemented and might change vectors."""
+        raw = _options(folder)
+        key = "tokenizer_args" if "tokenizer_args" in raw else "processor_kwargs"
+        tokenizer = raw.within(key, {*_HARMLESS, "model_max_length", "truncation_side"})
+        length = tokenizer.get("model_max_length") or raw.get("max_seq_length") or _own(folder)
+        return cls(
+            max_length=int(min(length or max_positions, max_positions)),
+            lowercase=bool(raw.get("do_lower_case", False)),
+            side=truncation.stated(tokenizer),
+        )
+
+
+def _options(folder: Path) -> Raw:
+    found = [path for name in NAMES if (path := folder / name).exists()]
+    raw = Raw(found[0]) if found else Raw(folder, {})
+    raw.only("transformer_task", "feature-extraction")
+    raw.only("module_output_name", "token_embeddings")
+    modalities = raw.get("modality_config", {"text": _FORWARD})
+    if modalities.get("text") != _FORWARD:
+        raise raw.refusal("modality_config", modalities, {"text": _FORWARD})
+    for key in _EMPTY:
+        raw.only(key, None, {})
+    for old, new in (("model_args", "model_kwargs"), ("config_args", "config_kwargs")):
+        raw.within(old if old in raw else new, _HARMLESS)
+    return raw
+
+
+def _own(folder: Path) -> float | None:
+    length: float | None = Raw.optional(folder / "tokenizer_config.json").get("model_max_length")
+    return length
