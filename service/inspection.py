@@ -24,6 +24,7 @@ def inspect(folder: Folder) -> dict[str, Any]:
         "positions": list(_positions(config)),
         "tokenizer": {"kind": tokenizer.kind, "vocab_size": tokenizer.vocab_size},
         "max_length": sentence.max_length,
+        "truncation_side": tokenizer.side,
         "lowercase": sentence.lowercase,
         "pooling": sentence.pooling,
         "include_prompt": sentence.include_prompt,

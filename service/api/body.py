@@ -11,6 +11,7 @@ from service.prompts import Role
 from service.reader import Reading, Text
 
 Overflow = Literal["error", "start", "end", "mean"]
+_CUTS: dict[Overflow, Side] = {"start": "left", "end": "right"}
 
 
 class Body(BaseModel):
@@ -79,20 +80,24 @@ def _lower(value: Any) -> Any:
     return value.lower() if value in _SIDES else value
 
 
+Direction = Annotated[
+    Literal["right", "left"],
+    BeforeValidator(_lower),
+    Field(json_schema_extra={"enum": [*_SIDES]}),
+]
+
+
 class ReadingBody(Body):
     """The fields that say how texts are read.
 
     on_overflow: what becomes of a text that is too long: an error; tokens cut off at its start or
     at its end; or the mean of its windows. truncate and truncation_direction are TEI's words for
-    the first three (right cuts at the end). input_type: the role whose prompt is taken.
+    the first three (right cuts at the end). Where neither says the side, it is the
+    model's own, mostly the end. input_type: the role whose prompt is taken.
     """
 
     truncate: bool | None = None
-    truncation_direction: Annotated[
-        Literal["right", "left"],
-        BeforeValidator(_lower),
-        Field(json_schema_extra={"enum": [*_SIDES]}),
-    ] = "right"
+    truncation_direction: Direction | None = None
     on_overflow: Overflow | None = None
     prompt_name: str | None = None
     prompt: str | None = None
@@ -140,6 +145,5 @@ def reading(
     role: Role | None = None,
 ) -> Reading:
     """How to read texts, in the words of on_overflow."""
-    side: Side = "left" if overflow == "start" else "right"
-    truncate, windows = overflow in ("start", "end"), overflow == "mean"
-    return Reading(truncate, side, prompt, prompt_name, role, windows)
+    truncate, windows = overflow in _CUTS, overflow == "mean"
+    return Reading(truncate, _CUTS.get(overflow), prompt, prompt_name, role, windows)

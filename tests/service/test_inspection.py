@@ -24,6 +24,7 @@ def sentence_model(tiny_bert: Write) -> Folder:
             "modules.json": [TRANSFORMER, POOLING, PRODUCT, NORMALIZE],
             "1_Pooling/config.json": {"pooling_mode": ["mean", "cls"]},
             "2_Dense/config.json": dense,
+            "tokenizer_config.json": {"truncation_side": "left"},
             "config_sentence_transformers.json": {"prompts": {"query": "query: ", "text": ""}},
         }
     )
@@ -38,6 +39,7 @@ def test_all_that_decides_a_vector_is_told(tiny_bert: Write) -> None:
         "num_layers": 3,
         "hidden_size": 48,
         "max_positions": 64,
+        "truncation_side": "left",
         "pooling": ("mean", "cls"),
         "normalize": True,
         "dim": 7,

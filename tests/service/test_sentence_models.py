@@ -6,6 +6,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from models.embedder import Embedder
+from models.truncation import Side
 from models.vectors import Floats
 from tests.conftest import Folder as Write
 from tests.models.test_prompt import PROMPT, write
@@ -13,6 +14,7 @@ from tests.models.test_sentence import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import VOCABULARY, write_tokenizer
 from tests.service.server import Server
 
+SIDES: list[Side] = ["left", "right"]
 TEXTS = ["the work of others", "", "any copyright in that license is for you"]
 
 
@@ -40,6 +42,20 @@ def test_the_prompt_is_left_out_of_the_pooling(tiny_bert: Write, tmp_path: Path)
         found = embed(server, inputs=long, prompt=PROMPT, truncation_direction="left")
         cut = embedder.tokenizer.encode([long], "left")[0].ids
         np.testing.assert_array_equal(found, embedder.encode([cut]))
+
+
+def test_a_long_text_is_cut_where_the_model_says_unless_the_request_does(
+    tiny_bert: Write, tmp_path: Path
+) -> None:
+    folder = tiny_bert({"tokenizer_config.json": {"truncation_side": "left"}})
+    embedder, long = load(folder), "the work " * 100 + "is for you"
+    ends, starts = (embedder.encode([embedder.tokenizer.encode([long], s)[0].ids]) for s in SIDES)
+    assert not np.array_equal(ends, starts)
+    with Server(tmp_path / "log", model=folder) as server:
+        for said in ({}, {"truncate": True}, {"truncation_direction": None}):
+            np.testing.assert_array_equal(embed(server, inputs=long, **said), ends)
+        for other in ({"truncation_direction": "right"}, {"on_overflow": "end"}):
+            np.testing.assert_array_equal(embed(server, inputs=long, **other), starts)
 
 
 def test_modules_after_the_pooling_are_applied(tiny_bert: Write, tmp_path: Path) -> None:
