@@ -16,6 +16,7 @@ from models import sources
 from models.errors import ModelError
 from service import __version__
 from service.settings import FILE, Settings, unknown
+from service.signals import heed
 from service.target import replacing, told
 
 _MODEL = ("model", "revision", "cache")
@@ -73,9 +74,10 @@ def read(flags: dict[str, Any]) -> Settings:
 @options()
 def serve(**flags: Any) -> None:
     """Fetch the model if need be, and serve it over HTTP."""
+    settings = read(flags)
+    heed(0)  # to be told to stop is no failure of a server
     from service.serve import run
 
-    settings = read(flags)
     for name in unknown(os.environ):
         click.echo(f"warning: {name} is no setting; see embedding-service serve --help", err=True)
     try:

@@ -92,6 +92,8 @@ class Supervisor:
             stdin=PIPE,
             env={**_ENVIRONMENT, **os.environ},
             pass_fds=self._child.descriptors,
+            # It is told to leave by the end of its input, not by a terminal that tells all.
+            start_new_session=True,
         )
         try:
             assert process.stdin is not None

@@ -1,0 +1,54 @@
+"""What a signal to stop does to a process, in processes of the tests' own."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+SLEEP = """
+import time
+from service.signals import heed
+heed({})
+try:
+    print("now", flush=True)
+    time.sleep(20)
+finally:
+    print("in good order")
+"""
+
+
+def end(program: str, number: signal.Signals) -> tuple[int, str]:
+    """The status, and the last words, of a program that is sent a signal when it says so."""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "now\n"
+        process.send_signal(number)
+        return process.wait(20), process.stdout.read()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_process_that_heeds_signals_ends_in_good_order(number: signal.Signals) -> None:
+    assert end(SLEEP.format(0), number) == (0, "in good order\n")
+
+
+def test_a_process_without_a_status_of_its_own_ends_with_the_one_that_shells_know() -> None:
+    assert end(SLEEP.format(""), signal.SIGINT) == (130, "in good order\n")
+    assert end(SLEEP.format(""), signal.SIGTERM) == (143, "in good order\n")
+
+
+def test_the_command_heeds_signals_before_it_loads_anything() -> None:
+    # A container's first process is not sent a signal that it does not heed.
+    program = """
+import signal, sys, time, types
+class Loads:
+    def find_spec(self, name, *_):
+        if name == "service.cli":
+            print("now", flush=True)
+            time.sleep(20)
+sys.meta_path.insert(0, Loads())
+from service.__main__ import main
+assert not {"click", "pydantic", "models"} & set(sys.modules)
+main()
+"""
+    assert end(program, signal.SIGTERM) == (143, "")
