@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from socket import socket
 
 import httpx
 
@@ -17,7 +18,7 @@ FILE = Path(__file__).parent.parent / "docs" / "openapi.json"
 
 async def served() -> bytes:
     """The document; nothing in it depends on the model or on settings."""
-    app = create_app(Settings(), resolve(DEFAULT), Link("", Board.alone()))
+    app = create_app(Settings(), resolve(DEFAULT), Link(socket, Board.alone()))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://it") as it:
         return (await it.get("/openapi.json")).raise_for_status().content
 

@@ -1,9 +1,24 @@
 """Numbers that the HTTP processes of a server share: each adds to a row of its own."""
 
 import mmap
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryFile
 
 _SLOTS = 4096  # of a row, 8 bytes each
+
+
+@contextmanager
+def table(rows: int) -> Iterator[int]:
+    """The boards of so many processes: the descriptor of a file without a name.
+
+    Raises OSError where there is no room for it.
+    """
+    with TemporaryFile() as file:
+        # Not a hole: to write to one through a map, where the disk is full, ends the process.
+        file.write(bytes(_size(rows)))
+        file.flush()
+        yield file.fileno()
 
 
 class Board:
@@ -25,11 +40,9 @@ class Board:
         return cls(mmap.mmap(-1, _size(1)), 1, 0)
 
     @classmethod
-    def shared(cls, file: Path, rows: int, row: int) -> "Board":
-        """That of as many processes, in a file that the first of them makes."""
-        with file.open("a+b") as opened:
-            opened.truncate(_size(rows))
-            return cls(mmap.mmap(opened.fileno(), _size(rows)), rows, row)
+    def shared(cls, file: int, rows: int, row: int) -> "Board":
+        """That of one of as many processes. file: the descriptor of their table."""
+        return cls(mmap.mmap(file, _size(rows)), rows, row)
 
     def take(self, count: int = 1) -> int:
         """The first of so many slots that are the caller's from now on, and 0 in a new table."""

@@ -1,22 +1,22 @@
 """The first HTTP process of a server, which keeps the engine and the other ones running."""
 
 import logging
-import signal
 import socket
-import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import click
 import orjson
 
 from service import __version__
 from service.app import create_app
+from service.board import table
+from service.doors import claim
+from service.engine.exchange import exchange
 from service.engine.link import Link
 from service.engine.messages import Description, EngineSpec
 from service.heap import freeze
-from service.home import Home, claim, listener
+from service.home import Home
 from service.log import configure
 from service.server import Server, config, vital
 from service.settings import Settings
@@ -30,30 +30,25 @@ log = logging.getLogger(__name__)
 def run(settings: Settings, model: Path) -> int:
     """Serve until told to stop; 0, or 1 when it cannot listen or load the model."""
     configure(settings.log_level)
-    # uvicorn stops in good order, then raises the signal again: by then there is nothing left.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))
     with ExitStack() as stack:
         try:
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="embedding-")))
             # Before the model is loaded: what cannot listen need not wait for it.
-            first = stack.enter_context(claim(settings.host, settings.port))
-            home = Home(settings, model, folder, first.getsockname()[1])
-            lines = stack.enter_context(listener(home.address))
+            doors = [stack.enter_context(door) for door in claim(settings.host, settings.port)]
+            asking, giving = map(stack.enter_context, exchange())
+            memory = stack.enter_context(table(settings.workers))
         except OSError as error:
             log.error("the server cannot start: %s", error)
             return 1
-        if settings.workers > 1:
-            return _serve(home, [first], lines)
-        first.close()  # uvicorn itself listens on every address of a host's name
-        return _serve(home, None, lines)
+        port = doors[0].getsockname()[1]
+        home = Home(settings, model, port, memory, asking.fileno())
+        return _serve(home, doors, giving.fileno())
 
 
-def _serve(home: Home, doors: list[socket.socket] | None, lines: socket.socket) -> int:
+def _serve(home: Home, doors: list[socket.socket], giving: int) -> int:
     def greet(description: Description) -> None:
         freeze()
         with suppress(OSError):  # nobody has to read it
-            click.echo(greeting(settings, server.port, description), err=True)
+            click.echo(greeting(settings, home.port, description), err=True)
 
     def stall() -> None:
         engine.kill()
@@ -66,9 +61,9 @@ def _serve(home: Home, doors: list[socket.socket] | None, lines: socket.socket) 
             other.leave()
 
     settings, board = home.settings, home.board(0)
-    link = Link(home.address, board, greet, stall, settings.stall)
-    spec, lent = orjson.dumps(_spec(home, lines)), [lines.fileno()]
-    child = Child("the engine", "service.engine", spec, descriptors=lent)
+    link = Link(home.ask, board, greet, stall, settings.stall)
+    spec = orjson.dumps(_spec(home, giving))
+    child = Child("the engine", "service.engine", spec, descriptors=[giving])
     engine = Supervisor(child, refuse, link.restarted)
     others = [_other(home, row) for row in range(1, settings.workers)]
     work = [engine.run, link.run, *(other.run for other in others)]
@@ -79,7 +74,7 @@ def _serve(home: Home, doors: list[socket.socket] | None, lines: socket.socket) 
     return int(server.failed or not server.started)
 
 
-def _spec(home: Home, lines: socket.socket) -> EngineSpec:
+def _spec(home: Home, giving: int) -> EngineSpec:
     settings = home.settings
     return EngineSpec(
         folder=str(home.model),
@@ -88,14 +83,14 @@ def _spec(home: Home, lines: socket.socket) -> EngineSpec:
         threads=settings.threads,
         max_batch_tokens=settings.max_batch_tokens,
         log_level=settings.log_level,
-        listener=lines.fileno(),
+        exchange=giving,
     )
 
 
 def _other(home: Home, row: int) -> Supervisor:
     patience = home.settings.drain_delay + home.settings.shutdown_timeout + _GRACE
-    letter = home.letter(row)
-    return Supervisor(Child("an HTTP process", "service.worker", letter, patience=patience))
+    letter, lent = home.letter(row), [home.table, home.asking]
+    return Supervisor(Child("an HTTP process", "service.worker", letter, lent, patience))
 
 
 def greeting(settings: Settings, port: int, engine: Description) -> str:

@@ -60,12 +60,6 @@ class Server(uvicorn.Server):
             return leaving
         return time.monotonic() - self._told >= self._drain_delay
 
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        ends = [end for listener in self.servers for end in listener.sockets]
-        return int(ends[0].getsockname()[1])
-
 
 def vital(work: Work, fail: Callable[[], None]) -> Work:
     """Work without which there is nothing to serve: where it fails, `fail` is called."""
@@ -84,8 +78,6 @@ def config(settings: Settings, app: Edge) -> uvicorn.Config:
     """How uvicorn runs the application."""
     return uvicorn.Config(
         shared(app, settings.cors_origins),
-        host=settings.host,
-        port=settings.port,
         http=partial(Connection, app),  # type: ignore[arg-type]
         ws="none",
         log_config=None,

@@ -1,15 +1,16 @@
 """One more HTTP process of a server: `python -m service.worker`, started by the first."""
 
 import asyncio
-import signal
 import sys
 
 from service.app import create_app
+from service.doors import doors
 from service.engine.link import Link
 from service.heap import freeze
-from service.home import Home, door
+from service.home import Home
 from service.log import configure
 from service.server import Server, config, vital
+from service.signals import heed
 
 
 def main() -> None:
@@ -17,8 +18,7 @@ def main() -> None:
     home, row = Home.read(sys.stdin.buffer.readline())
     settings = home.settings
     configure(settings.log_level)
-    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again when it has stopped
-        signal.signal(number, lambda *_: sys.exit(0))
+    heed(0)
 
     async def follow() -> None:
         told = asyncio.Event()
@@ -32,11 +32,11 @@ def main() -> None:
         server.fail()
 
     board = home.board(row)
-    link = Link(home.address, board, lambda _: freeze(), stall=settings.stall)
+    link = Link(home.ask, board, lambda _: freeze(), stall=settings.stall)
     background = [vital(link.run, fail), follow]
     app = create_app(settings, home.model, link, background, lambda: server.should_exit)
     server = Server(config(settings, app), settings.drain_delay)
-    server.run(sockets=[door(settings.host, home.port)])
+    server.run(sockets=doors(settings.host, home.port))
 
 
 if __name__ == "__main__":

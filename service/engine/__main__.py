@@ -31,11 +31,11 @@ def main() -> None:
     spec = EngineSpec(**orjson.loads(sys.stdin.buffer.readline()))
     configure(spec.log_level)
     # Signals may reach the whole group: it is the server that decides when its engine stops.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     embedder, budget = ready(spec)
     greeting = ["description", describe(embedder, budget)], b""
-    lines = Lines(socket.socket(fileno=spec.listener), sys.stdin.fileno(), greeting)
+    lines = Lines(socket.socket(fileno=spec.exchange), sys.stdin.fileno(), greeting)
     freeze()
     shares = Shares(budget.tokens, embedder.lanes, embedder.ahead)
     Loop(lines, embedder, shares, budget.rate).run()

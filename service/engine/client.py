@@ -1,6 +1,7 @@
 """The HTTP process's end of the line to one engine process."""
 
 import asyncio
+import socket
 from itertools import count
 from typing import Any, cast
 
@@ -25,9 +26,9 @@ class Client(asyncio.Protocol):
         self.lost = asyncio.Event()
 
     @classmethod
-    async def connect(cls, address: str) -> "Client":
-        """A client of the engine that takes lines at a path."""
-        _, client = await asyncio.get_running_loop().create_unix_connection(cls, address)
+    async def connect(cls, end: socket.socket) -> "Client":
+        """A client of the engine that has, or will get, the other end of a line."""
+        _, client = await asyncio.get_running_loop().create_unix_connection(cls, sock=end)
         return client
 
     async def describe(self) -> Description:

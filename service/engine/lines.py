@@ -4,6 +4,7 @@ import selectors
 import socket
 from collections.abc import Callable
 
+from service.engine.exchange import give
 from service.engine.wire import Line, Message
 
 GONE: Message = (["gone", None], b"")  # the last message of a line
@@ -12,13 +13,16 @@ Mail = list[tuple[Line, Message]]
 
 
 class Lines:
-    """Whoever connects gets a line, and is told the greeting first."""
+    """Whoever asks gets a line, and is told the greeting first."""
 
-    def __init__(self, listener: socket.socket, lifeline: int, greeting: Message) -> None:
-        """lifeline: a descriptor whose end of file tells that the server is no more."""
-        self._listener, self._greeting = listener, greeting
+    def __init__(self, exchange: socket.socket, lifeline: int, greeting: Message) -> None:
+        """exchange: the engine's end of it (see service.engine.exchange).
+
+        lifeline: a descriptor whose end of file tells that the server is no more.
+        """
+        self._exchange, self._greeting = exchange, greeting
         self._selector = selectors.DefaultSelector()
-        self._watch(listener, self._accept)
+        self._watch(exchange, self._give)
         self._watch(lifeline, _end)
 
     def receive(self, wait: bool) -> Mail:
@@ -32,15 +36,15 @@ class Lines:
     def close(self) -> None:
         """End every line."""
         for key in list(self._selector.get_map().values()):
-            if isinstance(key.fileobj, socket.socket) and key.fileobj is not self._listener:
+            if isinstance(key.fileobj, socket.socket) and key.fileobj is not self._exchange:
                 key.fileobj.close()
         self._selector.close()
 
     def _watch(self, source: socket.socket | int, act: Callable[[], Mail]) -> None:
         self._selector.register(source, selectors.EVENT_READ, act)
 
-    def _accept(self) -> Mail:
-        end, _ = self._listener.accept()
+    def _give(self) -> Mail:
+        end = give(self._exchange)
         line = Line(end)
         self._watch(end, lambda: self._read(end, line))
         line.send(*self._greeting)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import socket
 import time
 from collections.abc import Callable
 
@@ -24,18 +25,18 @@ class Link:
 
     def __init__(
         self,
-        address: str,
+        ask: Callable[[], socket.socket],
         board: Board,
         on_ready: Callable[[Description], None] = lambda _: None,
         on_stall: Callable[[], None] = lambda: None,
         stall: float = 60.0,
     ) -> None:
-        """board: where the processes of the server count.
+        """ask: for an end of a line to the engine; may raise OSError. board: where all count.
 
         on_ready: called when an engine embeds for the first time. on_stall: when it hangs, which is
         to embed nothing for so many seconds.
         """
-        self._address, self._on_ready, self._on_stall = address, on_ready, on_stall
+        self._ask, self._on_ready, self._on_stall = ask, on_ready, on_stall
         self.board, self._restarts = board, board.take()
         self._client: Client | None = None
         self._stall = stall
@@ -66,17 +67,24 @@ class Link:
     async def run(self) -> None:
         """Attend to one engine after the other until cancelled."""
         while True:
-            # Who connects before there is an engine waits for it.
-            client = await Client.connect(self._address)
             try:
+                client = await Client.connect(self._ask())
+            except OSError as error:  # no descriptor is free, say: that passes
+                log.error("there is no line to the engine: %s", error)
+                await asyncio.sleep(_BEAT)
+            else:
                 await self._attend(client)
-            except EngineLost:
-                pass
-            finally:
-                self._client, self._beat = None, 0.0
-                client.close(EngineLost("the engine died; try again", retry=2))
 
     async def _attend(self, client: Client) -> None:
+        try:
+            await self._watch(client)
+        except EngineLost:
+            pass
+        finally:
+            self._client, self._beat = None, 0.0
+            client.close(EngineLost("the engine died; try again", retry=2))
+
+    async def _watch(self, client: Client) -> None:
         description = await client.describe()
         self._client = client
         while True:

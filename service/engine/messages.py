@@ -112,7 +112,7 @@ def unpack_outcomes(heads: Iterable[Any], body: Any) -> Iterator[tuple[int, Resu
 
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
-    """What an engine process is started with. listener: the descriptor where lines come in.
+    """What an engine process is started with. exchange: where it gives lines, a descriptor.
 
     max_batch_tokens: 0 for what the engine finds best.
     """
@@ -123,7 +123,7 @@ class EngineSpec:
     threads: int
     max_batch_tokens: int
     log_level: str
-    listener: int
+    exchange: int
 
 
 @dataclass(frozen=True, slots=True)

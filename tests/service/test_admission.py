@@ -1,12 +1,19 @@
 """Admission: expected wait = tokens queued / tokens per second."""
 
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from service.admission import Admission
-from service.board import Board
+from service.board import Board, table
 from service.errors import Overloaded
+
+
+@pytest.fixture
+def processes() -> Iterator[Callable[[int], Admission]]:
+    """What each of two processes admits, by its row."""
+    with table(2) as file:
+        yield lambda row: Admission(1.0, lambda: 100.0, Board.shared(file, 2, row))
 
 
 def is_open(admission: Admission) -> bool:
@@ -64,10 +71,10 @@ def test_what_fails_leaves_the_queue() -> None:
     assert admission.queued == 0
 
 
-def test_what_all_processes_have_queued_is_waited_for(tmp_path: Path) -> None:
-    one, other = (
-        Admission(1.0, lambda: 100.0, Board.shared(tmp_path / "board", 2, row)) for row in (0, 1)
-    )
+def test_what_all_processes_have_queued_is_waited_for(
+    processes: Callable[[int], Admission],
+) -> None:
+    one, other = processes(0), processes(1)
     with one.admit(150):
         assert other.queued == 150
         with pytest.raises(Overloaded), other.admit(150):
@@ -76,14 +83,13 @@ def test_what_all_processes_have_queued_is_waited_for(tmp_path: Path) -> None:
         assert one.queued == 50
 
 
-def test_what_a_process_that_died_had_queued_is_forgotten(tmp_path: Path) -> None:
-    def process(row: int) -> Admission:
-        return Admission(1.0, lambda: 100.0, Board.shared(tmp_path / "board", 2, row))
-
-    first, second = process(0), process(1)
+def test_what_a_process_that_died_had_queued_is_forgotten(
+    processes: Callable[[int], Admission],
+) -> None:
+    first, second = processes(0), processes(1)
     with second.admit(60):
         assert first.queued == 60
-        process(1)
+        processes(1)
         assert first.queued == 0
         with first.admit(500), first.admit(10):
             assert first.queued == 510

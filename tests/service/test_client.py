@@ -4,7 +4,6 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from service.engine.client import Client
 from service.engine.messages import Failure, Job, Result, pack_outcomes, unpack_jobs
 from service.engine.wire import Line, Message
 from service.errors import EncodingFailed, EngineLost
-from service.home import listener
 
 LONG = 60.0
 
@@ -64,9 +62,8 @@ def test_who_no_longer_waits_for_the_description_does_not_keep_a_line_open() -> 
 
 @asynccontextmanager
 async def line() -> AsyncIterator[tuple[Client, Engine]]:
-    with TemporaryDirectory() as folder, listener(f"{folder}/engine") as door:
-        client = await Client.connect(f"{folder}/engine")
-        engine = Engine(door.accept()[0])
+    ours, theirs = socket.socketpair()
+    client, engine = await Client.connect(ours), Engine(theirs)
     try:
         yield client, engine
     finally:

@@ -6,6 +6,8 @@ import os
 import resource
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -122,13 +124,75 @@ def test_a_signal_to_the_whole_group_stops_the_server_and_not_its_engine(own: Se
     assert own.client.get("/info").json()["engine_restarts"] == 0
 
 
-def test_a_stop_lets_running_requests_finish(own: Server) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_stop_lets_running_requests_finish(own: Server, number: signal.Signals) -> None:
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         body = {"inputs": ["a long text " * 80] * 40}
         answer = pool.submit(httpx.post, f"{own.url}/embed", json=body, timeout=60)
         time.sleep(0.3)
-        assert own.stop() == 0
+        assert own.stop(number) == 0
         assert answer.result().status_code == 200
+
+
+def test_a_server_that_is_to_outlive_its_terminal_does(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with Server(tmp_path / "log") as server:
+            server.process.send_signal(signal.SIGHUP)
+            time.sleep(0.3)
+            assert server.client.get("/ready").status_code == 200
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_stop_while_it_starts_is_told_in_no_traceback(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with (tmp_path / "log").open("wb") as log:
+        command = [sys.executable, "-m", "service", "serve", "--port", "0", "--workers", "2"]
+        process = subprocess.Popen(command, stderr=log, start_new_session=True)
+    while len(psutil.Process(process.pid).children()) < 2:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    assert process.wait(20) == 0
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_an_engine_that_is_ready_after_the_end_of_listening_answers_what_waits(
+    own: Server,
+) -> None:
+    host, port = own.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(b"POST /embed HTTP/1.1\r\ncontent-length: 15\r\n\r\n{")
+        time.sleep(0.3)
+        own.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)  # uvicorn looks ten times a second
+        before = own.engine
+        os.kill(before, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while own.log.count("listens on") < 2:
+            assert own.process.poll() is None and time.monotonic() < deadline, own.log
+            time.sleep(0.05)
+        client.sendall(b'"inputs": "a"}')
+        client.settimeout(20)
+        assert client.recv(1000).startswith(b"HTTP/1.1 200")
+    assert own.process.wait(20) == 0
+    assert "Traceback" not in own.log
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_nothing_of_a_server_lies_where_temporary_files_are_cleaned_away(
+    minilm_folder: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    with Server(tmp_path / "log", workers=workers) as server:
+        assert server.post("/embed", {"inputs": "a"}).status_code == 200
+        assert not list(temporary.iterdir())
 
 
 def test_a_request_that_does_not_finish_before_the_end_is_told_to_come_again(

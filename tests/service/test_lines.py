@@ -4,29 +4,29 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
+from service.engine.exchange import ask, exchange
 from service.engine.lines import GONE, Lines
 from service.engine.wire import Inbox, pack
-from service.home import listener
 
 GREETING = ["description", {"dim": 3}], b""
 
 
 class Server:
-    """An address, and a lifeline."""
+    """An exchange, and a lifeline."""
 
-    def __init__(self, folder: Path) -> None:
-        self.address = str(folder / "engine")
-        self.door = listener(self.address)
+    def __init__(self) -> None:
+        self._asking, self._giving = exchange()
         self._read, self._write = os.pipe()
-        self.lines = Lines(self.door, self._read, GREETING)
+        self.lines = Lines(self._giving, self._read, GREETING)
+
+    def ask(self) -> socket.socket:
+        return ask(self._asking.fileno())
 
     def connect(self) -> socket.socket:
-        end = socket.socket(socket.AF_UNIX)
-        end.connect(self.address)
+        end = self.ask()
         self.lines.receive(wait=True)
         return end
 
@@ -35,13 +35,14 @@ class Server:
 
     def close(self) -> None:
         self.lines.close()
-        self.door.close()
+        self._asking.close()
+        self._giving.close()
         os.close(self._read)
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    with closing(Server(tmp_path)) as found:
+def server() -> Iterator[Server]:
+    with closing(Server()) as found:
         yield found
 
 
@@ -75,16 +76,17 @@ def test_who_leaves_is_told_of_and_the_others_stay(server: Server) -> None:
         assert "still here" in said
 
 
-def test_who_connected_before_anyone_listened_is_greeted(tmp_path: Path) -> None:
-    door = listener(str(tmp_path / "engine"))
-    with door, socket.socket(socket.AF_UNIX) as early:
-        early.connect(str(tmp_path / "engine"))
-        read, write = os.pipe()
-        with closing(Lines(door, read, GREETING)) as lines:
-            lines.receive(wait=True)
-            assert heads(early) == [GREETING[0]]
-        os.close(read)
-        os.close(write)
+def test_who_has_asked_before_anyone_listened_is_greeted(server: Server) -> None:
+    with server.ask() as early:
+        server.lines.receive(wait=True)
+        assert heads(early) == [GREETING[0]]
+
+
+def test_who_left_before_anyone_listened_is_told_of(server: Server) -> None:
+    server.ask().close()
+    server.lines.receive(wait=True)
+    [(_, message)] = server.lines.receive(wait=True)
+    assert message is GONE
 
 
 def test_the_end_of_the_lifeline_ends_all(server: Server) -> None:

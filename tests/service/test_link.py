@@ -1,10 +1,13 @@
 """The link to an engine that answers what it is told to."""
 
 import asyncio
+import errno
+import logging
+import socket
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
+import pytest
 
 from service.board import Board
 from service.engine.link import Link
@@ -19,28 +22,34 @@ DESCRIPTION = {
 VECTOR = np.ones((1, 1), dtype=np.float32)
 
 
-async def engine(address: Path, answers: Callable[[int], bool]) -> asyncio.Server:
+class Engine:
     """Answers the jobs of so many tokens that it should."""
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, answers: Callable[[int], bool]) -> None:
+        self._answers, self._serving = answers, set[asyncio.Task[None]]()
+
+    def ask(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        self._serving.add(asyncio.create_task(self._serve(theirs)))
+        return ours
+
+    async def _serve(self, end: socket.socket) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=end)
         writer.write(pack(["description", DESCRIPTION]))
         inbox = Inbox()
         while data := await reader.read(1 << 16):
             for (verb, content), body in inbox.feed(data):
                 for number, job in unpack_jobs(content, body) if verb == "jobs" else ():
-                    if answers(len(job.rows[0])):
+                    if self._answers(len(job.rows[0])):
                         writer.write(pack(*pack_outcomes([(number, Result(VECTOR, 1, 2, 3.0))])))
         writer.close()
 
-    return await asyncio.start_unix_server(serve, address)
 
-
-async def stalls(address: Path, answers: Callable[[int], bool], jobs: int) -> list[str]:
+async def stalls(answers: Callable[[int], bool], jobs: int) -> list[str]:
     """How often an engine seems to hang, while it is given jobs of nine tokens."""
     found: list[str] = []
-    server = await engine(address, answers)
     on_stall = lambda: found.append("hangs")  # noqa: E731
-    link = Link(str(address), Board.alone(), on_stall=on_stall, stall=0.2)
+    link = Link(Engine(answers).ask, Board.alone(), on_stall=on_stall, stall=0.2)
     running = asyncio.create_task(link.run())
     await asyncio.sleep(0.1)
     for _ in range(jobs):
@@ -50,13 +59,36 @@ async def stalls(address: Path, answers: Callable[[int], bool], jobs: int) -> li
     await asyncio.sleep(0.3 if not jobs else 0)
     running.cancel()
     await asyncio.wait([running])
-    server.close()
     return found
 
 
-def test_an_engine_that_answers_nothing_hangs(tmp_path: Path) -> None:
-    assert asyncio.run(stalls(tmp_path / "s", lambda tokens: False, 0)) == ["hangs"]
+def test_an_engine_that_answers_nothing_hangs() -> None:
+    assert asyncio.run(stalls(lambda tokens: False, 0)) == ["hangs"]
 
 
-def test_an_engine_that_answers_others_is_only_busy(tmp_path: Path) -> None:
-    assert asyncio.run(stalls(tmp_path / "s", lambda tokens: tokens == 9, 10)) == []
+def test_an_engine_that_answers_others_is_only_busy() -> None:
+    assert asyncio.run(stalls(lambda tokens: tokens == 9, 10)) == []
+
+
+def test_a_line_that_cannot_be_had_is_asked_for_again_until_it_can(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run() -> None:
+        engine, full = Engine(lambda tokens: True), [OSError(errno.EMFILE, "Too many open files")]
+
+        def ask() -> socket.socket:
+            if full:
+                raise full.pop()
+            return engine.ask()
+
+        ready = asyncio.Event()
+        link = Link(ask, Board.alone(), lambda _: ready.set())
+        running = asyncio.create_task(link.run())
+        async with asyncio.timeout(20):
+            await ready.wait()
+        running.cancel()
+        await asyncio.wait([running])
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(run())
+    assert "there is no line to the engine: [Errno 24] Too many open files" in caplog.text

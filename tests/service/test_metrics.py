@@ -1,11 +1,9 @@
 """The numbers of the metrics are those that Prometheus' own classes would count."""
 
-from pathlib import Path
-
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Histogram as Theirs
 
-from service.board import Board
+from service.board import Board, table
 from service.call import Call
 from service.metrics import Histogram, Metrics
 
@@ -44,8 +42,9 @@ def test_what_was_done_in_vain_is_not_counted_as_done() -> None:
         assert f"embedding_{name} 0.0" in text
 
 
-def test_all_processes_tell_the_same_sums(tmp_path: Path) -> None:
-    processes = [Metrics(Board.shared(tmp_path / "board", 2, row)) for row in (0, 1)]
+def test_all_processes_tell_the_same_sums() -> None:
+    with table(2) as file:
+        processes = [Metrics(Board.shared(file, 2, row)) for row in (0, 1)]
     for metrics in processes:
         metrics.watch(["/embed", "/live"])
     call = Call("a", texts=2, tokens=7)

@@ -168,16 +168,3 @@ def test_a_port_that_is_taken_is_refused_before_anything_is_loaded(
         ):
             pass
     assert len((tmp_path / "log").read_text().splitlines()) == 1
-
-
-def test_a_folder_for_temporary_files_that_is_too_deep_is_refused(
-    minilm_folder: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deep = tmp_path / ("deep" * 30)
-    deep.mkdir()
-    monkeypatch.setenv("TMPDIR", str(deep))
-    with (
-        pytest.raises(AssertionError, match="set TMPDIR to a short path"),
-        Server(tmp_path / "log"),
-    ):
-        pass

@@ -1,0 +1,52 @@
+"""The sockets on which a server listens: a door for each address of its host's name."""
+
+import errno
+import socket
+from contextlib import ExitStack
+from typing import Any
+
+# A name has addresses of kinds that a machine may lack: localhost where there is no IPv6.
+_LACKING = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+
+
+def claim(host: str, port: int) -> list[socket.socket]:
+    """The first doors of a server, on a port that no other one has, any for 0; raises OSError."""
+    try:
+        found = _open(host, port)
+    except OSError as error:
+        raise OSError(f"cannot listen on {host} port {port}: {error}") from None
+    for door in found:
+        # Only now: with a door's own option it would share the port with another server.
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    return found
+
+
+def doors(host: str, port: int) -> list[socket.socket]:
+    """Sockets of which each HTTP process has its own on the same port; raises OSError.
+
+    The system deals new connections out among them (SO_REUSEPORT).
+    """
+    return _open(host, port, reuse_port=True)
+
+
+def _open(host: str, port: int, reuse_port: bool = False) -> list[socket.socket]:
+    found: list[socket.socket] = []
+    with ExitStack() as opened:
+        for family, (name, _, *rest) in _addresses(host):
+            place = (name, found[0].getsockname()[1] if found else port, *rest)
+            try:
+                door = socket.create_server(place, family=family, reuse_port=reuse_port)
+            except OSError as error:
+                if error.errno not in _LACKING:
+                    raise
+            else:
+                found.append(opened.enter_context(door))
+        opened.pop_all()
+    if not found:
+        raise OSError(errno.EADDRNOTAVAIL, "it is no address of this machine")
+    return found
+
+
+def _addresses(host: str) -> list[tuple[int, tuple[Any, ...]]]:
+    found = socket.getaddrinfo(host or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((family, address) for family, *_, address in found))
