@@ -87,7 +87,18 @@ Direction = Annotated[
 ]
 
 
-class ReadingBody(Body):
+class PromptBody(Body):
+    """The fields that say what is put before each text: one of them, or the model's default.
+
+    input_type: the role whose prompt is taken.
+    """
+
+    prompt_name: str | None = None
+    prompt: str | None = None
+    input_type: Role | None = None
+
+
+class ReadingBody(PromptBody):
     """The fields that say how texts are read.
 
     on_overflow: what becomes of a text that is too long: an error; tokens cut off at its start or
@@ -99,9 +110,6 @@ class ReadingBody(Body):
     truncate: bool | None = None
     truncation_direction: Direction | None = None
     on_overflow: Overflow | None = None
-    prompt_name: str | None = None
-    prompt: str | None = None
-    input_type: Role | None = None
 
     def reading(self, count: bool = False) -> Reading:
         """How to read the texts; raises BadRequest for two ways to say what long ones become.

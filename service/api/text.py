@@ -8,7 +8,7 @@ from pydantic import Discriminator, NonNegativeInt, Tag
 
 from models.tokenizer import Token
 from service.api.answers import BODY, Answers
-from service.api.body import FIRST, Body, Texts, example, texts_of
+from service.api.body import FIRST, Body, PromptBody, Texts, example, texts_of
 from service.api.operation import Operation
 from service.api.shapes.tokens import TextToken
 from service.call import Call
@@ -24,14 +24,16 @@ def _kind(value: Any) -> str:
     return "<ids>" if one else "<rows>"
 
 
-class TokenizeRequest(Body):
-    """inputs: a text or texts, read whole: nothing is truncated here."""
+class TokenizeRequest(PromptBody):
+    """inputs: a text or texts, read whole with the prompt before it: nothing is truncated here.
+
+    Offsets count the prompt. input_type: the role whose prompt is taken.
+    """
 
     model_config = example({"inputs": ["Hi"], "add_special_tokens": False}, inputs="Hello, world")
 
     inputs: Texts
     add_special_tokens: bool = True
-    prompt_name: str | None = None
 
 
 class DecodeRequest(Body):
@@ -54,9 +56,8 @@ def operations(reader: Reader, max_texts: int, max_tokens: int) -> list[Operatio
     async def tokenize(call: Call, body: TokenizeRequest) -> Any:
         texts = texts_of(body.inputs)
         check_texts(len(texts), max_texts)
-        name = body.prompt_name
-        prompt = reader.prompt(Reading(prompt_name=name)).text if name else ""
-        special = body.add_special_tokens
+        asked = Reading(prompt=body.prompt, prompt_name=body.prompt_name, role=body.input_type)
+        special, prompt = body.add_special_tokens, reader.prompt(asked).text
         whole = [prompt + text for text in texts]
         if sum(map(len, whole)) <= LONG:
             return _described(reader, whole, special, max_tokens)

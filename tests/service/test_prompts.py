@@ -43,9 +43,36 @@ def test_details_tell_the_prompt_that_was_put_before_each_text(
 
 
 def test_token_ids_get_no_prompt(prompted: Server) -> None:
-    ids = [token["id"] for token in prompted.post("/tokenize", {"inputs": "the work"}).json()[0]]
+    body = {"inputs": "the work", "prompt": ""}
+    ids = [token["id"] for token in prompted.post("/tokenize", body).json()[0]]
     plain = vectors(prompted.post("/embed", {"inputs": "the work", "prompt": ""}))
     assert (vectors(prompted.post("/embed", {"inputs": ids})) == plain).all()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"prompt_name": None},
+        {"prompt_name": "query"},
+        {"prompt_name": "plain"},
+        {"input_type": "query"},
+        {"prompt": "of my own: "},
+    ],
+)
+def test_as_many_tokens_are_told_as_are_read(prompted: Server, asked: dict[str, str]) -> None:
+    body = {"inputs": "the work", **asked}
+    read = prompted.post("/embed", body).headers["x-tokens"]
+    assert len(prompted.post("/tokenize", body).json()[0]) == int(read)
+
+
+@pytest.mark.parametrize("path", ["/embed", "/tokenize"])
+@pytest.mark.parametrize("name", ["", "title"])
+def test_a_name_that_the_model_lacks_is_refused_by_name(
+    prompted: Server, path: str, name: str
+) -> None:
+    found = error(prompted.post(path, {"inputs": "a", "prompt_name": name}), 400)
+    assert (found["code"], found["param"]) == ("unknown_prompt", "prompt_name")
 
 
 @pytest.mark.parametrize(
