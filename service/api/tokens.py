@@ -12,7 +12,7 @@ from models.config import EncoderConfig
 from models.tokenizer import Token
 from models.vectors import Floats
 from service.api.answers import Answers
-from service.api.body import FIRST, ReadingBody, Texts, example, texts_of
+from service.api.body import FIRST, Inputs, ReadingBody, Texts, batch, example, texts_of
 from service.api.layout import Found, Layout
 from service.api.operation import Operation
 from service.api.output import Encoding, OutputType
@@ -71,11 +71,11 @@ class TokensRequest(ReadingBody):
 
 
 class EmbedAllRequest(ReadingBody):
-    """TEI's request."""
+    """TEI's request. inputs: a text, its token ids, or a list of either."""
 
-    model_config = example(inputs="Hello, world")
+    model_config = example({"inputs": [[101, 7592, 102], "one"]}, inputs="Hello, world")
 
-    inputs: Texts
+    inputs: Inputs
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Tokens:
         return {"layer": layer, "dtype": body.output_dtype, "results": results}
 
     async def embed_all(self, call: Call, body: EmbedAllRequest) -> Any:
-        return await self.last(call, texts_of(body.inputs), body.whole())
+        return await self.last(call, batch(body.inputs), body.whole())
 
     async def last(self, call: Call, inputs: Sequence[Text], reading: Reading) -> list[Floats]:
         """The vectors of all tokens after the last layer: B times (length, D)."""

@@ -179,6 +179,13 @@ def test_embed_all_is_the_last_layer_in_teis_shape(server: Server, embedder: Emb
         np.testing.assert_array_equal(np.array(vectors, dtype=np.float32), expected)
 
 
+def test_embed_all_takes_token_ids_as_embed_does(server: Server, embedder: Embedder) -> None:
+    ids = embedder.tokenize([TEXT])[0].ids
+    expected = server.post("/embed_all", {"inputs": [TEXT, "one"]}).json()
+    assert server.post("/embed_all", {"inputs": [ids, "one"]}).json() == expected
+    assert server.post("/embed_all", {"inputs": ids}).json() == expected[:1]
+
+
 @pytest.mark.parametrize(
     ("body", "code", "index"),
     [
