@@ -194,11 +194,18 @@ def describe(error: ServiceError) -> dict[str, Any]:
     """An error as JSON, of a request or of one of its inputs."""
     return {
         "message": _short(error.message),
-        "type": "invalid_request_error" if error.status < 500 else "server_error",
+        "type": _type(error.status),
         "param": error.param and _short(error.param),
         "code": error.code,
         "index": error.index,
     }
+
+
+def _type(status: int) -> str:
+    """OpenAI's word for what it is: wrong, too much for now, or the server's fault."""
+    if status == Overloaded.status:
+        return "rate_limit_error"
+    return "invalid_request_error" if status < 500 else "server_error"
 
 
 def _short(text: str) -> str:

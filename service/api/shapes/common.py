@@ -18,7 +18,7 @@ class Fault(TypedDict):
     """What is wrong: code is stable, param the field and index the input at fault."""
 
     message: str
-    type: Literal["invalid_request_error", "server_error"]
+    type: Literal["invalid_request_error", "rate_limit_error", "server_error"]
     param: str | None
     code: str
     index: NonNegativeInt | None
