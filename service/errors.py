@@ -222,14 +222,20 @@ def explain(error: ValidationError) -> BadRequest:
     if _unknown(first):
         return BadRequest(f"unknown field {where!r}", code="unknown_field", param=where)
     message = _plainer(first)
+    if first["loc"][1:2] == ("<ids>",):  # the one input is token ids; which of them, where tells
+        index = 0
     return BadRequest(f"{where}: {message}" if where else message, param=param, index=index)
 
 
+_INPUTS = {"input", "inputs", "texts", "ids", "a", "b", "chunks", "spans"}
+"""The fields with an entry for each input."""
+
+
 def _place(path: Path) -> tuple[str, str | None, int | None]:
-    """How a message names a part of a request, the field it is in, and which one it is."""
+    """How a message names a part of a request, the field it is in, and which input it is."""
     param = next((part for part in path if isinstance(part, str)), None)
     index = next((part for part in path if isinstance(part, int)), None)
-    return ".".join(map(str, path)), param, index
+    return ".".join(map(str, path)), param, index if param in _INPUTS else None
 
 
 def _unknown(problem: Any) -> bool:
