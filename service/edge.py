@@ -19,8 +19,8 @@ from service.errors import (
     Unexpected,
     plain,
     respond,
-    told,
 )
+from service.explanation import told
 from service.headers import JSON, Headers, check_coding, check_type, identify, joined
 from service.heap import trim
 from service.incoming import Bounds, Incoming, Inflated, too_large

@@ -27,9 +27,11 @@ from typing import Any
 
 import orjson
 from fastapi import Response
-from pydantic import ValidationError
 
 _LONGEST = 1000  # characters of a message
+
+_INPUTS = {"input", "inputs", "texts", "ids", "a", "b", "chunks", "spans"}
+"""The fields with an entry for each input."""
 
 Path = tuple[str | int, ...]
 """Fields and indices, from a request to a part of it."""
@@ -64,7 +66,7 @@ class ServiceError(Exception):
     def locate(self, path: Path) -> None:
         """Name the input, until now one of several by its index, by its place in the request."""
         told = f"input {self.index}"
-        where, self.param, self.index = _place(path)
+        where, self.param, self.index = place(path)
         self.message = self.message.replace(told, where, 1)
 
 
@@ -169,15 +171,6 @@ class TimedOut(ServiceError):
     status, code = 504, "timeout"
 
 
-def told(error: BaseException) -> ServiceError:
-    """What clients are told of an error."""
-    if isinstance(error, ServiceError):
-        return error
-    if isinstance(error, ValidationError):
-        return explain(error)
-    return Unexpected("an unexpected error; see the server's log")
-
-
 def plain(content: dict[str, Any]) -> dict[str, Any]:
     """The one shape of errors, which is OpenAI's."""
     return {"error": content}
@@ -201,6 +194,13 @@ def describe(error: ServiceError) -> dict[str, Any]:
     }
 
 
+def place(path: Path) -> tuple[str, str | None, int | None]:
+    """How a message names a part of a request, the field it is in, and which input it is."""
+    param = next((part for part in path if isinstance(part, str)), None)
+    index = next((part for part in path if isinstance(part, int)), None)
+    return ".".join(map(str, path)), param, index if param in _INPUTS else None
+
+
 def _type(status: int) -> str:
     """OpenAI's word for what it is: wrong, too much for now, or the server's fault."""
     if status == Overloaded.status:
@@ -211,55 +211,3 @@ def _type(status: int) -> str:
 def _short(text: str) -> str:
     # What a client sent need not come back whole.
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
-def explain(error: ValidationError) -> BadRequest:
-    """The first problem of an invalid body, naming the field and the index of the input."""
-    found: list[Any] = error.errors(include_url=False, include_context=False, include_input=False)
-    # A misspelt field is told before the one that is missed because of it.
-    first = next(filter(_unknown, found), found[0])
-    where, param, index = _place(_path(first))
-    if _unknown(first):
-        return BadRequest(f"unknown field {where!r}", code="unknown_field", param=where)
-    message = _plainer(first)
-    if first["loc"][1:2] == ("<ids>",):  # the one input is token ids; which of them, where tells
-        index = 0
-    return BadRequest(f"{where}: {message}" if where else message, param=param, index=index)
-
-
-_INPUTS = {"input", "inputs", "texts", "ids", "a", "b", "chunks", "spans"}
-"""The fields with an entry for each input."""
-
-
-def _place(path: Path) -> tuple[str, str | None, int | None]:
-    """How a message names a part of a request, the field it is in, and which input it is."""
-    param = next((part for part in path if isinstance(part, str)), None)
-    index = next((part for part in path if isinstance(part, int)), None)
-    return ".".join(map(str, path)), param, index if param in _INPUTS else None
-
-
-def _unknown(problem: Any) -> bool:
-    return bool(problem["type"] == "extra_forbidden")
-
-
-def _path(problem: Any) -> Path:
-    # The names of a union's branches are ours, not the client's; that of an unknown field is not.
-    known = len(problem["loc"]) - _unknown(problem)
-    parts = enumerate(problem["loc"])
-    return tuple(part for at, part in parts if at == known or not str(part).startswith("<"))
-
-
-_LISTS = {
-    "<batch>": "a text, its token ids, or a list of either",
-    "<texts>": "a text or a list of texts",
-    "<rows>": "token ids or a list of them",
-    "<side>": "a text, a list of texts, or a list of vectors",
-}
-"""What is expected where a list is only one of several ways, by the branch of the union."""
-
-
-def _plainer(problem: Any) -> str:
-    branch = problem["loc"][-1] if problem["loc"] else ""
-    if problem["type"] == "list_type" and branch in _LISTS:
-        return f"Input should be {_LISTS[branch]}"
-    return str(problem["msg"]).removeprefix("Value error, ")

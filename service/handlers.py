@@ -7,7 +7,8 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
-from service.errors import NotFound, ServiceError, WrongMethod, respond, told
+from service.errors import NotFound, ServiceError, WrongMethod, respond
+from service.explanation import told
 
 
 def install(app: FastAPI) -> None:
