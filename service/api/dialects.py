@@ -1,6 +1,6 @@
 """The body of /v1/embeddings: OpenAI's fields, and Voyage's, Jina's and NIM's beside them."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Discriminator, PositiveInt, Tag
 
@@ -45,6 +45,22 @@ Modality = Annotated[
 ]
 
 
+def _way(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "<flag>"
+    return "<word>" if value in get_args(Cut) else None
+
+
+Truncate = Annotated[
+    Annotated[bool, Tag("<flag>")] | Annotated[Cut, Tag("<word>")],
+    Discriminator(
+        _way,
+        custom_error_type="truncate",  # in a Literal 1 and 1.0 would be true
+        custom_error_message="Input should be true, false, 'NONE', 'START' or 'END'",
+    ),
+]
+
+
 class EmbeddingsRequest(Body):
     """OpenAI's request: input, model, encoding_format, dimensions, and user, which is not used.
 
@@ -82,7 +98,7 @@ class EmbeddingsRequest(Body):
         ]
         | None
     ) = None
-    truncate: Literal[True, False, "NONE", "START", "END"] | None = None
+    truncate: Truncate | None = None
     embedding_type: Literal[Kind, "base64"] | None = None
     normalized: bool = True
     late_chunking: bool = False

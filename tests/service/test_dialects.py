@@ -219,6 +219,13 @@ def test_fields_that_are_off_may_be_sent(server: Server) -> None:
     assert embed(server, "red", **fields) == embed(server, "red")
 
 
+@pytest.mark.parametrize("truncate", [0, 1, 1.0, "true", "end", []])
+def test_truncate_is_true_or_false_or_a_word_in_capitals(server: Server, truncate: object) -> None:
+    answer = server.post("/v1/embeddings", {"input": "red", "truncate": truncate})
+    expected = "truncate: Input should be true, false, 'NONE', 'START' or 'END'"
+    assert error(answer, 400)["message"] == expected
+
+
 @pytest.mark.parametrize(
     ("modality", "expected"),
     [
