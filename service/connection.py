@@ -23,6 +23,7 @@ from service.outgoing import Asked, Gathered, Unread
 from service.upgrade import Declining
 
 _MOST = 1 << 16  # bytes of a request before its body, or of what is behind and between its chunks
+_TOO_LARGE = f"the URL and headers, or the trailers, have more than {_MOST} bytes"
 _PIECE = 1 << 14  # bytes parsed at a time; so much may come beyond a limit before it is seen
 _AHEAD = 16  # requests that wait for an answer while still more is read; one read may bring more
 
@@ -52,6 +53,7 @@ class Connection(Declining):
         self._edge, self._patience = edge, edge.patience
         self._stage, self._size = _HEAD, 0  # bytes since there was some of a body, or its end
         self._running: RequestResponseCycle | None = None
+        self.url = b""  # which uvicorn's has from the first request on
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(Gathered(transport, self.loop))  # type: ignore[arg-type]
@@ -70,7 +72,7 @@ class Connection(Declining):
                 self.parse(data)
             except HttpParserError:
                 self.logger.warning("what a client sent is no HTTP request that can be read")
-                self._break(Malformed("this is no HTTP request that can be read"))
+                self._break(self._unreadable())
             else:
                 self._judge()
                 if self.flow.read_paused:
@@ -120,11 +122,17 @@ class Connection(Declining):
             self._refuse(ReceiveTimeout("the headers did not come in time; send them at once"))
         self.transport.close()
 
+    def _unreadable(self) -> Cut:
+        """What is told of what the parser refuses: it reads URLs of less than 64 KB."""
+        if len(self.url) >= _MOST:
+            return HeadTooLarge(_TOO_LARGE)
+        return Malformed("this is no HTTP request that can be read")
+
     def _judge(self) -> None:
         """Whether what has come is too much, or not all that should."""
         busy = self.cycle is not None and not self.cycle.response_complete
         if self._size > _MOST:
-            self._break(HeadTooLarge(f"the headers or trailers have more than {_MOST} bytes"))
+            self._break(HeadTooLarge(_TOO_LARGE))
         elif busy or not (self._size or self._heading() or self._stage is _BODY):
             self._patience.end(self)
         else:

@@ -224,6 +224,20 @@ def test_headers_without_end_are_refused(server: Server, head: bytes) -> None:
     assert error["code"] == "head_too_large"
 
 
+@pytest.mark.parametrize("url", [b"/" + b"a" * (size - 1) for size in (65_536, 70_000)])
+def test_a_url_that_is_too_long_is_told_the_limit(server: Server, url: bytes) -> None:
+    with raw(server) as client:
+        client.sendall(b"GET %s HTTP/1.1\r\nhost: x\r\n\r\n" % url)
+        error = told(until_closed(client, []), 431)
+    assert error["code"] == "head_too_large" and "65536 bytes" in error["message"]
+
+
+def test_a_url_of_as_many_bytes_as_are_read_is_answered(server: Server) -> None:
+    with raw(server) as client:
+        client.sendall(b"GET /live?" + b"a" * 65_400 + b" HTTP/1.1\r\n\r\n")
+        assert answer(client)[0] == 200
+
+
 def test_the_headers_of_one_request_are_not_added_to_those_of_another(server: Server) -> None:
     with raw(server) as client:
         for _ in range(3):
