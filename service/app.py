@@ -5,7 +5,6 @@ import contextlib
 import functools
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
@@ -35,6 +34,7 @@ from service.cache import Cache
 from service.dimensions import Dimensions
 from service.edge import Edge
 from service.engine.link import Link
+from service.home import Home
 from service.incoming import Bounds
 from service.metrics import Metrics
 from service.patience import Patience
@@ -51,18 +51,17 @@ Background = Callable[[], Coroutine[Any, Any, None]]
 
 
 def create_app(
-    settings: Settings,
-    folder: Path,
+    home: Home,
     link: Link,
     background: Sequence[Background] = (),
     leaving: Callable[[], bool] = lambda: False,
 ) -> Edge:
-    """The application for a model's folder.
+    """The application of a server, in one of its HTTP processes.
 
     background: what runs as long as it does, and ends in the other order. leaving: whether the
     server was told to stop.
     """
-    model = Folder.read(folder)
+    settings, model = home.settings, Folder.read(home.model)
     config, sentence = model.blueprint.config, model.sentence
     reader = _reader(settings, model)
     admission = Admission(settings.max_wait, lambda: link.rate, link.board)
@@ -89,7 +88,7 @@ def create_app(
     info = lambda: _info(settings, link, sentence, dimensions)  # noqa: E731
     routers = [
         positions.router(encodings),
-        openai.router(name),
+        openai.router(name, home.started),
         status.router(link, admission, metrics, leaving, info),
     ]
     app = _fastapi(operations, routers, _lifespan(background), settings.root_path)

@@ -1,6 +1,7 @@
 """Where the processes of one server find each other, and what they are told."""
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from socket import socket
 from typing import Any
@@ -11,12 +12,15 @@ from service.board import Board
 from service.engine.exchange import ask
 from service.settings import Settings
 
+_NUMBERS = ("port", "table", "asking", "started")
+
 
 @dataclass(frozen=True)
 class Home:
     """model: the folder of what is served. port: where the server listens.
 
     table, asking: the descriptors, that all inherit, of the boards and of the engine's exchange.
+    started: when the first of the processes was, in seconds since 1970.
     """
 
     settings: Settings
@@ -24,6 +28,7 @@ class Home:
     port: int
     table: int
     asking: int
+    started: int = field(default_factory=lambda: int(time.time()))
 
     def ask(self) -> socket:
         """A new line to the engine; raises OSError, which may pass."""
@@ -38,8 +43,8 @@ class Home:
         key = self.settings.api_key
         settings = self.settings.model_dump(mode="json")
         settings["api_key"] = None if key is None else key.get_secret_value()
-        found = {"port": self.port, "table": self.table, "asking": self.asking, "row": row}
-        return orjson.dumps({"settings": settings, "model": str(self.model), **found})
+        found = {name: getattr(self, name) for name in _NUMBERS}
+        return orjson.dumps({"settings": settings, "model": str(self.model), "row": row, **found})
 
     @classmethod
     def read(cls, letter: bytes) -> tuple["Home", int]:
@@ -48,6 +53,6 @@ class Home:
         home = cls(
             Settings(**found["settings"]),
             Path(found["model"]),
-            *(found[name] for name in ("port", "table", "asking")),
+            **{name: found[name] for name in _NUMBERS},
         )
         return home, found["row"]

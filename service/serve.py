@@ -68,7 +68,7 @@ def _serve(home: Home, doors: list[socket.socket], giving: int) -> int:
     others = [_other(home, row) for row in range(1, settings.workers)]
     work = [engine.run, link.run, *(other.run for other in others)]
     background = [vital(each, refuse) for each in work]
-    app = create_app(settings, home.model, link, background, lambda: server.should_exit)
+    app = create_app(home, link, background, lambda: server.should_exit)
     server = Server(config(settings, app), settings.drain_delay, leave)
     server.run(sockets=doors)
     return int(server.failed or not server.started)

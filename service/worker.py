@@ -34,7 +34,7 @@ def main() -> None:
     board = home.board(row)
     link = Link(home.ask, board, lambda _: freeze(), stall=settings.stall)
     background = [vital(link.run, fail), follow]
-    app = create_app(settings, home.model, link, background, lambda: server.should_exit)
+    app = create_app(home, link, background, lambda: server.should_exit)
     server = Server(config(settings, app), settings.drain_delay)
     server.run(sockets=doors(settings.host, home.port))
 

@@ -1,6 +1,5 @@
 """POST /v1/embeddings and GET /v1/models: OpenAI's embeddings API."""
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,10 +49,10 @@ def operation(embedding: Embedding, tokens: Tokens) -> Operation[EmbeddingsReque
     )
 
 
-def router(model: str) -> APIRouter:
-    """The other routes of this module."""
+def router(model: str, created: int) -> APIRouter:
+    """The other routes of this module. created: what is told of the model, seconds since 1970."""
     routes = APIRouter(tags=[_TAG])
-    card = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "self-hosted"}
+    card = {"id": model, "object": "model", "created": created, "owned_by": "self-hosted"}
 
     listed, described = Answers(Models, PLAIN).describe(), Answers(Model, (*PLAIN, 404)).describe()
     name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}

@@ -87,6 +87,14 @@ def test_a_process_that_dies_is_started_again_and_what_it_counted_stays(own: Ser
     assert metric(own, "embedding_engine_restarts") == 0
 
 
+def test_all_processes_tell_the_same_start_also_one_that_is_started_again(own: Server) -> None:
+    [worker] = children(own, "service.worker")
+    worker.kill()
+    wait(lambda: len(answering(own) - {worker.pid}) == WORKERS, own)
+    found = [httpx.get(f"{own.url}/v1/models").json()["data"][0] for _ in range(30)]
+    assert len({each["created"] for each in found}) == 1
+
+
 def test_an_engine_that_dies_is_found_again_by_all(own: Server) -> None:
     os.kill(children(own, "service.engine")[0].pid, signal.SIGKILL)
     wait(lambda: len(answering(own)) == WORKERS, own)
