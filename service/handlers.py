@@ -37,7 +37,7 @@ async def _http(request: Request, error: Exception) -> Response:
 
 def _nowhere(request: Request) -> NotFound:
     all_known = _methods(request.app.routes)
-    known = sorted({f"{how} {route.path}" for route, how in all_known if how != "HEAD"})
+    known = sorted({f"{how} {route.path_format}" for route, how in all_known if how != "HEAD"})
     return NotFound(f"nothing is at {request.url.path}; there are {', '.join(known)}")
 
 

@@ -82,6 +82,7 @@ def test_an_unknown_path_is_told_the_known_ones(server: Server) -> None:
     message = error(server.client.get("/embeddigs"), 404)["message"]
     for known in ("GET /info", "POST /embed", "GET /positions", "POST /positions"):
         assert f" {known}," in message
+    assert " GET /v1/models/{name}," in message
 
 
 @pytest.mark.parametrize(
