@@ -12,8 +12,6 @@ from starlette.routing import Route
 
 from models.folder import Folder
 from models.matryoshka import declared
-from models.sentence import SentenceConfig
-from models.vectors import INT8
 from service import __version__, handlers
 from service.admission import Admission
 from service.api import (
@@ -29,6 +27,7 @@ from service.api import (
     text,
     tokens,
 )
+from service.api.info import info
 from service.api.operation import Operation
 from service.cache import Cache
 from service.dimensions import Dimensions
@@ -85,11 +84,11 @@ def create_app(
         cohere_v1.operation(embedding),
         *ollama.operations(embedding),
     ]
-    info = lambda: _info(settings, link, sentence, dimensions)  # noqa: E731
+    about = functools.partial(info, settings, link, sentence, dimensions)
     routers = [
         positions.router(encodings),
         openai.router(name, home.started),
-        status.router(link, admission, metrics, leaving, info),
+        status.router(link, admission, metrics, leaving, about),
     ]
     app = _fastapi(operations, routers, _lifespan(background), settings.root_path)
     metrics.watch(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
@@ -164,32 +163,3 @@ def _lifespan(background: Sequence[Background]) -> Any:
             await asyncio.wait([task])
 
     return lifespan
-
-
-def _info(
-    settings: Settings, link: Link, sentence: SentenceConfig, dimensions: Dimensions
-) -> dict[str, Any]:
-    limits = (
-        "max_body_bytes",
-        "receive_timeout",
-        "max_texts",
-        "max_tokens",
-        "max_values",
-        "max_wait",
-        "request_timeout",
-    )
-    return {
-        "version": __version__,
-        "model": settings.name,
-        "source": settings.model,
-        "revision": settings.revision,
-        "engine": link.description,
-        "engine_restarts": link.restarts,
-        "prompts": sentence.prompts,
-        "default_prompt": sentence.default_prompt,
-        "auto_truncate": settings.auto_truncate,
-        "vector_cache_bytes": settings.vector_cache_bytes,
-        "dimensions": dimensions.told(),
-        "int8": INT8,
-        "limits": {name: getattr(settings, name) for name in limits},
-    }

@@ -26,8 +26,22 @@ class Dimensions(TypedDict):
 
 
 @closed
+class Pooled(TypedDict):
+    pooling: str
+
+
+@closed
+class ModelType(TypedDict):
+    embedding: Pooled
+
+
+@closed
 class Info(TypedDict):
-    """engine: null until it has started."""
+    """engine, model_dtype, max_batch_tokens: null until it has started.
+
+    From model_id on the fields are TEI's. max_client_batch_size: texts of the model's full length
+    that one request takes, 32 at least; shorter ones go in greater number.
+    """
 
     version: str
     model: str
@@ -42,3 +56,13 @@ class Info(TypedDict):
     dimensions: Dimensions
     int8: str
     limits: dict[str, float]
+    model_id: str
+    model_sha: str | None
+    model_dtype: str | None
+    model_type: ModelType
+    served_model_name: str
+    max_input_length: int
+    max_batch_tokens: int | None
+    max_batch_requests: None
+    max_client_batch_size: int
+    tokenization_workers: int
