@@ -143,6 +143,20 @@ class ReadingBody(PromptBody):
         return found
 
 
+class Options(Body):
+    """What models hosted by Hugging Face can be told, and clients send; here it changes nothing."""
+
+    wait_for_model: bool = False
+    use_cache: bool = True
+    use_gpu: bool = False
+
+
+class HostedBody(ReadingBody):
+    """The same with options, which are not used."""
+
+    options: Options | None = None
+
+
 _READING, _PLAIN = frozenset(ReadingBody.model_fields), Reading()
 
 

@@ -8,7 +8,7 @@ from pydantic import PositiveInt
 
 from models.vectors import Floats, finish
 from service.api.answers import Answers
-from service.api.body import Inputs, ReadingBody, batch, example
+from service.api.body import HostedBody, Inputs, batch, example
 from service.api.operation import Operation
 from service.api.output import Encoding, OutputType, convert, express, only_json, raw
 from service.api.partial import good, results
@@ -21,7 +21,7 @@ from service.pipeline import Pipeline
 from service.row import Row
 
 
-class EmbedRequest(ReadingBody):
+class EmbedRequest(HostedBody):
     """inputs: a text, its token ids, or a list of either.
 
     late_chunking: inputs are consecutive chunks of one text, each embedded with all of it in view.

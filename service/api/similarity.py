@@ -8,7 +8,7 @@ from pydantic import PositiveInt
 
 from models.vectors import Floats, finish
 from service.api.answers import Answers
-from service.api.body import FIRST, Body, ReadingBody, example
+from service.api.body import FIRST, Body, HostedBody, ReadingBody, example
 from service.api.operation import Operation
 from service.api.scores import compare
 from service.api.shapes.similarity import SimilarityAnswer
@@ -27,7 +27,7 @@ class Sentences(Body):
     sentences: Annotated[list[str], FIRST]
 
 
-class SimilarityRequest(ReadingBody):
+class SimilarityRequest(HostedBody):
     """Either inputs (TEI's shape), or a and b: a text, texts, or vectors.
 
     parameters: how texts are read, as TEI has it; or the same fields beside it.

@@ -12,7 +12,7 @@ from models.config import EncoderConfig
 from models.tokenizer import Token
 from models.vectors import Floats
 from service.api.answers import Answers
-from service.api.body import FIRST, Inputs, ReadingBody, Texts, batch, example, texts_of
+from service.api.body import FIRST, HostedBody, Inputs, ReadingBody, Texts, batch, example, texts_of
 from service.api.layout import Found, Layout
 from service.api.operation import Operation
 from service.api.output import Encoding, OutputType
@@ -70,7 +70,7 @@ class TokensRequest(ReadingBody):
     layout: Literal["tokens", "block"] = "tokens"
 
 
-class EmbedAllRequest(ReadingBody):
+class EmbedAllRequest(HostedBody):
     """TEI's request. inputs: a text, its token ids, or a list of either."""
 
     model_config = example({"inputs": [[101, 7592, 102], "one"]}, inputs="Hello, world")

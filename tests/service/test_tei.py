@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.service.server import Server
+from tests.service.test_embed import error
 
 TEXT = "What is Deep Learning?"
 CUT = {"prompt_name": None, "truncate": False, "truncation_direction": "Right"}
@@ -82,6 +83,43 @@ def test_a_documented_request_gets_the_documented_fields(
     found = server.post(path, body)
     assert found.status_code == 200, found.text
     assert shape(found.json()) == answer
+
+
+BODIES: list[tuple[str, dict[str, object]]] = [
+    ("/", {"inputs": TEXT}),
+    ("/embed", {"inputs": [TEXT]}),
+    ("/embed_all", {"inputs": TEXT}),
+    ("/similarity", {"inputs": {"source_sentence": TEXT, "sentences": [TEXT]}}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), BODIES)
+@pytest.mark.parametrize(
+    "options",
+    [None, {"wait_for_model": True}, {"wait_for_model": True, "use_cache": True, "use_gpu": False}],
+)
+def test_the_options_of_hosted_models_change_nothing(
+    server: Server, path: str, body: dict[str, object], options: object
+) -> None:
+    found = server.post(path, {**body, "options": options})
+    assert found.status_code == 200, found.text
+    assert found.content == server.post(path, body).content
+
+
+@pytest.mark.parametrize(("path", "body"), BODIES)
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"normalize": False}, "unknown_field"),
+        ({"use_cache": 1}, "invalid_request"),
+        (True, "invalid_request"),
+    ],
+)
+def test_other_options_are_refused(
+    server: Server, path: str, body: dict[str, object], options: object, code: str
+) -> None:
+    found = error(server.post(path, {**body, "options": options}), 400)
+    assert found["code"] == code and found["param"].startswith("options")
 
 
 @pytest.mark.parametrize("path", ["/embed_sparse", "/predict", "/rerank", "/invocations", "/ping"])
