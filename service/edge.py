@@ -30,7 +30,7 @@ _LARGE = 1 << 20  # bytes of a body; to trim the heap takes milliseconds after s
 
 log = logging.getLogger(__name__)
 
-_OPEN = {"/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"}
+_OPEN = {"/", "/ping", "/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"}
 
 
 class Edge:
@@ -65,9 +65,10 @@ class Edge:
         incoming = Incoming(receive, self._bounds, call)
         answered = _Answered(self._metrics, scope, path, send)
         try:
-            self._check(path, headers)
+            posted = scope["method"] == "POST"
+            self._check(path not in _OPEN or (posted and operation is not None), headers)
             app: ASGIApp = self._app
-            if scope["method"] == "POST":
+            if posted:
                 check_type(headers.get(b"content-type", JSON))
                 app = operation or app
             await app(scope, self._plain(incoming, headers), answered)
@@ -86,8 +87,8 @@ class Edge:
         answer.raw_headers += call.headers()
         return answer
 
-    def _check(self, path: str, headers: Headers) -> None:
-        if self._key is not None and path not in _OPEN:
+    def _check(self, locked: bool, headers: Headers) -> None:
+        if self._key is not None and locked:
             scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
             # Its case does not matter: https://www.rfc-editor.org/rfc/rfc9110#section-11.1
             if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._key):

@@ -40,6 +40,8 @@ def router(
     async def live() -> Response:
         return answer({"status": "live"})
 
+    @routes.get("/", include_in_schema=False)  # as load balancers ask TEI, without a key
+    @routes.get("/ping", include_in_schema=False)
     @routes.get("/health", summary="The same as /ready, under TEI's name", openapi_extra=_READY)
     @routes.get(
         "/ready",

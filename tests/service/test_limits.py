@@ -86,7 +86,9 @@ def test_without_the_key_nothing_but_health_is_answered(strict: Server, given: s
         answer = httpx.get(bare + path, headers=headers)
         assert error(answer, 401)["code"] == "invalid_api_key"
         assert answer.headers["www-authenticate"] == "Bearer"
-    for path in ("/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"):
+    assert error(httpx.post(f"{bare}/", json={"inputs": "a"}, headers=headers), 401)
+    health = ("/", "/ping", "/live", "/ready", "/health")
+    for path in (*health, "/metrics", "/docs", "/openapi.json"):
         assert httpx.get(bare + path).status_code == httpx.get(strict.url + path).status_code == 200
 
 

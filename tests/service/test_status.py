@@ -20,7 +20,7 @@ from tests.service.test_embed import error
 
 def test_a_ready_server_says_so(server: Server) -> None:
     assert server.client.get("/live").json() == {"status": "live"}
-    for path in ("/ready", "/health"):
+    for path in ("/ready", "/health", "/ping", "/"):
         assert server.client.get(path).json()["status"] == "ready"
 
 
@@ -91,6 +91,8 @@ def test_an_unknown_path_is_told_the_known_ones(server: Server) -> None:
         ("GET", "/embed", "POST"),
         ("HEAD", "/embed", "POST"),
         ("PUT", "/positions", "GET, HEAD, POST"),
+        ("PUT", "/", "GET, HEAD, POST"),
+        ("POST", "/ping", "GET, HEAD"),
         ("POST", "/live", "GET, HEAD"),
         ("DELETE", "/v1/models/any", "GET, HEAD"),
     ],
@@ -104,7 +106,9 @@ def test_a_wrong_method_is_told_the_right_ones(
         assert error(answer, 405)["code"] == "method_not_allowed"
 
 
-@pytest.mark.parametrize("path", ["/live", "/ready", "/health", "/metrics", "/info", "/v1/models"])
+@pytest.mark.parametrize(
+    "path", ["/", "/ping", "/live", "/ready", "/health", "/metrics", "/info", "/v1/models"]
+)
 def test_what_is_got_can_be_asked_for_its_head(server: Server, path: str) -> None:
     answer = server.client.head(path)
     assert answer.status_code == 200 and answer.content == b""

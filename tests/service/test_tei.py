@@ -122,7 +122,7 @@ def test_other_options_are_refused(
     assert found["code"] == code and found["param"].startswith("options")
 
 
-@pytest.mark.parametrize("path", ["/embed_sparse", "/predict", "/rerank", "/invocations", "/ping"])
+@pytest.mark.parametrize("path", ["/embed_sparse", "/predict", "/rerank", "/invocations"])
 def test_what_is_for_other_models_is_not_found(server: Server, path: str) -> None:
     found = server.post(path, {"inputs": TEXT})
     assert (found.status_code, found.json()["error"]["code"]) == (404, "not_found")
