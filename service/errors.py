@@ -144,7 +144,13 @@ class Unexpected(ServiceError):
 
 
 class EncodingFailed(ServiceError):
+    """The same input would fail again: OpenAI's client, which tries each 500 again, is told so."""
+
     status, code = 500, "encoding_failed"
+
+    def __init__(self, message: str, *, param: str | None = None, index: int | None = None) -> None:
+        super().__init__(message, param=param, index=index)
+        self.headers["x-should-retry"] = "false"
 
 
 class NotFinite(EncodingFailed):

@@ -52,10 +52,13 @@ _FURTHER: Mapping[int, Mapping[str, Described]] = {
     408: {"connection": {"const": "close", "type": "string"}},
     **{status: {"retry-after": {"type": "integer", "minimum": 1}} for status in (429, 503, 504)},
 }
+_SOMETIMES: Mapping[int, Mapping[str, Described]] = {
+    415: {"accept": {"type": "string"}, "accept-encoding": {"type": "string"}},
+    500: {"x-should-retry": {"const": "false", "type": "string"}},
+}
 _OF_BYTES = {"x-shape": {"type": "string"}, "x-dtype": {"type": "string"}}
-TELLING = (*_HEADERS, *_OF_BYTES, "retry-after")
+TELLING = (*_HEADERS, *_OF_BYTES, "retry-after", "x-should-retry")
 """The headers that tell a client what the body does not."""
-_OF_TYPES = {"accept": {"type": "string"}, "accept-encoding": {"type": "string"}}
 
 
 @dataclass(frozen=True)
@@ -109,12 +112,12 @@ def _errors() -> Iterator[tuple[str, Described]]:
                 name: {"required": True, "schema": told}
                 for name, told in _FURTHER.get(status, {}).items()
             }
-            of_types = _optional(_OF_TYPES) if status == 415 else {}
+            sometimes = _optional(_SOMETIMES.get(status, {}))
             yield (
                 f"{shape.__name__}{status}",
                 {
                     "description": meaning,
-                    "headers": {**_always(), **further, **of_types},
+                    "headers": {**_always(), **further, **sometimes},
                     "content": {"application/json": {"schema": schema(shape)}},
                 },
             )

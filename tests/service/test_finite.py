@@ -67,7 +67,9 @@ def test_a_vector_of_the_largest_numbers_still_has_length_one(enormous: Enormous
 def test_what_no_number_can_hold_is_an_error_that_names_the_input(enormous: Enormous) -> None:
     server, dtype, large, small, _ = enormous
     body = {"inputs": [small, large], "normalize": False, "output_dtype": dtype}
-    found = error(server.post("/embed", body), 500)
+    answer = server.post("/embed", body)
+    assert answer.headers["x-should-retry"] == "false"
+    found = error(answer, 500)
     assert (found["code"], found["index"], found["type"]) == ("not_finite", 1, "server_error")
     partial = server.post("/embed", {**body, "partial": True}).json()
     good, bad = partial["results"]
