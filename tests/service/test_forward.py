@@ -64,3 +64,8 @@ def test_a_vector_that_is_not_finite_is_an_error_and_never_an_answer() -> None:
     assert (found[0], found[2]) == (1, 2)
     failure = failures(found)[1]
     assert "not finite" in failure.message and failure.index == 1 and not failure.finite
+
+
+def test_a_vector_not_finite_is_named_by_its_place_in_its_job() -> None:
+    (failure,) = forward(Sum(), [Text(Item(0, 4, 1, "pooled"), ids([NAN]), 0)])
+    assert isinstance(failure, Failure) and failure.index == 4

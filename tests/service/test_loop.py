@@ -164,6 +164,32 @@ def test_a_job_that_is_divided_among_threads_is_answered_once_and_whole() -> Non
     assert rig.result(1) == [[100 * number] for number in range(10)]
 
 
+class Led(Pair):
+    """What the leader computes lasts until a follower has computed a text of one token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.short = threading.Event()
+
+    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+        vectors = super().encode(ids, **options)
+        if len(ids[0]) == 1:
+            self.short.set()
+        if threading.current_thread() is threading.main_thread():
+            assert self.short.wait(timeout=5), "it waits for the leader"
+        return vectors
+
+
+def test_a_follower_takes_in_what_comes_while_the_leader_computes() -> None:
+    rig = Rig(model=Led())
+    rig.send(1, [1] * 500, [1] * 500)
+    rig.send(2, [5])
+    post = Later(rig.post.received, lambda: bool(rig.model.batches))
+    rig.loop = Loop(post, rig.model, Shares(2048, 2), 1.0)
+    rig.run()
+    assert rig.result(1) == [[500], [500]] and rig.result(2) == [[5]]
+
+
 class Counted(Sum):
     """Keeps how many threads each pass may use."""
 

@@ -1,7 +1,7 @@
 """Tests of who is given which pass."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from service.engine.ledger import Ledger
 from service.engine.messages import Job
@@ -66,6 +66,27 @@ def test_beside_a_long_text_a_follower_takes_what_comes() -> None:
         given.come(5)
         assert given.passes.stand_in() is None
         assert lengths(following.result(timeout=20)) == [5]
+
+
+def test_beside_a_text_just_longer_than_a_pass_followers_take_what_comes() -> None:
+    given = Given(600, lanes=4)
+    one = given.passes.lead()
+    assert one and one.away and not one.apart
+    given.come(5)
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(given.passes.follow)
+        wait([following], timeout=5)
+        given.passes.end()
+        assert lengths(following.result()) == [5]
+
+
+def test_a_long_text_beside_running_passes_is_computed_by_one_thread() -> None:
+    given = Given(300, 300)
+    given.done(given.passes.lead())
+    assert lengths(given.passes.follow()) == [300]
+    given.come(5000)
+    one = given.passes.lead()
+    assert one and one.away and one.apart and lengths(one) == [5000]
 
 
 def test_when_all_are_at_long_texts_what_is_short_is_left_to_who_stands_in() -> None:

@@ -46,3 +46,15 @@ def test_one_that_cannot_be_given_up_does_not_keep_the_others_waiting() -> None:
         assert [str(context["exception"]) for context in told] == ["broken"]
 
     asyncio.run(run())
+
+
+def test_to_begin_again_does_not_make_the_wait_longer() -> None:
+    async def run() -> None:
+        patience, late = Patience(0.1), Awaited()
+        begun = time.monotonic()
+        while not late.given_up.is_set():
+            assert time.monotonic() - begun < 2
+            patience.begin(late)
+            await asyncio.sleep(0.01)
+
+    asyncio.run(run())

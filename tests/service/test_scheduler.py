@@ -79,6 +79,13 @@ def test_a_request_of_middle_size_is_due_before_queries_that_come_much_later(kin
     assert passes_until(scheduler, 1, 511) <= 16 * 512 / 256
 
 
+def test_a_middle_job_is_not_due_before_sixteen_times_its_tokens() -> None:
+    scheduler = fill(([14] * 15_000, 12), ([100] * 3, 3))  # a job of its class has up to 512
+    tokens = scheduler.tokens
+    passes = passes_until(scheduler, 1, 511)
+    assert tokens + 12 * passes - scheduler.tokens >= 16 * 512 - 16 * 64, "less what a query waits"
+
+
 def test_a_query_of_another_kind_does_not_wait_for_queries_that_come_after_it() -> None:
     scheduler = fill(([14] * 15_000, 12), ([12], 0))
     scheduler.add(2, [12], "tokens", 0)
@@ -162,3 +169,7 @@ def test_who_takes_only_short_texts_takes_what_is_due_first_of_them() -> None:
     assert jobs(scheduler.short(100)) == [1]
     assert jobs(scheduler.short(100)) == [1]
     assert scheduler.short(100) == [] and scheduler.tokens == 1505
+
+
+def test_a_text_of_just_the_budget_is_short() -> None:
+    assert jobs(singles(101, 100).short(100)) == [1]
