@@ -17,9 +17,10 @@ PACKING = Packing(LENGTHS, torch.device("cpu"))
 HIDDEN = torch.randn(PACKING.rows, 5, generator=torch.Generator().manual_seed(1))
 
 
-def by_hand(mode: str, states: Floats) -> Floats:
-    """One sequence (length, D), as the mode is defined."""
-    count = np.arange(1, len(states) + 1)[:, None]
+def by_hand(mode: str, states: Floats, skip: int = 0) -> Floats:
+    """One sequence (length, D) without its first rows, as the mode is defined."""
+    count = np.arange(skip + 1, len(states) + 1)[:, None]
+    states = states[skip:]
     results = {
         "cls": states[0],
         "max": states.max(axis=0),
@@ -41,6 +42,25 @@ def test_a_pooling_is_its_definition_in_each_sequence(mode: str) -> None:
     assert pooled.shape == (3, 5)
     for row, states in zip(pooled, sequences(), strict=True):
         assert_allclose(row, by_hand(mode, states), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("skips", [[2, 0, 3], [0, 0, 7]], ids=str)
+@pytest.mark.parametrize("mode", POOLINGS)
+def test_the_first_rows_of_a_sequence_can_be_left_out_and_the_others_keep_their_places(
+    mode: str, skips: list[int]
+) -> None:
+    pooled = pool(HIDDEN, PACKING, [mode], torch.tensor(skips)).numpy()
+    for row, states, skip in zip(pooled, sequences(), skips, strict=True):
+        assert_allclose(row, by_hand(mode, states, skip), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", POOLINGS)
+def test_a_text_of_which_nothing_is_left_has_the_zero_vector(mode: str) -> None:
+    packing = Packing([2, 3, 1], torch.device("cpu"))
+    hidden = torch.ones(packing.rows, 5)
+    pooled = pool(hidden, packing, [mode], torch.tensor([2, 1, 4]))
+    assert pooled[[0, 2]].eq(0).all() and pooled[1].gt(0).all()
+    assert pool(hidden, packing, [mode], torch.tensor([2, 3, 1])).eq(0).all()
 
 
 @pytest.mark.parametrize("mode", POOLINGS)

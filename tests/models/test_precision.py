@@ -79,6 +79,11 @@ def test_auto_goes_as_low_as_is_faithful() -> None:
     assert chosen(Machine(float32=EXACT, bfloat16=(0.01, 0.9999), int8=(0.001, 0.9996))) == "int8"
 
 
+def test_a_later_precision_must_beat_the_best_so_far() -> None:
+    machine = Machine(float32=EXACT, bfloat16=(0.01, 0.9999), int8=(0.02, 0.9996))
+    assert chosen(machine) == "bfloat16"
+
+
 def test_auto_stays_exact_where_less_precision_is_not_faster() -> None:
     assert chosen(Machine(float32=EXACT, bfloat16=(0.1, 1.0))) == "float32"
 

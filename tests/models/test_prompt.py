@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import tokenizers
-import torch
 from sentence_transformers import SentenceTransformer
 
 from models.embedder import Embedder
 from models.folder import Folder
-from models.packing import Packing
-from models.pooling import POOLINGS, pool
 from tests.conftest import Folder as Write
 from tests.models.test_modules import SENTENCES, WIDTH
 from tests.models.test_sentence import MODES, POOLING, TRANSFORMER
@@ -86,6 +83,19 @@ def test_a_prompt_has_the_length_that_sentence_transformers_finds(
     assert skip == features.get("prompt_length", 0)
 
 
+def test_an_added_token_that_is_not_special_at_the_prompts_end_counts(tiny_bert: Write) -> None:
+    folder = write(tiny_bert, "mean", SIZES["torch"])
+    path = folder / "tokenizer.json"
+    rust = tokenizers.Tokenizer.from_file(str(path))
+    rust.post_processor = None
+    rust.add_tokens(["<new>"])
+    rust.add_special_tokens(["<end>"])
+    rust.save(str(path))
+    tokenizer = Folder.read(folder).tokenizer()
+    assert tokenizer.prompt_length("the <new>") == 2
+    assert tokenizer.prompt_length("the <end>") == 1
+
+
 @pytest.mark.parametrize("sizes", SIZES)
 def test_a_text_is_the_same_bits_alone_and_beside_others_with_other_prompts(
     tiny_bert: Write, sizes: str
@@ -96,12 +106,3 @@ def test_a_text_is_the_same_bits_alone_and_beside_others_with_other_prompts(
     together = ours.encode(rows, skips=skips)
     alone = [ours.encode([row], skips=[skip]) for row, skip in zip(rows, skips, strict=True)]
     assert together.tobytes() == np.concatenate(alone).tobytes()
-
-
-@pytest.mark.parametrize("mode", POOLINGS)
-def test_a_text_of_which_nothing_is_left_has_the_zero_vector(mode: str) -> None:
-    packing = Packing([2, 3, 1], torch.device("cpu"))
-    hidden = torch.ones(packing.rows, 5)
-    pooled = pool(hidden, packing, [mode], torch.tensor([2, 1, 4]))
-    assert pooled[[0, 2]].eq(0).all() and pooled[1].gt(0).all()
-    assert pool(hidden, packing, [mode], torch.tensor([2, 3, 1])).eq(0).all()

@@ -60,6 +60,14 @@ def test_inputs_and_rows_of_nothing_but_zero_stay_finite() -> None:
     assert not rounded.weight[3].any()
 
 
+def test_a_row_of_zeros_has_a_scale_that_can_be_divided_by_and_gives_its_bias() -> None:
+    nothing = weight()
+    nothing[3] = 0
+    rounded = quantize(nothing, torch.ones(64), "up")
+    assert rounded.scales.gt(0).all() and (1 / rounded.scales).isfinite().all()
+    assert (rounded.weight * rounded.scales[:, None])[3].eq(0).all()
+
+
 def test_sums_are_those_of_the_integers() -> None:
     rounded = quantize(weight(), torch.ones(64), "up")
     assert rounded.sums.tolist() == [sum(row) for row in rounded.weight.tolist()]

@@ -141,6 +141,16 @@ def test_a_model2vec_folder_without_modules_is_read(
     assert load(tmp_path).sentence.normalize
 
 
+def test_model2vec_that_does_not_say_normalize_is_left_as_it_is(
+    tokenizer: tokenizers.Tokenizer, tmp_path: Path
+) -> None:
+    model2vec(tmp_path, tokenizer, {}, embeddings=table())
+    (tmp_path / "modules.json").unlink()
+    found = load(tmp_path)
+    assert not found.sentence.normalize
+    np.testing.assert_allclose(found.embed(["the"])[0], table()[tiny.VOCABULARY["the"]], atol=1e-6)
+
+
 def test_model2vec_leaves_unknown_tokens_out_and_sentence_transformers_does_not(
     tokenizer: tokenizers.Tokenizer, tmp_path: Path
 ) -> None:

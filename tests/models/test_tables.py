@@ -1,6 +1,7 @@
 """Tests of the position tables, against the papers and the reference models."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 from models.blueprint import Raw
 from models.families import rope
-from models.schemes import Rotary
+from models.schemes import Rotary, Scaling
 from models.tables import (
     alibi,
     alibi_slopes,
@@ -125,6 +126,16 @@ def test_stretched_frequencies_equal_those_of_transformers(
         theirs, magnitude = compute(config, torch.device("cpu"), seq_len=length)
         assert_allclose(frequencies(scheme, length), theirs.numpy(), rtol=1e-6)
         assert scheme.scaling.magnitude == pytest.approx(magnitude, rel=1e-6)
+
+
+def test_yarn_rounds_its_columns_unless_told_not_to() -> None:
+    yarn = Scaling(kind="yarn", factor=4.0, original=128)
+    by_default, rounded, exact = (
+        frequencies(Rotary(dim=64, scaling=scaling))
+        for scaling in (yarn, replace(yarn, whole=True), replace(yarn, whole=False))
+    )
+    assert_array_equal(by_default, rounded)
+    assert np.abs(rounded - exact).max() > 1e-3
 
 
 @pytest.mark.parametrize("heads", [1, 8, 12, 16, 20])

@@ -91,6 +91,15 @@ def test_a_cut_never_leaves_more_than_the_model_reads(
     assert row.dropped == len(ids) - len(row.ids)
 
 
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_an_excerpt_of_just_the_length_is_not_trusted(minilm_folder: Path, side: Any) -> None:
+    short = Tokenizer(minilm_folder, 4)  # of which an excerpt has 64 to 128 characters
+    words = ["the", "x" * 101, "work" * 10, "work"]  # the second is one token, [UNK]
+    text = " ".join(words if side == "right" else reversed(words))
+    assert short.encode([text], side) == short.encode([text], side, count=True)
+    assert short.describe(text, "", side)[0] == short.encode([text], side)[0]
+
+
 def test_no_text_is_still_two_special_tokens(tokenizer: Tokenizer) -> None:
     assert tokenizer.encode([""]) == [Ids([CLS, SEP])]
     assert tokenizer.encode([]) == []
