@@ -28,11 +28,9 @@ class Incoming:
 
     def __init__(self, receive: Receive, bounds: Bounds, call: Call) -> None:
         self._receive, self._bounds, self._call = receive, bounds, call
-        self._left, self._whole = bounds.size, False
+        self._left = bounds.size
 
     async def __call__(self) -> Message:
-        if self._whole:
-            return await self._receive()
         self._bounds.patience.begin(self)
         message = await self._receive()
         if not message.get("more_body", False):
@@ -44,7 +42,6 @@ class Incoming:
 
     def close(self) -> None:
         """Nothing more is waited for."""
-        self._whole = True
         self._bounds.patience.end(self)
 
     def expire(self) -> None:
