@@ -1,12 +1,16 @@
 """Late chunking on /embed and /tokens, against the library's hidden states."""
 
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from models import Embedder
+from models.tokenizer import Tokenizer
 from models.vectors import normalize
+from service.chunks import Chunks
+from service.errors import BadRequest
 from tests.conftest import Folder
 from tests.service.server import Server
 from tests.service.test_embed import error, vectors
@@ -79,6 +83,21 @@ def test_without_cutting_the_first_chunk_that_does_not_fit_is_named(server: Serv
     found = error(server.post("/tokens", body), 400)
     assert (found["code"], found["index"], found["param"]) == ("input_too_long", 1, "chunks")
     assert "chunk 2" in found["message"]
+
+
+def test_chunks_that_just_fit_are_read(minilm_folder: Path) -> None:
+    chunks = Chunks(Tokenizer(minilm_folder, 8))
+    found = chunks.read(["one two three", "four five six"], "", None)
+    assert found.places == [(1, 4), (4, 7)] and found.dropped == [0, 0]
+    with pytest.raises(BadRequest, match="with chunk 1 the text has 7 tokens, the model reads 6 "):
+        chunks.read(["one two three", "four five six seven"], "", None)
+
+
+def test_a_prompt_that_leaves_exactly_no_room_is_refused(minilm_folder: Path) -> None:
+    chunks = Chunks(Tokenizer(minilm_folder, 8))
+    assert chunks.read(["one"], "long " * 5, None).places == [(6, 7)]
+    with pytest.raises(BadRequest, match="the prompt takes the 8 tokens"):
+        chunks.read(["one"], "long " * 6, "right")
 
 
 @pytest.mark.parametrize(

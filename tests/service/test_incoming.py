@@ -100,6 +100,22 @@ def test_another_encoding_than_gzip_has_no_members(server: Server) -> None:
     assert found["code"] == "broken_encoding"
 
 
+@pytest.fixture
+def exact() -> bytes:
+    """A body of just the limit of `hasty`."""
+    found = b'{"inputs": "a"%s}'
+    return found % (b" " * (1_000_000 - len(found) + 2))
+
+
+def test_a_body_of_just_the_limit_is_read(hasty: Server, exact: bytes) -> None:
+    assert len(exact) == 1_000_000
+    assert send(hasty, exact).status_code == 200
+    chunked = hasty.client.post("/embed", content=iter([exact[:-1], exact[-1:]]))
+    assert "content-length" not in chunked.request.headers and chunked.status_code == 200
+    beyond = hasty.client.post("/embed", content=iter([exact, b" "]))
+    assert error(beyond, 413)["code"] == "body_too_large"
+
+
 def test_a_bomb_in_members_is_refused_and_many_empty_ones_take_no_core(hasty: Server) -> None:
     bomb = gzip.compress(b" " * 300_000)
     found = error(send(hasty, bomb * 4, content_encoding="gzip"), 413)
@@ -111,10 +127,7 @@ def test_a_bomb_in_members_is_refused_and_many_empty_ones_take_no_core(hasty: Se
     assert sum(process.cpu_times()[:2]) - before < 0.5
 
 
-def test_a_bomb_is_refused_before_it_bursts(hasty: Server) -> None:
-    fits = b'{"inputs": "a"%s}'
-    exact = fits % (b" " * (1_000_000 - len(fits) + 2))
-    assert len(exact) == 1_000_000
+def test_a_bomb_is_refused_before_it_bursts(hasty: Server, exact: bytes) -> None:
     assert send(hasty, gzip.compress(exact), content_encoding="gzip").status_code == 200
     found = error(send(hasty, gzip.compress(exact + b" "), content_encoding="gzip"), 413)
     assert found["code"] == "body_too_large"

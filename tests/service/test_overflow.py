@@ -12,7 +12,8 @@ from models import Embedder
 from models.tokenizer import Tokenizer
 from models.vectors import Floats, normalize
 from service.errors import BadRequest, TooLarge
-from service.overflow import Windows
+from service.overflow import Windows, spread
+from service.row import Row
 from tests.models import kinds
 from tests.service.server import Server
 from tests.service.test_embed import error, vectors
@@ -146,3 +147,9 @@ def test_windows_of_ids_are_framed_where_the_vocabulary_has_no_letters(tmp_path:
         assert [part.tolist() for part in row.windows] == [
             *([10, 1, 2, 11], [10, 3, 4, 11], [10, 5, 11])
         ]
+
+
+def test_the_prompt_of_every_window_is_left_out_of_its_pooling() -> None:
+    ids = np.arange(6, dtype=np.int32)
+    row = Row(ids, 0, skip=2, windows=[ids[:3], ids[3:]], weights=[1, 1])
+    assert [part.skip for part in spread([row, Row(ids, 0, skip=1)])] == [2, 2, 1]

@@ -19,7 +19,8 @@ from service.api.tokens import Tokens, TokensRequest, operations
 from service.board import Board
 from service.call import Call
 from service.engine.messages import Job, Result
-from service.errors import BadRequest
+from service.errors import BadRequest, TooLarge
+from service.overflow import spread
 from service.pipeline import Pipeline
 from service.reader import Reader, Reading
 from service.row import Row
@@ -187,3 +188,29 @@ def test_a_text_with_a_token_that_the_table_lacks_is_refused_however_it_is_read(
 def test_token_ids_are_those_that_the_table_and_the_tokenizer_have(short: Reader) -> None:
     with pytest.raises(BadRequest, match=rf"id {TABLE} is not in .* \(0 to {TABLE - 1}\)"):
         asyncio.run(short.read(Call("a"), [[2, 3], [TABLE]], Reading()))
+
+
+def test_documents_count_together_against_the_limit_of_texts(reader: Reader) -> None:
+    call, chunks = Call("a"), ["a", "b", "c", "d", "e"]
+    for _ in range(2):
+        asyncio.run(reader.document(call, chunks, Reading(), 5))
+    with pytest.raises(TooLarge, match="has 11 texts, the limit is 10"):
+        asyncio.run(reader.document(call, ["f"], Reading(), 1))
+
+
+def test_the_prompt_of_every_window_is_left_out_of_its_pooling(minilm_folder: Path) -> None:
+    reader = Reader(
+        Tokenizer(minilm_folder, 256),
+        SentenceConfig(max_length=256, include_prompt=False),
+        table=30522,
+        max_texts=10,
+        max_tokens=10_000,
+        auto_truncate=True,
+    )
+    reading = Reading(windows=True, prompt="text for: ")
+    (row,) = asyncio.run(reader.read(Call("a"), [LONG], reading))
+    prompt = reader.tokenizer.encode(["text for:"])[0].ids[:-1]
+    parts = spread([row])
+    assert len(parts) == 3
+    for part in parts:
+        assert part.skip == len(prompt) and part.ids[: part.skip].tolist() == prompt

@@ -149,6 +149,18 @@ def test_details_tell_what_became_of_each_text(server: Server) -> None:
     assert server.post("/similarity", body).json()["inputs"] == {}
 
 
+@pytest.mark.parametrize("options", [{}, {"parameters": {"truncate": True}}], ids=str)
+def test_details_count_all_that_was_cut_off_of_a_very_long_text(
+    server: Server, options: dict[str, object]
+) -> None:
+    cut = {"tokens": 256, "truncated": True, "dropped": 20_002 - 256}
+    inputs = {"source_sentence": "y " * 20_000, "sentences": ["z", "y " * 20_000]}
+    found = server.post("/similarity", {"inputs": inputs, "details": True, **options}).json()
+    assert found["inputs"]["source_sentence"] == found["inputs"]["sentences"][1] == cut
+    body = {"a": "y " * 20_000, "b": "z", "details": True, **options}
+    assert server.post("/similarity", body).json()["inputs"]["a"] == [cut]
+
+
 def test_long_texts_can_be_the_mean_of_their_windows(server: Server) -> None:
     body = {"a": "y " * 300, "b": "y " * 300, "on_overflow": "mean", "details": True}
     found = server.post("/similarity", body).json()
