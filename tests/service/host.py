@@ -44,6 +44,10 @@ class Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self.send = reader, writer.write
 
+    async def some(self, most: int) -> bytes:
+        """What is there, but no more than so many bytes."""
+        return await asyncio.wait_for(self._reader.read(most), 10)
+
     async def rest(self) -> bytes:
         """All that comes until the server closes."""
         return await asyncio.wait_for(self._reader.read(), 10)
