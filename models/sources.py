@@ -113,7 +113,8 @@ def fetch(bundle: Bundle, folder: Path) -> Path:
 
 def _download(bundle: Bundle, scratch: Path) -> Path:
     # pip knows the machine's index, proxy and certificates, and draws the progress bar.
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps"]
+    python = [sys.executable, "-P", "-m"]  # -P: a pip.py of this folder is not meant
+    pip = [*python, "pip", "--disable-pip-version-check", "download", "--no-deps"]
     done = subprocess.run(
         [*pip, "--dest", str(scratch), bundle.requirement], stdout=sys.stderr, check=False
     )

