@@ -479,6 +479,23 @@ def test_no_more_is_read_than_can_be_kept() -> None:
     asyncio.run(run())
 
 
+def test_no_more_than_some_pipelined_requests_are_read_ahead() -> None:
+    async def run() -> None:
+        app = Held()
+        async with host(app) as there, there.client() as client:
+            for _ in range(50):
+                client.send(LIVE * 100)
+                await asyncio.sleep(0.005)
+            (connection,) = there.state.connections
+            assert isinstance(connection, Connection)
+            assert connection.flow.read_paused and len(connection.pipeline) < 1000
+            app.let.set()
+            client.send(b"GET /c HTTP/1.1\r\nconnection: close\r\n\r\n")
+            assert (await client.rest()).count(OK) == 5001
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     ("sent", "status"),
     [(b"junk junk\r\n\r\n", 400), (LIVE[:-2], 408), (LIVE[:-2] + ENDLESS[0], 431)],

@@ -1,6 +1,7 @@
 """What leaves together."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Iterable
 from types import SimpleNamespace
@@ -61,10 +62,13 @@ def test_closing_sends_what_is_held_and_nothing_after() -> None:
 
 
 class Slow(asyncio.Transport):
-    """The client reads so many bytes of what waits each time that it is asked how many do."""
+    """The client reads so many bytes of what waits each time that it is asked how many do.
+
+    The system holds none of them.
+    """
 
     def __init__(self, waiting: int, reads: int) -> None:
-        super().__init__()
+        super().__init__({"socket": socket.socket()})
         self.waiting, self.reads, self.aborted = waiting, reads, asyncio.Event()
 
     def get_write_buffer_size(self) -> int:
@@ -72,6 +76,7 @@ class Slow(asyncio.Transport):
         return self.waiting
 
     def abort(self) -> None:
+        self.get_extra_info("socket").close()
         self.aborted.set()
 
 
