@@ -6,11 +6,14 @@ from models.activations import ACTIVATIONS
 from models.errors import ModelError
 from models.schemes import Scheme
 
+ENDLESS = 1 << 20  # tokens; more than any request may have
+
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
     """Sizes and kinds of the parts of a transformer encoder; 0 is the common value of a size.
 
+    max_positions: tokens that the model is made for, and rows of a table of positions.
     embedding_size: of the tables, projected to hidden_size where it differs.
     num_kv_heads: heads of keys and values, each read by several queries.
     arrangement: where the norms are. post: after each sum. pre: before each part. sandwich:
@@ -85,6 +88,11 @@ class EncoderConfig:
         """The summands of the input."""
         placed = self.table.name != Scheme.name
         return ("token", *["position"] * placed, *["segment"] * self.segments)
+
+    @property
+    def longest(self) -> int:
+        """The most tokens of a text: only a table of positions has an end."""
+        return self.max_positions if "position" in self.parts else ENDLESS
 
     def scheme(self, layer: int) -> Scheme:
         """The position scheme of a layer."""

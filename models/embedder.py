@@ -143,7 +143,7 @@ class Embedder:
         batch, config = Batch.of(ids, skips), self.config
         # Without layers, a text of no tokens has a mean: zero.
         shortest = min(1, config.num_layers)
-        batch.check(config.vocab_size, config.max_positions, shortest)
+        batch.check(config.vocab_size, config.longest, shortest)
         return batch
 
 

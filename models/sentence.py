@@ -64,7 +64,7 @@ class SentenceConfig:
         prompts: dict[str, str] = card.get("prompts", {})
         static, home = entries[0].kind == STATIC, folder / entries[0].path
         read, longest = TransformerOptions.read, encoder.max_positions
-        options = TransformerOptions(longest) if static else read(home, longest)
+        options = TransformerOptions(longest) if static else read(home, encoder)
         return cls(
             max_length=options.max_length,
             pooling=pooling,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from models import truncation
 from models.blueprint import Raw
+from models.config import EncoderConfig
 from models.truncation import Side
 
 # The first of these that is there counts.
@@ -39,14 +40,14 @@ class TransformerOptions:
     side: Side | None = None
 
     @classmethod
-    def read(cls, folder: Path, max_positions: int) -> "TransformerOptions":
+    def read(cls, folder: Path, encoder: EncoderConfig) -> "TransformerOptions":
         """Raises ModelError for an option that is not implemented and might change vectors."""
         raw = _options(folder)
         key = "tokenizer_args" if "tokenizer_args" in raw else "processor_kwargs"
         tokenizer = raw.within(key, {*_HARMLESS, "model_max_length", "truncation_side"})
-        length = tokenizer.get("model_max_length") or raw.get("max_seq_length") or _own(folder)
+        stated = tokenizer.get("model_max_length") or raw.get("max_seq_length")
         return cls(
-            max_length=int(min(length or max_positions, max_positions)),
+            max_length=int(min(stated or _own(folder, encoder.max_positions), encoder.longest)),
             lowercase=bool(raw.get("do_lower_case", False)),
             side=truncation.stated(tokenizer),
         )
@@ -67,6 +68,6 @@ def _options(folder: Path) -> Raw:
     return raw
 
 
-def _own(folder: Path) -> float | None:
-    length: float | None = Raw.optional(folder / "tokenizer_config.json").get("model_max_length")
-    return length
+def _own(folder: Path, usual: int) -> float:
+    tokenizer = Raw.optional(folder / "tokenizer_config.json")
+    return min(tokenizer.get("model_max_length") or usual, usual)

@@ -3,7 +3,7 @@
 from models.blueprint import Blueprint, Raw, affine, linear
 from models.config import EncoderConfig
 from models.families.decoder import is_causal
-from models.families.rope import longest, rotary
+from models.families.rope import rotary
 
 
 def read(raw: Raw) -> Blueprint:
@@ -19,7 +19,7 @@ def read(raw: Raw) -> Blueprint:
         num_layers=raw["num_hidden_layers"],
         num_heads=heads,
         intermediate_size=raw["intermediate_size"],
-        max_positions=longest(raw, positions),
+        max_positions=raw["max_position_embeddings"],
         activation=raw.get("hidden_act", "gelu"),
         norm_eps=raw["layer_norm_eps"],
         positions=positions,

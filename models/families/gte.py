@@ -2,7 +2,7 @@
 
 from models.blueprint import Blueprint, Raw, affine
 from models.families import bert
-from models.families.rope import longest, rotary
+from models.families.rope import rotary
 from models.schemes import Rotary, Scaling, Scheme
 
 _BASE = 160_000.0
@@ -42,7 +42,6 @@ def read(raw: Raw) -> Blueprint:
     positions = _rotary(raw)
     config = bert.config(
         raw,
-        max_positions=longest(raw, positions),
         table=Scheme(),
         positions=positions,
         segments=segments,

@@ -2,7 +2,7 @@
 
 from models.blueprint import Blueprint, Raw, affine
 from models.families import bert, roberta
-from models.families.rope import longest, rotary
+from models.families.rope import rotary
 from models.schemes import Scheme
 
 _OWN, _LAYER = "encoder.layers.{}", "layers.{}"
@@ -39,7 +39,6 @@ def read(raw: Raw) -> Blueprint:
     config = bert.config(
         raw,
         family="jina_embeddings_v3",
-        max_positions=longest(raw, positions),
         table=Scheme(),
         positions=positions,
     )

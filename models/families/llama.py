@@ -5,7 +5,7 @@ from typing import Any
 from models.blueprint import Blueprint, Raw, linear
 from models.config import EncoderConfig
 from models.families.decoder import is_causal, reaches, sliding_window
-from models.families.rope import longest, rotary
+from models.families.rope import rotary
 
 UNUSED = ("lm_head.weight", "score.weight", "layers.*.self_attn.rotary_emb.inv_freq")
 
@@ -45,7 +45,7 @@ def config(raw: Raw, *, head_size: int = 0, **different: Any) -> EncoderConfig:
         "num_kv_heads": raw.get("num_key_value_heads", heads),
         "head_size": head_size,
         "intermediate_size": raw["intermediate_size"],
-        "max_positions": longest(raw, positions),
+        "max_positions": raw["max_position_embeddings"],
         "activation": raw.get("hidden_act", "silu"),
         "norm": "rms",
         "norm_eps": raw["rms_norm_eps"],

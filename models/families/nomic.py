@@ -3,7 +3,7 @@
 from models.blueprint import Blueprint, Raw, affine, linear
 from models.config import EncoderConfig
 from models.families import bert
-from models.families.rope import longest, rotary
+from models.families.rope import rotary
 from models.schemes import Rotary, Scaling, Scheme
 
 _OWN, _LAYER = "encoder.layers.{}", "layers.{}"
@@ -56,7 +56,6 @@ def _theirs(raw: Raw) -> EncoderConfig:
     positions = rotary(raw, head_size, base=1000.0)
     return bert.config(
         raw,
-        max_positions=longest(raw, positions),
         activation=raw.get("hidden_act", "silu"),
         head_size=head_size,
         table=Scheme(),

@@ -36,13 +36,6 @@ def rotary(
     )
 
 
-def longest(raw: Raw, scheme: Rotary) -> int:
-    """The most tokens that a model reads; dynamic scaling reaches beyond what it was trained on."""
-    trained: int = raw["max_position_embeddings"]
-    dynamic = scheme.scaling.kind == "dynamic"
-    return int(trained * scheme.scaling.factor) if dynamic else trained
-
-
 def _given(raw: Raw, kind: str) -> dict[str, Any]:
     given: dict[str, Any] = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
     return dict(given.get(kind, given))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from models import checkpoint
 from models.blueprint import Blueprint, Raw
-from models.config import EncoderConfig
+from models.config import ENDLESS, EncoderConfig
 from models.errors import ModelError
 
 _TENSORS = {
@@ -17,7 +17,6 @@ _TENSORS = {
     "mapping": "token_rows",
     "weights": "token_scales",
 }
-_ENDLESS = 1 << 20  # tokens; more than any request may have
 
 
 def read(folder: Path) -> Blueprint:
@@ -37,7 +36,7 @@ def read(folder: Path) -> Blueprint:
         num_layers=0,
         num_heads=1,
         intermediate_size=0,
-        max_positions=_longest(folder) if table == "embeddings" else _ENDLESS,
+        max_positions=_longest(folder) if table == "embeddings" else ENDLESS,
         norm_eps=0.0,
     )
     return Blueprint(config=config, tensors={name: _TENSORS[name] for name in found})
@@ -47,4 +46,4 @@ def _longest(folder: Path) -> int:
     said = Raw.optional(folder / "config.json")
     if "max_length" not in said:
         return 512  # model2vec's own
-    return int(said.get("max_length", 0)) or _ENDLESS
+    return int(said.get("max_length", 0)) or ENDLESS

@@ -4,8 +4,7 @@ from models.blueprint import Blueprint, Raw
 from models.config import EncoderConfig
 from models.schemes import Buckets
 
-# What sentence-transformers reads, too, of a checkpoint that tells no length: T5 has no limit.
-_LONGEST = 512
+_TRAINED = 512  # tokens of the longest text of the training; T5 has no limit
 _ATTENTION, _FFN = "encoder.block.{}.layer.0", "encoder.block.{}.layer.1"
 
 
@@ -21,7 +20,7 @@ def read(raw: Raw) -> Blueprint:
         num_heads=raw["num_heads"],
         head_size=raw["d_kv"],
         intermediate_size=raw["d_ff"],
-        max_positions=raw.get("n_positions", _LONGEST),
+        max_positions=raw.get("n_positions", _TRAINED),
         activation=activation,
         gated=gated,
         norm="rms",

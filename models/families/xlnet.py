@@ -4,8 +4,7 @@ from models.blueprint import Blueprint, Raw, affine
 from models.config import EncoderConfig
 from models.schemes import Recurrent
 
-# XLNet has no limit; this is the length of its training.
-_LONGEST = 512
+_TRAINED = 512  # tokens of the longest text of the training; XLNet has no limit
 TENSORS = {
     "word_embedding.weight": "token_table",
     "layer.{}.rel_attn.q": "layers.{}.query.weight",
@@ -47,7 +46,7 @@ def read(raw: Raw) -> Blueprint:
         num_heads=raw["n_head"],
         head_size=raw.get("d_head", 0),
         intermediate_size=raw["d_inner"],
-        max_positions=_LONGEST,
+        max_positions=_TRAINED,
         activation=raw.get("ff_activation", "gelu"),
         norm_eps=raw["layer_norm_eps"],
         positions=Recurrent(),

@@ -9,6 +9,7 @@ import pytest
 from models import modules
 from models.config import EncoderConfig
 from models.errors import ModelError
+from models.schemes import Learned
 from models.sentence import SentenceConfig
 
 MODES = {
@@ -43,6 +44,7 @@ def described(folder: Path) -> SentenceConfig:
         intermediate_size=8,
         max_positions=512,
         norm_eps=1e-5,
+        table=Learned(),
     )
     return SentenceConfig.read(folder, modules.entries(folder), encoder)
 

@@ -1,0 +1,57 @@
+"""How many tokens of a text are read, against sentence-transformers."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from models import Embedder
+from tests.conftest import WORDS
+from tests.models.families.checkpoint import Case, configure
+from tests.models.families.every import EVERY, write_model
+from tests.models.test_sentence import TRANSFORMER
+
+TEXT = [" ".join(WORDS * 40)]
+STATED = {"max_seq_length": 600}
+CASES: Mapping[str, Case] = {case.model_type: case for case in EVERY}
+DYNAMIC = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 500.0}
+SHORT = {"max_position_embeddings": 16}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "config", "options", "length"),
+    [
+        ("t5", {"n_positions": 512}, STATED, 600),
+        ("xlnet", {}, STATED, 600),
+        ("bloom", {"seq_length": 16}, STATED, 600),
+        ("llama", SHORT, {}, 16),
+        ("llama", SHORT, STATED, 600),
+        ("llama", {**SHORT, "rope_parameters": DYNAMIC}, {}, 16),
+        ("llama", {**SHORT, "rope_parameters": DYNAMIC}, {"max_seq_length": 40}, 40),
+        ("nomic_bert", {**SHORT, "rope_parameters": DYNAMIC}, {}, 16),
+        ("gte", {**SHORT, "rope_parameters": DYNAMIC}, {}, 16),
+    ],
+    ids=str,
+)
+def test_a_text_is_read_as_far_as_by_sentence_transformers(
+    tmp_path: Path,
+    model_type: str,
+    config: dict[str, Any],
+    options: dict[str, Any],
+    length: int,
+) -> None:
+    write_model(CASES[model_type], tmp_path)
+    configure(tmp_path, **config)
+    files = {"modules.json": [TRANSFORMER], "sentence_bert_config.json": options}
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
+    ours = Embedder.load(tmp_path, device="cpu", dtype="float32")
+    theirs = SentenceTransformer(str(tmp_path), device="cpu")
+    assert ours.max_length == theirs.max_seq_length == length
+    (expected,) = theirs.encode(TEXT, output_value="token_embeddings")
+    (found,) = ours.hidden([ours.tokenize(TEXT)[0].ids])
+    np.testing.assert_allclose(found, expected, atol=1e-4 * float(abs(expected).max()))
