@@ -12,8 +12,8 @@ from tests.models.tiny import VOCABULARY, write_tokenizer
 
 _TESTED = (
     *("albert", "bert", "bloom", "clip", "deberta", "distilbert", "electra", "ernie", "eurobert"),
-    *("gemma", "gpt2", "gpt_neox", "gptj", "gte", "jina_v3", "llama", "modernbert", "mpnet", "mpt"),
-    *("nomic", "qwen", "roberta", "t5", "xlnet"),
+    *("gemma", "gpt2", "gpt_neo", "gpt_neox", "gptj", "gte", "jina_v3", "llama", "modernbert"),
+    *("mpnet", "mpt", "nomic", "qwen", "roberta", "t5", "xlnet"),
 )
 _MODULES = [import_module(f"tests.models.families.test_{name}") for name in _TESTED]
 

@@ -38,6 +38,10 @@ GEMMA = {
     **{"num_key_value_heads": 1, "head_dim": 64, "query_pre_attn_scalar": 64},
     **{"use_bidirectional_attention": True, "sliding_window": 6, "sliding_window_pattern": 2},
 }
+GPT_NEO = {
+    **NARROW,
+    **{"num_layers": 2, "num_heads": 2, "attention_types": [[["global", "local"], 1]]},
+}
 SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep", "mask")}
 COMPILED = [
     Case("bert", {}, SIZES),
@@ -50,6 +54,7 @@ COMPILED = [
     Case("eurobert", SPECIAL, SIZES),
     Case("gemma3_text", {**SPECIAL, **GEMMA}, SIZES),
     Case("gpt2", SPECIAL, {"n_layer": 3, "n_head": 2, "n_embd": 64, **NARROW}),
+    Case("gpt_neo", {**SPECIAL, "window_size": 5}, GPT_NEO),
     Case("gte", {}, SIZES),
     Case("jina_embeddings_v3", {}, SIZES),
     Case("llama", {**SPECIAL, "num_key_value_heads": 1}, SIZES),
