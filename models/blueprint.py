@@ -108,7 +108,7 @@ class Raw:
 
     def nested(self, key: str) -> "Raw":
         """The options of a part of the model."""
-        return Raw(self._path, self[key])
+        return Raw(self._path, self.get(key, {}))
 
     def within(self, key: str, allowed: Collection[str]) -> "Raw":
         """The same where it need not be there; raises ModelError for a key that is not allowed."""
@@ -122,6 +122,10 @@ class Raw:
         """The value, or the default where it is missing or null; of the default's type."""
         value = self._values.get(key)
         return default if value is None else self._fitting(key, value, default)
+
+    def nullable(self, key: str, default: Any) -> Any:
+        """The value, which may be null, or the default where it is missing."""
+        return None if key in self and self._values[key] is None else self.get(key, default)
 
     def either(self, *names: str) -> Any:
         """The value of a key that has several names."""

@@ -35,7 +35,7 @@ def config(raw: Raw, **different: Any) -> EncoderConfig:
         "intermediate_size": raw["intermediate_size"],
         "max_positions": raw["max_position_embeddings"],
         "activation": raw.get("hidden_act", "gelu"),
-        "norm_eps": raw["layer_norm_eps"],
+        "norm_eps": raw.get("layer_norm_eps", 1e-12),
         "table": Learned(),
         "segments": True,
     }

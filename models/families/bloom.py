@@ -33,7 +33,7 @@ def read(raw: Raw) -> Blueprint:
         intermediate_size=4 * width,
         max_positions=raw.get("seq_length", TRAINED),
         activation="gelu_new",
-        norm_eps=raw["layer_norm_epsilon"],
+        norm_eps=raw.get("layer_norm_epsilon", 1e-5),
         positions=Alibi(),
         arrangement="pre",
         causal=True,

@@ -34,7 +34,7 @@ def read(raw: Raw) -> Blueprint:
         intermediate_size=raw["intermediate_size"],
         max_positions=raw["max_position_embeddings"],
         activation=raw.get("hidden_act", "gelu"),
-        norm_eps=raw["layer_norm_eps"],
+        norm_eps=raw.get("layer_norm_eps", 1e-7),
         table=Learned() if learned else Scheme(),
         positions=positions,
         segments=segments,

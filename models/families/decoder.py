@@ -34,9 +34,7 @@ def is_causal(raw: Raw, family: str) -> bool:
 
 def sliding_window(raw: Raw) -> int | None:
     """The sliding window; null for none, and what transformers takes where it is not told."""
-    if "sliding_window" not in raw:
-        return 4096
-    found: int | None = raw["sliding_window"]
+    found: int | None = raw.nullable("sliding_window", 4096)
     return found
 
 

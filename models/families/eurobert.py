@@ -8,7 +8,7 @@ def read(raw: Raw) -> Blueprint:
     """The blueprint of a EuroBERT."""
     biased = raw.get("attention_bias", False)
     return Blueprint(
-        config=llama.config(raw, causal=False),
+        config=llama.config(raw, causal=False, norm_eps=raw.get("rms_norm_eps", 1e-5)),
         tensors=llama.tensors(biased, biased, raw.get("mlp_bias", False)),
         unused=("lm_head.*", "dense.*", "classifier.*"),
         prefixes=("model.",),

@@ -34,7 +34,7 @@ def gemma2(raw: Raw) -> Blueprint:
         **_later(raw),
         causal=causal,
         reaches=reaches(raw, causal, sliding_window(raw), lambda layer: layer % 2 == 0),
-        softcap=raw["attn_logit_softcapping"] or 0.0,
+        softcap=raw.nullable("attn_logit_softcapping", 50.0) or 0.0,
     )
 
 

@@ -21,7 +21,7 @@ def read(raw: Raw) -> Blueprint:
         intermediate_size=raw["intermediate_size"],
         max_positions=raw["max_position_embeddings"],
         activation=raw.get("hidden_act", "gelu"),
-        norm_eps=raw["layer_norm_eps"],
+        norm_eps=raw.get("layer_norm_eps", 1e-5),
         positions=positions,
         arrangement="parallel" if raw.get("use_parallel_residual", True) else "pre",
         causal=is_causal(raw, "GPTNeoX"),

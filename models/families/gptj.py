@@ -30,7 +30,7 @@ def read(raw: Raw) -> Blueprint:
         intermediate_size=raw.get("n_inner", 4 * width),
         max_positions=raw.either("n_positions", "max_position_embeddings"),
         activation=raw.get("activation_function", "gelu_new"),
-        norm_eps=raw["layer_norm_epsilon"],
+        norm_eps=raw.get("layer_norm_epsilon", 1e-5),
         positions=Rotary(dim=raw.get("rotary_dim", 64), interleaved=True),
         arrangement="shared",
         causal=is_causal(raw, "GPTJ"),

@@ -39,6 +39,7 @@ def read(raw: Raw) -> Blueprint:
     config = bert.config(
         raw,
         family="jina_embeddings_v3",
+        norm_eps=raw.get("layer_norm_eps", 1e-5),
         table=Scheme(),
         positions=positions,
     )

@@ -48,7 +48,7 @@ def config(raw: Raw, *, head_size: int = 0, **different: Any) -> EncoderConfig:
         "max_positions": raw["max_position_embeddings"],
         "activation": raw.get("hidden_act", "silu"),
         "norm": "rms",
-        "norm_eps": raw["rms_norm_eps"],
+        "norm_eps": raw.get("rms_norm_eps", 1e-6),
         "arrangement": "pre",
         "gated": True,
         "positions": positions,

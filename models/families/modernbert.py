@@ -16,7 +16,7 @@ def read(raw: Raw) -> Blueprint:
     ]
     if unknown := set(kinds) - set(_BASES):
         raise raw.refusal("layer_types", sorted(unknown), tuple(_BASES))
-    reach = raw["local_attention"] // 2
+    reach = raw.get("local_attention", 128) // 2
     whole, local = (
         rotary(raw, head_size, base=raw.get(key, _BASES[kind]), kind=kind)
         for kind, key in (
@@ -33,7 +33,7 @@ def read(raw: Raw) -> Blueprint:
         intermediate_size=raw["intermediate_size"],
         max_positions=raw["max_position_embeddings"],
         activation=raw.get("hidden_activation", "gelu"),
-        norm_eps=raw["norm_eps"],
+        norm_eps=raw.get("norm_eps", 1e-5),
         positions=whole,
         local=local,
         reaches=tuple(reach if kind == "sliding_attention" else None for kind in kinds),

@@ -79,7 +79,7 @@ def _own(raw: Raw) -> EncoderConfig:
         num_heads=heads,
         intermediate_size=_inner(raw, width, activation in _GATES),
         max_positions=raw["n_positions"],
-        norm_eps=raw["layer_norm_epsilon"],
+        norm_eps=raw.get("layer_norm_epsilon", 1e-5),
         activation=_GATES.get(activation, activation),
         positions=_rotary(raw, width // heads),
         gated=activation in _GATES,

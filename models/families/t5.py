@@ -24,10 +24,10 @@ def read(raw: Raw) -> Blueprint:
         activation=activation,
         gated=gated,
         norm="rms",
-        norm_eps=raw["layer_norm_epsilon"],
+        norm_eps=raw.get("layer_norm_epsilon", 1e-6),
         arrangement="pre",
         positions=Buckets(
-            buckets=raw["relative_attention_num_buckets"],
+            buckets=raw.get("relative_attention_num_buckets", 32),
             max_distance=raw.get("relative_attention_max_distance", 128),
         ),
         scale=1.0,

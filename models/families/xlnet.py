@@ -48,7 +48,7 @@ def read(raw: Raw) -> Blueprint:
         intermediate_size=raw["d_inner"],
         max_positions=_TRAINED,
         activation=raw.get("ff_activation", "gelu"),
-        norm_eps=raw["layer_norm_eps"],
+        norm_eps=raw.get("layer_norm_eps", 1e-12),
         positions=Recurrent(),
     )
     return Blueprint(

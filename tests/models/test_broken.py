@@ -32,7 +32,7 @@ def changed(folder: Path, name: str, **values: Any) -> Path:
         (CONFIG, "num_attention_heads", 0, "a whole number above 0"),
         (CONFIG, "vocab_size", [100], "a whole number above 0"),
         (CONFIG, "max_position_embeddings", -1, "a whole number above 0"),
-        (CONFIG, "layer_norm_eps", None, "a number from 0 on"),
+        (CONFIG, "hidden_size", None, "a whole number above 0"),
         (CONFIG, "layer_norm_eps", "1e-12", "a number from 0 on"),
         (CONFIG, "layer_norm_eps", float("nan"), "a number from 0 on"),
         (CONFIG, "model_type", ["bert"], "a string"),

@@ -1,5 +1,6 @@
 """Tests of a model of every family: through the facade, and in torch's layers as a GPU has them."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from transformers import AutoConfig
 
 from models import Embedder, families, weights
 from models.assembly import TorchLayers
 from models.batch import Batch
+from models.blueprint import Blueprint, read_json
 from models.encoder import Embeddings
 from models.families import FAMILIES
 from models.linear import Plain
@@ -29,6 +32,16 @@ TEXTS = ["the license", "a copyright of this work, such as it is", "x", "you " *
 LEAST = {"float32": 0.999999, "bfloat16": 0.998, "int8": 0.99}
 # Where all is rounded, not the products alone; without mT5, bfloat16 has 0.996.
 HALVES = {torch.float16: 0.999, torch.bfloat16: 0.98}
+
+# Of which every checkpoint tells its own, and what follows from them.
+SIZES = {
+    *("vocab_size", "max_position_embeddings", "n_positions", "max_seq_len"),
+    *("hidden_size", "dim", "d_model", "n_embd", "embedding_size", "head_dim", "d_kv", "d_head"),
+    *("num_hidden_layers", "num_layers", "n_layers", "n_layer"),
+    *("num_attention_heads", "num_heads", "n_heads", "n_head", "num_key_value_heads"),
+    *("intermediate_size", "hidden_dim", "d_ff", "d_inner"),
+    *("layer_types", "attention_types", "model_type"),
+}
 
 every = pytest.mark.parametrize("case", EVERY, ids=str)
 
@@ -54,6 +67,22 @@ def test_every_precision_is_faithful_and_a_text_is_the_same_bits_in_every_batch(
         assert cosines.min() >= LEAST[dtype], f"{dtype}: {cosines}"
         for text, vector in zip(TEXTS, vectors, strict=True):
             assert np.array_equal(embedder.embed([text])[0], vector)
+
+
+@every
+def test_what_a_config_leaves_out_is_what_transformers_takes(case: Case, tmp_path: Path) -> None:
+    write_model(case, tmp_path)
+    path = tmp_path / "config.json"
+    told = read_json(path)
+    usual = AutoConfig.for_model(case.model_type).to_dict()
+
+    def read(config: dict[str, Any]) -> Blueprint:
+        path.write_text(json.dumps(config), encoding="utf-8")
+        return families.read(tmp_path)
+
+    for key in usual.keys() - SIZES:
+        without = {name: value for name, value in told.items() if name != key}
+        assert read(without) == read({**told, key: usual[key]}), key
 
 
 class OnePrecision(TorchFunctionMode):
