@@ -71,7 +71,7 @@ class Embeddings:
     def __call__(self, ids: Tensor, packing: Packing) -> Tensor:
         """(T,) -> (T, D)."""
         hidden = self.tokens[ids] * self.config.token_scale + self.segment
-        return self._project(self.norm(self.positions.embed(hidden, packing.positions)))
+        return self._project(self.norm(self.positions.embed(hidden, ids, packing.positions)))
 
     def part(self, name: str, batch: Batch) -> Floats:
         """One summand of the input, as the checkpoint holds it: (T, embedding size)."""
@@ -80,7 +80,7 @@ class Embeddings:
         nothing = self.tokens.new_zeros(len(ids), self.tokens.shape[1])
         made = {
             "token": lambda: self.tokens[ids] * self.config.token_scale,
-            "position": lambda: self.positions.embed(nothing, places),
+            "position": lambda: self.positions.embed(nothing, ids, places),
             "segment": lambda: nothing + self.segment,
         }
         found: Floats = made[name]().cpu().numpy()

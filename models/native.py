@@ -44,6 +44,7 @@ class _Tables(ctypes.Structure):
         ("tokens", c_void_p),
         ("positions", c_void_p),
         ("step", c_int64),
+        ("padding", c_int64),
         ("scale", c_double),
         ("norm", Norm),
     ]
@@ -97,6 +98,7 @@ class NativeEncoder:
             tokens=embeddings.tokens.data_ptr(),
             positions=self._places.data_ptr(),
             step=0 if table is None else config.hidden_size,
+            padding=embeddings.positions.padding,
             scale=config.token_scale,
             norm=stack.first,
         )

@@ -11,6 +11,7 @@ from models.positions import (
     Alibi,
     Buckets,
     Disentangled,
+    Padded,
     Positions,
     Recurrent,
     Rotary,
@@ -25,8 +26,10 @@ def of_input(config: EncoderConfig, weights: Weights, device: torch.device) -> P
         case schemes.Sinusoidal() if "position_table" in weights:
             # Computed once and then saved, rounded or trained further.
             return Table(weights["position_table"].to(device))
-        case schemes.Learned(offset=offset):
-            return Table(weights["position_table"][offset:].to(device))
+        case schemes.Learned(offset=0):
+            return Table(weights["position_table"].to(device))
+        case schemes.Learned(padding=padding):
+            return Padded(weights["position_table"][padding:].to(device), padding)
         case schemes.Sinusoidal(base=base):
             rows = np.arange(config.max_positions)
             table = tables.sinusoidal(rows, config.embedding_size, base)

@@ -18,7 +18,12 @@ class Positions:
     key: schemes.Scheme = schemes.Scheme()
     """What `rotate`, `bias` and `relative` depend on, besides the weights that layers share."""
     table: Tensor | None = None
-    """(P, D): what `embed` adds to a token's vector at each position, if that is all it does."""
+    """(P, D): what `embed` adds to a token's vector at each position, if that is all it does.
+
+    With `padding`, a token's row comes first that has no position: (1 + P, D).
+    """
+    padding: int = -1
+    """The id of that token, -1 for none."""
 
     @property
     def unscored(self) -> bool:
@@ -31,8 +36,8 @@ class Positions:
         """Whether `rotate` ever turns something."""
         return type(self).rotate is not Positions.rotate
 
-    def embed(self, hidden: Tensor, positions: Tensor) -> Tensor:
-        """What enters the first layer: (T, D) token vectors, (T,) positions -> (T, D)."""
+    def embed(self, hidden: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
+        """What enters the first layer: (T, D) token vectors, (T,) ids and places -> (T, D)."""
         return hidden
 
     def rotate(self, query: Tensor, key: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
@@ -66,8 +71,23 @@ class Table(Positions):
         """table: (P, D)."""
         self.table: Tensor = table
 
-    def embed(self, hidden: Tensor, positions: Tensor) -> Tensor:
+    def embed(self, hidden: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
         return hidden + self.table[positions]
+
+
+class Padded(Positions):
+    """A table in which a padding token has a row, and no place among the others (RoBERTa)."""
+
+    def __init__(self, table: Tensor, padding: int) -> None:
+        """table: (1 + P, D), that token's row first."""
+        self.table: Tensor = table
+        self.padding = padding
+
+    def embed(self, hidden: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
+        placed = (ids != self.padding).to(torch.int64)
+        before = placed.cumsum(0) - placed
+        firsts = torch.arange(len(ids), device=ids.device) - positions
+        return hidden + self.table[(before - before[firsts] + 1) * placed]
 
 
 class Rotary(Positions):

@@ -15,11 +15,17 @@ class Scheme:
 class Learned(Scheme):
     """A trained table (Devlin et al. 2018, arXiv 1810.04805).
 
-    offset: the row of position 0; RoBERTa's tables begin after that of the padding token.
+    offset: the row of position 0. In RoBERTa's tables it comes after that of the padding token,
+    which has that number for its id: inside of a text it takes that row, and does not count.
     """
 
     name = "learned"
     offset: int = 0
+
+    @property
+    def padding(self) -> int:
+        """The id of that token; -1 for none."""
+        return self.offset - 1
 
 
 @dataclass(frozen=True, kw_only=True)

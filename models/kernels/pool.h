@@ -10,13 +10,14 @@ struct Tables {
   const float* tokens;     // (vocabulary, D)
   const float* positions;  // (positions, D), or one row for all
   int64_t step;            // from one position's row to the next: D, or 0
+  int64_t padding;         // the token of the first row, which has no position; -1 for none
   double scale;            // times the token's vector
   Norm norm;
 };
 
-INLINE void embed(const Tables& tables, long id, long position, long width, float eps, float* out) {
+INLINE void embed(const Tables& tables, long id, long row, long width, float eps, float* out) {
   const float* token = tables.tokens + id * width;
-  const float* place = tables.positions + position * tables.step;
+  const float* place = tables.positions + row * tables.step;
   const Floats scale = splat(static_cast<float>(tables.scale));
   for (long d = 0; d < width; d += W) store(out + d, fma(scale, load(token + d), load(place + d)));
   normalise(out, width, tables.norm, eps, out);

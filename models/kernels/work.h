@@ -214,12 +214,16 @@ class Work {
   void embed_rows() {
     const long width = shape_.width;
     const auto [first, last] = me_.share(part_.tokens);
-    long start = 0;
-    for (long i = part_.first; i < part_.last; start += call_.lengths[i++]) {
-      const long end = std::min<long>(last, start + call_.lengths[i]);
-      for (long row = std::max(first, start); row < end; row++)
-        embed(*call_.tables, call_.ids[part_.offset + row], row - start, width, eps(),
-              space_.x + row * width);
+    const int64_t* ids = call_.ids + part_.offset;
+    const Tables& tables = *call_.tables;
+    long row = 0;
+    for (long i = part_.first; i < part_.last; i++) {
+      const long end = std::min<long>(last, row + call_.lengths[i]);
+      long next = tables.padding < 0 ? 0 : 1;
+      for (; row < end; row++) {
+        const long place = ids[row] == tables.padding ? 0 : next++;
+        if (row >= first) embed(tables, ids[row], place, width, eps(), space_.x + row * width);
+      }
     }
     if (space_.given != space_.x)
       std::memset(space_.given + first * width, 0, (last - first) * width * sizeof(float));

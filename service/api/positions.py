@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from models.config import EncoderConfig
 from models.schemes import Learned
+from models.tables import Ints
 from models.vectors import Floats
 from service.api.answer import answer, call_of
 from service.api.answers import ENGINE, Answers
@@ -120,8 +121,11 @@ def operation(
     async def positions(call: Call, body: PositionsRequest) -> Any:
         asked = body.encoding(config)
         check_values(asked.values, max_values)
-        learned = isinstance(asked.scheme, Learned)
-        found = await _learned(call, asked) if learned else numbers(asked.scheme, asked)
+        match asked.scheme:
+            case Learned(padding=padding):
+                found = await _learned(call, asked.positions, padding)
+            case scheme:
+                found = numbers(scheme, asked)
         if asked.trained and biases is not None and "buckets" in found:
             found["bias"] = np.ascontiguousarray(biases.T[:, found["buckets"]])
         if (table := _table(found)) is not None and (answer := raw(call, table)):
@@ -133,17 +137,17 @@ def operation(
             **found,
         }
 
-    async def _learned(call: Call, asked: Encoding) -> dict[str, Any]:
-        last = asked.positions.max()
+    async def _learned(call: Call, rows: Ints, padding: int) -> dict[str, Any]:
+        last = rows.max()
         if last >= config.max_positions:
             raise BadRequest(
                 f"position {last} is not in the model's table of {config.max_positions}",
                 param="positions",
             )
-        # The position part of a text is the table's beginning.
-        text = Row(np.zeros(last + 1, dtype=np.int32), 0)
+        # The position part of a text is the table's beginning; of one without padding.
+        text = Row(np.full(last + 1, int(padding == 0), dtype=np.int32), 0)
         table = await pipeline.submit(call, [text], "position")
-        return {"vectors": table[asked.positions]}
+        return {"vectors": table[rows]}
 
     return Operation(_PATH, PositionsRequest, positions, _SUMMARY, _TAG, _ANSWERS)
 

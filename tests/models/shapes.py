@@ -70,6 +70,7 @@ def llama(**different: Any) -> EncoderConfig:
 
 KINDS = {
     "bert": shape(),
+    "roberta": shape(table=Learned(offset=4)),  # token 3 has no position
     "biased": shape(positions=Buckets()),  # differs by head, by distance and by direction
     "causal": shape(positions=Buckets(), causal=True),
     "biased window": shape(positions=Buckets(), reaches=(40, 5)),
@@ -110,7 +111,8 @@ def _tables(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
     if config.segments:
         found["segment_table"] = (2, width)
     if config.table.name != Scheme.name:
-        found["position_table"] = (config.max_positions, width)
+        offset = config.table.offset if isinstance(config.table, Learned) else 0
+        found["position_table"] = (config.max_positions + offset, width)
     if isinstance(config.positions, Buckets):
         found["bias_table"] = (config.positions.buckets, config.num_heads)
     return found

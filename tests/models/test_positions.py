@@ -21,6 +21,7 @@ from models.positions import (
     Alibi,
     Buckets,
     Disentangled,
+    Padded,
     Positions,
     Recurrent,
     Rotary,
@@ -65,7 +66,7 @@ def turn(scheme: schemes.Rotary, query: Tensor, key: Tensor) -> tuple[Tensor, Te
 def test_a_scheme_without_hooks_changes_nothing() -> None:
     hidden, query, key = random(5, 8), random(5, 2, 4), random(5, 1, 4)
     scheme = Positions()
-    assert scheme.embed(hidden, torch.arange(5)) is hidden
+    assert scheme.embed(hidden, torch.zeros(5), torch.arange(5)) is hidden
     found = scheme.rotate(query, key, Packing([5], CPU))
     assert found[0] is query and found[1] is key
     assert scheme.bias(5) is None
@@ -77,8 +78,17 @@ def test_a_scheme_without_hooks_changes_nothing() -> None:
 def test_a_table_adds_the_row_of_each_position_and_leaves_attention_alone() -> None:
     table, hidden, positions = random(10, 8), random(4, 8), torch.tensor([0, 1, 9, 0])
     scheme = Table(table)
-    torch.testing.assert_close(scheme.embed(hidden, positions) - hidden, table[positions])
+    found = scheme.embed(hidden, torch.zeros(4), positions)
+    torch.testing.assert_close(found - hidden, table[positions])
     assert scheme.unscored and not scheme.rotates
+
+
+def test_padding_has_the_first_row_and_those_after_it_do_not_count_it() -> None:
+    ids = torch.tensor([7, 7, 8, 9, 7, 6, 7])
+    positions = torch.tensor([0, 0, 1, 2, 3, 4, 0])  # of three texts
+    table, hidden = random(5, 8), random(7, 8)
+    found = Padded(table, 7).embed(hidden, ids, positions) - hidden
+    torch.testing.assert_close(found, table[torch.tensor([0, 0, 1, 2, 0, 3, 0])])
 
 
 @pytest.mark.parametrize(("part", "name"), [("token", "word"), ("position", "position")])

@@ -1,8 +1,9 @@
 """GET and POST /positions against a running server."""
 
+import asyncio
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -23,9 +24,12 @@ from models.schemes import (
     Scheme,
     Sinusoidal,
 )
+from models.vectors import Floats
 from service.api.encoding import numbers, options
-from service.api.positions import Name, PositionsRequest
+from service.api.positions import Name, PositionsRequest, operation
+from service.call import Call
 from service.errors import BadRequest
+from service.row import Row
 from tests.service.server import Server
 from tests.service.test_embed import error
 
@@ -351,6 +355,22 @@ def test_a_number_of_a_query_is_written_as_in_json(server: Server, query: str, p
 def test_a_table_that_the_model_does_not_have_is_refused() -> None:
     with pytest.raises(BadRequest, match="no trained table"):
         PositionsRequest(scheme="learned").encoding(config())
+
+
+class Echo:
+    """A pipeline whose table has a token's id for its vector."""
+
+    async def submit(self, call: Call, rows: Sequence[Row], output: str) -> Floats:
+        return rows[0].ids[:, None].astype(np.float32)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2])
+def test_a_table_is_not_asked_with_padding_which_has_no_position(offset: int) -> None:
+    pipeline: Any = Echo()
+    own = config(table=Learned(offset=offset))
+    found = operation(pipeline, own, None, 1000).work(Call("a"), PositionsRequest(count=5))
+    ids = asyncio.run(found)["vectors"]
+    assert len(ids) == 5 and offset - 1 not in ids
 
 
 @pytest.mark.parametrize(

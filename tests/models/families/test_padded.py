@@ -1,0 +1,43 @@
+"""Tests of a padding token inside of a text, which has no place among the others' positions.
+
+It is there where a text has its name, or where a client sends its id.
+"""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from models import Embedder
+from tests.models.families.checkpoint import Case, encoder, reference, states, write
+from tests.models.tiny import VOCABULARY, write_tokenizer
+
+SIZES = {
+    "vocab_size": len(VOCABULARY),
+    "hidden_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "intermediate_size": 128,
+}
+PADDING = {"roberta": 0, "xlm-roberta": 4, "camembert": 0, "mpnet": 1, "bert": 0}
+TEXTS = ["a [PAD] copyright of [PAD] [PAD] this work", "[PAD] x", "the license [PAD]", "you"]
+
+
+@pytest.mark.parametrize("family", PADDING)
+def test_padding_inside_of_a_text_is_as_in_transformers(family: str, tmp_path: Path) -> None:
+    padding = PADDING[family]
+    model = write(Case(family, {"pad_token_id": padding}, SIZES), tmp_path)
+    write_tokenizer(tmp_path)
+    ours = Embedder.load(tmp_path, device="cpu", dtype="float32")
+    ids = [
+        torch.tensor([padding if id == VOCABULARY["[PAD]"] else id for id in row.ids])
+        for row in ours.tokenize(TEXTS)
+    ]
+    assert [int((row == padding).sum()) for row in ids] == [3, 1, 1, 0]
+    expected = [layers[-1][0] for layers in reference(model, ids)]
+    compiled = map(torch.from_numpy, ours.hidden([row.numpy() for row in ids]))
+    on_torch = states(encoder(tmp_path), ids, 3)
+    for found, other, right in zip(compiled, on_torch, expected, strict=True):
+        atol = 1e-4 * float(right.abs().max())
+        torch.testing.assert_close(found, right, atol=atol, rtol=0)
+        torch.testing.assert_close(other, right, atol=atol, rtol=0)
