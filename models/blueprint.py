@@ -6,11 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from models import values
 from models.config import EncoderConfig
 from models.errors import ModelError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +90,9 @@ class Raw:
     Raises ModelError that names what is missing, unknown or of another kind than its key wants.
     """
 
-    def __init__(self, path: Path, content: Any = None) -> None:
-        """content: by default all that the file says."""
-        self._path = path
+    def __init__(self, path: Path, content: Any = None, prefix: str = "") -> None:
+        """content: by default all that the file says. prefix: the keys that lead to it, 'a.b.'."""
+        self.path, self._prefix = path, prefix
         self._values = read_object(path) if content is None else _object(path, content)
 
     @classmethod
@@ -103,20 +105,20 @@ class Raw:
 
     def __getitem__(self, key: str) -> Any:
         if key not in self:
-            raise ModelError(f"{self._path} has no {key!r}")
+            raise ModelError(f"{self.path} has no {self._prefix + key!r}")
         return self._fitting(key, self._values[key])
 
     def nested(self, key: str) -> "Raw":
-        """The options of a part of the model."""
-        return Raw(self._path, self.get(key, {}))
+        """The options under a key; none where it is missing or null."""
+        return Raw(self.path, self.get(key, {}), f"{self._prefix}{key}.")
 
     def within(self, key: str, allowed: Collection[str]) -> "Raw":
-        """The same where it need not be there; raises ModelError for a key that is not allowed."""
-        found = self.get(key, {})
-        for name, value in found.items():
+        """The same; raises ModelError for one that is not allowed."""
+        found = self.nested(key)
+        for name, value in self.get(key, {}).items():
             if name not in allowed:
-                raise self.refusal(f"{key}.{name}", value, sorted(allowed))
-        return Raw(self._path, found)
+                raise found.refusal(name, value, sorted(allowed))
+        return found
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value, or the default where it is missing or null; of the default's type."""
@@ -131,6 +133,16 @@ class Raw:
         """The value of a key that has several names."""
         return self[next((name for name in names if name in self), names[0])]
 
+    def among(self, key: str, choices: Mapping[str, T], default: str | None = None) -> T:
+        """What stands for the value; raises ModelError for one that nothing stands for.
+
+        default: the value where it is missing or null; by default it must be there.
+        """
+        found = self[key] if default is None else self.get(key, default)
+        if found not in choices:
+            raise self.refusal(key, found, sorted(choices))
+        return choices[found]
+
     def only(self, key: str, *allowed: Any) -> Any:
         """The value, by default the first allowed one; raises ModelError for any other."""
         found = self._values.get(key)
@@ -142,12 +154,13 @@ class Raw:
     def _fitting(self, key: str, value: Any, default: Any = None) -> Any:
         kind = values.kind(key, default)
         if kind is not None and not kind.fits(value):
-            raise ModelError(f"{self._path}: {key} = {value!r} is not {kind.name}")
+            raise ModelError(f"{self.path}: {self._prefix}{key} = {value!r} is not {kind.name}")
         return value
 
     def refusal(self, key: str, value: Any, allowed: Any) -> ModelError:
         """The error for a value that is not implemented."""
-        return ModelError(f"{self._path}: {key} = {value!r} is not supported; supported: {allowed}")
+        said = f"{self.path}: {self._prefix}{key} = {value!r}"
+        return ModelError(f"{said} is not supported; supported: {allowed}")
 
 
 def read_json(path: Path) -> Any:

@@ -26,9 +26,8 @@ def files(folder: Path) -> list[Path]:
     """The safetensors files of a checkpoint, one or several shards, in order."""
     found = sorted([*folder.glob("model.safetensors"), *folder.glob("model-*-of-*.safetensors")])
     if not found:
-        pickled = any(folder.glob("pytorch_model*.bin"))
-        hint = "; convert pytorch_model.bin to safetensors: a pickle is never loaded"
-        raise ModelError(f"{folder} has no model.safetensors{hint if pickled else ''}")
+        hint = "convert pytorch_model.bin to safetensors if that is all there is"
+        raise ModelError(f"{folder} has no model.safetensors; {hint}: a pickle is never loaded")
     return found
 
 

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from models.activations import ACTIVATIONS
-from models.errors import ModelError
 from models.schemes import Scheme
 
 ENDLESS = 1 << 20  # tokens; more than any request may have
@@ -20,7 +18,7 @@ class EncoderConfig:
     before and after each part. parallel: before, and both parts read the same input. shared:
     so, and both parts have one norm. twice: after each sum, and what the attention gives is added
     to its input and normalised once more.
-    activation: by any of its names, here by one.
+    activation: one of the values of ACTIVATIONS.
     gated: the feed-forward network multiplies an activated product by another one.
     token_scale: times the token's vector. scale: times the scores, 1 / sqrt(head_size).
     softcap: scores become softcap * tanh(scores / softcap).
@@ -29,7 +27,7 @@ class EncoderConfig:
     reaches: for each layer how far its tokens see on each side, None for the whole text.
     distinct_layers: how many layers have weights of their own; others repeat them.
 
-    Raises ModelError for sizes that do not divide and an activation that is not implemented.
+    Raises ValueError for sizes that do not divide.
     """
 
     family: str
@@ -60,14 +58,9 @@ class EncoderConfig:
 
     def __post_init__(self) -> None:
         if not self.head_size and self.hidden_size % self.num_heads:
-            raise ModelError(
+            raise ValueError(
                 f"hidden_size {self.hidden_size} does not divide into {self.num_heads} heads"
             )
-        if self.activation not in ACTIVATIONS:
-            raise ModelError(
-                f"activation {self.activation!r} is not supported; supported: {sorted(ACTIVATIONS)}"
-            )
-        object.__setattr__(self, "activation", ACTIVATIONS[self.activation])
         self._fill("head_size", self.hidden_size // self.num_heads)
         self._fill("embedding_size", self.hidden_size)
         self._fill("num_kv_heads", self.num_heads)
@@ -75,7 +68,7 @@ class EncoderConfig:
         self._fill("scale", self.head_size**-0.5)
         self._fill("reaches", (None,) * self.num_layers)
         if self.num_heads % self.num_kv_heads:
-            raise ModelError(
+            raise ValueError(
                 f"{self.num_heads} heads do not divide among {self.num_kv_heads} of keys"
             )
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from models import modules
 from models.blueprint import Raw
 from models.config import EncoderConfig
-from models.errors import ModelError
 from models.modules import STATIC, Dense, Entry, Module, Normalize
 from models.tokenizer import Tokenizer
 from models.transformer import TransformerOptions
@@ -76,7 +75,7 @@ class SentenceConfig:
             bare=static,
             unknown=encoder.family != "model2vec",
             prompts=prompts,
-            default_prompt=_default(prompts, card.get("default_prompt_name")),
+            default_prompt=_default(card, prompts),
         )
 
     def skip(self, prompt: str, tokenizer: Tokenizer) -> int:
@@ -92,19 +91,15 @@ class SentenceConfig:
 def _pooling(folder: Path, entries: Sequence[Entry]) -> tuple[tuple[str, ...], bool]:
     if "Pooling" not in [entry.kind for entry in entries]:
         return ("mean",), True
-    path = folder / entries[1].path / "config.json"
-    raw = Raw(path)
+    raw = Raw(folder / entries[1].path / "config.json")
     told = [new for old, new in _BOOLEANS.items() if raw.get(old, False)]
     modes = raw.get("pooling_mode") or told or "mean"
     modes = tuple(modes) if isinstance(modes, list) else (modes,)
     if not all(mode in _MODES for mode in modes):
-        raise ModelError(f"{path}: pooling {modes} is not supported; supported: {_MODES}")
+        raise raw.refusal("pooling_mode", modes, _MODES)
     return modes, raw.get("include_prompt", True)
 
 
-def _default(prompts: dict[str, str], name: str | None) -> str:
-    if name is None:
-        return ""
-    if name not in prompts:
-        raise ModelError(f"default_prompt_name {name!r} is not one of {sorted(prompts)}")
-    return prompts[name]
+def _default(card: Raw, prompts: dict[str, str]) -> str:
+    stated = card.get("default_prompt_name") is not None
+    return card.among("default_prompt_name", prompts) if stated else ""

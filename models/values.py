@@ -1,6 +1,6 @@
 """What the values of a model's JSON files must be, by their keys or by what stands in for them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +16,19 @@ class Kind:
 _SIZE = Kind("a whole number above 0", lambda value: type(value) is int and value > 0)
 _LIMIT = Kind("a number from 0 on", lambda value: type(value) in (int, float) and value >= 0)
 _NUMBER = Kind("a number", lambda value: type(value) in (int, float))
+_POSITIVE = Kind("a number above 0", lambda value: type(value) in (int, float) and value > 0)
 _FLAG = Kind("true or false", lambda value: value in (True, False))
 _STRING = Kind("a string", lambda value: isinstance(value, str))
 _OBJECT = Kind("an object", lambda value: isinstance(value, dict))
 _STRINGS = Kind(
     "an object of strings",
-    lambda value: isinstance(value, dict) and all(isinstance(v, str) for v in value.values()),
+    lambda value: isinstance(value, dict) and _strings(value.values()),
+)
+_LIST = Kind("a list of strings", lambda value: isinstance(value, list) and _strings(value))
+_EITHER = Kind("a string or a list of them", lambda v: _STRING.fits(v) or _LIST.fits(v))
+_REPEATED = Kind(
+    "a list of [a list of strings, a whole number]",
+    lambda value: isinstance(value, list) and all(map(_repeated, value)),
 )
 _KEYS: Mapping[Kind, str] = {
     _SIZE: "vocab_size hidden_size n_embed n_embd dim d_model embedding_size head_dim d_kv "
@@ -29,9 +36,16 @@ _KEYS: Mapping[Kind, str] = {
     "num_attention_heads num_heads n_heads n_head num_key_value_heads "
     "intermediate_size hidden_dim d_ff d_inner local_attention global_attn_every_n_layers "
     "max_position_embeddings n_positions seq_length max_seq_len "
-    "relative_attention_num_buckets in_features out_features dimension",
+    "relative_attention_num_buckets sliding_window window_size in_features out_features dimension",
     _LIMIT: "layer_norm_eps layer_norm_epsilon norm_eps rms_norm_eps max_seq_length "
-    "model_max_length max_length rotary_emb_fraction rotary_scaling_factor",
+    "model_max_length max_length rotary_emb_fraction rotary_scaling_factor mscale mscale_all_dim",
+    _POSITIVE: "rope_theta rotary_emb_base global_rope_theta local_rope_theta "
+    "rope_local_base_freq partial_rotary_factor rotary_pct factor low_freq_factor "
+    "high_freq_factor original_max_position_embeddings beta_fast beta_slow attention_factor "
+    "query_pre_attn_scalar",
+    _LIST: "architectures layer_types",
+    _EITHER: "pos_att_type",
+    _REPEATED: "attention_types",
     _STRING: "model_type activation_function feed_forward_type default_prompt_name type path",
     _STRINGS: "prompts",
 }
@@ -43,6 +57,15 @@ _BY_TYPE: Mapping[type, Kind] = {
     str: _STRING,
     dict: _OBJECT,
 }
+
+
+def _strings(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _repeated(value: Any) -> bool:
+    pair = value if isinstance(value, list) and len(value) == 2 else (None, None)
+    return _LIST.fits(pair[0]) and type(pair[1]) is int
 
 
 def kind(key: str, default: Any = None) -> Kind | None:

@@ -83,10 +83,9 @@ def read(folder: Path) -> Blueprint:
     Raises ModelError on an unknown family or an option that is not implemented, by its name.
     """
     raw = Raw(folder / "config.json")
-    name = raw.get("model_type", "")
-    if name not in FAMILIES:
-        raise ModelError(
-            f"{folder}: model_type {name!r} is not supported; supported: {sorted(FAMILIES)}"
-        )
-    positions = raw.get("position_embedding_type", "")
-    return SHARED.get((name, positions), FAMILIES[name])(raw)
+    family = raw.among("model_type", FAMILIES, "")
+    shared = raw.get("model_type", ""), raw.get("position_embedding_type", "")
+    try:
+        return SHARED.get(shared, family)(raw)
+    except ValueError as error:  # of sizes that do not fit together
+        raise ModelError(f"{raw.path}: {error}") from None

@@ -1,5 +1,6 @@
 """ALBERT (Lan et al. 2019, arXiv 1909.11942): narrow tables, and layers that share weights."""
 
+from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint, Raw, affine
 from models.families import bert
 
@@ -27,6 +28,6 @@ def read(raw: Raw) -> Blueprint:
         raw,
         embedding_size=raw["embedding_size"],
         distinct_layers=raw.get("num_hidden_groups", 1),
-        activation=raw.get("hidden_act", "gelu_new"),
+        activation=raw.among("hidden_act", ACTIVATIONS, "gelu_new"),
     )
     return Blueprint(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("albert.",))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint, Raw, affine
 from models.config import EncoderConfig
 from models.schemes import Learned
@@ -34,7 +35,7 @@ def config(raw: Raw, **different: Any) -> EncoderConfig:
         "num_heads": raw["num_attention_heads"],
         "intermediate_size": raw["intermediate_size"],
         "max_positions": raw["max_position_embeddings"],
-        "activation": raw.get("hidden_act", "gelu"),
+        "activation": raw.among("hidden_act", ACTIVATIONS, "gelu"),
         "norm_eps": raw.get("layer_norm_eps", 1e-12),
         "table": Learned(),
         "segments": True,

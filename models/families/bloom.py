@@ -32,7 +32,7 @@ def read(raw: Raw) -> Blueprint:
         num_heads=raw.either("n_head", "num_attention_heads"),
         intermediate_size=4 * width,
         max_positions=raw.get("seq_length", TRAINED),
-        activation="gelu_new",
+        activation="gelu_tanh",
         norm_eps=raw.get("layer_norm_epsilon", 1e-5),
         positions=Alibi(),
         arrangement="pre",

@@ -1,5 +1,6 @@
 """The text encoder of CLIP (Radford et al. 2021, arXiv 2103.00020)."""
 
+from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint, Raw, affine
 from models.config import EncoderConfig
 from models.schemes import Learned
@@ -38,7 +39,7 @@ def read(raw: Raw) -> Blueprint:
         num_heads=raw.get("num_attention_heads", 8),
         intermediate_size=raw.get("intermediate_size", 2048),
         max_positions=raw.get("max_position_embeddings", 77),
-        activation=raw.get("hidden_act", "quick_gelu"),
+        activation=raw.among("hidden_act", ACTIVATIONS, "quick_gelu"),
         norm_eps=raw.get("layer_norm_eps", 1e-5),
         table=Learned(),
         arrangement="pre",

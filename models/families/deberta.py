@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint, Raw, affine
 from models.config import EncoderConfig
 from models.schemes import Disentangled, Learned, Scheme
@@ -33,7 +34,7 @@ def read(raw: Raw) -> Blueprint:
         num_heads=heads,
         intermediate_size=raw["intermediate_size"],
         max_positions=raw["max_position_embeddings"],
-        activation=raw.get("hidden_act", "gelu"),
+        activation=raw.among("hidden_act", ACTIVATIONS, "gelu"),
         norm_eps=raw.get("layer_norm_eps", 1e-7),
         table=Learned() if learned else Scheme(),
         positions=positions,

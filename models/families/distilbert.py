@@ -1,5 +1,6 @@
 """DistilBERT (Sanh et al. 2019, arXiv 1910.01108)."""
 
+from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint, Raw, affine
 from models.config import EncoderConfig
 from models.schemes import Learned, Sinusoidal
@@ -38,7 +39,7 @@ def read(raw: Raw) -> Blueprint:
         num_heads=raw["n_heads"],
         intermediate_size=raw["hidden_dim"],
         max_positions=raw["max_position_embeddings"],
-        activation=raw.get("activation", "gelu"),
+        activation=raw.among("activation", ACTIVATIONS, "gelu"),
         norm_eps=1e-12,
         table=Sinusoidal() if sinusoidal else Learned(),
     )

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint, Raw, linear
 from models.families import llama, qwen
 from models.families.decoder import is_causal, reaches, sliding_window
@@ -19,10 +20,10 @@ _SANDWICH = {
 def read(raw: Raw) -> Blueprint:
     """The blueprint of a Gemma."""
     raw.only("hidden_activation", "gelu_pytorch_tanh")
-    activation = raw.get("hidden_act", "gelu_pytorch_tanh")
     # The first checkpoints said gelu for what was trained with the approximation.
-    approximate = "gelu_pytorch_tanh" if activation == "gelu" else activation
-    return _blueprint(raw, {}, activation=approximate, causal=_is_causal(raw, "Gemma"))
+    names = {**ACTIVATIONS, "gelu": "gelu_tanh"}
+    activation = raw.among("hidden_act", names, "gelu_pytorch_tanh")
+    return _blueprint(raw, {}, activation=activation, causal=_is_causal(raw, "Gemma"))
 
 
 def gemma2(raw: Raw) -> Blueprint:
@@ -70,7 +71,7 @@ def _blueprint(raw: Raw, names: dict[str, str], **different: Any) -> Blueprint:
 
 def _later(raw: Raw) -> dict[str, Any]:
     return {
-        "activation": raw.get("hidden_activation", "gelu_pytorch_tanh"),
+        "activation": raw.among("hidden_activation", ACTIVATIONS, "gelu_pytorch_tanh"),
         "arrangement": "sandwich",
         "scale": raw.get("query_pre_attn_scalar", 256) ** -0.5,
     }

@@ -1,5 +1,6 @@
 """GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners")."""
 
+from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint, Raw, affine
 from models.config import EncoderConfig
 from models.families.decoder import is_causal
@@ -34,7 +35,7 @@ def read(raw: Raw) -> Blueprint:
         num_heads=raw.either("n_head", "num_attention_heads"),
         intermediate_size=raw.get("n_inner", 4 * width),
         max_positions=raw.either("n_positions", "max_position_embeddings"),
-        activation=raw.get("activation_function", "gelu_new"),
+        activation=raw.among("activation_function", ACTIVATIONS, "gelu_new"),
         norm_eps=raw.get("layer_norm_epsilon", 1e-5),
         table=Learned(),
         arrangement="pre",

@@ -1,5 +1,6 @@
 """GPT-Neo (Black et al. 2021): a GPT-2 in which every second layer sees only near tokens."""
 
+from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint, Raw, affine, linear
 from models.config import EncoderConfig
 from models.families.decoder import is_causal
@@ -38,7 +39,7 @@ def read(raw: Raw) -> Blueprint:
         num_heads=raw.either("num_heads", "num_attention_heads"),
         intermediate_size=raw.get("intermediate_size", 4 * width),
         max_positions=raw["max_position_embeddings"],
-        activation=raw.get("activation_function", "gelu_new"),
+        activation=raw.among("activation_function", ACTIVATIONS, "gelu_new"),
         norm_eps=raw.get("layer_norm_epsilon", 1e-5),
         table=Learned(),
         arrangement="pre",

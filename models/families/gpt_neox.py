@@ -1,5 +1,6 @@
 """GPT-NeoX (Black et al. 2022, arXiv 2204.06745), and Pythia, which has its names."""
 
+from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint, Raw, affine, linear
 from models.config import EncoderConfig
 from models.families.decoder import is_causal
@@ -9,7 +10,7 @@ from models.families.rope import rotary
 def read(raw: Raw) -> Blueprint:
     """The blueprint of a GPT-NeoX."""
     heads, width = raw["num_attention_heads"], raw["hidden_size"]
-    older = "partial_rotary_factor" not in raw.get("rope_parameters", {})
+    older = "partial_rotary_factor" not in raw.nested("rope_parameters")
     share = raw.get("rotary_pct", 0.25) if older else 1.0
     positions = rotary(raw, int(width // heads * share), base=raw.get("rotary_emb_base", 10_000.0))
     config = EncoderConfig(
@@ -20,7 +21,7 @@ def read(raw: Raw) -> Blueprint:
         num_heads=heads,
         intermediate_size=raw["intermediate_size"],
         max_positions=raw["max_position_embeddings"],
-        activation=raw.get("hidden_act", "gelu"),
+        activation=raw.among("hidden_act", ACTIVATIONS, "gelu"),
         norm_eps=raw.get("layer_norm_eps", 1e-5),
         positions=positions,
         arrangement="parallel" if raw.get("use_parallel_residual", True) else "pre",

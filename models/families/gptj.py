@@ -1,5 +1,6 @@
 """GPT-J (Wang and Komatsuzaki 2021)."""
 
+from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint, Raw, affine, linear
 from models.config import EncoderConfig
 from models.families.decoder import is_causal
@@ -29,7 +30,7 @@ def read(raw: Raw) -> Blueprint:
         num_heads=heads,
         intermediate_size=raw.get("n_inner", 4 * width),
         max_positions=raw.either("n_positions", "max_position_embeddings"),
-        activation=raw.get("activation_function", "gelu_new"),
+        activation=raw.among("activation_function", ACTIVATIONS, "gelu_new"),
         norm_eps=raw.get("layer_norm_epsilon", 1e-5),
         positions=Rotary(dim=raw.get("rotary_dim", 64), interleaved=True),
         arrangement="shared",

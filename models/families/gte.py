@@ -57,10 +57,10 @@ def read(raw: Raw) -> Blueprint:
 
 def _rotary(raw: Raw) -> Rotary:
     head_size = raw["hidden_size"] // raw["num_attention_heads"]
-    given = raw.get("rope_scaling", {})
+    given = raw.nested("rope_scaling")
     if given.get("type") != "ntk":
         return rotary(raw, head_size, base=_BASE)
     if given.get("mixed_b") is not None:
-        raise raw.refusal("rope_scaling.mixed_b", given["mixed_b"], None)
+        raise given.refusal("mixed_b", given["mixed_b"], None)
     scaling = Scaling(kind="ntk", factor=given["factor"])
     return Rotary(dim=head_size, base=float(raw.get("rope_theta", _BASE)), scaling=scaling)

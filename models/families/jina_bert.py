@@ -35,15 +35,12 @@ _GATES = {"geglu": "gelu", "reglu": "relu"}
 def read(raw: Raw) -> Blueprint:
     """The blueprint of a JinaBERT; only the name of its Python code tells which of the two."""
     code = "qk-post-norm" in f"{raw.get('_name_or_path')} {raw.get('auto_map')}"
-    gate = raw["feed_forward_type"]
-    if gate not in _GATES:
-        raise raw.refusal("feed_forward_type", gate, tuple(_GATES))
     config = bert.config(
         raw,
         family="jina_bert",
         table=Scheme(),
         positions=Alibi(),
-        activation=_GATES[gate],
+        activation=raw.among("feed_forward_type", _GATES),
         gated=True,
         arrangement="twice" if code else "post",
     )

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint, Raw, linear
 from models.config import EncoderConfig
 from models.families.decoder import is_causal, reaches, sliding_window
@@ -46,7 +47,7 @@ def config(raw: Raw, *, head_size: int = 0, **different: Any) -> EncoderConfig:
         "head_size": head_size,
         "intermediate_size": raw["intermediate_size"],
         "max_positions": raw["max_position_embeddings"],
-        "activation": raw.get("hidden_act", "silu"),
+        "activation": raw.among("hidden_act", ACTIVATIONS, "silu"),
         "norm": "rms",
         "norm_eps": raw.get("rms_norm_eps", 1e-6),
         "arrangement": "pre",

@@ -1,5 +1,6 @@
 """ModernBERT (Warner et al. 2024, arXiv 2412.13663)."""
 
+from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint, Raw, linear
 from models.config import EncoderConfig
 from models.families.rope import rotary
@@ -32,7 +33,7 @@ def read(raw: Raw) -> Blueprint:
         num_heads=raw["num_attention_heads"],
         intermediate_size=raw["intermediate_size"],
         max_positions=raw["max_position_embeddings"],
-        activation=raw.get("hidden_activation", "gelu"),
+        activation=raw.among("hidden_activation", ACTIVATIONS, "gelu"),
         norm_eps=raw.get("norm_eps", 1e-5),
         positions=whole,
         local=local,

@@ -1,5 +1,6 @@
 """NomicBERT (Nussbaum et al. 2024, arXiv 2402.01613), in its own names and in transformers'."""
 
+from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint, Raw, affine, linear
 from models.config import EncoderConfig
 from models.families import bert
@@ -56,7 +57,7 @@ def _theirs(raw: Raw) -> EncoderConfig:
     positions = rotary(raw, head_size, base=1000.0)
     return bert.config(
         raw,
-        activation=raw.get("hidden_act", "silu"),
+        activation=raw.among("hidden_act", ACTIVATIONS, "silu"),
         head_size=head_size,
         table=Scheme(),
         positions=positions,
@@ -67,9 +68,8 @@ def _theirs(raw: Raw) -> EncoderConfig:
 def _own(raw: Raw) -> EncoderConfig:
     for key, value in _ONLY.items():
         raw.only(key, value)
-    activation = raw["activation_function"]
-    if activation not in (*_GATES, "gelu"):
-        raise raw.refusal("activation_function", activation, (*_GATES, "gelu"))
+    activation = raw.among("activation_function", {**_GATES, "gelu": "gelu"})
+    gated = raw["activation_function"] in _GATES
     width, heads = raw["n_embd"], raw["n_head"]
     return EncoderConfig(
         family="nomic_bert",
@@ -77,12 +77,12 @@ def _own(raw: Raw) -> EncoderConfig:
         hidden_size=width,
         num_layers=raw["n_layer"],
         num_heads=heads,
-        intermediate_size=_inner(raw, width, activation in _GATES),
+        intermediate_size=_inner(raw, width, gated),
         max_positions=raw["n_positions"],
         norm_eps=raw.get("layer_norm_epsilon", 1e-5),
-        activation=_GATES.get(activation, activation),
+        activation=activation,
         positions=_rotary(raw, width // heads),
-        gated=activation in _GATES,
+        gated=gated,
         segments=True,
     )
 

@@ -1,7 +1,5 @@
 """Rotary settings as config.json has them, in the keys of today and of older releases."""
 
-from typing import Any
-
 from models import tables
 from models.blueprint import Raw
 from models.schemes import Rotary, Scaling
@@ -24,27 +22,27 @@ def rotary(
     Raises ModelError for a scaling that is not implemented.
     """
     given = _given(raw, kind)
-    scaling = given.get("rope_type") or given.get("type") or "default"
+    scaling = given.get("rope_type", given.get("type", "default"))
     if scaling not in _KINDS:
-        raise raw.refusal("rope_type", scaling, _KINDS)
-    share = given.get("partial_rotary_factor") or raw.get("partial_rotary_factor", 1.0)
+        raise given.refusal("rope_type", scaling, _KINDS)
+    share = given.get("partial_rotary_factor", raw.get("partial_rotary_factor", 1.0))
     return Rotary(
         dim=int(head_size * share),
-        base=float(given.get("rope_theta") or raw.get("rope_theta", base)),
+        base=float(given.get("rope_theta", raw.get("rope_theta", base))),
         interleaved=interleaved,
         scaling=Scaling() if scaling == "default" else _scaling(raw, scaling, given),
     )
 
 
-def _given(raw: Raw, kind: str) -> dict[str, Any]:
-    given: dict[str, Any] = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
-    return dict(given.get(kind, given))
+def _given(raw: Raw, kind: str) -> Raw:
+    given = raw.nested("rope_parameters" if raw.get("rope_parameters", {}) else "rope_scaling")
+    return given.nested(kind) if kind in given else given
 
 
-def _scaling(raw: Raw, kind: str, given: dict[str, Any]) -> Scaling:
+def _scaling(raw: Raw, kind: str, given: Raw) -> Scaling:
     longest = raw["max_position_embeddings"]
-    original = given.get("original_max_position_embeddings") or longest
-    factor = float(given.get("factor") or longest / original)
+    original = given.get("original_max_position_embeddings", longest)
+    factor = float(given.get("factor", longest / original))
     if kind == "llama3":
         fast, slow = given["high_freq_factor"], given["low_freq_factor"]
         return Scaling(kind=kind, factor=factor, original=original, fast=fast, slow=slow)
@@ -54,16 +52,16 @@ def _scaling(raw: Raw, kind: str, given: dict[str, Any]) -> Scaling:
             factor=factor,
             original=original,
             magnitude=_magnitude(factor, given),
-            fast=given.get("beta_fast") or 32.0,
-            slow=given.get("beta_slow") or 1.0,
+            fast=given.get("beta_fast", 32.0),
+            slow=given.get("beta_slow", 1.0),
             whole=given.get("truncate", True),
         )
     return Scaling(kind=kind, factor=factor, original=longest)
 
 
-def _magnitude(factor: float, given: dict[str, Any]) -> float:
-    if given.get("attention_factor") is not None:
-        return float(given["attention_factor"])
+def _magnitude(factor: float, given: Raw) -> float:
+    if (told := given.get("attention_factor")) is not None:
+        return float(told)
     some, all_ = given.get("mscale"), given.get("mscale_all_dim")
     if some and all_:
         return tables.magnitude(factor, some) / tables.magnitude(factor, all_)

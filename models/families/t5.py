@@ -1,10 +1,16 @@
 """The encoders of T5 (Raffel et al. 2020, arXiv 1910.10683) and mT5 (arXiv 2010.11934)."""
 
+from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint, Raw
 from models.config import EncoderConfig
 from models.schemes import Buckets
 
 _TRAINED = 512  # tokens of the longest text of the training; T5 has no limit
+_NETWORKS = {  # whether there are gates, and the activation
+    **{name: (False, name) for name in ACTIVATIONS},
+    **{f"gated-{name}": (True, name) for name in ACTIVATIONS},
+    "gated-gelu": (True, "gelu_new"),
+}
 _ATTENTION, _FFN = "encoder.block.{}.layer.0", "encoder.block.{}.layer.1"
 
 
@@ -41,12 +47,10 @@ def read(raw: Raw) -> Blueprint:
 
 
 def _feed_forward(raw: Raw) -> tuple[bool, str]:
-    # 'relu' or 'gated-gelu', which means the approximation by tanh.
-    kind = raw.get("feed_forward_proj", "gated-gelu" if raw["model_type"] == "mt5" else "relu")
-    gated, activation = kind.startswith("gated-"), kind.removeprefix("gated-")
-    activation = "gelu_new" if kind == "gated-gelu" else activation
+    usual = "gated-gelu" if raw["model_type"] == "mt5" else "relu"
+    gated, name = raw.among("feed_forward_proj", _NETWORKS, usual)
     raw.only("is_gated_act", gated)
-    return gated, raw.only("dense_act_fn", activation)
+    return gated, ACTIVATIONS[raw.only("dense_act_fn", name)]
 
 
 def _tensors(gated: bool) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """XLNet (Yang et al. 2019, arXiv 1906.08237), with the positions of Transformer-XL."""
 
+from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint, Raw, affine
 from models.config import EncoderConfig
 from models.schemes import Recurrent
@@ -47,7 +48,7 @@ def read(raw: Raw) -> Blueprint:
         head_size=raw.get("d_head", 0),
         intermediate_size=raw["d_inner"],
         max_positions=_TRAINED,
-        activation=raw.get("ff_activation", "gelu"),
+        activation=raw.among("ff_activation", ACTIVATIONS, "gelu"),
         norm_eps=raw.get("layer_norm_eps", 1e-12),
         positions=Recurrent(),
     )

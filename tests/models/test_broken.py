@@ -90,8 +90,24 @@ def test_a_module_of_the_wrong_kind_is_refused_with_its_file(
     assert str(folder / "modules.json") in str(refused.value)
 
 
+def test_a_value_inside_of_another_is_refused_by_the_keys_of_both(tiny_bert: Write) -> None:
+    rotary = {"model_type": "llama", "rope_parameters": {"rope_theta": "x"}}
+    folder = changed(tiny_bert(), CONFIG, is_causal=True, **rotary)
+    with pytest.raises(ModelError) as refused:
+        Folder.read(folder)
+    said = f"{folder / CONFIG}: rope_parameters.rope_theta = 'x' is not a number above 0"
+    assert str(refused.value) == said
+
+
+def test_sizes_that_do_not_fit_together_are_refused_with_their_file(tiny_bert: Write) -> None:
+    folder = changed(tiny_bert(), CONFIG, num_attention_heads=5)
+    with pytest.raises(ModelError) as refused:
+        Folder.read(folder)
+    assert str(refused.value) == f"{folder / CONFIG}: hidden_size 48 does not divide into 5 heads"
+
+
 def test_what_no_check_foresees_is_refused_with_its_folder(tiny_bert: Write) -> None:
-    rotary = {"model_type": "llama", "rms_norm_eps": 1e-6, "rope_parameters": {"rope_theta": "x"}}
+    rotary = {"model_type": "llama", "partial_rotary_factor": float("inf")}
     folder = changed(tiny_bert(), CONFIG, is_causal=True, **rotary)
     with pytest.raises(ModelError) as refused:
         Folder.read(folder)

@@ -161,5 +161,6 @@ def test_prompts_are_read_and_one_may_be_the_default(tmp_path: Path) -> None:
 
 def test_a_default_prompt_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     card = {"prompts": {"query": "query: "}, "default_prompt_name": "passage"}
-    with pytest.raises(ModelError, match=r"'passage' is not one of \['query'\]"):
+    refused = r"transformers\.json: default_prompt_name = 'passage' .* supported: \['query'\]"
+    with pytest.raises(ModelError, match=refused):
         read(tmp_path, {"config_sentence_transformers.json": card})

@@ -173,6 +173,6 @@ def test_a_pickle_is_refused_with_advice(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_a_folder_without_weights_is_refused_without_that_advice(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"has no model\.safetensors$"):
+def test_a_pickle_that_was_left_on_the_hub_is_refused_with_advice(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"convert pytorch_model\.bin to safetensors"):
         load(tmp_path)

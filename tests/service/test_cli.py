@@ -67,7 +67,10 @@ def test_inspect_and_info_tell_the_same_fingerprint(embedder: Embedder) -> None:
 
 def test_inspect_names_what_is_not_supported(tiny_bert: Folder) -> None:
     family = run("inspect", str(tiny_bert({"config.json": {"model_type": "x"}})), status=1)
-    assert "model_type 'x' is not supported; supported: [" in family and "'bert'" in family
+    assert (
+        "config.json: model_type = 'x' is not supported; supported: [" in family
+        and "'bert'" in family
+    )
     lines = [
         {"type": "sentence_transformers.models.Transformer", "path": ""},
         {"type": "sentence_transformers.models.CNN", "path": "1_CNN"},
@@ -75,7 +78,7 @@ def test_inspect_names_what_is_not_supported(tiny_bert: Folder) -> None:
     module = run("inspect", str(tiny_bert({"modules.json": lines})), status=1)
     assert "modules ['CNN'] are not supported; supported: (" in module
     option = run("inspect", str(tiny_bert(hidden_act="leaky_relu")), status=1)
-    assert "activation 'leaky_relu' is not supported; supported: [" in option
+    assert "config.json: hidden_act = 'leaky_relu' is not supported; supported: [" in option
 
 
 def test_embed_writes_an_array(embedder: Embedder, tmp_path: Path) -> None:

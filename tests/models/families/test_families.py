@@ -14,5 +14,7 @@ def test_another_family_is_refused_with_those_there_are(
     tmp_path: Path, config: dict[str, str]
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    with pytest.raises(ModelError, match=r"not supported; supported: \[.*'bert'.*'modernbert'"):
+    with pytest.raises(
+        ModelError, match=r"config\.json: model_type = .* supported: \[.*'bert'.*'modernbert'"
+    ):
         families.read(tmp_path)

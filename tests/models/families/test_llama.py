@@ -109,7 +109,7 @@ def test_code_that_may_see_both_sides_is_refused_until_the_config_tells(
     [
         ("llama", {"sliding_window": 8}, "sliding_window"),
         ("llama", {"is_causal": "no"}, "is_causal"),
-        ("llama", {"hidden_act": "xielu"}, "activation 'xielu'"),
+        ("llama", {"hidden_act": "xielu"}, "hidden_act = 'xielu'"),
         ("llama", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type = 'longrope'"),
         ("mistral", {"layer_types": ["full_attention"] * 3}, "layer_types"),
     ],
