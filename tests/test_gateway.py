@@ -87,6 +87,23 @@ def test_a_body_beyond_the_servers_limit_is_refused_in_the_servers_shape(gateway
     assert error["request_id"] and error["message"]
 
 
+def test_headers_that_the_server_takes_pass_and_more_is_refused_in_its_shape(
+    gateway: Gateway,
+) -> None:
+    assert embed(gateway, **{"x-long": "a" * 60_000}).status_code == 200
+    for first, second in ((60_000, 60_000), (100_000, 0)):  # by the server, by the gateway
+        answer = embed(gateway, **{"x-long": "a" * first, "x-more": "a" * second})
+        error = answer.json()["error"]
+        assert answer.status_code == 431 and error["code"] == "head_too_large"
+        assert error["request_id"] and error["message"]
+
+
+def test_metrics_are_for_who_reaches_the_server_itself(gateway: Gateway, server: Server) -> None:
+    assert httpx.get(f"{server.url}/metrics").status_code == 200
+    answer = httpx.get(f"{gateway.url}/metrics")
+    assert answer.status_code == 404 and answer.json()["error"]["code"] == "not_found"
+
+
 def test_without_a_server_the_gateway_answers_in_the_same_shape(tmp_path: Path) -> None:
     with Gateway(tmp_path, f"127.0.0.1:{free_port()}") as alone:
         answer = embed(alone)
