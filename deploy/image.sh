@@ -123,7 +123,9 @@ check() {
 
   embed 2000 >/dev/null &
   client=$!
-  sleep 0.3
+  until curl -s "127.0.0.1:$port/ready" | grep -q '"queued_tokens":[1-9]' || ! kill -0 $client 2>/dev/null; do
+    sleep 0.01
+  done
   kill -TERM $server
   wait $client
   wait $server || true  # ended by the signal, once it has answered

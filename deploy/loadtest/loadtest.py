@@ -5,6 +5,7 @@ import asyncio
 import json
 import math
 import multiprocessing as mp
+import os
 import queue
 import random
 import signal
@@ -324,7 +325,7 @@ def parser() -> argparse.ArgumentParser:
     add("--url", default="http://127.0.0.1:8080", help="the server")
     add("--path", choices=["/embed", "/v1/embeddings"], default="/embed", help="the API")
     add("--model", default="all-MiniLM-L6-v2", help="model name for /v1/embeddings")
-    add("--api-key", help="sent as a bearer token")
+    add("--api-key", help="sent as a bearer token; by default EMBEDDING_API_KEY")
     add("--duration", type=float, default=30.0, help="seconds")
     add("--warmup", type=float, default=5.0, help="first seconds, which are not counted")
     add("--timeout", type=float, default=60.0, help="seconds until a request is given up")
@@ -350,7 +351,11 @@ def split(plan: Plan, processes: int) -> list[Plan]:
 
 
 def main() -> None:
-    args = vars(parser().parse_args())
+    options = parser()
+    args = vars(options.parse_args())
+    if args["duration"] <= args["warmup"]:
+        options.error("--duration must be longer than --warmup, which is not counted")
+    args["api_key"] = args["api_key"] or os.environ.get("EMBEDDING_API_KEY")
     file, processes = args.pop("json"), args.pop("processes")
     plan = Plan(**args)
     found = run(split(plan, processes), progress_line(plan.duration))
