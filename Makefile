@@ -47,6 +47,12 @@ bench-outputs: .venv/dev       ## what each form of an answer costs
 clean:                         ## remove the environment and the caches of the tools
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache
 
+ifneq ($(wildcard .venv/python),)
+ifeq ($(filter clean,$(MAKECMDGOALS))$(shell grep -F "$(CURDIR)/.venv" .venv/pyvenv.cfg),)
+$(error .venv was made in another folder, whose path it holds: run `make clean`, then this again)
+endif
+endif
+
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
