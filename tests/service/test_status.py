@@ -3,6 +3,7 @@
 import asyncio
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
@@ -71,6 +72,13 @@ def test_metrics_count_what_was_done(server: Server) -> None:
     assert [b - a for a, b in zip(before, after, strict=True)] == [1, 1, 2, 260, 1, 1]
     assert _metric(server, "embedding_ready") == 1
     assert _metric(server, "embedding_queued_tokens") == 0
+
+
+def test_the_document_names_every_metric_with_its_type(server: Server) -> None:
+    text = server.client.get("/metrics").text
+    served = re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)
+    document = Path("docs/metrics.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \| (\w+) \|", document, re.MULTILINE) == served
 
 
 def test_an_unknown_path_does_not_make_a_metric_of_its_own(server: Server) -> None:
