@@ -1,5 +1,6 @@
 """Every setting of the server: its name, default, limits and meaning, in one place."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,6 +8,7 @@ from typing import Annotated, Literal
 from dotenv import dotenv_values
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -20,6 +22,12 @@ from models.sources import DEFAULT, default_cache
 from service.origins import origins
 
 PREFIX, FILE = "EMBEDDING_", ".env"
+
+_UNSET = BeforeValidator(lambda given: given or None)  # what is empty
+
+
+def _cache(given: str | Path) -> Path:
+    return Path(os.path.expanduser(given)) if str(given) else default_cache()
 
 
 def _prefix(path: str) -> str:
@@ -43,16 +51,22 @@ class Settings(BaseSettings):
     )
 
     model: Annotated[
-        str, Field(description="Model: a folder, a bundled name, or organisation/name on a hub.")
+        str,
+        Field(
+            min_length=1,
+            description="Model: a folder, a bundled name, or organisation/name on a hub.",
+        ),
+        AfterValidator(os.path.expanduser),
     ] = DEFAULT
-    revision: Annotated[str | None, Field(description="Commit, tag or branch of a hub model.")] = (
-        None
-    )
-    cache: Annotated[Path, Field(description="Folder where fetched models are kept.")] = Field(
-        default_factory=default_cache
-    )
+    revision: Annotated[
+        str | None, _UNSET, Field(description="Commit, tag or branch of a hub model.")
+    ] = None
+    cache: Annotated[
+        Path, BeforeValidator(_cache), Field(description="Folder where fetched models are kept.")
+    ] = Field(default_factory=default_cache)
     served_name: Annotated[
         str | None,
+        _UNSET,
         Field(description="Model name in answers; by default the model's, or its folder's."),
     ] = None
     device: Annotated[str, Field(description="auto, cpu, cuda or cuda:N.")] = "auto"
@@ -64,7 +78,8 @@ class Settings(BaseSettings):
         ),
     ] = "auto"
     threads: Annotated[
-        NonNegativeInt, Field(description="CPU threads of the engine; 0: as many as allotted.")
+        int,
+        Field(ge=0, le=1024, description="CPU threads of the engine; 0: as many as allotted."),
     ] = 0
 
     host: Annotated[
@@ -110,16 +125,18 @@ class Settings(BaseSettings):
     dimensions: Annotated[
         str,
         Field(
-            pattern=r"^(declared|any|none|\d+(,\d+)*)$",
+            pattern=r"^(declared|any|none|\d{1,9}(,\d{1,9})*)$",
             description="Lengths that clients may cut vectors to: declared (by the model), any, "
             "none, or numbers with commas between.",
         ),
     ] = "declared"
     max_batch_tokens: Annotated[
-        NonNegativeInt,
+        int,
         Field(
+            ge=0,
+            le=1 << 20,
             description="Most tokens in one forward pass (of one CPU thread among several: "
-            "512); 0: 2048 on a CPU, and as many as make a GPU faster, measured at start."
+            "512); 0: 2048 on a CPU, and as many as make a GPU faster, measured at start.",
         ),
     ] = 0
     vector_cache_bytes: Annotated[

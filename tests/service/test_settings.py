@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from click import UsageError
 from click.testing import CliRunner
 
 from service.cli import main, read
@@ -40,6 +41,33 @@ def test_a_wrong_value_is_told_with_its_name() -> None:
 def test_a_time_that_is_no_number_of_seconds_is_refused(name: str, number: str) -> None:
     result = CliRunner().invoke(main, ["serve"], env={f"EMBEDDING_{name.upper()}": number})
     assert result.exit_code == 2 and f"{name}: Input should be" in result.output
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("threads", "1025", "less than or equal to 1024"),
+        ("max_batch_tokens", "1048577", "less than or equal to 1048576"),
+        ("dimensions", "9" * 5000, "should match pattern"),
+        ("model", "", "at least 1 character"),
+    ],
+)
+def test_what_no_server_can_do_is_refused(name: str, value: str, message: str) -> None:
+    with pytest.raises(UsageError, match=f"{name}: .*{message}"):
+        read({name: value})
+
+
+def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/somewhere")
+    settings = read({"cache": "~/models", "model": "~/models/mine"})
+    assert settings.cache == Path("/somewhere/models")
+    assert settings.model == "/somewhere/models/mine"
+
+
+@pytest.mark.parametrize("name", ["cache", "revision", "served_name"])
+def test_an_empty_value_is_the_default(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(f"EMBEDDING_{name.upper()}", "")
+    assert getattr(Settings(), name) == getattr(Settings.model_construct(), name)
 
 
 def test_a_file_that_is_no_utf_8_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
