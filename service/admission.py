@@ -18,9 +18,7 @@ class Admission:
     def __init__(self, max_wait: float, rate: Callable[[], float], board: Board) -> None:
         """board: where every HTTP process of the server counts what it has queued."""
         self._max_wait, self._rate, self._board = max_wait, rate, board
-        self._all, self._sizes = board.take(), board.take(CLASSES)
-        for slot in (self._all, *self._slots(CLASSES)):
-            board.row[slot] = 0  # what a process that died had queued is no more
+        self._all, self._sizes = board.take(held=True), board.take(CLASSES, held=True)
 
     @property
     def queued(self) -> int:

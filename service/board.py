@@ -33,6 +33,7 @@ class Board:
             memoryview(memory).cast("d")[i * _SLOTS : (i + 1) * _SLOTS] for i in range(rows)
         ]
         self.row, self._used = self._rows[row], 0
+        self._held: list[int] = []
 
     @classmethod
     def alone(cls) -> "Board":
@@ -44,11 +45,20 @@ class Board:
         """That of one of as many processes. file: the descriptor of their table."""
         return cls(mmap.mmap(file, _size(rows)), rows, row)
 
-    def take(self, count: int = 1) -> int:
-        """The first of so many slots that are the caller's from now on, and 0 in a new table."""
+    def take(self, count: int = 1, held: bool = False) -> int:
+        """The first of so many slots that are the caller's from now on, and 0 in a new table.
+
+        held: they tell what a process has at the moment, and not what there was in all.
+        """
         first, self._used = self._used, self._used + count
         assert self._used <= _SLOTS
+        self._held += range(first, self._used) if held else ()
         return first
+
+    def bury(self, row: int) -> None:
+        """Forget what the process of a row had, as it is no more."""
+        for slot in self._held:
+            self._rows[row][slot] = 0
 
     def total(self, slot: int) -> float:
         """The sum of a column."""

@@ -2,7 +2,9 @@
 
 import logging
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import click
@@ -59,13 +61,15 @@ def _serve(home: Home, doors: list[socket.socket], giving: int) -> int:
     def leave() -> None:
         for other in others:
             other.leave()
+            if server.failed:  # then there is nothing to finish
+                other.kill()
 
     settings, board = home.settings, home.board(0)
     link = Link(home.ask, board, greet, stall, settings.stall)
     spec = orjson.dumps(_spec(home, giving))
     child = Child("the engine", "service.engine", spec, descriptors=[giving])
     engine = Supervisor(child, refuse, link.restarted)
-    others = [_other(home, row) for row in range(1, settings.workers)]
+    others = [_other(home, row, partial(board.bury, row)) for row in range(1, settings.workers)]
     work = [engine.run, link.run, *(other.run for other in others)]
     background = [vital(each, refuse) for each in work]
     app = create_app(home, link, background, lambda: server.should_exit)
@@ -87,10 +91,11 @@ def _spec(home: Home, giving: int) -> EngineSpec:
     )
 
 
-def _other(home: Home, row: int) -> Supervisor:
+def _other(home: Home, row: int, on_restart: Callable[[], None]) -> Supervisor:
     patience = home.settings.drain_delay + home.settings.shutdown_timeout + _GRACE
     letter, lent = home.letter(row), [home.table, home.asking]
-    return Supervisor(Child("an HTTP process", "service.worker", letter, lent, patience))
+    child = Child("an HTTP process", "service.worker", letter, lent, patience)
+    return Supervisor(child, on_restart=on_restart)
 
 
 def greeting(settings: Settings, port: int, engine: Description) -> str:

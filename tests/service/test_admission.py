@@ -1,6 +1,6 @@
 """Admission: expected wait = tokens queued / tokens per second."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,10 +10,10 @@ from service.errors import Overloaded
 
 
 @pytest.fixture
-def processes() -> Iterator[Callable[[int], Admission]]:
-    """What each of two processes admits, by its row."""
+def boards() -> Iterator[list[Board]]:
+    """Those of two processes."""
     with table(2) as file:
-        yield lambda row: Admission(1.0, lambda: 100.0, Board.shared(file, 2, row))
+        yield [Board.shared(file, 2, row) for row in (0, 1)]
 
 
 def is_open(admission: Admission) -> bool:
@@ -71,10 +71,8 @@ def test_what_fails_leaves_the_queue() -> None:
     assert admission.queued == 0
 
 
-def test_what_all_processes_have_queued_is_waited_for(
-    processes: Callable[[int], Admission],
-) -> None:
-    one, other = processes(0), processes(1)
+def test_what_all_processes_have_queued_is_waited_for(boards: list[Board]) -> None:
+    one, other = (Admission(1.0, lambda: 100.0, board) for board in boards)
     with one.admit(150):
         assert other.queued == 150
         with pytest.raises(Overloaded), other.admit(150):
@@ -83,13 +81,11 @@ def test_what_all_processes_have_queued_is_waited_for(
         assert one.queued == 50
 
 
-def test_what_a_process_that_died_had_queued_is_forgotten(
-    processes: Callable[[int], Admission],
-) -> None:
-    first, second = processes(0), processes(1)
+def test_what_a_process_that_died_had_queued_is_forgotten(boards: list[Board]) -> None:
+    first, second = (Admission(1.0, lambda: 100.0, board) for board in boards)
     with second.admit(60):
         assert first.queued == 60
-        processes(1)
+        boards[0].bury(1)
         assert first.queued == 0
         with first.admit(500), first.admit(10):
             assert first.queued == 510

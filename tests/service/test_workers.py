@@ -95,6 +95,32 @@ def test_all_processes_tell_the_same_start_also_one_that_is_started_again(own: S
     assert len({each["created"] for each in found}) == 1
 
 
+def test_what_a_process_that_died_had_queued_is_forgotten_at_once(own: Server) -> None:
+    [worker], [engine] = children(own, "service.worker"), children(own, "service.engine")
+    engine.suspend()
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        try:
+            for _ in range(16):
+                pool.submit(fresh, own, "/embed", {"inputs": "a " * 100})
+            wait(lambda: metric(own, "embedding_queued_tokens") == 16 * 102, own)
+            worker.kill()
+            wait(lambda: "an HTTP process ended" in own.log, own)
+            assert metric(own, "embedding_queued_tokens") < 16 * 102
+            assert not children(own, "service.worker")
+        finally:
+            engine.resume()
+
+
+def test_a_server_that_has_failed_does_not_drain(minilm_folder: object, tmp_path: Path) -> None:
+    start = time.monotonic()
+    with (
+        pytest.raises(AssertionError, match="not supported"),
+        Server(tmp_path / "log", workers=WORKERS, drain_delay=100, dtype="float16"),
+    ):
+        pass
+    assert time.monotonic() - start < 50
+
+
 def test_an_engine_that_dies_is_found_again_by_all(own: Server) -> None:
     os.kill(children(own, "service.engine")[0].pid, signal.SIGKILL)
     wait(lambda: len(answering(own)) == WORKERS, own)
