@@ -2,6 +2,10 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -134,6 +138,22 @@ def test_an_output_stays_as_it_was_where_the_run_fails(tmp_path: Path) -> None:
     target.write_text("older")
     run("embed", "--model", "no-such-model", "-o", str(target), stdin="x", status=1)
     assert target.read_text() == "older" and list(tmp_path.iterdir()) == [target]
+
+
+def test_an_output_stays_as_it_was_where_the_run_is_told_to_stop(
+    tiny_bert: Folder, tmp_path: Path
+) -> None:
+    target, folder = tmp_path / "vectors.npy", str(tiny_bert())
+    command = [sys.executable, "-m", "service", "embed", "--model", folder, "-o", str(target)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"a text\n" * 1_000_000)
+        process.stdin.close()
+        while not list(tmp_path.iterdir()):
+            time.sleep(0.01)
+        process.terminate()
+        assert process.wait(20) == 128 + signal.SIGTERM
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_output_is_replaced_where_a_link_leads_and_keeps_its_mode(
