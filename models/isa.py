@@ -37,6 +37,12 @@ def best(dtype: str, given: frozenset[str] | None = None, folder: Path = FOLDER)
     return next((name for name in fitting if computes(name, dtype, folder)), None)
 
 
+def unbuilt(given: frozenset[str] | None = None, folder: Path = FOLDER) -> bool:
+    """Whether a processor, by default this one, could run kernels and none were built."""
+    has = features() if given is None else given
+    return ISAS["avx2"] <= has and best("float32", has, folder) is None
+
+
 def kernel(isa: str, name: str) -> Kernel:
     """A function of the kernels, on as many threads as it may use: see models.threads.
 

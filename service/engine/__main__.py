@@ -9,6 +9,7 @@ from dataclasses import asdict
 import orjson
 import torch
 
+from models import isa
 from models.embedder import Embedder
 from models.errors import ModelError
 from service.engine.budget import Budget, choose
@@ -83,6 +84,7 @@ def describe(embedder: Embedder, budget: Budget) -> Description:
         threads=torch.get_num_threads(),
         max_batch_tokens=budget.tokens,
         fingerprint=embedder.fingerprint,
+        kernels=isa.best(embedder.dtype) if embedder.device.type == "cpu" else None,
     )
 
 

@@ -132,6 +132,7 @@ class Description:
 
     trials: how each precision that was tried compares with float32.
     max_batch_tokens: of a forward pass, as asked for or chosen.
+    kernels: the instruction set that they were compiled for; None on torch alone.
     """
 
     dim: int
@@ -148,3 +149,4 @@ class Description:
     threads: int
     max_batch_tokens: int
     fingerprint: str
+    kernels: str | None

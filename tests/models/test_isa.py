@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from models.isa import FOLDER, ISAS, best
+from models.isa import FOLDER, ISAS, best, unbuilt
 from tests.models.built import BUILT
 
 
@@ -19,6 +19,12 @@ def test_the_best_instruction_set_of_a_processor_is_chosen() -> None:
     assert best("float32", ISAS["avx2"] | ISAS["avx512"]) == ("avx512" if BUILT else None)
     assert best("bfloat16", ISAS["avx2"] | ISAS["avx512"]) is None
     assert best("float32", frozenset()) is None
+
+
+def test_a_processor_that_kernels_would_suit_lacks_them(tmp_path: Path) -> None:
+    assert unbuilt(ISAS["avx2"] | ISAS["avx512"], tmp_path)
+    assert not unbuilt(frozenset({"avx2"}), tmp_path), "there are none for it"
+    assert unbuilt(ISAS["avx2"]) == (not BUILT)
 
 
 def test_where_there_is_a_compiler_the_kernels_are_built() -> None:

@@ -18,6 +18,7 @@ DESCRIPTION = {
     **dict.fromkeys(("dim", "max_length", "num_layers", "max_positions", "vocab_size"), 1),
     **dict.fromkeys(("family", "device", "dtype", "fingerprint"), "x"),
     **{"pooling": ["mean"], "normalize": True, "trials": [], "threads": 1, "max_batch_tokens": 1},
+    "kernels": None,
 }
 VECTOR = np.ones((1, 1), dtype=np.float32)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from models.isa import best
 from models.sources import DEFAULT
 from service import __version__
 from service.admission import Admission
@@ -50,6 +51,7 @@ def test_info_tells_the_model_its_precision_and_the_limits(server: Server) -> No
     assert engine["dtype"] == "float32" and engine["device"] == "cpu" and engine["threads"] >= 1
     assert engine["pooling"] == ["mean"] and engine["max_length"] == 256 and engine["dim"] == 384
     assert re.fullmatch("[0-9a-f]{16}", engine["fingerprint"])
+    assert engine["kernels"] == best("float32")
     assert found["limits"]["max_texts"] == 2048
     assert engine["max_batch_tokens"] == 2048, "the default of 0 is what was chosen"
 
