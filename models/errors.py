@@ -3,3 +3,14 @@
 
 class ModelError(Exception):
     """A model that cannot be found, fetched, verified or loaded; the message says what to do."""
+
+
+class Unbroken(ValueError):
+    """A text that cannot be tokenised piece by piece."""
+
+    def __init__(self, most: int) -> None:
+        """most: characters that are read at once."""
+        super().__init__(
+            f"more than {most} characters in a row have no place where a token surely begins, "
+            "such as a space between two words"
+        )

@@ -1,4 +1,5 @@
-"""The part of a long text that decides its first or its last tokens.
+"""Where a long text may be cut before it is tokenised: the part that decides its first or its last
+tokens, and the pieces that have all of them.
 
 Where a letter, a space and a letter meet, or a letter of Chinese or Japanese and a sign, most
 tokenizers end one token and begin the next whatever stands further off. A tokenizer is known to be
@@ -7,18 +8,23 @@ make, and when a sample shows that it splits there; all others read the whole te
 """
 
 import re
+import sys
+from collections.abc import Iterator
 from itertools import chain
 
 from tokenizers import Tokenizer, models
 
+from models.errors import Unbroken
 from models.truncation import Side
 from models.vocabulary.steps import steps
 from models.vocabulary.words import CLIP, QWEN
 
 _CJK = "ぁ-ゖァ-ヺ一-鿿"
+_SPACES = (" ", "\n", "\r\n")
 # What stands around a border, in a sample and in texts.
 _BORDERS = {
-    ("word", " word"): "(?<=[A-Za-z]) (?=[A-Za-z])",
+    **{("word", mark + "word"): rf"(?<=[^\W\d_]){mark}(?=[^\W\d_])" for mark in _SPACES},
+    **{("1", mark + "1"): rf"(?<=[0-9]){mark}(?=[0-9])" for mark in _SPACES},
     **{("字", sign + "字"): f"(?<=[{_CJK}]){sign}(?=[{_CJK}])" for sign in "，。、"},
 }
 _LOCAL = {
@@ -38,12 +44,14 @@ _CROSSING = re.compile(r"[^\s▁][\s▁]|.[，。、,]", re.DOTALL)
 class Excerpts:
     """Where the texts of a tokenizer may be cut before they are tokenised."""
 
-    def __init__(self, rust: Tokenizer) -> None:
-        self._rust = rust
+    def __init__(self, rust: Tokenizer, longest: int = sys.maxsize) -> None:
+        """longest: characters of a piece."""
+        self._rust, self._longest = rust, longest
         safe = self._local() and not self._crossing()
         right = [mark for sample, mark in _BORDERS.items() if safe and self._ends(*sample)]
         left = [mark for sample, mark in _BORDERS.items() if safe and self._begins(*sample)]
         self._borders = {"right": _pattern(right), "left": _pattern(left)}
+        self._both = _pattern([mark for mark in right if mark in left])
 
     def of(self, text: str, side: Side, size: int) -> str:
         """One to two times `size` characters of a text, or all of it where it cannot be cut.
@@ -57,6 +65,29 @@ class Excerpts:
         if border is None:
             return text
         return text[: border.start()] if side == "right" else text[border.start() :]
+
+    def pieces(self, text: str, size: int) -> Iterator[tuple[int, int]]:
+        """Where the pieces of a text start and stop, whose tokens are those of the text.
+
+        Each has one to two times `size` characters, or more where the text cannot be cut. Raises
+        Unbroken.
+        """
+        stop = -1
+        while stop < len(text):
+            start = max(stop, 0)
+            stop = self._stop(text, start, size)
+            yield start, stop
+
+    def _stop(self, text: str, start: int, size: int) -> int:
+        left = len(text) - start
+        if left <= 2 * size:
+            return len(text)
+        for place in range(start + size, start + min(left, self._longest), size):
+            if border := self._both.search(text, place, place + size):
+                return border.start()
+        if left > self._longest:
+            raise Unbroken(self._longest)
+        return len(text)
 
     def _local(self) -> bool:
         found = steps(self._rust)

@@ -1,23 +1,31 @@
 """Text to token ids and back, telling what was cut."""
 
 import json
-import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+import math
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, takewhile
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import tokenizers
 from tokenizers import normalizers
 
-from models import vocabulary, wordwise
+from models import vocabulary
 from models.errors import ModelError
 from models.excerpt import Excerpts
+from models.frame import Frame
+from models.pieces import Pieces
+from models.steps import Steps, finish
+from models.token import Token
 from models.truncation import Side
 
 __all__ = ["Ids", "Side", "Token", "Tokenizer"]
 
 _CHARACTERS = 16  # of one token, a number that the mean of a text hardly exceeds
+_PIECE = 1 << 16  # characters: a tenth of a second, and 40 MB where each is a token
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +38,6 @@ class Ids:
 
     ids: list[int]
     dropped: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One token of a text.
-
-    start and stop: the characters that it has a part of, with their combining marks, so that all
-    tokens of one emoji's bytes have that emoji; equal where the tokenizer trims a space away. None
-    for what is not part of the text: a special token, the prompt, a space put before the text.
-    text: those characters, or the name of a token that has no place.
-    """
-
-    id: int
-    text: str
-    special: bool
-    start: int | None
-    stop: int | None
-
-    @property
-    def outside(self) -> bool:
-        """Whether it is no part of the text."""
-        return self.start is None
 
 
 class Tokenizer:
@@ -70,10 +56,15 @@ class Tokenizer:
         side: Side | None = None,
         bare: bool = False,
         unknown: bool = True,
+        piece: int = _PIECE,
+        unbroken: int = sys.maxsize,
     ) -> None:
         """side: None: as the folder's files say. unknown: tokens that are not known are kept.
 
         bare: tokenizer.json alone counts, and a text gets no special tokens.
+
+        piece: characters that are read at once, or up to twice as many. unbroken: where a text
+        cannot be cut, the most that are; what decides all that the model reads is never too many.
         """
         found = vocabulary.read(folder, bare)
         self._rust, self.side = found.rust, side or found.side
@@ -86,33 +77,68 @@ class Tokenizer:
         self.vocab_size: int = self._rust.get_vocab_size()
         # Added tokens may leave a gap behind the others.
         self.highest = max(self.vocab_size - 1, *self._rust.get_added_tokens_decoder(), 0)
-        self.prefix, self.suffix = _frame(self._rust)
-        if max_length <= len(self.prefix) + len(self.suffix):
+        self._frame = Frame.of(self._rust)
+        self.prefix, self.suffix = self._frame.prefix, self._frame.suffix
+        if max_length <= len(self._frame):
             raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
-        self._excerpts = Excerpts(self._rust)
-        self._ids = wordwise.fastest(self._rust, self.prefix, self.suffix)
+        self._enough = max_length * _CHARACTERS
+        self._excerpts = Excerpts(self._rust, max(unbroken, 2 * self._enough))
+        self._pieces = Pieces(self._rust, self._frame, self._excerpts, piece)
 
-    def encode(
-        self, texts: Sequence[str], side: Side | None = None, count: bool = False
-    ) -> list[Ids]:
+    def encode(self, texts: Sequence[str], side: Side | None = None, count: float = 0) -> list[Ids]:
         """Token ids of each text, at most max_length, cut at `side`, by default the model's.
 
-        count: read long texts to their end, to tell how many tokens were cut off.
-        """
-        side = side or self.side
-        parts = list(texts) if count else [self._part(text, side) for text in texts]
-        rows = self._ids.of(parts)
-        return [
-            self._known(self.cut(ids if self._enough(ids, part, text) else self._whole(text), side))
-            for ids, part, text in zip(rows, parts, texts, strict=True)
-        ]
 
-    def cut(self, ids: list[int], side: Side | None = None) -> Ids:
+        count: how many tokens of a long text are read to tell how many were cut off. Raises
+        Unbroken.
+        """
+        return finish(self.encoded(texts, side, count))
+
+    def encoded(
+        self, texts: Sequence[str], side: Side | None = None, count: float = 0
+    ) -> Steps[list[Ids]]:
+        """The same in steps."""
+        side = side or self.side
+        parts = [self._part(text, side, count) for text in texts]
+        rows = iter(self._pieces.ids([part for part in parts if self._pieces.once(part)]))
+        found = []
+        for part, text in zip(parts, texts, strict=True):
+            ids = next(rows) if self._pieces.once(part) else (yield from self._outer(part, side))
+            if self._partial(ids, part, text):
+                ids = yield from self._outer(text, side)
+            row = self.cut(ids, side)
+            if self._uncounted(row, text, count):
+                row = Ids(row.ids, (yield from self.length(text, count)) - self.max_length)
+            found.append(self._known(row))
+        return found
+
+    def cut(self, ids: Sequence[int], side: Side | None = None) -> Ids:
         """At most max_length ids; the special ids around a text stay."""
         dropped = len(ids) - self.max_length
         if dropped <= 0:
-            return Ids(ids)
-        return Ids([ids[i] for i in self._kept(ids, side or self.side)], dropped)
+            return Ids(list(ids))
+        return Ids(
+            [ids[i] for i in self._frame.kept(ids, self.max_length, side or self.side)], dropped
+        )
+
+    def ids(self, text: str) -> Steps[Sequence[int]]:
+        """All token ids of a text, in steps, without special ones around it; raises Unbroken."""
+        found = array("i")
+        for place in self._pieces.places(text):
+            inner = self._frame.inner(self._pieces.ids_at(text, place))
+            found.extend(i for i in inner if i != self._lost)
+            yield
+        return found
+
+    def length(self, text: str, most: float = math.inf, special: bool = True) -> Steps[int]:
+        """How many tokens a text has, in steps, or some number above `most`; raises Unbroken."""
+        total = len(self._frame) if special else 0
+        for place in self._pieces.places(text):
+            total += len(self._frame.inner(self._pieces.ids_at(text, place)))
+            if total > most:
+                break
+            yield
+        return total
 
     def prompt_length(self, prompt: str) -> int:
         """How many tokens a prompt is, as sentence-transformers counts them.
@@ -124,25 +150,40 @@ class Tokenizer:
         return len(ids) - any(i in added and added[i].special for i in ids[-1:])
 
     def tokens(self, text: str, prompt: str = "", special: bool = True) -> list[Token]:
-        """All tokens of a prompt and a text."""
-        encoding = self._encoded(prompt + text, special)
-        found = _tokens(encoding, -len(prompt), text)
-        return [token for token in found if token.id != self._lost]
+        """All tokens of a prompt and a text; raises Unbroken."""
+        return list(chain.from_iterable(self.pieces(text, prompt, special)))
+
+    def pieces(self, text: str, prompt: str = "", special: bool = True) -> Iterator[list[Token]]:
+        """The same of one piece after the other."""
+        whole, frame = prompt + text, self._frame if special else Frame([], [])
+        for place in self._pieces.places(whole):
+            found = self._pieces.tokens_at(whole, place, -len(prompt), text, special)
+            low = len(frame.prefix) if place[0] else 0
+            high = len(found) - (len(frame.suffix) if place[1] < len(whole) else 0)
+            yield [token for token in found[low:high] if token.id != self._lost]
 
     def describe(
-        self, text: str, prompt: str = "", side: Side | None = None, count: bool = False
+        self, text: str, prompt: str = "", side: Side | None = None, count: float = 0
     ) -> tuple[Ids, list[Token]]:
         """What `encode` gives for a prompt and a text, and the token of each id."""
+        return finish(self.described(text, prompt, side, count))
+
+    def described(
+        self, text: str, prompt: str = "", side: Side | None = None, count: float = 0
+    ) -> Steps[tuple[Ids, list[Token]]]:
+        """The same in steps."""
         side = side or self.side
         whole = prompt + text
-        part = whole if count else self._part(whole, side)
-        first = self._encoded(part)
-        encoding = first if self._enough(first.ids, part, whole) else self._encoded(whole)
-        shift = len(whole) - len(part) if encoding is first and side == "left" else 0
-        found = _tokens(encoding, shift - len(prompt), text)
-        row = self.cut(encoding.ids, side)
-        kept = [found[i] for i in self._kept(encoding.ids, side)] if row.dropped else found
-        return self._known(row), [token for token in kept if token.id != self._lost]
+        part = self._part(whole, side, count)
+        found = yield from self._outer_tokens(part, side, whole, text)
+        if self._partial(found, part, whole):
+            found = yield from self._outer_tokens(whole, side, whole, text)
+        ids = [token.id for token in found]
+        row = self.cut(ids, side)
+        kept = self._frame.kept(ids, self.max_length, side) if row.dropped else [*range(len(ids))]
+        if self._uncounted(row, whole, count):
+            row = Ids(row.ids, (yield from self.length(whole, count)) - self.max_length)
+        return self._known(row), [found[i] for i in kept if ids[i] != self._lost]
 
     def name(self, id: int) -> str:
         """What a token is called; raises KeyError for an id that is none's."""
@@ -160,28 +201,27 @@ class Tokenizer:
             return row
         return Ids([i for i in row.ids if i != self._lost], row.dropped)
 
-    def _part(self, text: str, side: Side) -> str:
-        return self._excerpts.of(text, side, self.max_length * _CHARACTERS)
+    def _part(self, text: str, side: Side, count: float) -> str:
+        if count and self._pieces.once(text):
+            return text
+        return self._excerpts.of(text, side, self._enough)
 
-    def _encoded(self, text: str, special: bool = True) -> tokenizers.Encoding:
-        # `encode` would keep all other threads of Python waiting, for seconds where a text is long.
-        return self._rust.encode_batch([text], add_special_tokens=special)[0]
-
-    def _enough(self, ids: list[int], part: str, text: str) -> bool:
+    def _partial(self, found: Sequence[object], part: str, text: str) -> bool:
         # One token more than is kept: the outermost of an excerpt may be a part of another.
-        return part is text or len(ids) > self.max_length
+        return part is not text and len(found) <= self.max_length
 
-    def _whole(self, text: str) -> list[int]:
-        return self._ids.of([text])[0]
+    def _uncounted(self, row: Ids, text: str, count: float) -> bool:
+        read = row.dropped + self.max_length
+        return bool(row.dropped) and read < count and not self._pieces.once(text)
 
-    def _kept(self, ids: Sequence[int], side: Side) -> list[int]:
-        before = len(self.prefix) if list(ids[: len(self.prefix)]) == self.prefix else 0
-        tail = len(ids) - len(self.suffix)
-        after = len(ids) - tail if list(ids[tail:]) == self.suffix else 0
-        body = range(before, len(ids) - after)
-        room = self.max_length - before - after
-        kept = body[:room] if side == "right" else body[max(len(body) - room, 0) :]
-        return [*range(before), *kept, *range(len(ids) - after, len(ids))]
+    def _outer(self, text: str, side: Side) -> Steps[list[int]]:
+        return self._pieces.outer(text, side, self.max_length, self._pieces.ids_at)
+
+    def _outer_tokens(self, part: str, side: Side, whole: str, text: str) -> Steps[list[Token]]:
+        # What is cut off at the left is the prompt's first.
+        shift = len(text) - (len(part) if side == "left" else len(whole))
+        read = partial(self._pieces.tokens_at, shift=shift, shown=text)
+        return self._pieces.outer(part, side, self.max_length, read)
 
 
 def _unknown(rust: tokenizers.Tokenizer) -> int | None:
@@ -189,45 +229,3 @@ def _unknown(rust: tokenizers.Tokenizer) -> int | None:
     if "unk_id" in model:  # of Unigram
         return model["unk_id"]  # type: ignore[no-any-return]
     return rust.token_to_id(model.get("unk_token") or "")
-
-
-def _frame(rust: tokenizers.Tokenizer) -> tuple[list[int], list[int]]:
-    # The special ids that the tokenizer puts before and after every text.
-    marks = next((row for row in _samples(rust) if not all(special for _, special in row)), [])
-    prefix = [i for i, _ in takewhile(lambda mark: mark[1], marks)]
-    suffix = [i for i, _ in takewhile(lambda mark: mark[1], reversed(marks))]
-    return prefix, suffix[::-1]
-
-
-def _samples(rust: tokenizers.Tokenizer) -> Iterator[list[tuple[int, int]]]:
-    # A vocabulary without letters has no token for "a", and its normaliser may drop more.
-    for text in chain(["a"], map(rust.id_to_token, range(rust.get_vocab_size()))):
-        encoding = rust.encode(text or "")
-        yield list(zip(encoding.ids, encoding.special_tokens_mask, strict=True))
-
-
-def _tokens(encoding: tokenizers.Encoding, shift: int, text: str) -> list[Token]:
-    # Each of these is made anew when it is asked for.
-    kinds = zip(encoding.ids, encoding.tokens, encoding.special_tokens_mask, strict=True)
-    places = [(start + shift, stop + shift) for start, stop in encoding.offsets]
-    starts = {start for start, stop in places if start < stop}
-    return [
-        _token(*kind, (max(start, 0), _end(text, stop, starts)), text)
-        for kind, (start, stop) in zip(kinds, places, strict=True)
-    ]
-
-
-def _end(text: str, stop: int, starts: Collection[int]) -> int:
-    # A normaliser that composes or strips a mark leaves it without a token.
-    while (
-        0 < stop < len(text) and stop not in starts and unicodedata.category(text[stop])[0] == "M"
-    ):
-        stop += 1
-    return stop
-
-
-def _token(id: int, piece: str, special: int, place: tuple[int, int], text: str) -> Token:
-    start, stop = place
-    if special or stop <= 0:
-        return Token(id, piece, bool(special), None, None)
-    return Token(id, text[start:stop], False, start, stop)

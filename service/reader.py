@@ -1,6 +1,7 @@
 """Here text ends and token ids begin: tokenising, prompts, overflow and their limits."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -136,8 +137,8 @@ class Reader:
         texts = [prompt + item for item in inputs if isinstance(item, str)]
         skip, rows = self.sentence.skip(prompt, self.tokenizer), []
         # A refusal says how long the text is, and where the prompt is cut off, how much of it.
-        count = reading.count or not self._may_cut(reading.truncate) or skip > 0
-        side = self._side(reading)
+        told = reading.count or not self._may_cut(reading.truncate) or skip > 0
+        count, side = math.inf if told else 0, self._side(reading)
         encoded = iter(self.tokenizer.encode(texts, side, count))
         for index, item in enumerate(inputs, first):
             text = isinstance(item, str)
@@ -185,7 +186,7 @@ class Reader:
     ) -> list[tuple[Row, list[Token]]]:
         found = []
         for index, text in enumerate(texts):
-            ids, tokens = self.tokenizer.describe(text, prompt, reading.side, count=True)
+            ids, tokens = self.tokenizer.describe(text, prompt, reading.side, math.inf)
             found.append((self._row(index, ids, reading.truncate), tokens))
         return found
 

@@ -1,6 +1,7 @@
 """POST /tokenize and /decode: text to tokens and back, in TEI's shapes."""
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -80,7 +81,7 @@ def operations(reader: Reader, max_texts: int, max_tokens: int) -> list[Operatio
 
 def _counted(reader: Reader, texts: Sequence[str], special: bool, most: int) -> Any:
     # Tokens are counted before they are described, which takes far longer.
-    counted = reader.tokenizer.encode(texts, count=True)
+    counted = reader.tokenizer.encode(texts, count=math.inf)
     check_tokens(sum(len(row.ids) + row.dropped for row in counted), most)
     return _described(reader, texts, special, most)
 

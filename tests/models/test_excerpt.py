@@ -1,6 +1,7 @@
 """A long text that is cut before it is tokenised has the tokens of one that is cut after."""
 
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 
 from models import tokenizer as tokenizing
 from models import vocabulary
+from models.errors import Unbroken
 from models.excerpt import Excerpts
+from models.steps import finish
 from tests.models import kinds, raw
 
 WORDS = [
@@ -27,8 +30,36 @@ WORDS = [
     "naïve",
     "e\u0301",
     "i\u0307",
+    "слово и",
+    "ΟΔΟΣ",
+    "İ",
+    "नमस्ते",
+    "كلمة",
+    "สวัสดี",
+    "\u0d4e",
+    "x²",
+    "Ⅷ",
+    "\u037a",
+    "\ufe70",
 ]
-SIGNS = [" ", "  ", "\n", "\r\n", "\t", ", ", ". ", "' ", '"', "``", "—", "1,000", "12", "▁", " ▁ "]
+SIGNS = [
+    " ",
+    "  ",
+    "\n",
+    "\r\n",
+    "\t",
+    ", ",
+    ". ",
+    "' ",
+    '"',
+    "``",
+    "—",
+    "1,000",
+    "12",
+    "1 2",
+    "▁",
+    " ▁ ",
+]
 OTHERS = [
     "京",
     "東，",
@@ -74,10 +105,20 @@ def rust(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def tokenizer(rust: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> tokenizing.Tokenizer:
+def folder(rust: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("folder")
     (folder / "tokenizer.json").write_text(rust.to_str(), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder: Path) -> tokenizing.Tokenizer:
     return tokenizing.Tokenizer(folder, 6)
+
+
+@pytest.fixture(scope="module")
+def piecewise(folder: Path) -> tokenizing.Tokenizer:
+    return tokenizing.Tokenizer(folder, 6, piece=9)
 
 
 @pytest.fixture(scope="module")
@@ -98,18 +139,63 @@ def test_tokens_of_an_excerpt_are_the_first_or_last_of_the_text(
     assert whole[len(whole) - len(inner) :] == inner
 
 
+@settings(max_examples=60)
+@given(text=TEXTS, size=st.integers(1, 40))
+def test_tokens_of_pieces_are_those_of_the_text(
+    rust: Tokenizer, excerpts: Excerpts, text: str, size: int
+) -> None:
+    places = list(excerpts.pieces(text, size))
+    assert "".join(text[start:stop] for start, stop in places) == text
+    found = [rust.encode(text[start:stop], add_special_tokens=False) for start, stop in places]
+    whole = rust.encode(text, add_special_tokens=False)
+    assert [id for piece in found for id in piece.ids] == whole.ids
+
+
+def test_a_text_that_cannot_be_cut_for_too_long_is_refused(rust: Tokenizer) -> None:
+    excerpts, words = Excerpts(rust, 1000), "a word " * 100
+    with pytest.raises(Unbroken, match="more than 1000 characters in a row"):
+        list(excerpts.pieces(words + "-" * 1100 + words, 100))
+    assert "".join(words[slice(*place)] for place in excerpts.pieces(words, 400)) == words
+
+
 @pytest.mark.parametrize("side", SIDES)
 @settings(max_examples=30)
 @given(text=TEXTS, times=st.integers(1, 4))
 def test_ids_are_those_of_the_whole_text(
     tokenizer: tokenizing.Tokenizer, side: Any, text: str, times: int
 ) -> None:
-    (row,), (whole,) = (tokenizer.encode([text * times], side, count) for count in (False, True))
+    (row,), (whole,) = (tokenizer.encode([text * times], side, count) for count in (0, inf))
     assert row.ids == whole.ids
     assert bool(row.dropped) == bool(whole.dropped) and row.dropped <= whole.dropped
     described, found = tokenizer.describe(text * times, "", side)
-    told, all_found = tokenizer.describe(text * times, "", side, count=True)
+    told, all_found = tokenizer.describe(text * times, "", side, count=inf)
     assert found == all_found and described == row and told == whole
+
+
+@settings(max_examples=40)
+@given(text=TEXTS, times=st.integers(1, 4), prompt=st.sampled_from(["", "query: ", "work of"]))
+def test_what_is_read_piece_by_piece_is_what_is_read_at_once(
+    tokenizer: tokenizing.Tokenizer,
+    piecewise: tokenizing.Tokenizer,
+    text: str,
+    times: int,
+    prompt: str,
+) -> None:
+    text *= times
+    for special in (True, False):
+        tokens = tokenizer.tokens(text, prompt, special)
+        assert piecewise.tokens(text, prompt, special) == tokens
+        assert finish(piecewise.length(prompt + text, special=special)) == len(tokens)
+    assert list(finish(piecewise.ids(text))) == [t.id for t in tokenizer.tokens(text, "", False)]
+    for side in SIDES:
+        assert piecewise.encode([text], side, inf) == tokenizer.encode([text], side, inf)
+        for count in (0, inf):
+            (row, tokens), (other, others) = (
+                each.describe(text, prompt, side, count) for each in (piecewise, tokenizer)
+            )
+            assert (row.ids, tokens) == (other.ids, others)
+            assert row.dropped == other.dropped or not count
+            assert bool(row.dropped) == bool(other.dropped)
 
 
 # Those whose tokens depend on what stands before.
@@ -141,13 +227,13 @@ def test_an_excerpt_with_too_few_tokens_does_not_do(
 ) -> None:
     text = ("x" * 150 + " ") * 9  # words so long that each is one unknown token
     (row,) = tokenizer.encode([text], side)
-    assert row == tokenizer.encode([text], side, count=True)[0]
+    assert row == tokenizer.encode([text], side, count=inf)[0]
     assert (len(row.ids), row.dropped) == (6, 5)
     assert [token.id for token in tokenizer.describe(text, "", side)[1]] == row.ids
 
 
 def test_a_text_without_a_border_is_read_whole(excerpts: Excerpts) -> None:
-    for text in ("x" * 9000, "1 " * 4500, "   " * 3000, "字" * 9000):
+    for text in ("x" * 9000, "- " * 4500, "   " * 3000, "字" * 9000):
         assert excerpts.of(text, "right", 1000) is text
         assert excerpts.of(text, "left", 1000) is text
 

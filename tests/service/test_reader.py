@@ -36,14 +36,12 @@ class Counting(Tokenizer):
 
     read = 0
 
-    def encode(
-        self, texts: Sequence[str], side: Side | None = None, count: bool = False
-    ) -> list[Ids]:
+    def encode(self, texts: Sequence[str], side: Side | None = None, count: float = 0) -> list[Ids]:
         self.read += len(texts)
         return super().encode(texts, side, count)
 
     def describe(
-        self, text: str, prompt: str = "", side: Side | None = None, count: bool = False
+        self, text: str, prompt: str = "", side: Side | None = None, count: float = 0
     ) -> tuple[Ids, list[Token]]:
         self.read += 1
         return super().describe(text, prompt, side, count)
