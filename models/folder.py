@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +52,7 @@ class Folder:
         """The number of dimensions of a vector."""
         return self.sentence.width(self.blueprint.config.hidden_size)
 
-    def tokenizer(self) -> Tokenizer:
+    def tokenizer(self, unbroken: int = sys.maxsize) -> Tokenizer:
         """The tokenizer, as the model's options want it; one that has too many ids is logged."""
         sentence = self.sentence
         found = Tokenizer(
@@ -61,6 +62,7 @@ class Folder:
             side=sentence.side,
             bare=sentence.bare,
             unknown=sentence.unknown,
+            unbroken=unbroken,
         )
         last = self.blueprint.config.vocab_size - 1
         if found.highest > last:

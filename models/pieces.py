@@ -9,11 +9,11 @@ from models import wordwise
 from models.excerpt import Excerpts
 from models.frame import Frame
 from models.steps import Steps
-from models.token import Token, tokens_of
 from models.truncation import Side
 
 T = TypeVar("T")
 Place = tuple[int, int]
+Read = Callable[[tokenizers.Encoding, int], list[T]]
 
 
 class Pieces:
@@ -42,18 +42,27 @@ class Pieces:
         """The ids of a piece."""
         return self._ids.of([text[slice(*place)]])[0]
 
-    def tokens_at(
-        self, text: str, place: Place, shift: int, shown: str, special: bool = True
-    ) -> list[Token]:
-        """The tokens of a piece. shift: from a place in the text to that in what is shown of it."""
+    def read_at(
+        self, text: str, place: Place, read: Read[T], shift: int = 0, special: bool = True
+    ) -> list[T]:
+        """What is read of the encoding of a piece. shift: of its offsets, for that."""
         start, stop = place
         # At the start of a text, some tokenizers tell another place of a token with a space.
         before = text[max(start - 1, 0) : start]
         encoding = self._encoding(before + text[start:stop], special)
-        found = tokens_of(encoding, start - len(before) + shift, shown)
+        found = read(encoding, start - len(before) + shift)
         first = len(self._frame.prefix) if special else 0
         del found[first : first + len(self._encoding(before, special=False).ids)]
         return found
+
+    def each(self, text: str, read: Read[T], shift: int, special: bool) -> Iterator[list[T]]:
+        """The same of each piece, in one frame."""
+        frame = self._frame if special else Frame([], [])
+        for place in self.places(text):
+            found = self.read_at(text, place, read, shift, special)
+            low = len(frame.prefix) if place[0] else 0
+            high = len(found) - (len(frame.suffix) if place[1] < len(text) else 0)
+            yield found[low:high]
 
     def outer(
         self, text: str, side: Side, most: int, read: Callable[[str, Place], list[T]]

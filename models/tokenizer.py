@@ -19,7 +19,7 @@ from models.excerpt import Excerpts
 from models.frame import Frame
 from models.pieces import Pieces
 from models.steps import Steps, finish
-from models.token import Token
+from models.token import Token, outline_of, tokens_of
 from models.truncation import Side
 
 __all__ = ["Ids", "Side", "Token", "Tokenizer"]
@@ -44,7 +44,8 @@ class Tokenizer:
     """The tokenizer of a model's folder, read without its padding, truncation and dropout.
 
     prefix, suffix: the special ids that it puts before and after every text. side: where a text
-    that is too long is cut unless a caller says where.
+    that is too long is cut unless a caller says where. reach: characters of a long text that are
+    read, as a rule, for what the model reads.
     """
 
     def __init__(  # noqa: PLR0913 - most by name
@@ -81,13 +82,12 @@ class Tokenizer:
         self.prefix, self.suffix = self._frame.prefix, self._frame.suffix
         if max_length <= len(self._frame):
             raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
-        self._enough = max_length * _CHARACTERS
-        self._excerpts = Excerpts(self._rust, max(unbroken, 2 * self._enough))
+        self.reach = 2 * max_length * _CHARACTERS
+        self._excerpts = Excerpts(self._rust, max(unbroken, self.reach))
         self._pieces = Pieces(self._rust, self._frame, self._excerpts, piece)
 
     def encode(self, texts: Sequence[str], side: Side | None = None, count: float = 0) -> list[Ids]:
         """Token ids of each text, at most max_length, cut at `side`, by default the model's.
-
 
         count: how many tokens of a long text are read to tell how many were cut off. Raises
         Unbroken.
@@ -155,12 +155,16 @@ class Tokenizer:
 
     def pieces(self, text: str, prompt: str = "", special: bool = True) -> Iterator[list[Token]]:
         """The same of one piece after the other."""
-        whole, frame = prompt + text, self._frame if special else Frame([], [])
-        for place in self._pieces.places(whole):
-            found = self._pieces.tokens_at(whole, place, -len(prompt), text, special)
-            low = len(frame.prefix) if place[0] else 0
-            high = len(found) - (len(frame.suffix) if place[1] < len(whole) else 0)
-            yield [token for token in found[low:high] if token.id != self._lost]
+        read = partial(tokens_of, text=text)
+        for found in self._pieces.each(prompt + text, read, -len(prompt), special):
+            yield [token for token in found if token.id != self._lost]
+
+    def outline(
+        self, text: str, prompt: str = "", special: bool = True
+    ) -> Iterator[list[tuple[int, bool]]]:
+        """The id of each, and whether it is no part of the text, which is known far sooner."""
+        for found in self._pieces.each(prompt + text, outline_of, -len(prompt), special):
+            yield [(id, outside) for id, outside in found if id != self._lost]
 
     def describe(
         self, text: str, prompt: str = "", side: Side | None = None, count: float = 0
@@ -204,7 +208,7 @@ class Tokenizer:
     def _part(self, text: str, side: Side, count: float) -> str:
         if count and self._pieces.once(text):
             return text
-        return self._excerpts.of(text, side, self._enough)
+        return self._excerpts.of(text, side, self.reach // 2)
 
     def _partial(self, found: Sequence[object], part: str, text: str) -> bool:
         # One token more than is kept: the outermost of an excerpt may be a part of another.
@@ -220,7 +224,7 @@ class Tokenizer:
     def _outer_tokens(self, part: str, side: Side, whole: str, text: str) -> Steps[list[Token]]:
         # What is cut off at the left is the prompt's first.
         shift = len(text) - (len(part) if side == "left" else len(whole))
-        read = partial(self._pieces.tokens_at, shift=shift, shown=text)
+        read = partial(self._pieces.read_at, read=partial(tokens_of, text=text), shift=shift)
         return self._pieces.outer(part, side, self.max_length, read)
 
 

@@ -35,11 +35,13 @@ from service.edge import Edge
 from service.engine.link import Link
 from service.home import Home
 from service.incoming import Bounds
+from service.limits import UNBROKEN
 from service.metrics import Metrics
 from service.patience import Patience
 from service.pipeline import Pipeline
 from service.reader import Reader
 from service.settings import Settings
+from service.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -104,8 +106,9 @@ def create_app(
 
 def _reader(settings: Settings, model: Folder) -> Reader:
     return Reader(
-        model.tokenizer(),
+        model.tokenizer(UNBROKEN),
         model.sentence,
+        Turns(settings.request_timeout, settings.max_wait),
         table=model.blueprint.config.vocab_size,
         max_texts=settings.max_texts,
         max_tokens=settings.max_tokens,

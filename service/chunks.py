@@ -6,11 +6,14 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
+from models.errors import Unbroken
+from models.steps import Steps
 from models.tokenizer import Side, Tokenizer
 from models.vectors import Floats
+from service.engine.messages import Ids
 from service.errors import BadRequest, ServiceError
-from service.limits import no_room
-from service.overflow import leading
+from service.limits import no_room, unbroken
+from service.outline import Outline
 from service.pools import Pool, pool
 from service.row import Row
 
@@ -58,35 +61,46 @@ class Chunks:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
 
-    def read(self, texts: Sequence[str], prompt: str, side: Side | None) -> Document:
-        """A document cut at `side`; None: BadRequest names the first chunk that does not fit."""
-        pieces = [self._tokenizer.tokens(text, special=False) for text in texts[1:]]
-        first = self._tokenizer.tokens(texts[0], prompt, special=False)
-        asked = leading(first)
-        head = [*self._tokenizer.prefix, *(token.id for token in first[:asked])]
-        ids = [[token.id for token in piece] for piece in (first[asked:], *pieces)]
+    def read(self, texts: Sequence[str], prompt: str, side: Side | None) -> Steps[Document]:
+        """A document cut at `side`, in steps; None: BadRequest names the first that does not fit.
+
+        Raises BadRequest for a chunk that cannot be read piece by piece, too.
+        """
+        first = yield from self._first(texts[0], prompt)
+        head = [*self._tokenizer.prefix, *first.ids[: first.before]]
         room = self._tokenizer.max_length - len(head) - len(self._tokenizer.suffix)
         if room < 1:
             raise no_room(self._tokenizer.max_length)
-        if side is None:
-            self._fit(ids, room)
+        ids, total = [_numbers(first.ids[first.before :])], 0
+        for index, text in enumerate(texts):
+            if index:
+                ids.append(_numbers((yield from self._ids(text, index))))
+            total += len(ids[-1])
+            if side is None and total > room:
+                raise _too_long(index, total, room)
         return self._cut(head, ids, room, side or "right")
 
-    def _fit(self, ids: Sequence[Sequence[int]], room: int) -> None:
-        for index, total in enumerate(accumulate(map(len, ids))):
-            if total > room:
-                raise BadRequest(
-                    f"with chunk {index} the text has {total} tokens, the model reads {room} and "
-                    "its frame; send fewer chunks together, or have it truncated",
-                    code="input_too_long",
-                    index=index,
-                )
+    def _first(self, text: str, prompt: str) -> Steps[Outline]:
+        found = Outline()
+        try:
+            for piece in self._tokenizer.outline(text, prompt, special=False):
+                found.add(piece)
+                yield
+        except Unbroken as error:
+            raise unbroken(error, 0) from None
+        return found
 
-    def _cut(self, head: list[int], ids: list[list[int]], room: int, side: Side) -> Document:
-        body = [id for piece in ids for id in piece]
+    def _ids(self, text: str, index: int) -> Steps[Sequence[int]]:
+        try:
+            return (yield from self._tokenizer.ids(text))
+        except Unbroken as error:
+            raise unbroken(error, index) from None
+
+    def _cut(self, head: Sequence[int], ids: list[Ids], room: int, side: Side) -> Document:
+        body = np.concatenate(ids)
         low = max(len(body) - room, 0) if side == "left" else 0
-        whole = [*head, *body[low : low + room], *self._tokenizer.suffix]
-        row = Row(np.array(whole, dtype=np.int32), max(len(body) - room, 0))
+        whole = [_numbers(head), body[low : low + room], _numbers(self._tokenizer.suffix)]
+        row = Row(np.concatenate(whole), max(len(body) - room, 0))
         borders = [
             len(head) + min(max(border - low, 0), room)
             for border in accumulate(map(len, ids), initial=0)
@@ -94,3 +108,16 @@ class Chunks:
         places = list(pairwise(borders))
         kept = [stop - start for start, stop in places]
         return Document(row, places, [len(a) - b for a, b in zip(ids, kept, strict=True)])
+
+
+def _numbers(ids: Sequence[int]) -> Ids:
+    return np.array(ids, dtype=np.int32)
+
+
+def _too_long(index: int, total: int, room: int) -> BadRequest:
+    return BadRequest(
+        f"with chunk {index} the text has {total} tokens, the model reads {room} and its frame; "
+        "send fewer chunks together, or have it truncated",
+        code="input_too_long",
+        index=index,
+    )

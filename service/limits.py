@@ -1,6 +1,10 @@
 """Limits that several endpoints share, each with its own code."""
 
+from models.errors import Unbroken
 from service.errors import BadRequest, TooLarge
+
+UNBROKEN = 1 << 18
+"""Characters of a text that are read at once where it cannot be cut: a second, and 160 MB."""
 
 
 def check_texts(texts: int, most: int) -> None:
@@ -15,7 +19,7 @@ def check_tokens(tokens: int, most: int) -> None:
     """Raises TooLarge for too many tokens."""
     if tokens > most:
         raise TooLarge(
-            f"the request has {tokens} tokens, the limit is {most}", code="too_many_tokens"
+            f"the request has {tokens} tokens or more, the limit is {most}", code="too_many_tokens"
         )
 
 
@@ -34,3 +38,8 @@ def no_room(max_length: int) -> BadRequest:
         code="prompt_too_long",
         param="prompt",
     )
+
+
+def unbroken(error: Unbroken, index: int) -> BadRequest:
+    """What is told of an input that cannot be read piece by piece."""
+    return BadRequest(f"input {index}: {error}", code="unbroken_text", index=index)

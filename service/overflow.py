@@ -1,14 +1,15 @@
 """What becomes of an input that is longer than the model reads, beyond cutting it: windows."""
 
-from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from collections.abc import Sequence
 
 import numpy as np
 
-from models.tokenizer import Token, Tokenizer
+from models.steps import Steps
+from models.tokenizer import Tokenizer
 from models.vectors import Floats
 from service.errors import TooLarge
 from service.limits import no_room
+from service.outline import Outline
 from service.row import Row
 
 
@@ -23,21 +24,14 @@ class Windows:
         """max_tokens: of all windows of one input."""
         self._tokenizer, self._max_tokens = tokenizer, max_tokens
 
-    def check(self, tokens: int, index: int) -> None:
-        """Raises TooLarge for an input of so many tokens, before they are laid out."""
-        if tokens > self._max_tokens:
-            raise TooLarge(
-                f"input {index} has {tokens} tokens in windows, the limit is {self._max_tokens}",
-                code="too_many_tokens",
-                index=index,
-            )
-
-    def of_text(self, text: str, prompt: str, index: int) -> Row:
-        """Windows of a text; raises BadRequest and TooLarge."""
-        tokens = self._tokenizer.tokens(text, prompt)
-        ids = [token.id for token in tokens]
-        before, after = leading(tokens), leading(reversed(tokens))
-        return self._cut(ids, before, after, index)
+    def of_text(self, text: str, prompt: str, index: int) -> Steps[Row]:
+        """Windows of a text, in steps; raises BadRequest, TooLarge and Unbroken."""
+        found = Outline()
+        for piece in self._tokenizer.outline(text, prompt):
+            found.add(piece)
+            self._check(len(found.ids), index)
+            yield
+        return self._cut(found.ids, found.before, found.after, index)
 
     def of_ids(self, ids: list[int], index: int) -> Row:
         """Windows of token ids; raises TooLarge."""
@@ -46,23 +40,27 @@ class Windows:
         after = len(suffix) if ids[len(ids) - len(suffix) :] == suffix else 0
         return self._cut(ids, before, after, index)
 
-    def _cut(self, ids: list[int], before: int, after: int, index: int) -> Row:
+    def _check(self, tokens: int, index: int) -> None:
+        if tokens > self._max_tokens:
+            raise TooLarge(
+                f"input {index} has {tokens} tokens or more in windows, the limit is "
+                f"{self._max_tokens}",
+                code="too_many_tokens",
+                index=index,
+            )
+
+    def _cut(self, ids: Sequence[int], before: int, after: int, index: int) -> Row:
         whole = np.array(ids, dtype=np.int32)
         head, body, tail = np.split(whole, [before, len(ids) - after])
         room = self._tokenizer.max_length - before - after
         if room < 1:
             raise no_room(self._tokenizer.max_length)
         starts = range(0, len(body), room)
-        self.check(len(starts) * (before + after) + len(body), index)
+        self._check(len(starts) * (before + after) + len(body), index)
         parts = [body[start : start + room] for start in starts]
         windows = [np.concatenate([head, part, tail]) for part in parts]
         weights = [len(part) for part in parts]
         return Row(np.concatenate(windows), 0, windows=windows, weights=weights)
-
-
-def leading(tokens: Iterable[Token]) -> int:
-    """How many tokens come before the first that is part of the text."""
-    return sum(1 for _ in takewhile(lambda token: token.outside, tokens))
 
 
 def spread(rows: Sequence[Row]) -> list[Row]:

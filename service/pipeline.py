@@ -14,7 +14,8 @@ from service.engine.sizes import size_class
 from service.errors import EncodingFailed, ServiceError, TimedOut
 from service.outcome import Outcome
 from service.overflow import average, owners, spread
-from service.reader import Reader, Reading, Text
+from service.reader import Reader
+from service.reading import Reading, Text
 from service.row import Row
 
 
@@ -80,7 +81,7 @@ class Pipeline:
         """What the engine makes of rows; raises Overloaded, TimedOut, EngineLost."""
         tokens = sum(len(row.ids) for row in rows)
         with self._admission.admit(tokens):
-            result = await self._answer(_job(rows, output, tokens))
+            result = await self._answer(call, _job(rows, output, tokens))
         call.queue_us += result.queue_us
         call.compute_us += result.compute_us
         call.cached += result.cached
@@ -98,7 +99,7 @@ class Pipeline:
         self, call: Call, jobs: Sequence[Job], tokens: int
     ) -> list[Result | EncodingFailed]:
         with self._admission.admit(tokens):
-            found = await asyncio.gather(*(self._try(job) for job in jobs))
+            found = await asyncio.gather(*(self._try(call, job) for job in jobs))
         results = [result for result in found if isinstance(result, Result)]
         call.cached += sum(result.cached for result in results)
         computed = [result for result in results if result.compute_us]
@@ -108,15 +109,16 @@ class Pipeline:
             call.compute_us += max(ends) - min(result.queue_us for result in computed)
         return found
 
-    async def _try(self, job: Job) -> Result | EncodingFailed:
+    async def _try(self, call: Call, job: Job) -> Result | EncodingFailed:
         try:
-            return await self._answer(job)
+            return await self._answer(call, job)
         except EncodingFailed as error:
             return error
 
-    async def _answer(self, job: Job) -> Result:
+    async def _answer(self, call: Call, job: Job) -> Result:
+        left = self._timeout - call.tokenize_us / 1e6
         try:
-            return await self._engine.submit(job, self._timeout)
+            return await self._engine.submit(job, left)
         except TimeoutError:
             raise TimedOut(f"not answered within {self._timeout:.0f} s", retry=1) from None
 

@@ -18,7 +18,7 @@ from service.api.shapes.vendors import CohereAnswer
 from service.call import Call
 from service.errors import BadRequest
 from service.prompts import Role
-from service.reader import Text
+from service.reading import Text
 from service.row import Row
 
 Kind = Literal["float", "int8", "uint8", "binary", "ubinary", "base64"]

@@ -16,7 +16,7 @@ from service.api.side import Side, Texts, texts, vectors
 from service.call import Call
 from service.errors import BadRequest, ServiceError
 from service.pipeline import Pipeline
-from service.reader import Reading
+from service.reading import Reading
 from service.row import Row
 
 

@@ -1,21 +1,22 @@
 """POST /tokenize and /decode: text to tokens and back, in TEI's shapes."""
 
-import asyncio
-import math
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Discriminator, NonNegativeInt, Tag
 
+from models.errors import Unbroken
+from models.steps import Steps
 from models.tokenizer import Token
 from service.api.answers import BODY, Answers
 from service.api.body import FIRST, Body, PromptBody, Texts, example, texts_of
 from service.api.operation import Operation
 from service.api.shapes.tokens import TextToken
 from service.call import Call
-from service.limits import check_texts, check_tokens
+from service.limits import check_texts, check_tokens, unbroken
 from service.offsets import Bytes, bytes_of
-from service.reader import LONG, Reader, Reading
+from service.reader import Reader
+from service.reading import Reading
 
 Ids = Annotated[list[NonNegativeInt], FIRST]
 
@@ -59,10 +60,9 @@ def operations(reader: Reader, max_texts: int, max_tokens: int) -> list[Operatio
         check_texts(len(texts), max_texts)
         asked = Reading(prompt=body.prompt, prompt_name=body.prompt_name, role=body.input_type)
         special, prompt = body.add_special_tokens, reader.prompt(asked).text
-        whole = [prompt + text for text in texts]
-        if sum(map(len, whole)) <= LONG:
-            return _described(reader, whole, special, max_tokens)
-        return await asyncio.to_thread(_counted, reader, whole, special, max_tokens)
+        steps = _listed(reader, texts, prompt, special, max_tokens)
+        size = sum(map(len, texts)) + len(texts) * len(prompt)
+        return await reader.take(call, steps, size, size)
 
     async def decode(call: Call, body: DecodeRequest) -> Any:
         rows: Any = body.ids if _kind(body.ids) == "<rows>" else [body.ids]
@@ -79,23 +79,23 @@ def operations(reader: Reader, max_texts: int, max_tokens: int) -> list[Operatio
     ]
 
 
-def _counted(reader: Reader, texts: Sequence[str], special: bool, most: int) -> Any:
-    # Tokens are counted before they are described, which takes far longer.
-    counted = reader.tokenizer.encode(texts, count=math.inf)
-    check_tokens(sum(len(row.ids) + row.dropped for row in counted), most)
-    return _described(reader, texts, special, most)
-
-
-def _described(reader: Reader, texts: Sequence[str], special: bool, most: int) -> Any:
-    found = [_describe(reader, text, special) for text in texts]
-    check_tokens(sum(map(len, found)), most)
+def _listed(
+    reader: Reader, texts: Sequence[str], prompt: str, special: bool, most: int
+) -> Steps[list[list[dict[str, Any]]]]:
+    total, found = 0, []
+    for index, text in enumerate(texts):
+        whole, tokens = prompt + text, list[Token]()
+        try:
+            for piece in reader.tokenizer.pieces(whole, special=special):
+                tokens += piece
+                total += len(piece)
+                check_tokens(total, most)
+                yield
+        except Unbroken as error:
+            raise unbroken(error, index) from None
+        byte = bytes_of(whole, tokens)
+        found.append([_token(token, byte) for token in tokens])
     return found
-
-
-def _describe(reader: Reader, text: str, special: bool) -> list[dict[str, Any]]:
-    tokens = reader.tokenizer.tokens(text, special=special)
-    byte = bytes_of(text, tokens)
-    return [_token(token, byte) for token in tokens]
 
 
 def _token(token: Token, byte: Bytes) -> dict[str, Any]:

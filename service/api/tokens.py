@@ -25,7 +25,7 @@ from service.limits import check_values
 from service.offsets import bytes_of
 from service.pipeline import Pipeline
 from service.pools import Pool
-from service.reader import Reading, Text
+from service.reading import Reading, Text
 from service.row import Row
 from service.spans import Span, check_spans, pool_spans
 

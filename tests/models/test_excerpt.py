@@ -1,6 +1,7 @@
 """A long text that is cut before it is tokenised has the tokens of one that is cut after."""
 
 from collections.abc import Callable
+from itertools import chain
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,8 @@ def test_what_is_read_piece_by_piece_is_what_is_read_at_once(
     for special in (True, False):
         tokens = tokenizer.tokens(text, prompt, special)
         assert piecewise.tokens(text, prompt, special) == tokens
+        outline = [(token.id, token.start is None) for token in tokens]
+        assert list(chain.from_iterable(piecewise.outline(text, prompt, special))) == outline
         assert finish(piecewise.length(prompt + text, special=special)) == len(tokens)
     assert list(finish(piecewise.ids(text))) == [t.id for t in tokenizer.tokens(text, "", False)]
     for side in SIDES:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from models.errors import ModelError
+from models.steps import finish
 from models.tokenizer import Ids, Token, Tokenizer
 from tests.conftest import WORDS, Folder
 from tests.models.tiny import SPECIAL
@@ -99,6 +100,14 @@ def test_an_excerpt_of_just_the_length_is_not_trusted(minilm_folder: Path, side:
     text = " ".join(words if side == "right" else reversed(words))
     assert short.encode([text], side) == short.encode([text], side, count=inf)
     assert short.describe(text, "", side)[0] == short.encode([text], side)[0]
+
+
+def test_tokens_are_counted_no_further_than_is_asked(minilm_folder: Path) -> None:
+    tokenizer = Tokenizer(minilm_folder, 8, piece=100)
+    assert finish(tokenizer.length("word " * 1000)) == 1002
+    assert 50 < finish(tokenizer.length("word " * 1000, 50)) < 100
+    (row,) = tokenizer.encode(["word " * 1000], count=50)
+    assert len(row.ids) == 8 and 42 < row.dropped < 100
 
 
 def test_no_text_is_still_two_special_tokens(tokenizer: Tokenizer) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from models import Embedder
+from models.steps import finish
 from models.tokenizer import Tokenizer
 from models.vectors import normalize
 from service.chunks import Chunks
@@ -87,17 +88,17 @@ def test_without_cutting_the_first_chunk_that_does_not_fit_is_named(server: Serv
 
 def test_chunks_that_just_fit_are_read(minilm_folder: Path) -> None:
     chunks = Chunks(Tokenizer(minilm_folder, 8))
-    found = chunks.read(["one two three", "four five six"], "", None)
+    found = finish(chunks.read(["one two three", "four five six"], "", None))
     assert found.places == [(1, 4), (4, 7)] and found.dropped == [0, 0]
     with pytest.raises(BadRequest, match="with chunk 1 the text has 7 tokens, the model reads 6 "):
-        chunks.read(["one two three", "four five six seven"], "", None)
+        finish(chunks.read(["one two three", "four five six seven"], "", None))
 
 
 def test_a_prompt_that_leaves_exactly_no_room_is_refused(minilm_folder: Path) -> None:
     chunks = Chunks(Tokenizer(minilm_folder, 8))
-    assert chunks.read(["one"], "long " * 5, None).places == [(6, 7)]
+    assert finish(chunks.read(["one"], "long " * 5, None)).places == [(6, 7)]
     with pytest.raises(BadRequest, match="the prompt takes the 8 tokens"):
-        chunks.read(["one"], "long " * 6, "right")
+        finish(chunks.read(["one"], "long " * 6, "right"))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from tokenizers import Tokenizer as Rust
 from tokenizers import models
 
 from models import Embedder
+from models.steps import finish
 from models.tokenizer import Tokenizer
 from models.vectors import Floats, normalize
 from service.errors import BadRequest, TooLarge
@@ -126,14 +127,21 @@ def test_a_prompt_that_leaves_no_room_is_refused(server: Server) -> None:
 def test_windows_are_counted_before_they_are_made(minilm_folder: Path) -> None:
     tokenizer = Tokenizer(minilm_folder, 256)
     windows = Windows(tokenizer, max_tokens=10_000)
-    assert len(windows.of_text("a " * 2540, "", 0).windows) == 10
-    with pytest.raises(TooLarge, match="input 3 has 128000 tokens in windows") as refused:
-        windows.of_text("a " * 1000, "b " * 252, 3)
+    assert len(finish(windows.of_text("a " * 2540, "", 0)).windows) == 10
+    with pytest.raises(TooLarge, match="input 3 has 128000 tokens or more in windows") as refused:
+        finish(windows.of_text("a " * 1000, "b " * 252, 3))
     assert refused.value.index == 3
-    with pytest.raises(TooLarge, match="has 10001 tokens"):
-        windows.check(10_001, 0)
     with pytest.raises(BadRequest, match="shorten it"):
-        windows.of_text("a " * 1000, "b " * 254, 0)
+        finish(windows.of_text("a " * 1000, "b " * 254, 0))
+
+
+def test_no_more_of_a_text_is_read_than_its_windows_may_have(minilm_folder: Path) -> None:
+    windows = Windows(Tokenizer(minilm_folder, 256, piece=1000), max_tokens=10_000)
+    steps = windows.of_text("a " * 50_000, "", 0)
+    for _ in range(19):
+        next(steps)
+    with pytest.raises(TooLarge, match=r"input 0 has 10[0-9]{3} tokens or more"):
+        finish(steps)
 
 
 def test_windows_of_ids_are_framed_where_the_vocabulary_has_no_letters(tmp_path: Path) -> None:
@@ -143,7 +151,8 @@ def test_windows_of_ids_are_framed_where_the_vocabulary_has_no_letters(tmp_path:
     kinds.frame(rust, "< $A >")
     rust.save(str(tmp_path / "tokenizer.json"))
     windows = Windows(Tokenizer(tmp_path, 4), max_tokens=100)
-    for row in (windows.of_text("12345", "", 0), windows.of_ids([10, 1, 2, 3, 4, 5, 11], 0)):
+    text = finish(windows.of_text("12345", "", 0))
+    for row in (text, windows.of_ids([10, 1, 2, 3, 4, 5, 11], 0)):
         assert [part.tolist() for part in row.windows] == [
             *([10, 1, 2, 11], [10, 3, 4, 11], [10, 5, 11])
         ]

@@ -12,7 +12,8 @@ from service.call import Call
 from service.engine.messages import Job, Result
 from service.errors import EncodingFailed
 from service.pipeline import Pipeline
-from service.reader import Reader, Reading
+from service.reader import Reader
+from service.reading import Reading
 from tests.service.test_reader import LONG, reader
 
 __all__ = ["reader"]
@@ -35,9 +36,11 @@ class Noting:
     """Remembers the jobs that it answers."""
 
     jobs: list[Job] = field(default_factory=list)
+    timeouts: list[float] = field(default_factory=list)
 
     async def submit(self, job: Job, timeout: float) -> Result:
         self.jobs.append(job)
+        self.timeouts.append(timeout)
         return Result(np.ones((len(job.rows), 384), dtype=np.float32), 0, 0, 1.0)
 
 
@@ -51,6 +54,14 @@ def test_the_size_of_a_job_is_that_of_the_whole_request(reader: Reader) -> None:
     whole, alone, *parts = engine.jobs
     assert (whole.size, alone.size) == (1, 0)
     assert [part.size for part in parts] == [1] * 9
+
+
+def test_the_time_that_reading_took_is_not_waited_for_the_engine(reader: Reader) -> None:
+    engine, call = Noting(), Call("a", tokenize_us=400_000)
+    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, Board.alone()), engine, 1)
+    asyncio.run(pipeline.embed(call, ["a text"], Reading()))
+    asyncio.run(pipeline.attempt(call, ["a text"], Reading()))
+    assert all(0 < timeout <= 0.6 for timeout in engine.timeouts) and len(engine.timeouts) == 2
 
 
 @pytest.mark.parametrize(("window", "owner"), [(0, 0), (1, 1), (3, 1), (4, 2)])

@@ -1,6 +1,7 @@
 """The reader on the default model's tokenizer, with an eye on how often it is asked."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from tokenizers import Tokenizer as Rust
 import models.folder
 from models import families
 from models.sentence import SentenceConfig
+from models.steps import Steps
 from models.tokenizer import Ids, Side, Token, Tokenizer
 from service.admission import Admission
 from service.api.tokens import Tokens, TokensRequest, operations
@@ -22,8 +24,10 @@ from service.engine.messages import Job, Result
 from service.errors import BadRequest, TooLarge
 from service.overflow import spread
 from service.pipeline import Pipeline
-from service.reader import Reader, Reading
+from service.reader import Reader
+from service.reading import Reading
 from service.row import Row
+from service.turns import Turns
 from tests.conftest import Folder
 from tests.models.tiny import VOCABULARY
 
@@ -32,19 +36,23 @@ TABLE = len(VOCABULARY)
 
 
 class Counting(Tokenizer):
-    """Counts the texts that it reads."""
+    """Counts the texts that it reads, and notes in which threads."""
 
     read = 0
+    threads: frozenset[str] = frozenset()
 
-    def encode(self, texts: Sequence[str], side: Side | None = None, count: float = 0) -> list[Ids]:
+    def encoded(
+        self, texts: Sequence[str], side: Side | None = None, count: float = 0
+    ) -> Steps[list[Ids]]:
         self.read += len(texts)
-        return super().encode(texts, side, count)
+        self.threads |= {threading.current_thread().name}
+        return super().encoded(texts, side, count)
 
-    def describe(
+    def described(
         self, text: str, prompt: str = "", side: Side | None = None, count: float = 0
-    ) -> tuple[Ids, list[Token]]:
+    ) -> Steps[tuple[Ids, list[Token]]]:
         self.read += 1
-        return super().describe(text, prompt, side, count)
+        return super().described(text, prompt, side, count)
 
 
 class Zeros:
@@ -57,12 +65,24 @@ class Zeros:
 
 @pytest.fixture
 def reader(minilm_folder: Path) -> Reader:
+    return reading_with(Counting(minilm_folder, 256, unbroken=150_000))
+
+
+def reading_with(
+    tokenizer: Tokenizer,
+    sentence: SentenceConfig | None = None,
+    *,
+    table: int = 30522,
+    max_texts: int = 10,
+    max_tokens: int = 10_000,
+) -> Reader:
     return Reader(
-        Counting(minilm_folder, 256),
-        SentenceConfig(max_length=256),
-        table=30522,
-        max_texts=10,
-        max_tokens=10_000,
+        tokenizer,
+        sentence or SentenceConfig(max_length=256),
+        Turns(timeout=60, max_wait=60),
+        table=table,
+        max_texts=max_texts,
+        max_tokens=max_tokens,
         auto_truncate=True,
     )
 
@@ -111,20 +131,61 @@ def test_tokens_that_are_cut_off_are_counted_on_request(reader: Reader) -> None:
     assert 0 < row.dropped < 6002 - 256
 
 
+def test_a_refusal_of_a_text_beyond_all_limits_does_not_count_its_tokens(reader: Reader) -> None:
+    for work in (reader.read, reader.describe):
+        with pytest.raises(BadRequest, match="input 0 has more than 10000 tokens"):
+            asyncio.run(work(Call("a"), [VERY_LONG * 9], Reading(truncate=False)))
+
+
+def test_no_more_texts_are_read_than_the_tokens_of_a_request_allow(minilm_folder: Path) -> None:
+    tokenizer = Counting(minilm_folder, 256)
+    small = reading_with(tokenizer, max_tokens=600)
+    for work in (small.read, small.attempt):
+        tokenizer.read = 0
+        with pytest.raises(TooLarge, match="has 768 tokens or more, the limit is 600"):
+            asyncio.run(work(Call("a"), [VERY_LONG * 9] * 10, Reading()))
+        assert tokenizer.read == 3
+
+
+def test_what_is_long_is_read_beside_the_event_loop_and_so_are_long_prompts(
+    reader: Reader,
+) -> None:
+    tokenizer = reader.tokenizer
+    assert isinstance(tokenizer, Counting)
+    asyncio.run(reader.read(Call("a"), ["short"] * 3, Reading(prompt="of all ")))
+    assert tokenizer.threads == {threading.current_thread().name}
+    tokenizer.threads = frozenset()
+    for inputs, prompt in ((["short"], VERY_LONG), (["short"] * 9, LONG), ([VERY_LONG], "")):
+        asyncio.run(reader.read(Call("a"), inputs, Reading(prompt=prompt)))
+    assert tokenizer.threads and threading.current_thread().name not in tokenizer.threads
+
+
+def test_a_text_that_cannot_be_read_piece_by_piece_is_refused_with_its_index(
+    reader: Reader,
+) -> None:
+    texts, call, plain = ["short", "x" * 200_000], Call("a"), Reading()
+    for asked in (
+        reader.read(call, texts, plain),
+        reader.describe(call, texts, plain),
+        reader.document(call, texts, plain, 200_000),
+        reader.document(call, texts[::-1], plain, 200_000),
+    ):
+        with pytest.raises(BadRequest, match="more than 150000 characters in a row") as refused:
+            asyncio.run(asked)
+        assert refused.value.code == "unbroken_text"
+    assert refused.value.index == 0
+    good, bad = asyncio.run(reader.attempt(call, texts, plain))
+    assert isinstance(good, Row) and isinstance(bad, BadRequest) and bad.index == 1
+
+
 @pytest.fixture
 def ends(tiny_bert: Folder) -> Reader:
     """Of a model that reads the ends of long texts."""
     folder = models.folder.Folder.read(
         tiny_bert({"sentence_bert_config.json": {"tokenizer_args": {"truncation_side": "left"}}})
     )
-    return Reader(
-        folder.tokenizer(),
-        replace(folder.sentence, include_prompt=False),
-        table=TABLE,
-        max_texts=1000,
-        max_tokens=10_000,
-        auto_truncate=True,
-    )
+    sentence = replace(folder.sentence, include_prompt=False)
+    return reading_with(folder.tokenizer(), sentence, table=TABLE, max_texts=1000)
 
 
 def test_a_long_input_is_cut_where_the_model_says_unless_the_request_does(ends: Reader) -> None:
@@ -151,14 +212,8 @@ def short(tiny_bert: Folder) -> Reader:
     tokenizer.add_tokens(["<new>"])
     tokenizer.save(file)
     folder = models.folder.Folder.read(path)
-    return Reader(
-        folder.tokenizer(),
-        folder.sentence,
-        table=folder.blueprint.config.vocab_size,
-        max_texts=10,
-        max_tokens=10_000,
-        auto_truncate=True,
-    )
+    table = folder.blueprint.config.vocab_size
+    return reading_with(folder.tokenizer(), folder.sentence, table=table)
 
 
 MISSING = rf"the token '<new>' has id {TABLE}, the model's table ends at {TABLE - 1}"
@@ -197,14 +252,8 @@ def test_documents_count_together_against_the_limit_of_texts(reader: Reader) -> 
 
 
 def test_the_prompt_of_every_window_is_left_out_of_its_pooling(minilm_folder: Path) -> None:
-    reader = Reader(
-        Tokenizer(minilm_folder, 256),
-        SentenceConfig(max_length=256, include_prompt=False),
-        table=30522,
-        max_texts=10,
-        max_tokens=10_000,
-        auto_truncate=True,
-    )
+    sentence = SentenceConfig(max_length=256, include_prompt=False)
+    reader = reading_with(Tokenizer(minilm_folder, 256), sentence)
     reading = Reading(windows=True, prompt="text for: ")
     (row,) = asyncio.run(reader.read(Call("a"), [LONG], reading))
     prompt = reader.tokenizer.encode(["text for:"])[0].ids[:-1]
