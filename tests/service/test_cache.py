@@ -20,7 +20,7 @@ COST = WIDTH * 4 + 4 + 400  # bytes of the vector of one token id
 
 def described() -> Description:
     """What an engine says that has just been started."""
-    figures = [4, 256, 6, 512, 100, ["mean"], True, "bert", "cpu", "float32", [], 1, 512, "f"]
+    figures = [4, 256, 6, 512, 100, ["mean"], True, "bert", "cpu", "float32", [], 1, 512, "f", None]
     return Description(*figures)  # type: ignore[arg-type]
 
 

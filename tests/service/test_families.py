@@ -15,7 +15,8 @@ from tests.service.server import Server
 
 OWN = {  # the scheme of its positions, first of those of the input; of others it is rotary
     **dict.fromkeys(("albert", "bert", "camembert", "clip_text_model", "distilbert"), "learned"),
-    **dict.fromkeys(("electra", "ernie", "gpt2", "mpnet", "roberta", "xlm-roberta"), "learned"),
+    **dict.fromkeys(("electra", "ernie", "gpt2", "gpt_neo", "mpnet"), "learned"),
+    **dict.fromkeys(("roberta", "xlm-roberta"), "learned"),
     **dict.fromkeys(("bloom", "mpt"), "alibi"),
     **dict.fromkeys(("mt5", "t5"), "relative"),
     "deberta-v2": "disentangled",

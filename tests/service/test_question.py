@@ -15,7 +15,17 @@ from service.question import EmbedOptions, SimilarityOptions, TokensOptions
 
 TEI = {"truncate", "truncation_direction"}  # on_overflow says it
 LIMITS = {"max_texts": 9, "max_tokens": 999, "max_body_bytes": 999}
-OURS = TEI | {"inputs", "details", "partial", "encoding_format", "layout", "parameters", "a", "b"}
+OURS = TEI | {
+    "inputs",
+    "details",
+    "partial",
+    "encoding_format",
+    "layout",
+    "parameters",
+    "options",
+    "a",
+    "b",
+}
 
 
 @pytest.mark.parametrize(
