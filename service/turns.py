@@ -71,9 +71,8 @@ class Turns:
         try:
             await given
         except asyncio.CancelledError:
-            self._free += (
-                not given.cancelled()
-            )  # who goes when it is just given leaves it to others
+            # Who goes when it has just been given leaves it to others.
+            self._free += not given.cancelled()
             raise
 
     async def _some(self, steps: Steps[R]) -> tuple[float, list[R]]:

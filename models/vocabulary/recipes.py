@@ -9,7 +9,7 @@ from tokenizers import AddedToken, Tokenizer
 
 from models.vocabulary import pieces, words
 from models.vocabulary.added import Added
-from models.vocabulary.frame import frame
+from models.vocabulary.template import surround
 
 Special = Mapping[str, str | AddedToken]
 
@@ -44,7 +44,7 @@ class Recipe:
 
     def _frame(self, rust: Tokenizer, added: Added) -> None:
         roles = [role for role in self.template.split() if self._stands(role, added)]
-        frame(rust, [role if role == "$A" else added.name(role) for role in roles])
+        surround(rust, [role if role == "$A" else added.name(role) for role in roles])
 
     def _stands(self, role: str, added: Added) -> bool:
         if role not in self.optional:

@@ -5,8 +5,8 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from models.vocabulary.added import Added
-from models.vocabulary.frame import frame
 from models.vocabulary.origin import Origin
+from models.vocabulary.template import surround
 
 
 def read(folder: Path) -> Tokenizer:
@@ -39,4 +39,4 @@ def _file(folder: Path) -> Tokenizer:
 
 def _end(rust: Tokenizer, eos: str) -> None:
     if rust.encode("").tokens[-1:] != [eos]:
-        frame(rust, ["$A", eos])
+        surround(rust, ["$A", eos])

@@ -88,6 +88,15 @@ def test_what_is_not_read_in_time_is_given_up_whether_it_was_begun_or_not(book: 
     assert sorted(book.noted) == ["a", "b", "d"]
 
 
+def test_what_was_spent_before_counts(book: Book) -> None:
+    async def run() -> None:
+        turns = Turns(timeout=30, max_wait=10, turn=0)
+        with pytest.raises(TimedOut):
+            await asyncio.wait_for(turns.take(book.steps("a", 9), LARGE, spent=29.9), 5)
+
+    asyncio.run(run())
+
+
 def slow() -> Steps[str]:
     time.sleep(0.05)
     yield

@@ -1,11 +1,11 @@
-"""The special tokens that a tokenizer puts around every text."""
+"""Makes a tokenizer put special tokens around every text."""
 
 from collections.abc import Sequence
 
 from tokenizers import Tokenizer, processors
 
 
-def frame(rust: Tokenizer, names: Sequence[str]) -> None:
+def surround(rust: Tokenizer, names: Sequence[str]) -> None:
     """Put tokens around what the tokenizer has made of a text so far, which is $A among them."""
     special = [(name, rust.token_to_id(name)) for name in {*names} - {"$A"}]
     around = processors.TemplateProcessing(single=list(names), special_tokens=special)
