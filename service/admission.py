@@ -32,7 +32,7 @@ class Admission:
 
     def check(self, tokens: int) -> None:
         """Raises Overloaded where a request of so many tokens would wait too long."""
-        wait = self._wait(size_class(tokens))
+        wait = self._wait(size_class(tokens)) if tokens else 0
         if wait > self._max_wait:
             raise Overloaded(
                 f"a request of this size would wait {wait:.1f} s; "

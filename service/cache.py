@@ -43,7 +43,7 @@ class Cache:
         if job.output != POOLED:
             return await self._engine.submit(job, timeout)
         self._renew()
-        keys = [(row.tobytes(), skip) for row, skip in zip(job.rows, _skips(job), strict=True)]
+        keys = _keys(job)
         found = {key: self._vectors[key] for key in keys if key in self._vectors}
         places = {key: place for place, key in enumerate(keys) if key not in found}
         result = Result(np.empty((0, 0), dtype=np.float32), 0, 0, 0.0)
@@ -53,6 +53,14 @@ class Cache:
         self._keep((key, found[key]) for key in keys)
         whole = np.stack([found[key] for key in keys])
         return replace(result, vectors=whole, cached=len(keys) - len(places))
+
+    def load(self, job: Job) -> int:
+        """Tokens that are computed for a job: of texts that are not at hand, each once."""
+        if job.output != POOLED:
+            return job.tokens
+        self._renew()
+        sizes = zip(_keys(job), map(len, job.rows), strict=True)
+        return sum({key: size for key, size in sizes if key not in self._vectors}.values())
 
     async def _ask(self, job: Job, places: Sequence[int], timeout: float) -> Result:
         rows, skips = [job.rows[place] for place in places], _skips(job)
@@ -78,6 +86,10 @@ class Cache:
             self._vectors.move_to_end(key)
         while self._used > self._size:
             self._used -= _cost(*self._vectors.popitem(last=False))
+
+
+def _keys(job: Job) -> list[Key]:
+    return [(row.tobytes(), skip) for row, skip in zip(job.rows, _skips(job), strict=True)]
 
 
 def _skips(job: Job) -> Sequence[int]:

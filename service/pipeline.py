@@ -24,6 +24,9 @@ class Engine(Protocol):
 
     async def submit(self, job: Job, timeout: float) -> Result: ...
 
+    def load(self, job: Job) -> int:
+        """Tokens that are computed for it."""
+
 
 class Pipeline:
     """The way of a request, and the call's account of it."""
@@ -49,7 +52,7 @@ class Pipeline:
         good = {index: row for index, row in enumerate(rows) if isinstance(row, Row)}
         tokens = sum(len(row.ids) for row in good.values())
         jobs = [_job(spread([row]), POOLED, tokens) for row in good.values()]
-        found = await self._run(call, jobs, tokens)
+        found = await self._run(call, jobs)
         outcomes: dict[int, Outcome] = {
             index: row for index, row in enumerate(rows) if isinstance(row, ServiceError)
         }
@@ -79,9 +82,9 @@ class Pipeline:
 
     async def submit(self, call: Call, rows: Sequence[Row], output: str | int) -> Floats:
         """What the engine makes of rows; raises Overloaded, TimedOut, EngineLost."""
-        tokens = sum(len(row.ids) for row in rows)
-        with self._admission.admit(tokens):
-            result = await self._answer(call, _job(rows, output, tokens))
+        job = _job(rows, output, sum(len(row.ids) for row in rows))
+        with self._admission.admit(self._engine.load(job)):
+            result = await self._answer(call, job)
         call.queue_us += result.queue_us
         call.compute_us += result.compute_us
         call.cached += result.cached
@@ -95,10 +98,8 @@ class Pipeline:
                 error.index = owners(rows)[error.index]
             raise
 
-    async def _run(
-        self, call: Call, jobs: Sequence[Job], tokens: int
-    ) -> list[Result | EncodingFailed]:
-        with self._admission.admit(tokens):
+    async def _run(self, call: Call, jobs: Sequence[Job]) -> list[Result | EncodingFailed]:
+        with self._admission.admit(sum(map(self._engine.load, jobs))):
             found = await asyncio.gather(*(self._try(call, job) for job in jobs))
         results = [result for result in found if isinstance(result, Result)]
         call.cached += sum(result.cached for result in results)

@@ -32,6 +32,11 @@ class Job:
     size: int = 0
     begun: float = field(default_factory=time.perf_counter, compare=False)
 
+    @property
+    def tokens(self) -> int:
+        """Of all texts together."""
+        return sum(map(len, self.rows))
+
 
 @dataclass(frozen=True, slots=True)
 class Result:

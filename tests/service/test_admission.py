@@ -64,6 +64,14 @@ def test_a_request_waits_for_no_more_than_twice_of_what_is_no_larger() -> None:
         assert is_open(admission), "what was answered is waited for"
 
 
+def test_what_need_not_be_computed_waits_for_nothing() -> None:
+    admission = Admission(1.0, lambda: 100.0, Board.alone())
+    with admission.admit(900), admission.admit(20), admission.admit(60):
+        assert not is_open(admission)
+        with admission.admit(0):
+            assert admission.queued == 980
+
+
 def test_what_fails_leaves_the_queue() -> None:
     admission = Admission(1.0, lambda: 100.0, Board.alone())
     with pytest.raises(RuntimeError), admission.admit(100):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +70,16 @@ def test_only_what_is_new_is_computed_and_all_is_in_order(engine: Noting) -> Non
     found = ask(cache, [6])
     assert (first(found), found.cached, found.queue_us, found.compute_us) == ([6], 1, 0, 0)
     assert len(engine.asked) == 4
+
+
+def test_the_load_of_a_job_is_what_is_computed_for_it(engine: Noting) -> None:
+    cache = Cache(engine, 10 * COST)
+    job = Job(POOLED, [np.array(text, dtype=np.int32) for text in ([1, 2, 3], [4], [1, 2, 3])])
+    assert cache.load(job) == 4
+    ask(cache, [1, 2, 3])
+    assert cache.load(job) == 1 and cache.load(replace(job, output=6)) == job.tokens == 7
+    engine.description = described()  # of another engine: the cache is void
+    assert cache.load(job) == 4
 
 
 def test_a_text_that_is_twice_in_a_request_is_computed_once(engine: Noting) -> None:

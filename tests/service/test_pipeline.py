@@ -10,7 +10,7 @@ from service.admission import Admission
 from service.board import Board
 from service.call import Call
 from service.engine.messages import Job, Result
-from service.errors import EncodingFailed
+from service.errors import EncodingFailed, Overloaded
 from service.pipeline import Pipeline
 from service.reader import Reader
 from service.reading import Reading
@@ -30,18 +30,25 @@ class Failing:
             raise EncodingFailed("it fails", index=self.index)
         return Result(np.ones((len(job.rows), 384), dtype=np.float32), 5, 7, 1.0)
 
+    def load(self, job: Job) -> int:
+        return job.tokens
+
 
 @dataclass
 class Noting:
-    """Remembers the jobs that it answers."""
+    """Remembers the jobs that it answers. known: tokens of each that it need not compute."""
 
     jobs: list[Job] = field(default_factory=list)
     timeouts: list[float] = field(default_factory=list)
+    known: int = 0
 
     async def submit(self, job: Job, timeout: float) -> Result:
         self.jobs.append(job)
         self.timeouts.append(timeout)
         return Result(np.ones((len(job.rows), 384), dtype=np.float32), 0, 0, 1.0)
+
+    def load(self, job: Job) -> int:
+        return job.tokens - self.known
 
 
 def test_the_size_of_a_job_is_that_of_the_whole_request(reader: Reader) -> None:
@@ -54,6 +61,16 @@ def test_the_size_of_a_job_is_that_of_the_whole_request(reader: Reader) -> None:
     whole, alone, *parts = engine.jobs
     assert (whole.size, alone.size) == (1, 0)
     assert [part.size for part in parts] == [1] * 9
+
+
+def test_only_what_is_computed_waits_in_the_queue(reader: Reader) -> None:
+    admission = Admission(1, lambda: 1.0, Board.alone())
+    with admission.admit(50):
+        new, known = (Pipeline(reader, admission, Noting(known=each), 1) for each in (0, 4))
+        for work in (Pipeline.embed, Pipeline.attempt):
+            with pytest.raises(Overloaded):
+                asyncio.run(work(new, Call("a"), ["a text"], Reading()))
+            asyncio.run(work(known, Call("a"), ["a text"], Reading()))
 
 
 def test_the_time_that_reading_took_is_not_waited_for_the_engine(reader: Reader) -> None:

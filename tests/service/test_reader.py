@@ -62,6 +62,9 @@ class Zeros:
         length = sum(len(row) for row in job.rows)
         return Result(np.zeros((length, 384), dtype=np.float32), 0, 0, 1.0)
 
+    def load(self, job: Job) -> int:
+        return job.tokens
+
 
 @pytest.fixture
 def reader(minilm_folder: Path) -> Reader:
