@@ -1,11 +1,14 @@
 """Refuses work that would wait too long, at the door."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from service.board import Board
 from service.engine.sizes import CLASSES, size_class
-from service.errors import Overloaded
+from service.errors import Overloaded, TooLarge
+
+_CLEARLY = 1.5  # times as long: texts differ, and so do the neighbours on a machine
 
 
 class Admission:
@@ -15,9 +18,22 @@ class Admission:
     a request waits for twice what is no larger than itself, if that is less than the whole queue.
     """
 
-    def __init__(self, max_wait: float, rate: Callable[[], float], board: Board) -> None:
-        """board: where every HTTP process of the server counts what it has queued."""
+    def __init__(
+        self,
+        max_wait: float,
+        rate: Callable[[], float],
+        board: Board,
+        *,
+        timeout: float = math.inf,
+        measured: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """board: where every HTTP process of the server counts what it has queued.
+
+        timeout: seconds after which a request is given up. measured: a rate that can be relied on
+        to say that one will be; 0 while there is none.
+        """
         self._max_wait, self._rate, self._board = max_wait, rate, board
+        self._timeout, self._measured = timeout, measured
         self._all, self._sizes = board.take(held=True), board.take(CLASSES, held=True)
 
     @property
@@ -31,13 +47,16 @@ class Admission:
         return self._seconds(self.queued)
 
     def check(self, tokens: int) -> None:
-        """Raises Overloaded where a request of so many tokens would wait too long."""
+        """Raises Overloaded where a request of so many tokens would wait too long.
+
+        TooLarge where it is clear that it would not be done in time if it did not wait at all.
+        """
         wait = self._wait(size_class(tokens)) if tokens else 0
-        if wait > self._max_wait:
+        most = min(self._max_wait, _CLEARLY * self._timeout - self._takes(tokens))
+        if wait > most:
             raise Overloaded(
-                f"a request of this size would wait {wait:.1f} s; "
-                f"the limit is {self._max_wait:.1f} s",
-                retry=wait - self._max_wait,
+                f"a request of this size would wait {wait:.1f} s; the limit is {most:.1f} s",
+                retry=wait - most,
             )
 
     @contextmanager
@@ -54,6 +73,17 @@ class Admission:
     def _count(self, size: int, tokens: int) -> None:
         self._board.row[self._all] += tokens
         self._board.row[self._sizes + size] += tokens
+
+    def _takes(self, tokens: int) -> float:
+        rate = self._measured()
+        seconds = tokens / rate if rate else 0.0
+        if seconds > _CLEARLY * self._timeout:
+            raise TooLarge(
+                f"{tokens} tokens take the engine about {seconds:.0f} s, and a request is given up "
+                f"after {self._timeout:.0f} s; send about {self._timeout * rate:.0f} at a time",
+                code="too_many_tokens",
+            )
+        return seconds
 
     def _wait(self, size: int) -> float:
         if self.backlog <= self._max_wait:  # as it mostly is, and then no more need be known

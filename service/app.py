@@ -65,7 +65,7 @@ def create_app(
     settings, model = home.settings, Folder.read(home.model)
     config, sentence = model.blueprint.config, model.sentence
     reader = _reader(settings, model)
-    admission = Admission(settings.max_wait, lambda: link.rate, link.board)
+    admission = _admission(settings, link)
     metrics = _metrics(admission, link)
     kept = settings.vector_cache_bytes
     engine = Cache(link, kept) if kept else link
@@ -116,13 +116,23 @@ def _reader(settings: Settings, model: Folder) -> Reader:
     )
 
 
+def _admission(settings: Settings, link: Link) -> Admission:
+    return Admission(
+        settings.max_wait,
+        lambda: link.rate.latest,
+        link.board,
+        timeout=settings.request_timeout,
+        measured=lambda: link.rate.measured,
+    )
+
+
 def _metrics(admission: Admission, link: Link) -> Metrics:
     metrics = Metrics(link.board)
     metrics.gauge("queued_tokens", "Tokens admitted and not answered.", lambda: admission.queued)
     metrics.gauge(
         "wait_seconds", "Time in which all that is queued is answered.", lambda: admission.backlog
     )
-    metrics.gauge("tokens_per_second", "Of a full engine.", lambda: link.rate)
+    metrics.gauge("tokens_per_second", "Of a full engine.", lambda: link.rate.latest)
     metrics.gauge("ready", "Whether the engine embeds.", lambda: link.embeds)
     metrics.gauge("engine_restarts", "Engines started again.", lambda: link.restarts)
     return metrics

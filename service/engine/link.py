@@ -12,6 +12,7 @@ import numpy as np
 from service.board import Board
 from service.engine.client import Client
 from service.engine.messages import POOLED, Description, Job, Result
+from service.engine.rate import Rate
 from service.errors import EncodingFailed, EngineLost
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ class Link:
         self._client: Client | None = None
         self._stall = stall
         self._beat = 0.0
-        self.rate = 0.0  # tokens per second; 0: not known yet
+        self.rate = Rate()
         self.description: Description | None = None
 
     @property
@@ -90,7 +91,7 @@ class Link:
 
     async def _watch(self, client: Client) -> None:
         description = await client.describe()
-        self._client = client
+        self._client, self.rate = client, Rate()
         while True:
             try:
                 await self._answer(client, Job(POOLED, [np.zeros(2, dtype=np.int32)]), self._stall)
@@ -107,7 +108,8 @@ class Link:
 
     async def _answer(self, client: Client, job: Job, timeout: float) -> Result:
         result = await client.submit(job, timeout)
-        self.rate, self._beat = result.rate, time.monotonic()
+        self.rate.note(result.rate)
+        self._beat = time.monotonic()
         return result
 
     def _greet(self, description: Description) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from service.admission import Admission
 from service.board import Board, table
-from service.errors import Overloaded
+from service.errors import Overloaded, TooLarge
 
 
 @pytest.fixture
@@ -62,6 +62,42 @@ def test_a_request_waits_for_no_more_than_twice_of_what_is_no_larger() -> None:
     assert admission.queued == 0
     with admission.admit(20), admission.admit(20):
         assert is_open(admission), "what was answered is waited for"
+
+
+def timely(rate: float, measured: float) -> Admission:
+    """One of a server that gives up on a request after ten seconds."""
+    board = Board.alone()
+    return Admission(5.0, lambda: rate, board, timeout=10.0, measured=lambda: measured)
+
+
+def test_what_clearly_takes_longer_than_the_timeout_is_refused_with_what_fits() -> None:
+    admission = timely(100.0, 100.0)
+    with admission.admit(1500):
+        pass
+    with (
+        pytest.raises(
+            TooLarge, match=r"1501 tokens .* 15 s, .* 10 s; .* 1000 at a time"
+        ) as refused,
+        admission.admit(1501),
+    ):
+        raise AssertionError("admitted")
+    assert refused.value.code == "too_many_tokens"
+
+
+def test_a_wait_after_which_too_little_time_is_left_is_refused() -> None:
+    admission = timely(100.0, 100.0)
+    with admission.admit(400):
+        with admission.admit(1000):
+            pass
+        with pytest.raises(Overloaded, match=r"wait 4\.0 s; the limit is 3\.0 s") as refused:
+            admission.check(1200)
+        assert refused.value.retry == pytest.approx(1.0)
+
+
+def test_nothing_is_too_large_for_a_rate_that_was_not_measured_under_load() -> None:
+    admission = timely(100.0, 0.0)
+    with admission.admit(10**9):
+        assert admission.queued == 10**9
 
 
 def test_what_need_not_be_computed_waits_for_nothing() -> None:
