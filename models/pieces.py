@@ -1,6 +1,6 @@
 """Reads a long text piece by piece, as it would be read at once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import tokenizers
@@ -34,7 +34,7 @@ class Pieces:
         """Where the pieces of a text start and stop; raises Unbroken."""
         return self._excerpts.pieces(text, self._size)
 
-    def ids(self, texts: list[str]) -> list[list[int]]:
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of texts of one piece."""
         return self._ids.of(texts)
 

@@ -85,6 +85,7 @@ class Tokenizer:
         self.reach = 2 * max_length * _CHARACTERS
         self._excerpts = Excerpts(self._rust, max(unbroken, self.reach))
         self._pieces = Pieces(self._rust, self._frame, self._excerpts, piece)
+        self._short = min(self.reach, 2 * piece)  # characters: no part of a text is left out
 
     def encode(self, texts: Sequence[str], side: Side | None = None, count: float = 0) -> list[Ids]:
         """Token ids of each text, at most max_length, cut at `side`, by default the model's.
@@ -99,6 +100,11 @@ class Tokenizer:
     ) -> Steps[list[Ids]]:
         """The same in steps."""
         side = side or self.side
+        if all(len(text) <= self._short for text in texts):
+            return [self._known(self.cut(ids, side)) for ids in self._pieces.ids(texts)]
+        return (yield from self._excerpted(texts, side, count))
+
+    def _excerpted(self, texts: Sequence[str], side: Side, count: float) -> Steps[list[Ids]]:
         parts = [self._part(text, side, count) for text in texts]
         rows = iter(self._pieces.ids([part for part in parts if self._pieces.once(part)]))
         found = []

@@ -86,8 +86,9 @@ class Admission:
         return seconds
 
     def _wait(self, size: int) -> float:
-        if self.backlog <= self._max_wait:  # as it mostly is, and then no more need be known
-            return self.backlog
+        backlog = self.backlog
+        if backlog <= self._max_wait:  # as it mostly is, and then no more need be known
+            return backlog
         smaller = sum(self._board.total(slot) for slot in self._slots(size + 1))
         return self._seconds(min(self.queued, 2 * smaller))
 

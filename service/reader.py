@@ -81,7 +81,7 @@ class Reader:
         read = sum(map(len, chunks), len(prompt))
         steps = self._rows.document(chunks, prompt, reading)
         found = await self.take(call, steps, size + len(prompt), read)
-        self._account(call, len(chunks), [found.row])
+        self._account(call, [found.row], len(chunks))
         return found
 
     async def take(self, call: Call, steps: Steps[R], size: int, read: int) -> R:
@@ -103,25 +103,30 @@ class Reader:
     ) -> list[R]:
         check_texts(len(inputs), self._max_texts)
         prompt = self.prompt(reading).text
-        read = size = sum(map(len, inputs)) + len(inputs) * len(prompt)
-        groups: Iterable[tuple[int, Sequence[T]]] = [(0, inputs)]
-        if size > _LONG:
-            groups, most = _groups(inputs, len(prompt)), self._rows.reach(reading)
-            read = sum(min(len(prompt) + len(item), most) for item in inputs)
-
-        def steps() -> Steps[list[R]]:
-            found: list[R] = []
-            for first, group in groups:
-                found += yield from work(group, prompt, reading, first)
-                kept = rows(found[first:])
-                self._account(call, len(kept), kept)
-                yield
+        size = sum(map(len, inputs)) + len(inputs) * len(prompt)
+        if size <= _LONG:
+            found = await self.take(call, work(inputs, prompt, reading, 0), size, size)
+            self._account(call, rows(found))
             return found
+        most = self._rows.reach(reading)
+        read = sum(min(len(prompt) + len(item), most) for item in inputs)
+        groups = _groups(inputs, len(prompt))
+        steps = (work(group, prompt, reading, first) for first, group in groups)
+        return await self.take(call, self._grouped(call, steps, rows), size, read)
 
-        return await self.take(call, steps(), size, read)
+    def _grouped(
+        self, call: Call, groups: Iterable[Steps[list[R]]], rows: Kept[R]
+    ) -> Steps[list[R]]:
+        found: list[R] = []
+        for steps in groups:
+            more = yield from steps
+            self._account(call, rows(more))
+            found += more
+            yield
+        return found
 
-    def _account(self, call: Call, texts: int, rows: Sequence[Row]) -> None:
-        call.texts += texts
+    def _account(self, call: Call, rows: Sequence[Row], texts: int | None = None) -> None:
+        call.texts += len(rows) if texts is None else texts
         call.tokens += sum(len(row.ids) for row in rows)
         call.truncated += sum(row.dropped > 0 for row in rows)
         check_tokens(call.tokens, self._max_tokens)
