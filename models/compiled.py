@@ -1,31 +1,17 @@
 """Linear layers in compiled code: float32 in and out, multiplied in the precision of the weight."""
 
-import ctypes
 from collections.abc import Mapping
-from ctypes import addressof, c_int64, c_void_p
+from ctypes import addressof
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from models import structs
 from models.isa import Kernel, kernel
 from models.linear import ACTIVATIONS, Affine, Layout, Linear
-from models.packed import Matrix, Packer, interleaved, missing
-
-
-class _Linear(ctypes.Structure):
-    _fields_ = [
-        ("matrix", Matrix),
-        *((name, c_int64) for name in ("depth", "columns", "activation", "gated")),
-    ]
-
-
-class _Call(ctypes.Structure):
-    _fields_ = [
-        *((name, c_void_p) for name in ("linear", "x", "residual", "out")),
-        ("rows", c_int64),
-    ]
+from models.packed import Packer, interleaved, missing
 
 
 class Compiled(Layout):
@@ -58,7 +44,7 @@ class Compiled(Layout):
     ) -> "_CompiledLinear":
         packer = Packer(self._dtype, self._sizes)
         rows, columns = missing(weight)
-        linear = _Linear(
+        linear = structs.Linear(
             matrix=packer.matrix(weight, bias, name),
             depth=weight.shape[1] + columns,
             columns=weight.shape[0] + rows,
@@ -69,7 +55,7 @@ class Compiled(Layout):
 
 
 class _CompiledLinear:
-    def __init__(self, kernel: Kernel, linear: _Linear, packer: Packer) -> None:
+    def __init__(self, kernel: Kernel, linear: structs.Linear, packer: Packer) -> None:
         self._kernel, self._linear = kernel, linear
         self._packer = packer  # holds what `linear` points to
         self.depth, self.width = linear.depth, linear.columns // (1 + linear.gated)
@@ -77,7 +63,7 @@ class _CompiledLinear:
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         x, y = x.contiguous(), torch.empty(len(x), self.width)
         assert x.dtype == torch.float32 and x.shape[1] == self.depth
-        call = _Call(addressof(self._linear), x.data_ptr(), None, y.data_ptr(), len(x))
+        call = structs.Product(addressof(self._linear), x.data_ptr(), None, y.data_ptr(), len(x))
         if residual is not None:
             residual = residual.contiguous()
             assert residual.dtype == torch.float32 and residual.shape == y.shape

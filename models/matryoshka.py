@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from models.blueprint import Raw
 from models.errors import ModelError
+from models.raw import Raw
 
 
 def declared(folder: Path, full: int) -> Collection[int]:

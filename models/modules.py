@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from models.blueprint import Raw, read_json
 from models.errors import ModelError
+from models.raw import Raw, read_json
 
 STATIC = "StaticEmbedding"
 ENCODERS = ("Transformer", STATIC)

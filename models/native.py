@@ -1,9 +1,8 @@
 """The encoder in compiled code: one call for the whole pass."""
 
-import ctypes
 import re
 from collections.abc import Sequence
-from ctypes import addressof, c_double, c_int64, c_void_p
+from ctypes import addressof, c_int64
 
 import numpy as np
 import torch
@@ -13,13 +12,14 @@ from models.batch import Batch
 from models.config import EncoderConfig
 from models.encoder import Embeddings
 from models.linear import ACTIVATIONS
-from models.packed import PANEL, Norm
+from models.packed import PANEL
 from models.packing import Packing
 from models.pooling import pool
 from models.positions import Positions
 from models.rotation import Turns
 from models.schemes import Alibi, Buckets, Rotary, Scheme
 from models.stack import NORMS, Stack
+from models.structs import Bias, Norm, Pass, Rotation, Shape, Tables
 from models.vectors import Floats
 from models.weights import Weights
 
@@ -31,54 +31,7 @@ _TENSORS = {
 }
 
 
-class _Shape(ctypes.Structure):
-    _fields_ = [
-        *((name, c_int64) for name in ("width", "heads", "kv_heads", "size", "inner")),
-        *((name, c_int64) for name in ("arrangement", "activation", "gated", "causal")),
-        *((name, c_double) for name in ("scale", "eps")),
-    ]
-
-
-class _Tables(ctypes.Structure):
-    _fields_ = [
-        ("tokens", c_void_p),
-        ("positions", c_void_p),
-        ("step", c_int64),
-        ("padding", c_int64),
-        ("scale", c_double),
-        ("norm", Norm),
-    ]
-
-
-class _Bias(ctypes.Structure):
-    _fields_ = [("offsets", c_void_p), ("reach", c_int64)]
-
-
-class _Rotation(ctypes.Structure):
-    _fields_ = [("cos", c_void_p), ("sin", c_void_p)]
-
-
-_Rotations = _Rotation * 2  # null ones turn nothing
-
-
-class _Call(ctypes.Structure):
-    _fields_ = [
-        ("shape", c_void_p),
-        ("layers", c_void_p),
-        ("count", c_int64),
-        ("last", c_void_p),
-        ("tables", c_void_p),
-        ("bias", _Bias),
-        ("rotations", c_void_p),
-        ("places", c_void_p),
-        ("ids", c_void_p),
-        ("lengths", c_void_p),
-        ("sequences", c_int64),
-        ("states", c_void_p),
-        ("poolings", c_void_p),
-        ("pooled", c_int64),
-        ("vectors", c_void_p),
-    ]
+_Rotations = Rotation * 2  # null ones turn nothing
 
 
 class NativeEncoder:
@@ -94,7 +47,7 @@ class NativeEncoder:
         # Every text is of the first segment: a constant, added once.
         nothing = torch.zeros(1, config.hidden_size)
         self._places = (nothing if table is None else table) + embeddings.segment
-        self._tables = _Tables(
+        self._tables = Tables(
             tokens=embeddings.tokens.data_ptr(),
             positions=self._places.data_ptr(),
             step=0 if table is None else config.hidden_size,
@@ -102,7 +55,7 @@ class NativeEncoder:
             scale=config.token_scale,
             norm=stack.first,
         )
-        self._shape = _Shape(
+        self._shape = Shape(
             width=config.hidden_size,
             heads=config.num_heads,
             kv_heads=config.num_kv_heads,
@@ -162,13 +115,13 @@ class NativeEncoder:
         rotations = _Rotations(*map(_rotation, turns))
         places = batch.positions if turns else batch.ids  # which are not read as such
         last = stack.last if count == len(stack.layers) else Norm()
-        call = _Call(
+        call = Pass(
             shape=addressof(self._shape),
             layers=addressof(stack.layers),
             count=count,
             last=addressof(last),
             tables=addressof(self._tables),
-            bias=_Bias(None if bias is None else bias.data_ptr(), longest),
+            bias=Bias(None if bias is None else bias.data_ptr(), longest),
             rotations=addressof(rotations),
             places=places.ctypes.data,
             ids=batch.ids.ctypes.data,
@@ -186,9 +139,9 @@ class NativeEncoder:
         return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, PANEL))
 
 
-def _rotation(turns: Tensor) -> _Rotation:
+def _rotation(turns: Tensor) -> Rotation:
     cos, sin = turns
-    return _Rotation(cos.data_ptr(), sin.data_ptr())
+    return Rotation(cos.data_ptr(), sin.data_ptr())
 
 
 def _pooled(states: Floats, batch: Batch, poolings: Sequence[str]) -> Floats:

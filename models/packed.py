@@ -1,47 +1,17 @@
-"""Matrices, norms and layers as the kernels read them in a precision."""
+"""Matrices as the kernels read them in a precision."""
 
-import ctypes
 from collections.abc import Mapping
-from ctypes import c_int64, c_void_p
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from models.quantization import quantize
+from models.structs import Matrix
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
 PANEL = 16  # columns of a packed matrix that lie together
 _STEPS = 32, 64  # outputs and inputs that the kernels compute at a time
-
-
-class Matrix(ctypes.Structure):
-    """Addresses of what models/kernels/rows.h calls so."""
-
-    _fields_ = [(name, c_void_p) for name in ("panels", "bias", "scales", "sums", "smoothing")]
-
-
-class Norm(ctypes.Structure):
-    """Of a null one, the addresses are zero."""
-
-    _fields_ = [("weight", c_void_p), ("bias", c_void_p), ("centred", c_int64)]
-
-
-class Norms(ctypes.Structure):
-    """Of what a part of a layer reads, of what it gives, and of the sum."""
-
-    _fields_ = [(name, Norm) for name in ("entry", "exit", "sum")]
-
-
-class Layer(ctypes.Structure):
-    """What models/kernels/layers.h calls so."""
-
-    _fields_ = [
-        *((name, Matrix) for name in ("qkv", "output", "up", "down")),
-        *((name, Norm) for name in ("query_norm", "key_norm")),
-        *((name, Norms) for name in ("attention", "ffn")),
-        *((name, c_int64) for name in ("rotation", "reach")),
-    ]
 
 
 class Packer:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from models import modules
-from models.blueprint import Raw
 from models.config import EncoderConfig
 from models.modules import STATIC, Dense, Entry, Module, Normalize
+from models.raw import Raw
 from models.tokenizer import Tokenizer
 from models.transformer import TransformerOptions
 from models.truncation import Side

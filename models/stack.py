@@ -8,8 +8,9 @@ from torch import Tensor
 from models.assembly import matrix
 from models.config import EncoderConfig
 from models.isa import kernel
-from models.packed import Layer, Matrix, Norm, Norms, Packer, interleaved
+from models.packed import Packer, interleaved
 from models.rotation import pairs
+from models.structs import Layer, Matrix, Norm, Norms
 from models.weights import Weights
 
 NORMS: Mapping[str, Mapping[str, str]] = {  # by arrangement, what stands before and after a part

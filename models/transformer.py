@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models import truncation
-from models.blueprint import Raw
 from models.config import EncoderConfig
+from models.raw import Raw
 from models.truncation import Side
 
 # The first of these that is there counts.

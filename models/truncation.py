@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-from models.blueprint import Raw
+from models.raw import Raw
 
 Side = Literal["right", "left"]
 

@@ -3,9 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -21,7 +20,6 @@ from service.target import replacing, told
 
 _MODEL = ("model", "revision", "cache")
 _ENGINE = ("device", "dtype", "threads")
-_CHUNK = 1024  # texts embedded between two steps of the progress bar
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -149,54 +147,13 @@ def embed(source: BinaryIO, output: Path, prompt: str | None, **flags: Any) -> N
     """Embed each line of SOURCE (default: standard input), which is UTF-8."""
     if output.suffix not in (".npy", ".jsonl"):
         raise click.UsageError(f"{output}: the name must end in .npy or .jsonl")
-    settings, texts = read(flags), _texts(source)
+    from service import bulk
+
+    settings, texts = read(flags), bulk.read(source)
     with replacing(output) as file:
-        vectors = _vectors(_load(settings), texts, prompt)
+        vectors = bulk.embed(_load(settings), texts, prompt)
         with told(output):
-            _write(file, output.suffix, texts, vectors)
-
-
-def _texts(source: BinaryIO) -> list[str]:
-    content = source.read()
-    try:
-        # Not str.splitlines, for which a form feed or U+2028 ends a line, too, and not universal
-        # newlines, for which a lone carriage return does: rows are to match what `wc -l` counts.
-        *lines, last = content.decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise click.ClickException(
-            f"{source.name} is not UTF-8 (line {line}): convert it first, with iconv, say"
-        ) from None
-    return [line.removesuffix("\r") for line in [*lines, *[last] * bool(last)]]
-
-
-def _vectors(embedder: Any, texts: list[str], prompt: str | None) -> Any:
-    import numpy as np
-
-    parts = [np.empty((0, embedder.dim), dtype=np.float32)]
-    with click.progressbar(length=len(texts), label="embedding", file=sys.stderr) as bar:
-        for chunk in _chunks(texts):
-            parts.append(embedder.embed(chunk, prompt=prompt))
-            bar.update(len(chunk))
-    return np.concatenate(parts)
-
-
-def _chunks(texts: list[str]) -> Iterator[list[str]]:
-    rest = iter(texts)
-    while chunk := list(islice(rest, _CHUNK)):
-        yield chunk
-
-
-def _write(file: BinaryIO, suffix: str, texts: list[str], vectors: Any) -> None:
-    import numpy as np
-    import orjson
-
-    if suffix == ".npy":
-        np.save(file, vectors)
-        return
-    for text, vector in zip(texts, vectors, strict=True):
-        line = {"text": text, "embedding": vector}
-        file.write(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
+            bulk.write(file, output.suffix, texts, vectors)
 
 
 def _folder(settings: Settings) -> Path:

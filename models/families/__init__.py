@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from models.blueprint import Blueprint, Raw
+from models.blueprint import Blueprint
 from models.errors import ModelError
 from models.families import (
     albert,
@@ -33,6 +33,7 @@ from models.families import (
     t5,
     xlnet,
 )
+from models.raw import Raw
 
 FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "albert": albert.read,

@@ -1,7 +1,8 @@
 """BLOOM (Le Scao et al. 2022, arXiv 2211.05100)."""
 
-from models.blueprint import Blueprint, Raw, affine
+from models.blueprint import Blueprint, affine
 from models.config import EncoderConfig
+from models.raw import Raw
 from models.schemes import Alibi
 
 TRAINED = 2048  # tokens of the longest text of the training, which few configs tell

@@ -1,8 +1,9 @@
 """The text encoder of CLIP (Radford et al. 2021, arXiv 2103.00020)."""
 
 from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, Raw, affine
+from models.blueprint import Blueprint, affine
 from models.config import EncoderConfig
+from models.raw import Raw
 from models.schemes import Learned
 
 _LAYER = "encoder.layers.{}"

@@ -3,8 +3,9 @@
 from typing import Any
 
 from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, Raw, affine
+from models.blueprint import Blueprint, affine
 from models.config import EncoderConfig
+from models.raw import Raw
 from models.schemes import Disentangled, Learned, Scheme
 
 _LAYER, _ATTENTION = "encoder.layer.{}", "encoder.layer.{}.attention.self"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from models.blueprint import Raw
+from models.raw import Raw
 
 _KINDS = ("full_attention", "sliding_attention")
 

@@ -1,8 +1,9 @@
 """DistilBERT (Sanh et al. 2019, arXiv 1910.01108)."""
 
 from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, Raw, affine
+from models.blueprint import Blueprint, affine
 from models.config import EncoderConfig
+from models.raw import Raw
 from models.schemes import Learned, Sinusoidal
 
 _LAYER = "transformer.layer.{}"

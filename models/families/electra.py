@@ -1,7 +1,8 @@
 """ELECTRA (Clark et al. 2020, arXiv 2003.10555): a BERT with tables of another width."""
 
-from models.blueprint import Blueprint, Raw, affine
+from models.blueprint import Blueprint, affine
 from models.families import bert
+from models.raw import Raw
 
 UNUSED = (
     *bert.UNUSED,

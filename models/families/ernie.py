@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from models.blueprint import Blueprint, Raw
+from models.blueprint import Blueprint
 from models.families import bert
+from models.raw import Raw
 
 
 def read(raw: Raw) -> Blueprint:

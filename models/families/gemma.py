@@ -3,10 +3,11 @@
 from typing import Any
 
 from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, Raw, linear
+from models.blueprint import Blueprint, linear
 from models.families import llama, qwen
 from models.families.decoder import is_causal, reaches, sliding_window
 from models.families.rope import rotary
+from models.raw import Raw
 from models.schemes import Rotary
 
 _HEAD_SIZE = 256

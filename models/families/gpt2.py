@@ -1,9 +1,10 @@
 """GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners")."""
 
 from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, Raw, affine
+from models.blueprint import Blueprint, affine
 from models.config import EncoderConfig
 from models.families.decoder import is_causal
+from models.raw import Raw
 from models.schemes import Learned
 
 TENSORS = {

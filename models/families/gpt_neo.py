@@ -1,9 +1,10 @@
 """GPT-Neo (Black et al. 2021): a GPT-2 in which every second layer sees only near tokens."""
 
 from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, Raw, affine, linear
+from models.blueprint import Blueprint, affine, linear
 from models.config import EncoderConfig
 from models.families.decoder import is_causal
+from models.raw import Raw
 from models.schemes import Learned
 
 _ATTENTION = "h.{}.attn.attention"

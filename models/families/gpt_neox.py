@@ -1,10 +1,11 @@
 """GPT-NeoX (Black et al. 2022, arXiv 2204.06745), and Pythia, which has its names."""
 
 from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, Raw, affine, linear
+from models.blueprint import Blueprint, affine, linear
 from models.config import EncoderConfig
 from models.families.decoder import is_causal
 from models.families.rope import rotary
+from models.raw import Raw
 
 
 def read(raw: Raw) -> Blueprint:

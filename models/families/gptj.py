@@ -1,9 +1,10 @@
 """GPT-J (Wang and Komatsuzaki 2021)."""
 
 from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, Raw, affine, linear
+from models.blueprint import Blueprint, affine, linear
 from models.config import EncoderConfig
 from models.families.decoder import is_causal
+from models.raw import Raw
 from models.schemes import Rotary
 
 TENSORS = {

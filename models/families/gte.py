@@ -1,8 +1,9 @@
 """GTE v1.5 (Zhang et al. 2024, mGTE, arXiv 2407.19669), in its own names and in transformers'."""
 
-from models.blueprint import Blueprint, Raw, affine
+from models.blueprint import Blueprint, affine
 from models.families import bert
 from models.families.rope import rotary
+from models.raw import Raw
 from models.schemes import Rotary, Scaling, Scheme
 
 _BASE = 160_000.0

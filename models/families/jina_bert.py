@@ -3,8 +3,9 @@
 Its code for programming languages normalises queries, keys and the attention's sum once more.
 """
 
-from models.blueprint import Blueprint, Raw, affine
+from models.blueprint import Blueprint, affine
 from models.families import bert
+from models.raw import Raw
 from models.schemes import Alibi, Scheme
 
 _LAYER = "encoder.layer.{}"

@@ -1,7 +1,8 @@
 """MPNet (Song et al. 2020, arXiv 2004.09297): a table of positions, and buckets of distances."""
 
-from models.blueprint import Blueprint, Raw, affine
+from models.blueprint import Blueprint, affine
 from models.families import bert
+from models.raw import Raw
 from models.schemes import Buckets, Learned
 
 _LAYER, _OFFSET = "encoder.layer.{}", 2

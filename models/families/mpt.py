@@ -1,7 +1,8 @@
 """MPT (MosaicML 2023)."""
 
-from models.blueprint import Blueprint, Raw, linear
+from models.blueprint import Blueprint, linear
 from models.config import EncoderConfig
+from models.raw import Raw
 from models.schemes import Alibi
 
 TENSORS = {

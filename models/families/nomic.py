@@ -1,10 +1,11 @@
 """NomicBERT (Nussbaum et al. 2024, arXiv 2402.01613), in its own names and in transformers'."""
 
 from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, Raw, affine, linear
+from models.blueprint import Blueprint, affine, linear
 from models.config import EncoderConfig
 from models.families import bert
 from models.families.rope import rotary
+from models.raw import Raw
 from models.schemes import Rotary, Scaling, Scheme
 
 _OWN, _LAYER = "encoder.layers.{}", "layers.{}"

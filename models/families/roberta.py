@@ -1,7 +1,8 @@
 """RoBERTa (Liu et al. 2019, arXiv 1907.11692), XLM-RoBERTa and CamemBERT: BERT's names."""
 
-from models.blueprint import Blueprint, Raw
+from models.blueprint import Blueprint
 from models.families import bert
+from models.raw import Raw
 from models.schemes import Learned
 
 UNUSED = (*bert.UNUSED, "lm_head.*")

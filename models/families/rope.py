@@ -1,7 +1,7 @@
 """Rotary settings as config.json has them, in the keys of today and of older releases."""
 
 from models import tables
-from models.blueprint import Raw
+from models.raw import Raw
 from models.schemes import Rotary, Scaling
 
 _KINDS = ("default", "linear", "dynamic", "yarn", "llama3")

@@ -7,9 +7,10 @@ StaticModel.
 from pathlib import Path
 
 from models import checkpoint
-from models.blueprint import Blueprint, Raw
+from models.blueprint import Blueprint
 from models.config import ENDLESS, EncoderConfig
 from models.errors import ModelError
+from models.raw import Raw
 
 _TENSORS = {
     "embedding.weight": "token_table",

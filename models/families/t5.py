@@ -1,8 +1,9 @@
 """The encoders of T5 (Raffel et al. 2020, arXiv 1910.10683) and mT5 (arXiv 2010.11934)."""
 
 from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, Raw
+from models.blueprint import Blueprint
 from models.config import EncoderConfig
+from models.raw import Raw
 from models.schemes import Buckets
 
 _TRAINED = 512  # tokens of the longest text of the training; T5 has no limit

@@ -1,8 +1,9 @@
 """XLNet (Yang et al. 2019, arXiv 1906.08237), with the positions of Transformer-XL."""
 
 from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, Raw, affine
+from models.blueprint import Blueprint, affine
 from models.config import EncoderConfig
+from models.raw import Raw
 from models.schemes import Recurrent
 
 _TRAINED = 512  # tokens of the longest text of the training; XLNet has no limit

@@ -7,8 +7,8 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, models
 
 from models import truncation
-from models.blueprint import Raw
 from models.errors import ModelError
+from models.raw import Raw
 from models.truncation import Side
 from models.vocabulary import added, saved
 from models.vocabulary.origin import Origin

@@ -7,8 +7,8 @@ from typing import Any
 
 from tokenizers import AddedToken, Tokenizer
 
-from models.blueprint import read_object
 from models.errors import ModelError
+from models.raw import read_object
 
 FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")

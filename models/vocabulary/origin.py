@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.blueprint import Raw
 from models.errors import ModelError
+from models.raw import Raw
 from models.vocabulary.recipes import Recipe, recipe
 
 _GENERIC = ("PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend")

@@ -18,8 +18,8 @@ from transformers.models.marian.modeling_marian import MarianSinusoidalPositiona
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from models.blueprint import Raw
 from models.families import rope
+from models.raw import Raw
 from models.schemes import Rotary, Scaling
 from models.tables import (
     alibi,

@@ -15,10 +15,10 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel
 from models import families, weights
 from models.assembly import TorchLayers
 from models.batch import Batch
-from models.blueprint import read_json
 from models.encoder import Embeddings, Encoder, TorchEncoder
 from models.errors import ModelError
 from models.linear import Layout, Prepacked
+from models.raw import read_json
 
 CPU = torch.device("cpu")
 LENGTHS = (3, 40, 1, 17, 16, 33)

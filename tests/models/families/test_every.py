@@ -16,11 +16,12 @@ from transformers import AutoConfig
 from models import Embedder, families, weights
 from models.assembly import TorchLayers
 from models.batch import Batch
-from models.blueprint import Blueprint, read_json
+from models.blueprint import Blueprint
 from models.encoder import Embeddings
 from models.families import FAMILIES
 from models.linear import Plain
 from models.packing import Packing
+from models.raw import read_json
 from models.vectors import normalize
 from tests.conftest import precisions
 from tests.models.families.checkpoint import CPU, Case, encoder, texts

@@ -9,8 +9,8 @@ import torch
 from transformers import GteForSequenceClassification
 
 from models import families, tables
-from models.blueprint import Raw
 from models.errors import ModelError
+from models.raw import Raw
 from models.schemes import Rotary
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import (

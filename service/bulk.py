@@ -1,0 +1,56 @@
+"""A file of texts, one in each line, to a file of their vectors."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import BinaryIO
+
+import click
+import numpy as np
+import orjson
+
+from models.embedder import Embedder
+from models.vectors import Floats
+
+_CHUNK = 1024  # texts embedded between two steps of the progress bar
+
+
+def read(source: BinaryIO) -> list[str]:
+    """The lines of a file; raises ClickException where they are not UTF-8."""
+    content = source.read()
+    try:
+        # Not str.splitlines, for which a form feed or U+2028 ends a line, too, and not universal
+        # newlines, for which a lone carriage return does: rows are to match what `wc -l` counts.
+        *lines, last = content.decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise click.ClickException(
+            f"{source.name} is not UTF-8 (line {line}): convert it first, with iconv, say"
+        ) from None
+    return [line.removesuffix("\r") for line in [*lines, *[last] * bool(last)]]
+
+
+def embed(embedder: Embedder, texts: Sequence[str], prompt: str | None) -> Floats:
+    """(B, dim), with a progress bar."""
+    parts = [np.empty((0, embedder.dim), dtype=np.float32)]
+    with click.progressbar(length=len(texts), label="embedding", file=sys.stderr) as bar:
+        for chunk in _chunks(texts):
+            parts.append(embedder.embed(chunk, prompt=prompt))
+            bar.update(len(chunk))
+    return np.concatenate(parts)
+
+
+def write(file: BinaryIO, suffix: str, texts: Sequence[str], vectors: Floats) -> None:
+    """One array for the suffix .npy, else a line of JSON for each text."""
+    if suffix == ".npy":
+        np.save(file, vectors)
+        return
+    for text, vector in zip(texts, vectors, strict=True):
+        line = {"text": text, "embedding": vector}
+        file.write(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
+
+
+def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
+    rest = iter(texts)
+    while chunk := list(islice(rest, _CHUNK)):
+        yield chunk
