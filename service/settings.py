@@ -43,6 +43,15 @@ def _stripped(key: SecretStr) -> SecretStr:
     return SecretStr(found)
 
 
+def _own(given: str | int) -> str | int:
+    if str(given).startswith("tcp://"):
+        raise ValueError(
+            "it is an address: Kubernetes tells it of a Service named embedding; rename that, or "
+            "put enableServiceLinks: false into the pod"
+        )
+    return given
+
+
 class Settings(BaseSettings):
     """Read from flags, then EMBEDDING_* environment variables, then a .env file."""
 
@@ -85,7 +94,9 @@ class Settings(BaseSettings):
     host: Annotated[
         str, Field(description="Address to listen on; 0.0.0.0 is all of IPv4, :: all of IPv6.")
     ] = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535, description="Port to listen on; 0: any.")] = 8080
+    port: Annotated[
+        int, BeforeValidator(_own), Field(ge=0, le=65535, description="Port to listen on; 0: any.")
+    ] = 8080
     workers: Annotated[
         PositiveInt,
         Field(description="HTTP processes; more than one where a GPU is faster than one."),

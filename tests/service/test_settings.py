@@ -36,6 +36,14 @@ def test_a_wrong_value_is_told_with_its_name() -> None:
     assert result.exit_code == 2 and "port: Input should be a valid integer" in result.output
 
 
+def test_a_port_that_kubernetes_has_set_is_told_with_a_way_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EMBEDDING_PORT", "tcp://10.0.0.1:80")
+    with pytest.raises(UsageError, match=r"port: .*enableServiceLinks: false"):
+        read({})
+
+
 @pytest.mark.parametrize("number", ["inf", "-inf", "nan"])
 @pytest.mark.parametrize("name", FLOATS)
 def test_a_time_that_is_no_number_of_seconds_is_refused(name: str, number: str) -> None:
