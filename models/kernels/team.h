@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "range.h"
@@ -16,26 +17,68 @@ using Threads = int (*)();
 
 constexpr long FEW = 64;  // rows for each thread: below, weights are better read once for all
 
+// Where the threads of a team run. The system wakes a thread where another of the team is running
+// although a processor idles: one of a virtual machine that is halted looks taken. Both would stay
+// there for milliseconds, each waiting for what the other computes when it is let.
+class Seats {
+ public:
+  void take(long rank) {
+    const int mine = seat();
+    if (rank < MOST && taken_[rank].load(std::memory_order_relaxed) != mine)
+      taken_[rank].store(mine, std::memory_order_relaxed);
+  }
+  // Leave a processor that another one of the team needs for one that none has.
+  void part(long rank, long size) {
+    cpu_set_t allowed, free;
+    if (!shared(rank, size) || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    free = allowed;
+    for (long other = 0; other < std::min(size, MOST); other++)
+      if (const int taken = taken_[other]) CPU_CLR(taken - 1, &free);
+    if (CPU_COUNT(&free) == 0 || sched_setaffinity(0, sizeof free, &free) != 0) return;
+    sched_setaffinity(0, sizeof allowed, &allowed);
+    take(rank);
+  }
+
+ private:
+  static constexpr long MOST = 256;
+
+  static int seat() { return sched_getcpu() + 1; }
+
+  bool shared(long rank, long size) const {
+    const int mine = seat();
+    for (long other = 0; other < std::min(size, MOST); other++)
+      if (other != rank && taken_[other].load(std::memory_order_relaxed) == mine) return true;
+    return false;
+  }
+
+  std::atomic<int> taken_[MOST] = {};  // processors from 1 on; 0: not known
+};
+
 class Barrier {
  public:
-  void wait(long size) {
+  void wait(long rank, long size) {
     const long round = round_.load(std::memory_order_relaxed);
+    seats_.take(rank);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size) {
       arrived_.store(0, std::memory_order_relaxed);
       round_.store(round + 1, std::memory_order_release);
       return;
     }
-    // A thread that is late by much has lost its processor, perhaps to us.
-    for (long spins = 0; round_.load(std::memory_order_acquire) == round; spins++)
-      if (spins < 4000)
+    for (long spins = 0; round_.load(std::memory_order_acquire) == round; spins++) {
+      if (spins == UNEVEN) seats_.part(rank, size);
+      if (spins < LATE)
         _mm_pause();
       else
-        sched_yield();
+        sched_yield();  // a thread that is late by so much has lost its processor, perhaps to us
+    }
   }
 
  private:
+  static constexpr long UNEVEN = 300, LATE = 1000;  // pauses: more than shares differ by, mostly
+
   std::atomic<long> arrived_{0};
   alignas(64) std::atomic<long> round_{0};
+  alignas(64) Seats seats_;
 };
 
 // One of `size` threads.
@@ -44,7 +87,7 @@ struct Member {
   Barrier* barrier;
 
   void wait() const {
-    if (size > 1) barrier->wait(size);
+    if (size > 1) barrier->wait(rank, size);
   }
   Range share(long count) const { return {rank * count / size, (rank + 1) * count / size}; }
 };

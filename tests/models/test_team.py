@@ -1,0 +1,69 @@
+"""Threads that compute a pass together, and find themselves on one processor."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from models.native import NativeEncoder
+from tests.models.built import BUILT
+from tests.models.test_native import Pair, batch
+
+TASKS = Path("/proc/self/task")
+ALLOWED = sorted(os.sched_getaffinity(0))
+
+
+@contextmanager
+def busy(processor: int) -> Iterator[None]:
+    """So that no thread is woken there."""
+    spin = (
+        f"import os; os.sched_setaffinity(0, {{{processor}}}); print(flush=True)\nwhile True: pass"
+    )
+    with subprocess.Popen([sys.executable, "-c", spin], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def processor(task: str) -> int:
+    """Where a thread runs, or ran last: see proc_pid_stat(5)."""
+    return int((TASKS / task / "stat").read_text().rpartition(")")[2].split()[36])
+
+
+def meet(encoder: NativeEncoder) -> list[tuple[int, set[int]]]:
+    """Where two threads run that began a pass on one processor, and where they may."""
+    first, second = ALLOWED[:2]
+    others, given = set(os.listdir(TASKS)), batch([12])
+    os.sched_setaffinity(0, {first})
+    encoder.vectors(given, ["mean"])  # which starts the second thread
+    team = [str(threading.get_native_id()), *set(os.listdir(TASKS)) - others]
+    for task in team:
+        os.sched_setaffinity(int(task), {first, second})
+    with busy(second):
+        encoder.vectors(given, ["mean"])
+        return [(processor(task), os.sched_getaffinity(int(task))) for task in team]
+
+
+@pytest.mark.skipif(len(ALLOWED) < 2, reason="takes two processors")
+def test_two_threads_on_one_processor_part_and_may_run_where_they_might() -> None:
+    kernels, dtype = BUILT[0].values if BUILT else pytest.skip("no kernels were compiled")
+    encoder = Pair.of(str(kernels), str(dtype), "bert").ours
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with ThreadPoolExecutor(1) as alone:  # a thread of its own has a team of its own
+            found = alone.submit(meet, encoder).result()
+    finally:
+        torch.set_num_threads(before)
+    assert {place for place, _ in found} == set(ALLOWED[:2])
+    assert all(allowed == set(ALLOWED[:2]) for _, allowed in found)
