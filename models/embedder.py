@@ -11,6 +11,7 @@ from models import weights
 from models.batch import Batch, Rows
 from models.device import find
 from models.encoder import Embeddings, Encoder
+from models.errors import ModelError
 from models.folder import Folder
 from models.head import Head
 from models.precision import Choice, Precisions, choose
@@ -67,7 +68,8 @@ class Embedder:
         loaded = weights.load(folder.encoder, folder.blueprint)
         with torch.inference_mode():
             embeddings = Embeddings(folder.blueprint.config, loaded, find(device))
-            probe = _Probe(tokenizer, folder.sentence.pooling, head)
+            vocabulary = folder.blueprint.config.vocab_size
+            probe = _Probe(tokenizer, vocabulary, folder.sentence.pooling, head)
             choice = choose(Precisions(loaded, embeddings), dtype, probe)
         torch.cuda.empty_cache()  # of the precisions that were tried
         return cls(folder, tokenizer, embeddings, choice, head)
@@ -110,7 +112,7 @@ class Embedder:
     def hidden(self, ids: Rows, layer: int | str | None = None) -> list[Floats]:
         """Hidden states of each sequence: B sequences -> B times (length, D).
 
-        Raises ValueError for an id or a length that the model does not have.
+        Raises ValueError for an id, a length or a layer that the model does not have.
 
         layer: how many layers to apply (all by default), or one summand of the input:
         'token', 'position' or 'segment'.
@@ -119,7 +121,11 @@ class Embedder:
         if isinstance(layer, str):
             rows = self._embeddings.part(layer, batch)
         else:
-            rows = self._encoder.states(batch, self.config.num_layers if layer is None else layer)
+            most = self.config.num_layers
+            count = most if layer is None else layer
+            if not 0 <= count <= most:
+                raise ValueError(f"layers are 0 to {most}")
+            rows = self._encoder.states(batch, count)
         return np.split(rows, batch.lengths.cumsum()[:-1])
 
     def embed(
@@ -150,8 +156,17 @@ class Embedder:
 class _Probe:
     """The unit vectors of the probe sentences, as they come of what an encoder computes."""
 
-    def __init__(self, tokenizer: Tokenizer, pooling: Sequence[str], head: Head) -> None:
-        self._batch = Batch.of([row.ids for row in tokenizer.encode(list(SENTENCES))])
+    def __init__(
+        self, tokenizer: Tokenizer, vocabulary: int, pooling: Sequence[str], head: Head
+    ) -> None:
+        """vocabulary: how many token ids the model has vectors of; raises ModelError."""
+        rows = [row.ids for row in tokenizer.encode(list(SENTENCES))]
+        known = [ids for ids in rows if ids and max(ids) < vocabulary]
+        if not known:
+            raise ModelError(
+                f"the tokenizer's ids are not those of a table of {vocabulary} vectors"
+            )
+        self._batch = Batch.of(known)
         self._pooling, self._head = pooling, head
 
     def __call__(self, encoder: Encoder) -> Floats:

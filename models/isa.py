@@ -3,7 +3,7 @@
 import ctypes
 import logging
 from collections.abc import Callable, Mapping
-from ctypes import addressof, c_int64, c_void_p
+from ctypes import addressof, c_bool, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,11 +46,16 @@ def unbuilt(given: frozenset[str] | None = None, folder: Path = FOLDER) -> bool:
 def kernel(isa: str, name: str) -> Kernel:
     """A function of the kernels, on as many threads as it may use: see models.threads.
 
-    Raises AttributeError where the instruction set lacks it.
+    It raises MemoryError. Raises AttributeError where the instruction set lacks it.
     """
     function, (parallel, threads) = getattr(library(isa), name), _openmp()
-    function.argtypes, function.restype = [c_void_p, c_void_p, c_void_p, c_int64], None
-    return lambda call: function(addressof(call), parallel, threads, count())
+    function.argtypes, function.restype = [c_void_p, c_void_p, c_void_p, c_int64], c_bool
+
+    def run(call: ctypes.Structure) -> None:
+        if not function(addressof(call), parallel, threads, count()):
+            raise MemoryError("there is not enough memory for a pass of this size")
+
+    return run
 
 
 @cache

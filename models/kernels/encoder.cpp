@@ -20,6 +20,7 @@ struct Run {
   const Space<Kind>* together;
   Barrier barrier;
   std::atomic<long> rank{0}, next{0};
+  std::atomic<bool> full{false};  // some thread has not got the memory for its part
 };
 
 template <typename Kind>
@@ -27,49 +28,61 @@ void work(void* data) {
   static thread_local Arena arena, own;
   auto& run = *static_cast<Run<Kind>*>(data);
   const Shape& shape = *run.call.shape;
+  const bool layers = run.call.count > 0;
   const Tiles tiles;
   if (run.plan.together) {
     const Part& part = run.plan.parts[0];
-    const auto desk = own.lay<Desk<Kind>>(shape, part.tokens, part.longest);
     const Member me{run.rank++, run.threads(), &run.barrier};
+    if (!own.room<Desk<Kind>>(shape, part.tokens, part.longest, layers)) run.full = true;
+    me.wait();
+    if (run.full) return;
+    const auto desk = own.lay<Desk<Kind>>(shape, part.tokens, part.longest, layers);
     Work<Kind>(run.call, part, *run.together, desk, me).run();
     return;
   }
   const long count = static_cast<long>(run.plan.parts.size());
   for (long i; (i = run.next++) < count;) {
     const Part& part = run.plan.parts[i];
-    const auto desk = own.lay<Desk<Kind>>(shape, part.tokens, part.longest);
-    const auto space = arena.lay<Space<Kind>>(shape, part.tokens);
+    if (!own.room<Desk<Kind>>(shape, part.tokens, part.longest, layers) ||
+        !arena.room<Space<Kind>>(shape, part.tokens, layers)) {
+      run.full = true;
+      return;
+    }
+    const auto desk = own.lay<Desk<Kind>>(shape, part.tokens, part.longest, layers);
+    const auto space = arena.lay<Space<Kind>>(shape, part.tokens, layers);
     Work<Kind>(run.call, part, space, desk, {0, 1, nullptr}).run();
   }
 }
 
+// Whether there was memory for it; if not, nothing that was asked for is told.
 template <typename Kind>
-void encode(const Call& call, Parallel parallel, Threads threads, long count) {
+bool encode(const Call& call, Parallel parallel, Threads threads, long count) {
   static thread_local Arena arena;
   Run<Kind> run{call, plan(call, count), threads, nullptr, {}};
-  const auto space =
-      arena.lay<Space<Kind>>(*call.shape, run.plan.together ? run.plan.parts[0].tokens : 0);
+  const long tokens = run.plan.together ? run.plan.parts[0].tokens : 0;
+  if (!arena.room<Space<Kind>>(*call.shape, tokens, call.count > 0)) return false;
+  const auto space = arena.lay<Space<Kind>>(*call.shape, tokens, call.count > 0);
   run.together = &space;
   const long useful = run.plan.together ? count : std::min<long>(count, run.plan.parts.size());
   parallel(work<Kind>, &run, static_cast<unsigned>(useful), 0);
+  return !run.full;
 }
 
 }  // namespace
 
 extern "C" {
 
-void encode_float32(const Call* call, Parallel parallel, Threads threads, int64_t count) {
-  encode<Single>(*call, parallel, threads, count);
+bool encode_float32(const Call* call, Parallel parallel, Threads threads, int64_t count) {
+  return encode<Single>(*call, parallel, threads, count);
 }
 #ifdef __AVX512BF16__
-void encode_bfloat16(const Call* call, Parallel parallel, Threads threads, int64_t count) {
-  encode<BFloats>(*call, parallel, threads, count);
+bool encode_bfloat16(const Call* call, Parallel parallel, Threads threads, int64_t count) {
+  return encode<BFloats>(*call, parallel, threads, count);
 }
 #endif
 #ifdef __AVX512VNNI__
-void encode_int8(const Call* call, Parallel parallel, Threads threads, int64_t count) {
-  encode<Int8>(*call, parallel, threads, count);
+bool encode_int8(const Call* call, Parallel parallel, Threads threads, int64_t count) {
+  return encode<Int8>(*call, parallel, threads, count);
 }
 #endif
 

@@ -104,11 +104,11 @@ struct Space {
   typename Parts<Kind>::Stage* stage;  // what becomes wide operands
   Rows<Kind> wide;                     // operands up to the feed-forward network's width
 
-  Space(Arena& arena, const Shape& shape, long tokens) {
-    const long rows = tokens + SLACK, widest = std::max<long>(shape.mixed(), shape.inner);
+  Space(Arena& arena, const Shape& shape, long tokens, bool layers) {
+    const long rows = layers ? tokens + SLACK : 0, widest = std::max<long>(shape.mixed(), shape.inner);
     const bool post = shape.arrangement == Arrangement::post;
     const bool sandwich = shape.arrangement == Arrangement::sandwich;
-    x = arena.take<float>(rows * shape.width);
+    x = arena.take<float>((tokens + SLACK) * shape.width);
     given = sandwich ? arena.take<float>(rows * shape.width) : x;
     narrow = post ? take(arena, rows, shape.width, x) : take<void>(arena, rows, shape.width);
     qkv = arena.take<Value>(rows * shape.stride());
@@ -137,10 +137,10 @@ struct Desk {
   float* row;    // (D,)
   float* aside;  // (tokens, 16 or Dh) results that wait for others of their rows
 
-  Desk(Arena& arena, const Shape& shape, long tokens, long longest)
-      : head(arena, longest, shape.size),
+  Desk(Arena& arena, const Shape& shape, long tokens, long longest, bool layers)
+      : head(arena, layers ? longest : 0, shape.size),
         row(arena.take<float>(shape.width)),
-        aside(arena.take<float>(tokens * std::max<long>(PANEL, shape.size))) {}
+        aside(arena.take<float>((layers ? tokens : 0) * std::max<long>(PANEL, shape.size))) {}
 };
 
 }  // namespace

@@ -89,6 +89,7 @@ struct Run {
   const Rows<Kind>* operands;
   Barrier barrier;
   std::atomic<long> rank{0}, next{0};
+  std::atomic<bool> full{false};  // some thread has not got the memory for its block
 };
 
 // Equal blocks of rows whose operands stay in a core's own cache.
@@ -111,36 +112,44 @@ void work(void* data) {
   }
   for (long first; (first = run.next.fetch_add(run.block)) < run.call.rows;) {
     const long count = std::min<long>(run.block, run.call.rows - first);
+    if (!arena.room<Operands<Kind>>(count, run.call.linear->depth)) {
+      run.full = true;
+      return;
+    }
     const auto operands = arena.lay<Operands<Kind>>(count, run.call.linear->depth);
     compute(run.call, first, count, operands.rows, {0, 1, nullptr});
   }
 }
 
+// Whether there was memory for it.
 template <typename Kind>
-void linear(const Call& call, Parallel parallel, Threads threads, long count) {
+bool linear(const Call& call, Parallel parallel, Threads threads, long count) {
   static thread_local Arena arena;
-  if (!call.rows) return;
+  if (!call.rows) return true;
   const bool together = count > 1 && call.rows < FEW * count;
-  const auto operands = arena.lay<Operands<Kind>>(together ? call.rows : 0, call.linear->depth);
+  const long rows = together ? call.rows : 0;
+  if (!arena.room<Operands<Kind>>(rows, call.linear->depth)) return false;
+  const auto operands = arena.lay<Operands<Kind>>(rows, call.linear->depth);
   Run<Kind> run{call, together, block<Kind>(call, count), threads, &operands.rows, {}};
   parallel(work<Kind>, &run, static_cast<unsigned>(count), 0);
+  return !run.full;
 }
 
 }  // namespace
 
 extern "C" {
 
-void linear_float32(const Call* call, Parallel parallel, Threads threads, int64_t count) {
-  linear<Single>(*call, parallel, threads, count);
+bool linear_float32(const Call* call, Parallel parallel, Threads threads, int64_t count) {
+  return linear<Single>(*call, parallel, threads, count);
 }
 #ifdef __AVX512BF16__
-void linear_bfloat16(const Call* call, Parallel parallel, Threads threads, int64_t count) {
-  linear<BFloats>(*call, parallel, threads, count);
+bool linear_bfloat16(const Call* call, Parallel parallel, Threads threads, int64_t count) {
+  return linear<BFloats>(*call, parallel, threads, count);
 }
 #endif
 #ifdef __AVX512VNNI__
-void linear_int8(const Call* call, Parallel parallel, Threads threads, int64_t count) {
-  linear<Int8>(*call, parallel, threads, count);
+bool linear_int8(const Call* call, Parallel parallel, Threads threads, int64_t count) {
+  return linear<Int8>(*call, parallel, threads, count);
 }
 #endif
 }

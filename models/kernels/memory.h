@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdlib>
-#include <new>
 
 constexpr long round_up(long n, long step) { return (n + step - 1) / step * step; }
 
@@ -17,12 +16,18 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena() { std::free(memory_); }
 
-  // A T made of pieces that its constructor takes; the last one laid is no more.
+  // Whether there is memory for a T, which then can be laid. What was laid before is no more.
   template <typename T, typename... Arguments>
-  T lay(const Arguments&... arguments) {
+  bool room(const Arguments&... arguments) {
     used_ = 0;
     T measured(*this, arguments...);
-    if (used_ > size_) grow();
+    // A text that was longer than most is not remembered for ever.
+    const bool vast = size_ > VAST && used_ < size_ / 8;
+    return (used_ <= size_ && !vast) || allot();
+  }
+  // A T made of pieces that its constructor takes.
+  template <typename T, typename... Arguments>
+  T lay(const Arguments&... arguments) {
     used_ = 0;
     return T(*this, arguments...);
   }
@@ -34,15 +39,19 @@ class Arena {
   }
 
  private:
-  static constexpr long HUGE_PAGE = 2 << 20;
+  static constexpr long HUGE_PAGE = 2 << 20, VAST = 256 << 20;
 
-  void grow() {
+  bool allot() {
     std::free(memory_);
     size_ = round_up(used_, HUGE_PAGE);
     memory_ = static_cast<char*>(std::aligned_alloc(HUGE_PAGE, size_));
-    if (!memory_) throw std::bad_alloc();
+    if (!memory_) {
+      size_ = 0;
+      return false;
+    }
     // Few large pages instead of hundreds of small ones: the processor keeps their addresses.
     madvise(memory_, size_, MADV_HUGEPAGE);
+    return true;
   }
 
   char* memory_ = nullptr;

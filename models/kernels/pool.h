@@ -39,7 +39,10 @@ INLINE void pool(const float* rows, long length, long width, Pooling how, float*
     const float weight = how == Pooling::weighted_mean ? static_cast<float>(t + 1) : 1.0f;
     for (long d = 0; d < width; d += W) {
       const Floats x = load(rows + t * width + d), y = load(out + d);
-      store(out + d, how == Pooling::max ? larger(x, y) : fma(splat(weight), x, y));
+      if (how == Pooling::max)
+        store(out + d, x == x ? larger(x, y) : x);  // which takes y for the larger, if x is no number
+      else
+        store(out + d, fma(splat(weight), x, y));
     }
   }
   const float divisor = how == Pooling::mean            ? count

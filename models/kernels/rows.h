@@ -76,12 +76,14 @@ INLINE void prepare(const float* x, long width, const Matrix&, const Rows<SplitF
 #endif
 
 #ifdef __AVX512VNNI__
-// Asymmetric, by token: from the least to the largest number of the row, zero among them.
+// Asymmetric, by token: from the least to the largest number of the row, zero among them. What is
+// no number, or infinite, leaves none of the row's results one.
 INLINE void prepare(const float* x, long width, const Matrix& matrix, const Rows<Int8>& rows,
                     long row) {
-  Floats least{}, most{};
+  Floats least{}, most{}, faults{};
   for (long d = 0; d < width; d += W) {
     const Floats y = load(x + d) * load(matrix.smoothing + d);
+    faults = fma(y, splat(0.0f), faults);
     least = smaller(least, y);
     most = larger(most, y);
   }
@@ -95,7 +97,7 @@ INLINE void prepare(const float* x, long width, const Matrix& matrix, const Rows
     const __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32((__m512)q));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(rows.data + row * width + d), bytes);
   }
-  rows.scales[row] = scale;
+  rows.scales[row] = scale + sum(faults);
   rows.zeros[row] = static_cast<int32_t>(zero);
 }
 

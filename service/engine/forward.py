@@ -46,7 +46,7 @@ def forward(model: Model, texts: Sequence[Text]) -> list[Floats | Failure]:
     except torch.AcceleratorError:
         raise
     except Exception as error:
-        full = isinstance(error, torch.OutOfMemoryError)
+        full = isinstance(error, torch.OutOfMemoryError | MemoryError)
         if len(texts) == 1:
             log.exception("a text of %d tokens cannot be encoded", len(texts[0].ids))
             what = "the memory of the device is too small for it" if full else error

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
@@ -372,3 +373,23 @@ def test_a_precision_that_cannot_be_had_is_refused(minilm_folder: Path) -> None:
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"config\.json is missing: not a model folder"):
         Embedder.load(tmp_path, device="cpu")
+
+
+@pytest.mark.parametrize("layer", [-1, 7])
+def test_a_layer_that_the_model_does_not_have_is_refused(embedder: Embedder, layer: int) -> None:
+    with pytest.raises(ValueError, match="layers are 0 to 6"):
+        embedder.hidden([[101, 102]], layer)
+
+
+def test_a_probe_sentence_with_a_token_that_the_table_lacks_is_left_out(
+    tiny_bert: Folder,
+) -> None:
+    folder = tiny_bert()
+    file = str(folder / "tokenizer.json")
+    rust = tokenizers.Tokenizer.from_file(file)
+    rust.add_tokens(["gene"])
+    rust.save(file)
+    loaded = Embedder.load(folder, device="cpu", dtype="bfloat16")
+    assert loaded.trials[-1].cosine > 0.99
+    with pytest.raises(ModelError, match="the tokenizer's ids are not those of a table of 5"):
+        Embedder.load(tiny_bert(vocab_size=5), device="cpu", dtype="bfloat16")

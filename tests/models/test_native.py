@@ -1,6 +1,10 @@
 """The compiled encoder against its twin on torch, for every instruction set of this processor."""
 
-from collections.abc import Sequence
+import resource
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +23,7 @@ from models.packing import Packing
 from models.placement import of_layer
 from models.pooling import POOLINGS, pool
 from models.quantization import quantize
-from models.schemes import Alibi, Recurrent, Rotary, Scaling
+from models.schemes import Alibi, Recurrent, Rotary, Scaling, Scheme
 from models.stack import Stack
 from models.vectors import Floats
 from models.weights import Weights
@@ -179,6 +183,64 @@ def test_a_sequence_of_nans_spoils_no_other(kernels: str, dtype: str, broken: in
     for index in {0, 1, 2} - {broken}:
         assert np.array_equal(spoilt[index], clean[index])
     assert np.isnan(spoilt[broken]).all()
+
+
+@kernels
+@pytest.mark.parametrize(("kind", "mode"), [("bert", "cls"), ("causal", "max")])
+def test_a_token_of_nans_leaves_no_number_of_its_text(
+    kernels: str, dtype: str, kind: str, mode: str
+) -> None:
+    pair = Pair.of(kernels, dtype, kind)
+    pair.embeddings.tokens[7] = float("nan")
+    texts = Batch.of([[1] * 70, [1] * 69 + [7]])  # a causal model's first do not see the last
+    good, bad = pair.ours.vectors(texts, [mode])
+    assert np.isfinite(good).all() and np.isnan(bad).all()
+
+
+@kernels
+@pytest.mark.parametrize("lengths", [[15_000], [15_000] * 4], ids=["one text", "a part each"])
+def test_a_pass_that_memory_is_too_small_for_is_refused_and_the_next_is_computed(
+    kernels: str, dtype: str, lengths: list[int]
+) -> None:
+    config = shape(256, 4, 1024, table=Scheme(), reaches=(9, 9))
+    encoder, given = Pair(kernels, dtype, config).ours, batch(lengths)
+
+    def squeezed() -> tuple[int, Floats]:
+        encoder.vectors(batch([12]), ["mean"])  # its threads need some, too
+        for refused in range(100):
+            try:
+                with memory((2 + 12 * refused) << 20):
+                    return refused, encoder.vectors(given, ["mean"])
+            except MemoryError as error:
+                assert "pass of this size" in str(error)
+        raise AssertionError("no memory is enough")
+
+    with ThreadPoolExecutor(1) as alone:  # a new thread has no memory yet
+        refused, found = alone.submit(squeezed).result()
+    assert refused and np.array_equal(found, encoder.vectors(given, ["mean"]))
+
+
+@kernels
+def test_a_model_without_layers_takes_memory_for_its_vectors_alone(
+    kernels: str, dtype: str
+) -> None:
+    config = shape(512, 1, 0, table=Scheme(), layers=0)
+    encoder, tokens = Pair(kernels, dtype, config).ours, 40_000
+    with ThreadPoolExecutor(1) as alone, memory(2 * tokens * 512 * 4):
+        assert alone.submit(encoder.vectors, batch([tokens]), ["mean"]).result().shape == (1, 512)
+
+
+@contextmanager
+def memory(more: int) -> Iterator[None]:
+    """So many bytes may be asked for, and no more."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = pages * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + more, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 @pytest.mark.parametrize(("kernels", "dtype"), [p for p in BUILT if "int8" in p.values])

@@ -7,7 +7,7 @@ import torch
 
 from models.vectors import Floats
 from service.engine.forward import Text, forward
-from service.engine.messages import Failure
+from service.engine.messages import Failure, Ids
 from service.engine.scheduler import Item
 from tests.service.rig import BIG, BROKEN, HUGE, NAN, POISON, Sum, ids
 
@@ -52,6 +52,23 @@ def test_a_text_too_large_for_the_memory_fails_alone_and_says_so() -> None:
     found = run(Sum(), [HUGE], [2], [3])
     assert found[1:] == [2, 3]
     assert "memory of the device is too small" in failures(found)[0].message
+
+
+class Crowded(Sum):
+    """There is memory for the pass of one text."""
+
+    def encode(
+        self, ids: Sequence[Ids], *, normalized: bool | None = None, skips: Sequence[int] = ()
+    ) -> Floats:
+        if len(ids) > 1 or HUGE in ids[0]:
+            raise MemoryError("there is not enough")
+        return super().encode(ids, normalized=normalized, skips=skips)
+
+
+def test_a_processors_memory_is_as_a_devices() -> None:
+    found = run(Crowded(), [1], [HUGE], [3])
+    assert [found[0], found[2]] == [1, 3]
+    assert "memory of the device is too small" in failures(found)[1].message
 
 
 def test_a_device_that_fails_ends_the_engine() -> None:
