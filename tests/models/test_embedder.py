@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
@@ -20,6 +19,7 @@ from models.errors import ModelError
 from models.vectors import finish
 from tests.conftest import WORDS, Folder
 from tests.models.test_sentence import MODES, NORMALIZE, POOLING, TRANSFORMER
+from tests.models.tiny import with_token
 
 Floats = npt.NDArray[np.float32]
 SENTENCES = [" ".join(WORDS[5 * i : 5 * i + 1 + 3 * i]) for i in range(9)]
@@ -384,11 +384,7 @@ def test_a_layer_that_the_model_does_not_have_is_refused(embedder: Embedder, lay
 def test_a_probe_sentence_with_a_token_that_the_table_lacks_is_left_out(
     tiny_bert: Folder,
 ) -> None:
-    folder = tiny_bert()
-    file = str(folder / "tokenizer.json")
-    rust = tokenizers.Tokenizer.from_file(file)
-    rust.add_tokens(["gene"])
-    rust.save(file)
+    folder = with_token(tiny_bert(), "gene")
     loaded = Embedder.load(folder, device="cpu", dtype="bfloat16")
     assert loaded.trials[-1].cosine > 0.99
     with pytest.raises(ModelError, match="the tokenizer's ids are not those of a table of 5"):

@@ -70,3 +70,12 @@ def write_tokenizer(folder: Path) -> None:
         sep_token="[SEP]",
         mask_token="[MASK]",
     ).save_pretrained(folder)
+
+
+def with_token(folder: Path, token: str) -> Path:
+    """The same model with one token more, which its table lacks."""
+    file = str(folder / "tokenizer.json")
+    rust = Tokenizer.from_file(file)
+    rust.add_tokens([token])
+    rust.save(file)
+    return folder

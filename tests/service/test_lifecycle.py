@@ -19,6 +19,7 @@ import pytest
 
 from models.precision import FAITHFUL
 from tests.conftest import Folder, precisions
+from tests.models.tiny import with_token
 from tests.service.server import Server
 from tests.service.test_embed import error
 
@@ -338,10 +339,11 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(tmp_path: Path) -> None:
 def test_what_is_wrong_with_every_start_of_the_engine_ends_the_server(
     tiny_bert: Folder, tmp_path: Path
 ) -> None:
-    # Its tokenizer has ids that the table lacks, and the text that warms the engine is made of one.
+    # The text that warms the engine is a token that the table lacks.
+    model = with_token(tiny_bert(), "warm")
     with (
         pytest.raises(AssertionError, match="the model cannot be loaded\nTraceback") as ended,
-        Server(tmp_path / "log", model=tiny_bert(vocab_size=5)),
+        Server(tmp_path / "log", model=model),
     ):
         pass
     assert "starting it again" not in str(ended.value)

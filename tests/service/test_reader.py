@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer as Rust
 
 import models.folder
 from models import families
@@ -29,7 +28,7 @@ from service.reading import Reading
 from service.row import Row
 from service.turns import Turns
 from tests.conftest import Folder
-from tests.models.tiny import VOCABULARY
+from tests.models.tiny import VOCABULARY, with_token
 
 LONG = "many words " * 300
 TABLE = len(VOCABULARY)
@@ -209,12 +208,7 @@ def test_a_long_input_is_cut_where_the_model_says_unless_the_request_does(ends: 
 @pytest.fixture
 def short(tiny_bert: Folder) -> Reader:
     """Of a model whose tokenizer has one token more than its table, <new>."""
-    path = tiny_bert()
-    file = str(path / "tokenizer.json")
-    tokenizer = Rust.from_file(file)
-    tokenizer.add_tokens(["<new>"])
-    tokenizer.save(file)
-    folder = models.folder.Folder.read(path)
+    folder = models.folder.Folder.read(with_token(tiny_bert(), "<new>"))
     table = folder.blueprint.config.vocab_size
     return reading_with(folder.tokenizer(), folder.sentence, table=table)
 
