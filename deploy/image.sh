@@ -67,7 +67,7 @@ PYTHON
 
 run() {
   local options=()
-  for name in $(env | sed -n 's/^\(EMBEDDING_[A-Z_]*\)=.*/\1/p'); do options+=(--env "$name"); done
+  for name in $(env | sed -n 's/^\(EMBEDDING_[A-Z_]*\|HF_TOKEN\)=.*/\1/p'); do options+=(--env "$name"); done
   "run_$engine" "${options[@]}"
 }
 

@@ -99,7 +99,7 @@ class Settings(BaseSettings):
     ] = 8080
     workers: Annotated[
         PositiveInt,
-        Field(description="HTTP processes; more than one where a GPU is faster than one."),
+        Field(description="HTTP processes; several where one cannot feed the GPU."),
     ] = 1
     root_path: Annotated[
         str, AfterValidator(_prefix), Field(description="Path prefix that a gateway strips.")
@@ -146,8 +146,8 @@ class Settings(BaseSettings):
         Field(
             ge=0,
             le=1 << 20,
-            description="Most tokens in one forward pass (of one CPU thread among several: "
-            "512); 0: 2048 on a CPU, and as many as make a GPU faster, measured at start.",
+            description="Most tokens in one forward pass; 0: 2048 on a CPU (512 of a thread that "
+            "works apart), and as many as make a GPU faster, measured at start.",
         ),
     ] = 0
     vector_cache_bytes: Annotated[
@@ -163,8 +163,8 @@ class Settings(BaseSettings):
     request_timeout: Annotated[
         PositiveFloat,
         Field(
-            description="Give up on a request with 504 after this, seconds; start another engine "
-            "after twice this without any answer, 60 at least."
+            description="Give up on a request with 504 after this, seconds; start the engine "
+            "again when it is silent for twice this (60 at least)."
         ),
     ] = 60.0
     shutdown_timeout: Annotated[

@@ -133,7 +133,7 @@ def meta(rows: Sequence[Row], call: Call, version: str) -> dict[str, Any]:
         "billed_units": {"input_tokens": call.tokens},
     }
     cut = [
-        f"input {index} was truncated: {row.dropped} of its tokens were not read"
+        f"input {index} was truncated to {len(row.ids)} tokens"
         for index, row in enumerate(rows)
         if row.dropped
     ]

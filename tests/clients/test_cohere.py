@@ -90,7 +90,7 @@ def test_a_long_text_is_cut_where_it_is_asked_and_said_so(
     assert embed().embeddings.float_ == embed(truncate="END").embeddings.float_ == ours("right")
     start = embed(truncate="START")
     assert start.embeddings.float_ == ours("left") != ours("right")
-    assert start.meta.warnings == ["input 1 was truncated: 348 of its tokens were not read"]
+    assert start.meta.warnings == ["input 1 was truncated to 256 tokens"]
     error = refused(client, texts=texts, truncate="NONE")
     assert isinstance(error, cohere.BadRequestError)
     assert (error.body["code"], error.body["index"]) == ("input_too_long", 1)
