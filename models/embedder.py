@@ -143,7 +143,7 @@ class Embedder:
     def warm(self) -> None:
         """Build the kernels of the commonest batch sizes, so that no request waits for them."""
         self._encoder.warm()
-        self.encode([self.tokenizer.encode(["warm"])[0].ids] * 4)
+        self.encode([[0]] * 4)  # an id that every vocabulary has
 
     def _batch(self, ids: Rows, skips: Sequence[int] = ()) -> Batch:
         batch, config = Batch.of(ids, skips), self.config

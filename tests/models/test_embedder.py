@@ -290,6 +290,11 @@ def test_warming_changes_no_bit(any_embedder: Embedder) -> None:
     assert same_bits(any_embedder.embed(SENTENCES), before)
 
 
+def test_warming_needs_no_word_of_the_vocabulary(tiny_bert: Folder) -> None:
+    # The table has fewer vectors than the tokenizer has tokens, as in some checkpoints.
+    Embedder.load(with_token(tiny_bert(), "warm"), device="cpu").warm()
+
+
 def test_ids_may_be_lists_or_arrays(embedder: Embedder) -> None:
     rows = [sequence(5), sequence(9)]
     arrays = [np.array(row, dtype=np.int32) for row in rows]
