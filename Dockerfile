@@ -14,7 +14,7 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
       > requirements.txt \
  && pip install --no-compile -r requirements.txt \
- && python -c 'import click, fastapi, httptools, httpx, numpy, orjson, prometheus_client, \
+ && python -c 'import click, fastapi, httptools, httpx, huggingface_hub, numpy, orjson, prometheus_client, \
       pydantic_settings, safetensors.torch, tokenizers, torch, uvicorn, uvloop' \
  && python -c 'import importlib, torch; torch.version.cuda and importlib.import_module("torch.nn.attention.varlen")' \
  && cd /opt/venv/lib/python3*/site-packages/torch \
@@ -28,11 +28,14 @@ ARG MODEL=all-MiniLM-L6-v2
 COPY . .
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     --mount=type=secret,id=ca,target=/run/secrets/ca \
+    --mount=type=secret,id=hf_token,target=/run/secrets/hf_token \
     --mount=type=cache,target=/root/.cache/pip \
     mkdir /weights /wheels \
  && pip wheel --no-deps --wheel-dir /wheels . \
  && pip install --no-deps /wheels/*.whl \
- && if [ -n "$MODEL" ]; then EMBEDDING_MODEL="$MODEL" EMBEDDING_CACHE=/weights embedding-service pull; fi
+ && if [ -n "$MODEL" ]; then \
+      EMBEDDING_MODEL="$MODEL" EMBEDDING_CACHE=/weights HF_TOKEN_PATH=/run/secrets/hf_token embedding-service pull; \
+    fi
 
 FROM ${BASE}
 # It may add models to /weights, and change no file of the image.
@@ -50,6 +53,7 @@ ARG MODEL=all-MiniLM-L6-v2
 ENV EMBEDDING_HOST=0.0.0.0 \
     EMBEDDING_PORT=8080 \
     EMBEDDING_CACHE=/weights \
+    HF_HOME=/weights/huggingface \
     EMBEDDING_MODEL=${MODEL:-all-MiniLM-L6-v2} \
     PYTHONSAFEPATH=1 \
     PYTHONUNBUFFERED=1

@@ -2,7 +2,8 @@
 # Builds, runs and tests the image; with docker where its engine answers, else as root with buildah.
 #   deploy/image.sh build [--build-arg NAME=VALUE ...]
 #   deploy/image.sh run | test
-# IMAGE and PORT name the image and the port on 127.0.0.1. run passes EMBEDDING_* variables on.
+# IMAGE and PORT name the image and the port on 127.0.0.1. run passes EMBEDDING_* variables on, and
+# HF_TOKEN, which build uses for a model that is not public and leaves no trace of.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,6 +28,7 @@ build() {
   pip_settings
   if [[ -s $scratch/pip.conf ]]; then options+=(--secret "id=pip,src=$scratch/pip.conf"); fi
   if [[ -s $scratch/ca ]]; then options+=(--secret "id=ca,src=$scratch/ca"); fi
+  if [[ -n ${HF_TOKEN:-} ]]; then options+=(--secret "id=hf_token,env=HF_TOKEN"); fi
   if [[ $engine == docker ]]; then
     DOCKER_BUILDKIT=1 docker build "${options[@]}" "$@" .
     return

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from models import hub
 from models.errors import ModelError
 
 DEFAULT = "all-MiniLM-L6-v2"
@@ -74,7 +75,7 @@ def resolve(model: str, *, revision: str | None = None, cache: Path | None = Non
         folder = cache / model
         return folder if folder.is_dir() else fetch(BUNDLES[model], folder)
     if model.count("/") == 1 and not model.startswith((".", "/")):
-        return _hub(model, revision, cache)
+        return hub.fetch(model, revision, cache / "hub")
     raise ModelError(
         f"no model {model!r}: give a folder, organisation/name, or one of {sorted(BUNDLES)}"
     )
@@ -146,35 +147,3 @@ def _install(model: Path, folder: Path) -> None:
     except OSError:
         if not folder.is_dir():  # else another process has just put the same files there
             raise
-
-
-def _hub(model: str, revision: str | None, cache: Path) -> Path:
-    try:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-    except ImportError:
-        raise ModelError(f"{model!r} is on a hub: pip install 'embedding-service[hub]'") from None
-    wanted = ["*.json", "*.safetensors", "*.txt", "*.model"]
-
-    def snapshot(local: bool) -> Path:
-        return Path(
-            snapshot_download(
-                model,
-                revision=revision,
-                cache_dir=cache / "hub",
-                allow_patterns=wanted,
-                local_files_only=local,
-            )
-        )
-
-    try:
-        # What was fetched once stays: a branch that moves on does not change the vectors.
-        return snapshot(local=True)
-    except LocalEntryNotFoundError:
-        pass
-    except ValueError as error:
-        raise ModelError(f"{model!r} is no name of a model: {error}") from None
-    try:
-        return snapshot(local=False)
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        raise ModelError(f"{model!r} could not be fetched from the hub: {error}") from None

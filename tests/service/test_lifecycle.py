@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from models.precision import FAITHFUL
-from tests.conftest import Folder, precisions
+from tests.conftest import precisions
 from tests.service.server import Server
 from tests.service.test_embed import error
 
