@@ -35,6 +35,7 @@ from service.edge import Edge
 from service.engine.link import Link
 from service.home import Home
 from service.incoming import Bounds
+from service.keys import Keys
 from service.limits import UNBROKEN
 from service.metrics import Metrics
 from service.patience import Patience
@@ -99,7 +100,7 @@ def create_app(
         operations,
         root_path=settings.root_path,
         bounds=Bounds(settings.max_body_bytes, Patience(settings.receive_timeout)),
-        key=settings.api_key.get_secret_value() if settings.api_key is not None else None,
+        keys=Keys(settings.keys),
         metrics=metrics,
     )
 

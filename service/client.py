@@ -35,9 +35,9 @@ A = TypeVar("A")
 class _Terms:
     """What both clients are told.
 
-    batch: most texts in a request. retries: further attempts where the server is busy (429, 503) or
-    the connection breaks, each after what Retry-After says, and at least 0.5, 1, 2, 4, 8 s and so
-    on up to 30 s. timeout: of an attempt, seconds; the server itself gives up after 60.
+    batch: most texts in a request. retries: further attempts where the server is busy or gone (429,
+    502, 503) or the connection breaks, each after what Retry-After says, and at least 0.5, 1, 2, 4,
+    8 s and so on up to 30 s. timeout: of an attempt, seconds; the server itself gives up after 60.
     """
 
     url: str

@@ -1,7 +1,6 @@
 """The outermost layer: request ids, keys, body size, and an account of every answer."""
 
 import asyncio
-import hmac
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +14,6 @@ from service.errors import (
     Cut,
     Leaving,
     ServiceError,
-    Unauthorized,
     Unexpected,
     plain,
     respond,
@@ -24,6 +22,7 @@ from service.explanation import told
 from service.headers import JSON, Headers, check_coding, check_type, identify, joined
 from service.heap import trim
 from service.incoming import Bounds, Incoming, Inflated, too_large
+from service.keys import Keys
 from service.metrics import OTHER, Metrics
 
 _LARGE = 1 << 20  # bytes of a body; to trim the heap takes milliseconds after so much
@@ -43,15 +42,14 @@ class Edge:
         *,
         root_path: str,
         bounds: Bounds,
-        key: str | None,
+        keys: Keys,
         metrics: Metrics,
     ) -> None:
         """root_path: a prefix of paths that is ignored."""
         self._app, self._root_path = app, root_path
         self._posts = {path: operation for operation in operations for path in operation.paths}
-        self._bounds, self._metrics = bounds, metrics
+        self._bounds, self._keys, self._metrics = bounds, keys, metrics
         self.patience = bounds.patience
-        self._key = None if key is None else key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -88,11 +86,8 @@ class Edge:
         return answer
 
     def _check(self, locked: bool, headers: Headers) -> None:
-        if self._key is not None and locked:
-            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-            # Its case does not matter: https://www.rfc-editor.org/rfc/rfc9110#section-11.1
-            if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._key):
-                raise Unauthorized("give the API key as 'Authorization: Bearer KEY'")
+        if locked:
+            self._keys.check(headers)
         if b"transfer-encoding" in headers:
             check_coding(headers[b"transfer-encoding"])
         length = headers.get(b"content-length", b"0")

@@ -10,7 +10,7 @@ import httpx
 Found = httpx.Response | httpx.RequestError
 """What came of an attempt."""
 
-BUSY = (429, 503)
+BUSY = (429, 502, 503)  # 502: of a gateway that reached no server
 LOST = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
 LONGEST = 30.0  # seconds before the next attempt
 LATER = 0.25  # of a pause, at most: those who were refused together do not come back together

@@ -35,12 +35,12 @@ def _prefix(path: str) -> str:
     return f"/{kept}" if kept else ""
 
 
-def _stripped(key: SecretStr) -> SecretStr:
+def _stripped(given: SecretStr) -> SecretStr:
     # A file's last line end is no part of a key, and no header could carry it.
-    found = key.get_secret_value().strip()
-    if not found:
-        raise ValueError("it is empty; give a key, or leave the setting out to serve without one")
-    return SecretStr(found)
+    keys = [key.strip() for key in given.get_secret_value().split(",")]
+    if not all(keys):
+        raise ValueError("a key is empty; give one, or leave the setting out to serve without")
+    return SecretStr(",".join(keys))
 
 
 def _own(given: str | int) -> str | int:
@@ -106,7 +106,10 @@ class Settings(BaseSettings):
     ] = ""
     api_key: Annotated[
         Annotated[SecretStr, AfterValidator(_stripped)] | None,
-        Field(description="If set, requests need 'Authorization: Bearer KEY'."),
+        Field(
+            description="If set, requests need 'Authorization: Bearer KEY'; several, with commas "
+            "between, are each enough, as while one replaces another."
+        ),
     ] = None
     cors_origins: Annotated[
         str,
@@ -183,6 +186,11 @@ class Settings(BaseSettings):
         """What the model is called in answers."""
         path = Path(self.model)
         return self.served_name or (path.resolve().name if path.is_dir() else self.model)
+
+    @property
+    def keys(self) -> list[str]:
+        """Each is enough; with none, none is needed."""
+        return self.api_key.get_secret_value().split(",") if self.api_key is not None else []
 
     @property
     def stall(self) -> float:

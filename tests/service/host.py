@@ -13,6 +13,7 @@ from uvicorn.server import ServerState
 from service.board import Board
 from service.edge import Edge
 from service.incoming import Bounds
+from service.keys import Keys
 from service.metrics import Metrics
 from service.patience import Patience
 from service.server import config
@@ -77,7 +78,7 @@ async def host(app: ASGIApp, patience: float = 5.0, **given: Any) -> AsyncIterat
     """Serves an application for as long as the block takes. given: settings."""
     metrics, state = Metrics(Board.alone()), ServerState()
     bounds = Bounds(1 << 20, Patience(patience))
-    edge = Edge(app, [], root_path="", bounds=bounds, key=None, metrics=metrics)
+    edge = Edge(app, [], root_path="", bounds=bounds, keys=Keys([]), metrics=metrics)
     settings = config(Settings(**{"_env_file": None, **given}), edge)
     settings.load()
     protocol: Any = settings.http_protocol_class

@@ -18,6 +18,7 @@ from service.call import Call
 from service.edge import Edge
 from service.errors import BadRequest
 from service.incoming import Bounds
+from service.keys import Keys
 from service.metrics import Metrics
 from service.patience import Patience
 
@@ -59,7 +60,9 @@ NOTHING = Operation("/nothing", Body, nothing, "", "", Answers(None), aliases=("
 
 def ask(path: str, method: str = "GET", **headers: str) -> list[Message]:
     bounds, sent = Bounds(100, Patience(1.0)), list[Message]()
-    edge = Edge(fastapi(), [NOTHING], root_path="/prefix", bounds=bounds, key=KEY, metrics=METRICS)
+    edge = Edge(
+        fastapi(), [NOTHING], root_path="/prefix", bounds=bounds, keys=Keys([KEY]), metrics=METRICS
+    )
 
     async def receive() -> Message:
         return {"type": "http.request", "body": b"", "more_body": False}

@@ -23,7 +23,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         max_tokens=20,
         max_values=10_000,
         auto_truncate="false",
-        api_key="sésame",
+        api_key="old,sésame",
         served_name="mini",
         root_path="/models/mini",
     ) as running:

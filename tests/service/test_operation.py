@@ -18,6 +18,7 @@ from service.call import Call
 from service.edge import Edge
 from service.errors import BadRequest
 from service.incoming import Bounds
+from service.keys import Keys
 from service.metrics import Metrics
 from service.patience import Patience
 
@@ -75,7 +76,7 @@ def ask(path: str, *parts: bytes, method: str = "POST", most: int = 100) -> Aske
         [operation, other],
         root_path="/prefix",
         bounds=bounds,
-        key=None,
+        keys=Keys([]),
         metrics=metrics,
     )
     asked = Asked(path, list(parts), method)

@@ -90,14 +90,18 @@ def test_the_key_is_hidden_when_settings_are_printed() -> None:
 
 
 def test_white_space_around_the_key_is_no_part_of_it() -> None:
-    key = Settings(api_key=" sesame\n").api_key  # type: ignore[arg-type]
-    assert key is not None and key.get_secret_value() == "sesame"
+    assert Settings(api_key=" sesame\n").keys == ["sesame"]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("key", ["", " \n"])
+def test_there_may_be_several_keys_or_none() -> None:
+    assert Settings(api_key="old, new").keys == ["old", "new"]  # type: ignore[arg-type]
+    assert Settings().keys == []
+
+
+@pytest.mark.parametrize("key", ["", " \n", "old,", "old, ,new"])
 def test_an_empty_key_is_refused_as_it_would_protect_nothing(key: str) -> None:
     result = CliRunner().invoke(main, ["serve"], env={"EMBEDDING_API_KEY": key})
-    assert result.exit_code == 2 and "api_key: Value error, it is empty" in result.output
+    assert result.exit_code == 2 and "api_key: Value error, a key is empty" in result.output
 
 
 def test_what_looks_like_a_setting_and_is_none_is_noticed(
