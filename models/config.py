@@ -83,6 +83,11 @@ class EncoderConfig:
         return ("token", *["position"] * placed, *["segment"] * self.segments)
 
     @property
+    def shortest(self) -> int:
+        """The fewest tokens of a text: without layers, one of none has a mean, zero."""
+        return min(1, self.num_layers)
+
+    @property
     def longest(self) -> int:
         """The most tokens of a text: only a table of positions has an end."""
         return self.max_positions if "position" in self.parts else ENDLESS

@@ -11,7 +11,7 @@ from models import weights
 from models.batch import Batch, Rows
 from models.device import find
 from models.encoder import Embeddings, Encoder
-from models.errors import ModelError
+from models.errors import ModelError, Wordless
 from models.folder import Folder
 from models.head import Head
 from models.precision import Choice, Precisions, choose
@@ -131,13 +131,21 @@ class Embedder:
     def embed(
         self, texts: Sequence[str], *, prompt: str | None = None, budget: int = 2048
     ) -> Floats:
-        """Texts to vectors, any number of them, `budget` tokens at a time: -> (B, dim)."""
+        """Texts to vectors, any number of them, `budget` tokens at a time: -> (B, dim).
+
+        Raises Wordless for a text without tokens, and Unbroken.
+        """
         before = self.sentence.default_prompt if prompt is None else prompt
-        ids = [row.ids for row in self.tokenize(texts, prompt=before)]
-        skip = self.sentence.skip(before, self.tokenizer)
-        vectors = np.empty((len(ids), self.dim), dtype=np.float32)
-        for chosen in _batches([len(row) for row in ids], budget):
-            vectors[chosen] = self.encode([ids[i] for i in chosen], skips=[skip] * len(chosen))
+        skip, side = self.sentence.skip(before, self.tokenizer), self.tokenizer.side
+        count = self.tokenizer.enough(skip, side)
+        rows = self.tokenizer.encode([before + text for text in texts], count=count)
+        for index, row in enumerate(rows):
+            if len(row.ids) < self.config.shortest:
+                raise Wordless(index)
+        vectors = np.empty((len(rows), self.dim), dtype=np.float32)
+        for chosen in _batches([len(row.ids) for row in rows], budget):
+            skips = [rows[i].left(skip, side) for i in chosen]
+            vectors[chosen] = self.encode([rows[i].ids for i in chosen], skips=skips)
         return vectors
 
     def warm(self) -> None:
@@ -147,9 +155,7 @@ class Embedder:
 
     def _batch(self, ids: Rows, skips: Sequence[int] = ()) -> Batch:
         batch, config = Batch.of(ids, skips), self.config
-        # Without layers, a text of no tokens has a mean: zero.
-        shortest = min(1, config.num_layers)
-        batch.check(config.vocab_size, config.longest, shortest)
+        batch.check(config.vocab_size, config.longest, config.shortest)
         return batch
 
 

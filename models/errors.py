@@ -5,6 +5,14 @@ class ModelError(Exception):
     """A model that cannot be found, fetched, verified or loaded; the message says what to do."""
 
 
+class Wordless(ValueError):
+    """A text without a token, in a model that needs one. index: which text it is."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(f"text {index} has no tokens, and the model needs one")
+        self.index = index
+
+
 class Unbroken(ValueError):
     """A text that cannot be tokenised piece by piece."""
 

@@ -39,6 +39,10 @@ class Ids:
     ids: list[int]
     dropped: int = 0
 
+    def left(self, first: int, side: Side) -> int:
+        """How many of its first tokens there still are, after a cut at that side."""
+        return max(first - self.dropped, 0) if side == "left" else first
+
 
 class Tokenizer:
     """The tokenizer of a model's folder, read without its padding, truncation and dropout.
@@ -126,6 +130,10 @@ class Tokenizer:
         return Ids(
             [ids[i] for i in self._frame.kept(ids, self.max_length, side or self.side)], dropped
         )
+
+    def enough(self, first: int, side: Side) -> int:
+        """The `count` of `encode` that tells how many of a text's first tokens there still are."""
+        return self.max_length + first if first and side == "left" else 0
 
     def ids(self, text: str) -> Steps[Sequence[int]]:
         """All token ids of a text, in steps, without special ones around it; raises Unbroken."""

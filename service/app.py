@@ -111,6 +111,7 @@ def _reader(settings: Settings, model: Folder) -> Reader:
         model.sentence,
         Turns(settings.request_timeout, settings.max_wait),
         table=model.blueprint.config.vocab_size,
+        shortest=model.blueprint.config.shortest,
         max_texts=settings.max_texts,
         max_tokens=settings.max_tokens,
         auto_truncate=settings.auto_truncate,

@@ -10,6 +10,7 @@ import numpy as np
 import orjson
 
 from models.embedder import Embedder
+from models.errors import Wordless
 from models.vectors import Floats
 
 _CHUNK = 1024  # texts embedded between two steps of the progress bar
@@ -31,11 +32,17 @@ def read(source: BinaryIO) -> list[str]:
 
 
 def embed(embedder: Embedder, texts: Sequence[str], prompt: str | None) -> Floats:
-    """(B, dim), with a progress bar."""
+    """(B, dim), with a progress bar; raises ClickException for a line without tokens."""
     parts = [np.empty((0, embedder.dim), dtype=np.float32)]
     with click.progressbar(length=len(texts), label="embedding", file=sys.stderr) as bar:
         for chunk in _chunks(texts):
-            parts.append(embedder.embed(chunk, prompt=prompt))
+            try:
+                parts.append(embedder.embed(chunk, prompt=prompt))
+            except Wordless as error:
+                line = bar.pos + error.index + 1
+                raise click.ClickException(
+                    f"line {line} has no tokens, and the model needs one: take it out"
+                ) from None
             bar.update(len(chunk))
     return np.concatenate(parts)
 

@@ -55,6 +55,8 @@ class Windows:
         room = self._tokenizer.max_length - before - after
         if room < 1:
             raise no_room(self._tokenizer.max_length)
+        if not len(body):  # all of it was nothing that the model knows
+            return Row(whole, 0)
         starts = range(0, len(body), room)
         self._check(len(starts) * (before + after) + len(body), index)
         parts = [body[start : start + room] for start in starts]

@@ -37,16 +37,25 @@ class Reader:
         turns: Turns,
         *,
         table: int,
+        shortest: int,
         max_texts: int,
         max_tokens: int,
         auto_truncate: bool,
     ) -> None:
-        """table: how many token ids the model has vectors of. turns: of those who read long."""
+        """table: how many token ids the model has vectors of. turns: of those who read long.
+
+        shortest: the fewest tokens of a text.
+        """
         self.tokenizer, self.sentence = tokenizer, sentence
         self._turns, self._max_texts, self._max_tokens = turns, max_texts, max_tokens
         self._prompts = Prompts(sentence)
         self._rows = Rows(
-            tokenizer, sentence, table=table, max_tokens=max_tokens, auto_truncate=auto_truncate
+            tokenizer,
+            sentence,
+            table=table,
+            shortest=shortest,
+            max_tokens=max_tokens,
+            auto_truncate=auto_truncate,
         )
         self.check = self._rows.check
 

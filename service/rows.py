@@ -22,17 +22,21 @@ from service.row import Row
 class Rows:
     """Reads inputs in steps, for texts may be long."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but two by name
         self,
         tokenizer: Tokenizer,
         sentence: SentenceConfig,
         *,
         table: int,
+        shortest: int,
         max_tokens: int,
         auto_truncate: bool,
     ) -> None:
-        """table: how many token ids the model has vectors of. max_tokens: of one request."""
-        self._tokenizer, self._sentence = tokenizer, sentence
+        """table: how many token ids the model has vectors of. max_tokens: of one request.
+
+        shortest: the fewest tokens of a text.
+        """
+        self._tokenizer, self._sentence, self._shortest = tokenizer, sentence, shortest
         self._last = min(tokenizer.highest, table - 1)
         self._lacking = tokenizer.highest > self._last
         self._max_tokens, self._auto_truncate = max_tokens, auto_truncate
@@ -114,9 +118,8 @@ class Rows:
             if ids.dropped and reading.windows:
                 rows.append((yield from self._windowed(index, item, prompt, skip)))
                 continue
-            # What is cut off at the left is the prompt's.
-            left = max(skip - ids.dropped, 0) if side == "left" else skip
-            rows.append(self._row(index, ids, reading.truncate, left if text else 0))
+            left = ids.left(skip, side) if text else 0
+            rows.append(self._row(index, ids, reading.truncate, left))
         return rows
 
     def _count(self, reading: Reading, skip: int) -> float:
@@ -127,9 +130,7 @@ class Rows:
             return self._max_tokens
         if reading.count:
             return math.inf
-        # Where the prompt is cut off, how much of it.
-        left = skip and self._side(reading) == "left"
-        return self._tokenizer.max_length + skip if left else 0
+        return self._tokenizer.enough(skip, self._side(reading))
 
     def _windowed(self, index: int, item: Text, prompt: str, skip: int) -> Steps[Row]:
         if isinstance(item, str):
@@ -147,6 +148,12 @@ class Rows:
     def _row(self, index: int, row: Ids, truncate: bool | None, skip: int = 0) -> Row:
         if row.dropped and not self._may_cut(truncate):
             raise self._too_long(index, len(row.ids) + row.dropped)
+        if len(row.ids) < self._shortest:
+            raise BadRequest(
+                f"input {index} has no tokens, and the model needs one",
+                code="no_input",
+                index=index,
+            )
         return self._held(Row(np.array(row.ids, dtype=np.int32), row.dropped, skip), index)
 
     def _too_long(self, index: int, tokens: int) -> BadRequest:

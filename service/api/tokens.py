@@ -135,8 +135,9 @@ class Tokens:
         self, call: Call, chunks: list[list[str]], body: TokensRequest, layer: int | str
     ) -> list[Found]:
         size, documents = sum(len(text) for texts in chunks for text in texts), []
+        whole = body.whole()
         for index, texts in enumerate(chunks):
-            documents.append(await self._document(call, index, texts, body, size))
+            documents.append(await self._document(call, index, texts, whole, size))
             self._check(call)
         if not documents:
             raise BadRequest("give at least one text", code="no_input", param="chunks")
@@ -147,12 +148,13 @@ class Tokens:
         ]
 
     async def _document(
-        self, call: Call, index: int, chunks: list[str], body: TokensRequest, size: int
+        self, call: Call, index: int, chunks: list[str], reading: Reading, size: int
     ) -> Document:
         try:
-            return await self.pipeline.reader.document(call, chunks, body.whole(), size)
-        except BadRequest as error:  # tells the chunk; here a document is an input
-            error.param, error.index = "chunks", index
+            return await self.pipeline.reader.document(call, chunks, reading, size)
+        except BadRequest as error:
+            if error.param is None:  # it is of a chunk; here a document is an input
+                error.param, error.index = "chunks", index
             raise
 
     async def _states(self, call: Call, rows: list[Row], layer: str | int) -> list[Floats]:

@@ -91,7 +91,8 @@ class Link:
 
     async def _watch(self, client: Client) -> None:
         description = await client.describe()
-        self._client, self.rate = client, Rate()
+        self._client, self.description, self.rate = client, description, Rate()
+        greeted = False
         while True:
             try:
                 await self._answer(client, Job(POOLED, [np.zeros(2, dtype=np.int32)]), self._stall)
@@ -102,7 +103,9 @@ class Link:
             except EncodingFailed as error:
                 log.error("the engine cannot embed: %s", error)
             else:
-                self._greet(description)
+                if not greeted:
+                    self._on_ready(description)
+                greeted = True
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(client.lost.wait(), _BEAT)
 
@@ -111,8 +114,3 @@ class Link:
         self.rate.note(result.rate)
         self._beat = time.monotonic()
         return result
-
-    def _greet(self, description: Description) -> None:
-        if self.description is not description:
-            self.description = description
-            self._on_ready(description)

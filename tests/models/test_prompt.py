@@ -1,5 +1,6 @@
 """Tests of a pooling that leaves the prompt out, against sentence-transformers."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,22 @@ def test_an_added_token_that_is_not_special_at_the_prompts_end_counts(tiny_bert:
     tokenizer = Folder.read(folder).tokenizer()
     assert tokenizer.prompt_length("the <new>") == 2
     assert tokenizer.prompt_length("the <end>") == 1
+
+
+def test_of_a_text_that_is_cut_at_the_left_what_is_left_of_the_prompt_is_left_out(
+    tiny_bert: Write,
+) -> None:
+    folder = write(tiny_bert, "mean", SIZES["torch"])
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
+    ours = load(folder)
+    room = ours.max_length - len(ours.tokenizer.prefix) - len(ours.tokenizer.suffix)
+    skip = ours.sentence.skip(PROMPT, ours.tokenizer)
+    for over in (0, 1, skip - 1, skip, 5 * room, 5000 * room):  # tokens
+        text = " ".join(["work"] * (room - skip + 1 + over))
+        ids = ours.tokenize([text], prompt=PROMPT)[0].ids
+        expected = ours.encode([ids], skips=[max(skip - over, 0)])
+        np.testing.assert_array_equal(ours.embed([text], prompt=PROMPT), expected)
 
 
 @pytest.mark.parametrize("sizes", SIZES)

@@ -79,3 +79,12 @@ def with_token(folder: Path, token: str) -> Path:
     rust.add_tokens([token])
     rust.save(file)
     return folder
+
+
+def unframed(folder: Path) -> Path:
+    """The same model without special tokens around a text: an empty one has no tokens at all."""
+    file = str(folder / "tokenizer.json")
+    rust = Tokenizer.from_file(file)
+    rust.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])
+    rust.save(file)
+    return folder

@@ -17,6 +17,7 @@ from models import Embedder
 from models.sources import DEFAULT
 from service.cli import main
 from tests.conftest import Folder
+from tests.models.tiny import unframed
 
 
 def run(*arguments: str, stdin: str | None = None, status: int = 0) -> str:
@@ -91,6 +92,16 @@ def test_embed_writes_an_array(embedder: Embedder, tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         np.load(target), embedder.embed(["one", "two words", "", "three"])
     )
+
+
+def test_a_line_without_tokens_is_told_where_the_model_needs_one(
+    tiny_bert: Folder, tmp_path: Path
+) -> None:
+    source, target, folder = tmp_path / "texts", tmp_path / "vectors.npy", unframed(tiny_bert())
+    source.write_text("work\n" * 1500 + "\nwork\n")
+    told = run("embed", "--model", str(folder), str(source), "-o", str(target), status=1)
+    assert told.endswith("Error: line 1501 has no tokens, and the model needs one: take it out\n")
+    assert not target.exists()
 
 
 def test_embed_writes_lines(embedder: Embedder, tmp_path: Path) -> None:

@@ -93,3 +93,18 @@ def test_a_line_that_cannot_be_had_is_asked_for_again_until_it_can(
     with caplog.at_level(logging.ERROR):
         asyncio.run(run())
     assert "there is no line to the engine: [Errno 24] Too many open files" in caplog.text
+
+
+def test_what_computes_is_described_before_its_first_answer() -> None:
+    # Else vectors of another engine, of which some are kept, could be taken for its own.
+    async def run() -> None:
+        link = Link(Engine(lambda tokens: tokens == 9).ask, Board.alone())
+        running = asyncio.create_task(link.run())
+        await asyncio.sleep(0.1)
+        assert not link.embeds
+        await link.submit(Job(POOLED, [np.zeros(9, dtype=np.int32)]), 5)
+        assert link.description is not None
+        running.cancel()
+        await asyncio.wait([running])
+
+    asyncio.run(run())

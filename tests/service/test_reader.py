@@ -83,6 +83,7 @@ def reading_with(
         sentence or SentenceConfig(max_length=256),
         Turns(timeout=60, max_wait=60),
         table=table,
+        shortest=1,
         max_texts=max_texts,
         max_tokens=max_tokens,
         auto_truncate=True,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from safetensors.numpy import save_file
 
 from models.embedder import Embedder
@@ -11,8 +12,9 @@ from models.vectors import Floats
 from tests.conftest import Folder as Write
 from tests.models.test_prompt import PROMPT, write
 from tests.models.test_sentence import NORMALIZE, POOLING, TRANSFORMER
-from tests.models.tiny import VOCABULARY, write_tokenizer
+from tests.models.tiny import VOCABULARY, unframed, write_tokenizer
 from tests.service.server import Server
+from tests.service.test_embed import error
 
 SIDES: list[Side] = ["left", "right"]
 TEXTS = ["the work of others", "", "any copyright in that license is for you"]
@@ -84,6 +86,25 @@ def test_static_embeddings_are_served(tmp_path: Path) -> None:
         tokens = server.client.post("/tokens", json={"inputs": TEXTS}).json()["results"]
         lengths = [len(row.ids) for row in embedder.tokenize(TEXTS)]
         assert [len(result["tokens"]) for result in tokens] == lengths
+
+
+@pytest.mark.parametrize("path", ["/embed", "/embed_all", "/tokens"])
+def test_a_text_without_tokens_is_refused_where_the_model_needs_one(
+    tiny_bert: Write, tmp_path: Path, path: str
+) -> None:
+    folder = unframed(tiny_bert())
+    with Server(tmp_path / "log", model=folder) as server:
+        refused = error(server.client.post(path, json={"inputs": ["work", "", "of"]}), 400)
+        assert (refused["code"], refused["index"]) == ("no_input", 1)
+        assert refused["message"] == "input 1 has no tokens, and the model needs one"
+
+
+def test_the_mean_of_a_long_text_of_unknown_words_is_that_of_a_short_one(tmp_path: Path) -> None:
+    with Server(tmp_path / "log", model=static(tmp_path)) as server:
+        texts = ["work of", "☃ " * 600, "☃", "☃ " * 600 + "work"]
+        found = embed(server, inputs=texts, on_overflow="mean")
+        np.testing.assert_array_equal(found[1], found[2])
+        np.testing.assert_array_equal(found[3], embed(server, inputs="work")[0])
 
 
 def static(tmp_path: Path) -> Path:

@@ -213,6 +213,20 @@ def test_a_wrong_body_is_refused(
     assert (found["code"], found["index"]) == (code, index)
 
 
+@pytest.mark.parametrize(
+    ("field", "param", "code"),
+    [
+        ({"prompt_name": "nope"}, "prompt_name", "unknown_prompt"),
+        ({"prompt": "word " * 300}, "prompt", "prompt_too_long"),
+    ],
+)
+def test_what_is_wrong_with_the_prompt_of_chunks_is_not_put_on_them(
+    server: Server, field: dict[str, str], param: str, code: str
+) -> None:
+    found = error(server.post("/tokens", {"chunks": [["a"]], **field}), 400)
+    assert (found["param"], found["index"], found["code"]) == (param, None, code)
+
+
 def test_documents_are_not_read_beyond_what_can_be_answered(server: Server) -> None:
     document = "house river " * 1600
     response = server.post("/tokens", {"chunks": [[document]] * 400})
