@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from service.api.shapes.tokens import PositionsAnswer
 from service.call import Call
 from service.errors import BadRequest
 from service.limits import check_values
+from service.offload import offload
 from service.pipeline import Pipeline
 from service.row import Row
 
@@ -110,6 +112,7 @@ class PositionsRequest(Body):
 
 _PATH, _SUMMARY, _TAG = "/positions", "Position encodings", "positions"
 _ANSWERS = Answers(PositionsAnswer, raw=True)
+_SMALL = 1 << 16  # numbers, of a millisecond
 _GROUPED = re.compile(r"\d_\d")  # pydantic reads it as Python does, and nobody else
 
 
@@ -125,7 +128,8 @@ def operation(
             case Learned(padding=padding):
                 found = await _learned(call, asked.positions, padding)
             case scheme:
-                found = numbers(scheme, asked)
+                work = partial(numbers, scheme, asked)
+                found = await offload(work, asked.values <= _SMALL)
         if asked.trained and biases is not None and "buckets" in found:
             found["bias"] = np.ascontiguousarray(biases.T[:, found["buckets"]])
         if (table := _table(found)) is not None and (answer := raw(call, table)):

@@ -1,6 +1,5 @@
 """How close vectors are: all with all, in pairs, or the closest."""
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -11,6 +10,7 @@ import orjson
 from models.vectors import METRICS, Floats
 from service.errors import BadRequest
 from service.limits import check_values
+from service.offload import offload
 
 _SMALL = 1 << 20  # multiplications, of a few milliseconds: to ask a thread costs more than fewer do
 _ENTRY = 256  # of them take as long as to write down a score
@@ -34,7 +34,7 @@ async def compare(a: Floats, b: Floats, asked: Question, most: int) -> dict[str,
     """
     work = partial(_compare, a, b, asked, most)
     small = len(a) * len(b) * max(a.shape[1], _ENTRY) <= _SMALL
-    return work() if small else await asyncio.to_thread(work)
+    return await offload(work, small)
 
 
 def scores(metric: str, a: Floats, b: Floats) -> Floats:

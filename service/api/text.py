@@ -1,6 +1,7 @@
 """POST /tokenize and /decode: text to tokens and back, in TEI's shapes."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Discriminator, NonNegativeInt, Tag
@@ -14,9 +15,12 @@ from service.api.operation import Operation
 from service.api.shapes.tokens import TextToken
 from service.call import Call
 from service.limits import check_texts, check_tokens, unbroken
+from service.offload import offload
 from service.offsets import Bytes, bytes_of
 from service.reader import Reader
 from service.reading import Reading
+
+_SMALL = 2048  # token ids, decoded in a millisecond
 
 Ids = Annotated[list[NonNegativeInt], FIRST]
 
@@ -70,7 +74,8 @@ def operations(reader: Reader, max_texts: int, max_tokens: int) -> list[Operatio
         check_tokens(sum(map(len, rows)), max_tokens)
         for index, row in enumerate(rows):
             reader.check(row, index)
-        return reader.tokenizer.decode(rows, body.skip_special_tokens)
+        work = partial(reader.tokenizer.decode, rows, body.skip_special_tokens)
+        return await offload(work, sum(map(len, rows)) <= _SMALL)
 
     tokens, texts = Answers(list[list[TextToken]], BODY), Answers(list[str], BODY)
     return [
