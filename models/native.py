@@ -14,7 +14,7 @@ from models.encoder import Embeddings
 from models.linear import ACTIVATIONS
 from models.packed import PANEL
 from models.packing import Packing
-from models.pooling import pool
+from models.pooling import POOLINGS, pool
 from models.positions import Positions
 from models.rotation import Turns
 from models.schemes import Alibi, Buckets, Rotary, Scheme
@@ -23,7 +23,7 @@ from models.structs import Bias, Norm, Pass, Rotation, Shape, Tables
 from models.vectors import Floats
 from models.weights import Weights
 
-_POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+_POOLINGS = (*POOLINGS,)  # as kernels/pool.h numbers them
 _TENSORS = {
     *("token_table", "position_table", "segment_table", "bias_table", "norm", "final_norm"),
     *("query", "key", "value", "output", "gate", "up", "down", "query_norm", "key_norm"),

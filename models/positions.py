@@ -31,11 +31,6 @@ class Positions:
         hooks = (type(self).bias, type(self).score)
         return hooks == (Positions.bias, Positions.score)
 
-    @property
-    def rotates(self) -> bool:
-        """Whether `rotate` ever turns something."""
-        return type(self).rotate is not Positions.rotate
-
     def embed(self, hidden: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
         """What enters the first layer: (T, D) token vectors, (T,) ids and places -> (T, D)."""
         return hidden

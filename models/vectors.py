@@ -9,7 +9,6 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 INT8 = "each vector times 127 / its largest absolute component; uint8 is that plus 128"
-DTYPES = ("float32", "float16", "int8", "uint8", "binary", "ubinary")
 
 
 def normalize(vectors: Floats) -> Floats:
@@ -31,7 +30,9 @@ def finish(vectors: Floats, dimensions: int | None, normalized: bool) -> Floats:
 
 
 def quantize(vectors: Floats, dtype: str) -> npt.NDArray[np.generic]:
-    """(B, D) floats in one of DTYPES; binary and ubinary pack eight dimensions into a byte.
+    """(B, D) floats as float32, float16, int8, uint8, binary or ubinary.
+
+    The last two pack eight dimensions into a byte.
 
     int8 scales each vector so that its largest component is 127, which keeps every cosine and
     needs no calibration set; uint8 is the same plus 128. A bit is set where the component is

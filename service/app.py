@@ -1,4 +1,4 @@
-"""The composition root: the one place that knows every concrete class of the server."""
+"""The composition root of an HTTP process: what its application is made of."""
 
 import asyncio
 import contextlib

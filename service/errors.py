@@ -2,24 +2,25 @@
 
 ServiceError
 ├── BadRequest 400          invalid_request, unknown_prompt, input_too_long, …
-├── Malformed 400           invalid_request: no HTTP
 ├── Unauthorized 401        invalid_api_key
 ├── UnknownModel 404        model_not_found
 ├── NotFound 404            not_found: lists what there is
 ├── WrongMethod 405         method_not_allowed (with Allow)
-├── ReceiveTimeout 408      receive_timeout
 ├── TooLarge 413            body_too_large, too_many_parts, too_many_texts, …
 ├── Unsupported 415         unsupported_type, unsupported_encoding
-├── HeadTooLarge 431        head_too_large
 ├── Overloaded 429          overloaded (with Retry-After)
 ├── HungUp 499              client_gone; only metrics see it
-├── Unexpected 500         internal_error: a fault of ours
+├── Unexpected 500          internal_error: a fault of ours
 ├── EncodingFailed 500      encoding_failed
 │   └── NotFinite 500       not_finite
 ├── UnknownCoding 501       unsupported_coding
 ├── EngineLost 503          engine_unavailable (with Retry-After)
 ├── Leaving 503             shutting_down (with Retry-After)
-└── TimedOut 504            timeout (with Retry-After)
+├── TimedOut 504            timeout (with Retry-After)
+└── Cut                     the connection is closed, too
+    ├── Malformed 400       invalid_request: no HTTP
+    ├── ReceiveTimeout 408  receive_timeout
+    └── HeadTooLarge 431    head_too_large
 """
 
 from collections.abc import Callable

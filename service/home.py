@@ -17,8 +17,9 @@ _NUMBERS = ("port", "table", "asking", "started")
 
 @dataclass(frozen=True)
 class Home:
-    """model: the folder of what is served. port: where the server listens.
+    """What every process of a server is told.
 
+    model: the folder of what is served. port: where the server listens.
     table, asking: the descriptors, that all inherit, of the boards and of the engine's exchange.
     started: when the first of the processes was, in seconds since 1970.
     """

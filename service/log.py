@@ -1,4 +1,4 @@
-"""One line for each log message, alike in both processes."""
+"""One line for each log message, alike in all processes."""
 
 import logging
 

@@ -60,7 +60,7 @@ def test_the_package_offers_its_facade_and_nothing_else() -> None:
 
 
 def test_git_ignores_no_file_of_the_code(tmp_path: Path) -> None:
-    sources = [*MODELS, *SERVICE, *ROOT.glob("models/*.cpp")]
+    sources = [*MODELS, *SERVICE, *(ROOT / "models/kernels").glob("*.[ch]*")]
     files = "\n".join(name(path) for path in sources)
     (tmp_path / ".gitignore").write_bytes((ROOT / ".gitignore").read_bytes())
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)

@@ -1,1 +1,1 @@
-"""The engine process, and how the HTTP process starts it and talks to it."""
+"""The engine process, and the line on which the HTTP processes talk to it."""

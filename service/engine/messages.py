@@ -58,7 +58,7 @@ class Result:
 class Failure:
     """The answer to a Job that could not be done; index: which of its texts is at fault.
 
-    finite: whether that is something else than numbers that are not.
+    finite: False where its vector held NaN or infinity.
     """
 
     message: str

@@ -72,7 +72,7 @@ def test_a_scheme_without_hooks_changes_nothing() -> None:
     assert scheme.bias(5) is None
     assert scheme.relative(5) is None
     assert scheme.score(query, key, torch.empty(0), torch.zeros(5, 5)) is None
-    assert scheme.unscored and not scheme.rotates
+    assert scheme.unscored
 
 
 def test_a_table_adds_the_row_of_each_position_and_leaves_attention_alone() -> None:
@@ -80,7 +80,7 @@ def test_a_table_adds_the_row_of_each_position_and_leaves_attention_alone() -> N
     scheme = Table(table)
     found = scheme.embed(hidden, torch.zeros(4), positions)
     torch.testing.assert_close(found - hidden, table[positions])
-    assert scheme.unscored and not scheme.rotates
+    assert scheme.unscored
 
 
 def test_padding_has_the_first_row_and_those_after_it_do_not_count_it() -> None:
@@ -240,8 +240,8 @@ def test_disentangled_scores_are_those_of_deberta(c2p: bool, p2c: bool) -> None:
     torch.testing.assert_close(block, found[:, 2:4, 1:])
 
 
-def test_what_is_scored_and_what_is_turned_is_known_beforehand() -> None:
+def test_what_is_scored_is_known_beforehand() -> None:
     slopes: Any = torch.ones(2)
     assert not Alibi(schemes.Alibi(), slopes).unscored
     assert not Recurrent(schemes.Recurrent(), random(2, 4, 8), random(2, 4)).unscored
-    assert Rotary(schemes.Rotary(dim=4)).rotates and Rotary(schemes.Rotary(dim=4)).unscored
+    assert Rotary(schemes.Rotary(dim=4)).unscored
