@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from models.folder import Folder
 from models.matryoshka import declared
-from service import __version__, handlers
+from service import __version__
 from service.admission import Admission
 from service.api import (
     cohere,
@@ -31,18 +31,19 @@ from service.api.info import info
 from service.api.operation import Operation
 from service.cache import Cache
 from service.dimensions import Dimensions
-from service.edge import Edge
 from service.engine.link import Link
 from service.home import Home
-from service.incoming import Bounds
-from service.keys import Keys
+from service.http import handlers
+from service.http.edge import Edge
+from service.http.incoming import Bounds
+from service.http.keys import Keys
+from service.http.patience import Patience
 from service.limits import UNBROKEN
 from service.metrics import Metrics
-from service.patience import Patience
 from service.pipeline import Pipeline
-from service.reader import Reader
+from service.reading.reader import Reader
+from service.reading.turns import Turns
 from service.settings import Settings
-from service.turns import Turns
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from models.vectors import Floats
 from service.errors import ServiceError
-from service.row import Row
+from service.reading.row import Row
 
 Outcome = tuple[Row, Floats] | ServiceError
 """What was read of an input and its vector (D,), or what is wrong with it."""

@@ -13,10 +13,10 @@ from service.engine.messages import POOLED, Job, Result
 from service.engine.sizes import size_class
 from service.errors import EncodingFailed, ServiceError, TimedOut
 from service.outcome import Outcome
-from service.overflow import average, owners, spread
-from service.reader import Reader
-from service.reading import Reading, Text
-from service.row import Row
+from service.reading.options import Reading, Text
+from service.reading.overflow import average, owners, spread
+from service.reading.reader import Reader
+from service.reading.row import Row
 
 
 class Engine(Protocol):

@@ -13,14 +13,14 @@ import orjson
 from service import __version__
 from service.app import create_app
 from service.board import table
-from service.doors import claim
 from service.engine.exchange import exchange
 from service.engine.link import Link
 from service.engine.messages import Description, EngineSpec
 from service.heap import freeze
 from service.home import Home
+from service.http.doors import claim
+from service.http.server import Server, config, vital
 from service.log import configure
-from service.server import Server, config, vital
 from service.settings import Settings
 from service.supervisor import Child, Supervisor
 

@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from models.sources import DEFAULT, default_cache
-from service.origins import origins
+from service.http.origins import origins
 
 PREFIX, FILE = "EMBEDDING_", ".env"
 

@@ -4,12 +4,12 @@ import asyncio
 import sys
 
 from service.app import create_app
-from service.doors import doors
 from service.engine.link import Link
 from service.heap import freeze
 from service.home import Home
+from service.http.doors import doors
+from service.http.server import Server, config, vital
 from service.log import configure
-from service.server import Server, config, vital
 from service.signals import heed
 
 

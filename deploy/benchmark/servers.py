@@ -8,7 +8,7 @@ a signal, they would spoil the numbers. What one start does better than another 
 import argparse
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,15 @@ from deploy.benchmark.contest import note
 from deploy.benchmark.environments import Unavailable
 from deploy.benchmark.fidelity import fidelity
 from deploy.benchmark.peers.batching import Floats
-from deploy.benchmark.serving import PEERS, REFERENCE, Server, drain, ours, running, vectors
+from deploy.benchmark.serving import (
+    PEERS,
+    REFERENCE,
+    Elsewhere,
+    Server,
+    drain,
+    ours,
+    vectors,
+)
 from models.sources import resolve
 
 _WARM = 2  # seconds of a load before it is timed
@@ -32,7 +40,7 @@ Rounds = dict[str, dict[str, list[dict[str, Any]]]]  # server -> load -> what ea
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """The whole comparison, as it is written to the file."""
     load.require()
-    servers = [one for one in everyone(args.dtype) if options.wanted(one.name, args.only)]
+    servers = [one for one in everyone(args) if options.wanted(one.name, args.only)]
     told: dict[str, Any] = {
         "machine": machine.describe(),
         "model": resolve(args.model).name,
@@ -40,7 +48,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "rounds": args.rounds,
         "seconds": args.seconds,
         "seed": args.seed,
-        "peers": [one.name for one in PEERS],
+        "peers": [one.name for one in [*PEERS, *args.at]],
     }
     rounds: Rounds = {}
     answers: dict[str, Floats] = {}
@@ -58,14 +66,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     return told
 
 
-def everyone(dtypes: Sequence[str]) -> list[Server]:
-    """The peers, and our server in some precisions."""
-    return [*PEERS, *(ours(dtype) for dtype in dtypes or ("auto", "float32"))]
+def everyone(args: argparse.Namespace) -> list[Server | Elsewhere]:
+    """The peers, those elsewhere, and our server in some precisions."""
+    return [*PEERS, *args.at, *(ours(dtype) for dtype in args.dtype or ("auto", "float32"))]
 
 
 def turn(
     args: argparse.Namespace,
-    server: Server,
+    server: Server | Elsewhere,
     number: int,
     rounds: Rounds,
     answers: dict[str, Floats],
@@ -74,7 +82,7 @@ def turn(
     seed = args.seed + number
     with (
         tempfile.TemporaryDirectory() as name,
-        running(server, resolve(args.model), args.home, args.threads) as url,
+        server.run(resolve(args.model), args.home, args.threads) as url,
     ):
         answers[server.name] = vectors(url, load.texts("short", _CHECKED, args.seed))
         bodies = load.write(Path(name), server.extra, seed)
@@ -97,6 +105,14 @@ def main() -> None:
     parser = options.parser(__doc__, "servers")
     add = parser.add_argument
     add("--dtype", action="append", default=[], help="of this server; default: auto, float32")
+    add(
+        "--at",
+        action="append",
+        default=[],
+        type=Elsewhere.parse,
+        metavar="NAME=URL",
+        help="a server that runs already; repeatedly for several",
+    )
     add("--seconds", type=int, default=8, help="of each load in each round")
     options.main(parser, run, server_report.report)
 

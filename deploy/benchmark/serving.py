@@ -1,12 +1,13 @@
 """The servers that are compared, and how one of them is started and stopped."""
 
+import argparse
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -39,6 +40,35 @@ class Server:
     arguments: Callable[[str, str], Sequence[str]]
     extra: Mapping[str, Any] = field(default_factory=dict)
     own_threads: bool = False
+
+    def run(self, folder: Path, home: Path, count: int) -> AbstractContextManager[str]:
+        """As `running`."""
+        return running(self, folder, home, count)
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A server that somebody else has started. url: of its route in OpenAI's shape."""
+
+    name: str
+    url: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, given: str) -> "Elsewhere":
+        """NAME=URL; raises ArgumentTypeError."""
+        name, _, url = given.partition("=")
+        if not url.startswith("http"):
+            raise argparse.ArgumentTypeError("give a name and a URL: NAME=http://…/v1/embeddings")
+        return cls(name, url)
+
+    def run(self, folder: Path, home: Path, count: int) -> AbstractContextManager[str]:
+        """Its URL; raises Unavailable where it does not answer."""
+        try:
+            vectors(self.url, ["ready?"])
+        except httpx.HTTPError as error:
+            raise Unavailable(f"{self.url}: {error}") from None
+        return nullcontext(self.url)
 
 
 def ours(dtype: str) -> Server:

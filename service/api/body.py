@@ -7,8 +7,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from models.tokenizer import Side
 from service.errors import BadRequest
-from service.prompts import Role
-from service.reading import Reading, Text
+from service.reading.options import Reading, Text
+from service.reading.prompts import Role
 
 Overflow = Literal["error", "start", "end", "mean"]
 _CUTS: dict[Overflow, Side] = {"start": "left", "end": "right"}

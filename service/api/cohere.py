@@ -17,9 +17,9 @@ from service.api.shapes.common import CohereError
 from service.api.shapes.vendors import CohereAnswer
 from service.call import Call
 from service.errors import BadRequest
-from service.prompts import Role
-from service.reading import Text
-from service.row import Row
+from service.reading.options import Text
+from service.reading.prompts import Role
+from service.reading.row import Row
 
 Kind = Literal["float", "int8", "uint8", "binary", "ubinary", "base64"]
 Kinds = Annotated[list[Kind], Field(min_length=1), FIRST]

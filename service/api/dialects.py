@@ -8,7 +8,7 @@ from service.api.body import FIRST, Body, Inputs, Overflow, example
 from service.api.embed import EmbedRequest
 from service.api.output import Encoding, OutputType
 from service.errors import BadRequest
-from service.prompts import Role
+from service.reading.prompts import Role
 
 Kind = Literal["float", "int8", "uint8", "binary", "ubinary"]
 Cut = Literal["NONE", "START", "END"]

@@ -18,7 +18,7 @@ from service.dimensions import Dimensions
 from service.errors import BadRequest
 from service.outcome import Outcome, together
 from service.pipeline import Pipeline
-from service.row import Row
+from service.reading.row import Row
 
 
 class EmbedRequest(HostedBody):

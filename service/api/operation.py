@@ -13,7 +13,7 @@ from service.api.body import Body
 from service.api.output import Raw
 from service.call import Call
 from service.errors import Envelope, plain
-from service.parts import check_parts
+from service.http.parts import check_parts
 
 B = TypeVar("B", bound=Body)
 

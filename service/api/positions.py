@@ -26,7 +26,7 @@ from service.errors import BadRequest
 from service.limits import check_values
 from service.offload import offload
 from service.pipeline import Pipeline
-from service.row import Row
+from service.reading.row import Row
 
 Name = Literal[
     "none",

@@ -1,7 +1,7 @@
 """The names that the served model goes by."""
 
 from service.errors import UnknownModel
-from service.prompts import Role
+from service.reading.prompts import Role
 
 _SUFFIXES: dict[str, Role] = {"-query": "query", "-passage": "document"}  # NVIDIA NIM's
 _LATEST = ":latest"

@@ -16,8 +16,8 @@ from service.api.side import Side, Texts, texts, vectors
 from service.call import Call
 from service.errors import BadRequest, ServiceError
 from service.pipeline import Pipeline
-from service.reading import Reading
-from service.row import Row
+from service.reading.options import Reading
+from service.reading.row import Row
 
 
 class Sentences(Body):

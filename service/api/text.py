@@ -16,9 +16,9 @@ from service.api.shapes.tokens import TextToken
 from service.call import Call
 from service.limits import check_texts, check_tokens, unbroken
 from service.offload import offload
-from service.offsets import Bytes, bytes_of
-from service.reader import Reader
-from service.reading import Reading
+from service.reading.offsets import Bytes, bytes_of
+from service.reading.options import Reading
+from service.reading.reader import Reader
 
 _SMALL = 2048  # token ids, decoded in a millisecond
 

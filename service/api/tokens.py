@@ -19,15 +19,15 @@ from service.api.output import Encoding, OutputType
 from service.api.shapes.common import Matrix
 from service.api.shapes.tokens import TokensAnswer
 from service.call import Call
-from service.chunks import Document
 from service.errors import BadRequest, ServiceError
 from service.limits import check_values
-from service.offsets import bytes_of
 from service.pipeline import Pipeline
-from service.pools import Pool
-from service.reading import Reading, Text
-from service.row import Row
-from service.spans import Span, check_spans, pool_spans
+from service.reading.chunks import Document
+from service.reading.offsets import bytes_of
+from service.reading.options import Reading, Text
+from service.reading.pools import Pool
+from service.reading.row import Row
+from service.reading.spans import Span, check_spans, pool_spans
 
 
 def _depth(value: Any) -> str:

@@ -11,12 +11,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from service.board import Board
-from service.edge import Edge
-from service.incoming import Bounds
-from service.keys import Keys
+from service.http.edge import Edge
+from service.http.incoming import Bounds
+from service.http.keys import Keys
+from service.http.patience import Patience
+from service.http.server import config
 from service.metrics import Metrics
-from service.patience import Patience
-from service.server import config
 from service.settings import Settings
 
 OK = b"HTTP/1.1 200 OK\r\n"

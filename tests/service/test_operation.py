@@ -15,12 +15,12 @@ from service.api.body import Body
 from service.api.operation import Operation
 from service.board import Board
 from service.call import Call
-from service.edge import Edge
 from service.errors import BadRequest
-from service.incoming import Bounds
-from service.keys import Keys
+from service.http.edge import Edge
+from service.http.incoming import Bounds
+from service.http.keys import Keys
+from service.http.patience import Patience
 from service.metrics import Metrics
-from service.patience import Patience
 
 
 class Numbers(Body):

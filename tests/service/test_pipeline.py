@@ -12,9 +12,9 @@ from service.call import Call
 from service.engine.messages import Job, Result
 from service.errors import EncodingFailed, Overloaded
 from service.pipeline import Pipeline
-from service.reader import Reader
-from service.reading import Reading
-from tests.service.test_reader import LONG, reader
+from service.reading.options import Reading
+from service.reading.reader import Reader
+from tests.service.reading.test_reader import LONG, reader
 
 __all__ = ["reader"]
 

@@ -29,7 +29,7 @@ from service.api.encoding import numbers, options
 from service.api.positions import Name, PositionsRequest, operation
 from service.call import Call
 from service.errors import BadRequest
-from service.row import Row
+from service.reading.row import Row
 from tests.service.server import Server
 from tests.service.test_embed import error
 

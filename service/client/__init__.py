@@ -1,0 +1,11 @@
+"""Clients in Python, blocking and asynchronous: many texts in, numpy out, in order.
+
+They need httpx, numpy and orjson, and nothing of the server but the modules imported here.
+"""
+
+from service.client.asynchronous import AsyncClient
+from service.client.blocking import Client
+from service.client.failure import RequestFailed
+from service.client.reply import Tokens
+
+__all__ = ["AsyncClient", "Client", "RequestFailed", "Tokens"]

@@ -1,0 +1,29 @@
+"""What both clients are told."""
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+
+
+@dataclass(eq=False)
+class Terms:
+    """Where the server is, and how it is asked.
+
+    batch: most texts in a request. retries: further attempts where the server is busy or gone (429,
+    502, 503) or the connection breaks, each after what Retry-After says, and at least 0.5, 1, 2, 4,
+    8 s and so on up to 30 s. timeout: of an attempt, seconds; the server itself gives up after 60.
+    """
+
+    url: str
+    api_key: str | None = field(default=None, repr=False)
+    _: KW_ONLY
+    timeout: float = 90.0
+    batch: int = 64
+    retries: int = 5
+    _limits: Mapping[str, int] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        """The arguments of a client of httpx."""
+        key = {} if self.api_key is None else {b"authorization": f"Bearer {self.api_key}".encode()}
+        return {"base_url": self.url, "headers": key, "timeout": self.timeout}

@@ -1,0 +1,186 @@
+"""A connection: uvicorn's, with fewer system calls, and an eye on who dawdles or leaves."""
+
+import asyncio
+from enum import Enum, auto
+from typing import Any
+
+from httptools import HttpParserError
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from service.call import Call
+from service.errors import (
+    Cut,
+    HeadTooLarge,
+    HungUp,
+    Malformed,
+    ReceiveTimeout,
+    ServiceError,
+)
+from service.http.edge import Edge
+from service.http.headers import joined
+from service.http.outgoing import Asked, Gathered, Unread
+from service.http.upgrade import Declining
+
+_MOST = 1 << 16  # bytes of a request before its body, or of what is behind and between its chunks
+_TOO_LARGE = f"the URL and headers, or the trailers, have more than {_MOST} bytes"
+_PIECE = 1 << 14  # bytes parsed at a time; so much may come beyond a limit before it is seen
+_AHEAD = 16  # requests that wait for an answer while still more is read; one read may bring more
+
+
+class Stage(Enum):
+    """What of a request comes next."""
+
+    HEAD = auto()  # if there is one more
+    BODY = auto()  # with what is around its chunks, and the trailer
+    NOTHING = auto()  # what came cannot be read, and so nothing behind it
+
+
+_HEAD, _BODY, _NOTHING = Stage  # to ask the class for one takes as long as to call a method
+
+
+class Connection(Declining):
+    """Sends whole what uvicorn writes in pieces, and ends the work for a client that has left.
+
+    The first request, and the head of each, are waited for as long as a body, and so is a client
+    that reads nothing of its answer; between requests the connection may rest for as long as
+    uvicorn keeps it alive. What every request calls has no super(), which takes as long as that.
+    """
+
+    def __init__(self, edge: Edge, **given: Any) -> None:
+        """given: what uvicorn gives."""
+        super().__init__(**given)
+        self._edge, self._patience = edge, edge.patience
+        self._stage, self._size = _HEAD, 0  # bytes since there was some of a body, or its end
+        self._running: RequestResponseCycle | None = None
+        self.url = b""  # which uvicorn's has from the first request on
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(Gathered(transport, self.loop))  # type: ignore[arg-type]
+        transport.set_write_buffer_limits(high=0)  # so that whatever is unread pauses writing
+        self._unread = Unread(transport, self._patience)
+        self._patience.begin(self)
+
+    def data_received(self, data: bytes) -> None:
+        if len(data) > _PIECE:
+            for start in range(0, len(data), _PIECE):
+                self.data_received(data[start : start + _PIECE])
+        elif self._stage is not _NOTHING:
+            self._unset_keepalive_if_required()
+            self._size += len(data)
+            try:
+                self.parse(data)
+            except HttpParserError:
+                self.logger.warning("what a client sent is no HTTP request that can be read")
+                self._break(self._unreadable())
+            else:
+                self._judge()
+                if self.flow.read_paused:
+                    self._read_on()
+
+    def on_headers_complete(self) -> None:
+        Declining.on_headers_complete(self)
+        self._stage = _BODY
+        # The parser tells of trailers as of headers, which they must not become:
+        # https://www.rfc-editor.org/rfc/rfc9110#section-6.5.1
+        self.headers = []
+
+    def on_body(self, body: bytes) -> None:
+        Declining.on_body(self, body)
+        self._size = 0
+
+    def on_message_complete(self) -> None:
+        Declining.on_message_complete(self)
+        self._stage, self._size, self.headers = _HEAD, 0, []
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle  # uvicorn's own `cycle` is the last that came
+        if cycle.waiting_for_100_continue:
+            app = Asked(app, cycle)
+        super()._start_asgi_task(cycle, app)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread.begin()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._patience.end(self._unread)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._patience.end(self)
+        self._patience.end(self._unread)
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
+            self._give_up(self._running, HungUp("the client has hung up"))
+
+    def expire(self) -> None:
+        """Close; with an answer if a request has begun that has none."""
+        if self._heading():
+            self._refuse(ReceiveTimeout("the headers did not come in time; send them at once"))
+        self.transport.close()
+
+    def _unreadable(self) -> Cut:
+        """What is told of what the parser refuses: it reads URLs of less than 64 KB."""
+        if len(self.url) >= _MOST:
+            return HeadTooLarge(_TOO_LARGE)
+        return Malformed("this is no HTTP request that can be read")
+
+    def _judge(self) -> None:
+        """Whether what has come is too much, or not all that should."""
+        busy = self.cycle is not None and not self.cycle.response_complete
+        if self._size > _MOST:
+            self._break(HeadTooLarge(_TOO_LARGE))
+        elif busy or not (self._size or self._heading() or self._stage is _BODY):
+            self._patience.end(self)
+        else:
+            self._patience.begin(self)
+
+    def _read_on(self) -> None:
+        # A large body pauses reading, and so does a request that waits for the one before; who does
+        # not read does not see the client leave.
+        if len(self.pipeline) < _AHEAD and not self._full():
+            self.flow.resume_reading()
+
+    def _full(self) -> bool:
+        """Whether as much of a body waits for its application as uvicorn lets wait."""
+        return self.cycle.more_body and len(self.cycle.body) > HIGH_WATER_LIMIT
+
+    def _heading(self) -> bool:
+        """Whether the head of a request has begun, and not come whole."""
+        return self.scope is not None and "method" not in self.scope
+
+    def _break(self, error: Cut) -> None:
+        """Read nothing more, and end the connection when what came whole is answered."""
+        faulty = self._faulty()
+        if faulty is not None and self.pipeline:
+            self.pipeline.popleft()  # the faulty one, which was not begun
+        last = self.pipeline[0][0] if self.pipeline else self._running
+        if last is None or last.response_complete:
+            self._refuse(error) if faulty is None else self.transport.close()
+        else:
+            last.keep_alive = False
+            if last is faulty:  # a task that was just made has no call before the next turn
+                self.loop.call_soon(self._give_up, last, error)
+        self._stage = _NOTHING
+        self._patience.end(self)
+        self.flow.resume_reading()  # what is not taken in would reset the connection at its end
+
+    def _faulty(self) -> RequestResponseCycle | None:
+        """The request whose body it is that cannot be read, if it is that."""
+        known = self._stage is _BODY and self.cycle is not None and self.cycle.scope is self.scope
+        return self.cycle if known else None
+
+    def _give_up(self, cycle: RequestResponseCycle, error: ServiceError) -> None:
+        call: Call | None = cycle.scope["state"].get("call")
+        if call is not None and not cycle.response_started:
+            call.give_up(error)
+
+    def _refuse(self, error: Cut) -> None:
+        answer = self._edge.refuse(error, joined(self.headers or ()))
+        headers = [*self.server_state.default_headers, *answer.raw_headers]
+        head = b"".join(b"%s: %s\r\n" % header for header in headers)
+        self.transport.write(STATUS_LINE[error.status] + head + b"\r\n" + bytes(answer.body))
+        self.transport.close()

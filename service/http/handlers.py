@@ -1,0 +1,54 @@
+"""What becomes of errors in the routes that FastAPI serves: the same as anywhere."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from fastapi import FastAPI, Request, Response
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Route
+
+from service.errors import NotFound, ServiceError, WrongMethod, respond
+from service.http.explanation import told
+
+
+def install(app: FastAPI) -> None:
+    """Answer every exception in the one shape.
+
+    What nobody expected is raised again by FastAPI, and logged at the edge.
+    """
+    for kind in (ServiceError, ValidationError, Exception):
+        app.add_exception_handler(kind, _answer)
+    app.add_exception_handler(HTTPException, _http)
+
+
+async def _answer(request: Request, error: Exception) -> Response:
+    return respond(told(error), request.state.call.id)
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kinds: dict[int, Callable[[Request], ServiceError]] = {404: _nowhere, 405: _wrong_method}
+    if error.status_code in kinds:
+        return await _answer(request, kinds[error.status_code](request))
+    wrapped = ServiceError(str(error.detail))
+    wrapped.status = error.status_code
+    return await _answer(request, wrapped)
+
+
+def _nowhere(request: Request) -> NotFound:
+    all_known = _methods(request.app.routes)
+    known = sorted({f"{how} {route.path_format}" for route, how in all_known if how != "HEAD"})
+    return NotFound(f"nothing is at {request.url.path}; there are {', '.join(known)}")
+
+
+def _wrong_method(request: Request) -> WrongMethod:
+    routes: list[BaseRoute] = request.app.routes
+    matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    allowed = ", ".join(sorted({method for _, method in _methods(matching)}))
+    return WrongMethod(f"{request.method} is not for {request.url.path}, but {allowed}", allowed)
+
+
+def _methods(routes: Sequence[BaseRoute]) -> Iterator[tuple[Route, str]]:
+    for route in routes:
+        if isinstance(route, Route):
+            yield from ((route, method) for method in route.methods or ())

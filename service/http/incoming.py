@@ -1,0 +1,116 @@
+"""A request's body as it comes: not for ever, not beyond its limit, and inflated."""
+
+import zlib
+from dataclasses import dataclass
+
+from starlette.types import Message, Receive
+
+from service.call import Call
+from service.errors import BadRequest, ReceiveTimeout, TooLarge, Unsupported
+from service.http.patience import Patience
+
+# The formats of https://www.rfc-editor.org/rfc/rfc9110#field.content-encoding, for zlib.
+_GZIP = zlib.MAX_WBITS + 16
+_FORMATS = {b"gzip": _GZIP, b"x-gzip": _GZIP, b"deflate": zlib.MAX_WBITS}
+_BLOCK = 1 << 12  # bytes; what is behind a member's end is copied, once for each member
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """size: the most bytes of a body, inflated or not. patience: with those that do not come."""
+
+    size: int
+    patience: Patience
+
+
+class Incoming:
+    """Receives a body, refusing what is beyond the limit though no length was announced."""
+
+    def __init__(self, receive: Receive, bounds: Bounds, call: Call) -> None:
+        self._receive, self._bounds, self._call = receive, bounds, call
+        self._left = bounds.size
+
+    async def __call__(self) -> Message:
+        self._bounds.patience.begin(self)
+        message = await self._receive()
+        if not message.get("more_body", False):
+            self.close()
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise too_large(self._bounds.size)
+        return message
+
+    def close(self) -> None:
+        """Nothing more is waited for."""
+        self._bounds.patience.end(self)
+
+    def expire(self) -> None:
+        """Answer without what does not come in time."""
+        late = ReceiveTimeout("the body did not come in time; send it at once")
+        self._call.give_up(late)
+
+
+class Inflated:
+    """The same of a compressed body. What it inflates to is under the limit, as it inflates."""
+
+    def __init__(self, receive: Receive, encoding: bytes, most: int) -> None:
+        """Raises Unsupported for an encoding that is not known."""
+        wbits = _FORMATS.get(encoding.strip().lower())
+        if wbits is None:
+            raise Unsupported(
+                f"content-encoding {encoding.decode('latin-1')!r} is not read; send gzip, deflate, "
+                "or the body as it is",
+                code="unsupported_encoding",
+                header="accept-encoding",
+                supported="gzip, deflate",
+            )
+        self._receive, self._left, self._most = receive, most, most
+        self._wbits, self._stream = wbits, zlib.decompressobj(wbits)
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        if message["type"] != "http.request":
+            return message
+        body = self._inflate(message.get("body", b""))
+        if not message.get("more_body", False) and not self._stream.eof:
+            raise _broken("it ends too early")
+        return {**message, "body": body}
+
+    def _inflate(self, data: bytes) -> bytes:
+        blocks, starts = memoryview(data), range(0, len(data), _BLOCK)
+        return b"".join(self._members(blocks[start : start + _BLOCK]) for start in starts)
+
+    def _members(self, data: bytes | memoryview) -> bytes:
+        found = []
+        while data:
+            if self._stream.eof:
+                self._stream = self._next()
+            found.append(self._member(data))
+            data = self._stream.unused_data
+        return b"".join(found)
+
+    def _next(self) -> "zlib._Decompress":
+        # https://www.rfc-editor.org/rfc/rfc1952#section-2.2
+        if self._wbits != _GZIP:
+            raise _broken("there is something behind its end")
+        return zlib.decompressobj(self._wbits)
+
+    def _member(self, data: bytes | memoryview) -> bytes:
+        try:
+            # One byte more than there may be tells that there are more.
+            found = self._stream.decompress(data, self._left + 1)
+        except zlib.error as error:
+            raise _broken(str(error)) from None
+        self._left -= len(found)
+        if self._left < 0:
+            raise too_large(self._most)
+        return found
+
+
+def too_large(most: int) -> TooLarge:
+    """What is told of a body beyond the limit."""
+    return TooLarge(f"the body has more than {most} bytes", code="body_too_large")
+
+
+def _broken(why: str) -> BadRequest:
+    return BadRequest(f"the compressed body cannot be read: {why}", code="broken_encoding")

@@ -1,0 +1,1 @@
+"""Inputs to rows of token ids: prompts, cuts, windows, chunks and spans."""
