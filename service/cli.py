@@ -16,7 +16,7 @@ from models.errors import ModelError
 from service import __version__
 from service.settings import FILE, Settings, unknown
 from service.signals import heed
-from service.target import replacing, told
+from service.target import replacing, writing
 
 _MODEL = ("model", "revision", "cache")
 _ENGINE = ("device", "dtype", "threads")
@@ -152,7 +152,7 @@ def embed(source: BinaryIO, output: Path, prompt: str | None, **flags: Any) -> N
     settings, texts = read(flags), bulk.read(source)
     with replacing(output) as file:
         vectors = bulk.embed(_load(settings), texts, prompt)
-        with told(output):
+        with writing(output):
             bulk.write(file, output.suffix, texts, vectors)
 
 

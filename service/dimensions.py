@@ -33,7 +33,7 @@ class Dimensions:
                 raise ModelError(f"dimensions: {number} is none of 1 to {full}, the model's")
         return cls(full, numbers)
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """For /info."""
         allowed = "any" if isinstance(self._allowed, range) else self._allowed
         return {"full": self.full, "allowed": allowed}

@@ -18,7 +18,7 @@ from service.engine.link import Link
 from service.engine.messages import Description, EngineSpec
 from service.heap import freeze
 from service.home import Home
-from service.http.doors import claim
+from service.http.listeners import claim
 from service.http.server import Server, config, vital
 from service.log import configure
 from service.settings import Settings
@@ -35,18 +35,20 @@ def run(settings: Settings, model: Path) -> int:
     with ExitStack() as stack:
         try:
             # Before the model is loaded: what cannot listen need not wait for it.
-            doors = [stack.enter_context(door) for door in claim(settings.host, settings.port)]
+            listeners = [
+                stack.enter_context(listener) for listener in claim(settings.host, settings.port)
+            ]
             asking, giving = map(stack.enter_context, exchange())
             memory = stack.enter_context(table(settings.workers))
         except OSError as error:
             log.error("the server cannot start: %s", error)
             return 1
-        port = doors[0].getsockname()[1]
+        port = listeners[0].getsockname()[1]
         home = Home(settings, model, port, memory, asking.fileno())
-        return _serve(home, doors, giving.fileno())
+        return _serve(home, listeners, giving.fileno())
 
 
-def _serve(home: Home, doors: list[socket.socket], giving: int) -> int:
+def _serve(home: Home, listeners: list[socket.socket], giving: int) -> int:
     def greet(description: Description) -> None:
         freeze()
         with suppress(OSError):  # nobody has to read it
@@ -74,7 +76,7 @@ def _serve(home: Home, doors: list[socket.socket], giving: int) -> int:
     background = [vital(each, refuse) for each in work]
     app = create_app(home, link, background, lambda: server.should_exit)
     server = Server(config(settings, app), settings.drain_delay, leave)
-    server.run(sockets=doors)
+    server.run(sockets=listeners)
     return int(server.failed or not server.started)
 
 

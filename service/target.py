@@ -17,14 +17,14 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
     A pipe or a device is written as it is. Raises ClickException for what cannot be written.
     """
-    with told(path):
+    with writing(path):
         special = path.exists() and not path.is_file()
         whole = path if special else path.resolve()  # a link stays one
         part = whole if special else whole.with_name(f".{whole.name}.{secrets.token_hex(4)}")
         file = part.open("wb" if special else "xb")
     try:
         yield file
-        with told(path):
+        with writing(path):
             file.close()
             if not special:
                 _replace(part, whole)
@@ -36,7 +36,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """Raises ClickException that says why a file cannot be written."""
     try:
         yield

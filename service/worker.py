@@ -7,7 +7,7 @@ from service.app import create_app
 from service.engine.link import Link
 from service.heap import freeze
 from service.home import Home
-from service.http.doors import doors
+from service.http.listeners import listeners
 from service.http.server import Server, config, vital
 from service.log import configure
 from service.signals import heed
@@ -36,7 +36,7 @@ def main() -> None:
     background = [vital(link.run, fail), follow]
     app = create_app(home, link, background, lambda: server.should_exit)
     server = Server(config(settings, app), settings.drain_delay)
-    server.run(sockets=doors(settings.host, home.port))
+    server.run(sockets=listeners(settings.host, home.port))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PositiveInt
 
 from models.vectors import Floats
-from service.api.answers import ENGINE, Answers
 from service.api.body import FIRST, Body, example
 from service.api.dialects import OVERFLOW, Cut
 from service.api.embed import Embedding, EmbedRequest
 from service.api.operation import Operation
 from service.api.output import convert, express
+from service.api.responses import ENGINE, Responses
 from service.api.served import check
 from service.api.shapes.common import CohereError
 from service.api.shapes.vendors import CohereAnswer
@@ -103,9 +103,9 @@ def operation(embedding: Embedding) -> Operation[CohereRequest]:
             "response_type": "embeddings_by_type",
         }
 
-    summary, answers = "Cohere embeddings", Answers(CohereAnswer, (*ENGINE, 404), CohereError)
+    summary, responses = "Cohere embeddings", Responses(CohereAnswer, (*ENGINE, 404), CohereError)
     return Operation(
-        "/v2/embed", CohereRequest, cohere, summary, "Cohere", answers, envelope=envelope
+        "/v2/embed", CohereRequest, cohere, summary, "Cohere", responses, envelope=envelope
     )
 
 

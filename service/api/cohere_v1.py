@@ -2,12 +2,12 @@
 
 from typing import Annotated, Any
 
-from service.api.answers import ENGINE, Answers
 from service.api.body import FIRST, Body, batch, example
 from service.api.cohere import ROLES, InputType, Kinds, by_type, envelope, meta
 from service.api.dialects import OVERFLOW, Cut
 from service.api.embed import Embedding, EmbedRequest
 from service.api.operation import Operation
+from service.api.responses import ENGINE, Responses
 from service.api.served import check
 from service.api.shapes.common import CohereError
 from service.api.shapes.vendors import CohereAnswer, CohereFloats
@@ -54,8 +54,8 @@ def operation(embedding: Embedding) -> Operation[CohereV1Request]:
             "response_type": "embeddings_by_type" if kinds else "embeddings_floats",
         }
 
-    answers = Answers(CohereFloats | CohereAnswer, (*ENGINE, 404), CohereError)
+    responses = Responses(CohereFloats | CohereAnswer, (*ENGINE, 404), CohereError)
     told = "Cohere embeddings, version 1"
     return Operation(
-        "/v1/embed", CohereV1Request, cohere_v1, told, "Cohere", answers, envelope=envelope
+        "/v1/embed", CohereV1Request, cohere_v1, told, "Cohere", responses, envelope=envelope
     )

@@ -8,8 +8,8 @@ from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 from starlette.responses import HTMLResponse
 
-from service.api.answers import Described, components
 from service.api.operation import Operation
+from service.api.responses import Described, components
 
 # FastAPI's page loads its scripts from a CDN, and is empty where there is no way out.
 _PAGE = (Path(__file__).parent / "docs.html").read_text(encoding="utf-8")

@@ -7,11 +7,11 @@ from typing import Any
 from pydantic import PositiveInt
 
 from models.vectors import Floats, finish
-from service.api.answers import Answers
 from service.api.body import HostedBody, Inputs, batch, example
 from service.api.operation import Operation
 from service.api.output import Encoding, OutputType, convert, express, only_json, raw
 from service.api.partial import good, results
+from service.api.responses import Responses
 from service.api.shapes.embed import EmbedAnswer
 from service.call import Call
 from service.dimensions import Dimensions
@@ -114,19 +114,21 @@ class Embedding:
         shown = express(values, body.encoding_format)
         if not body.details:
             return shown
-        inputs = [row.told() for row in rows]
+        inputs = [row.as_json() for row in rows]
         return {"embeddings": shown, "inputs": inputs, **self._about(call, body, vectors.shape[1])}
 
     def _about(self, call: Call, body: EmbedRequest, width: int) -> dict[str, Any]:
-        prompt = self.pipeline.reader.prompt(body.reading()).told()
+        prompt = self.pipeline.reader.prompt(body.reading()).as_json()
         return {"model": self.model, "dimensions": width, "prompt": prompt, **call.account()}
 
 
 def operation(embedding: Embedding) -> Operation[EmbedRequest]:
     """The operation of this module."""
     summary, tag = "Sentence embeddings", "embeddings"
-    answers = Answers(EmbedAnswer, raw=True)
-    return Operation("/embed", EmbedRequest, embedding.embed, summary, tag, answers, aliases=("/",))
+    responses = Responses(EmbedAnswer, raw=True)
+    return Operation(
+        "/embed", EmbedRequest, embedding.embed, summary, tag, responses, aliases=("/",)
+    )
 
 
 def chunks(inputs: Any) -> list[str]:

@@ -38,7 +38,7 @@ def info(
         "default_prompt": sentence.default_prompt,
         "auto_truncate": settings.auto_truncate,
         "vector_cache_bytes": settings.vector_cache_bytes,
-        "dimensions": dimensions.told(),
+        "dimensions": dimensions.as_json(),
         "int8": INT8,
         "limits": {name: getattr(settings, name) for name in _LIMITS},
         **_teis(settings, link.description, sentence),

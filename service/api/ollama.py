@@ -5,12 +5,12 @@ from typing import Any
 
 from pydantic import PositiveInt
 
-from service.api.answers import ENGINE, Answers
 from service.api.body import Body, Texts, batch, example
 from service.api.dialects import OVERFLOW
 from service.api.embed import Embedding, EmbedRequest
 from service.api.ollama_options import Options, check_options
 from service.api.operation import Operation
+from service.api.responses import ENGINE, Responses
 from service.api.served import check_tagged
 from service.api.shapes.common import OllamaError
 from service.api.shapes.vendors import OllamaAnswer, OllamaEmbedding
@@ -90,8 +90,8 @@ class Ollama:
 def operations(embedding: Embedding) -> list[Operation[Any]]:
     """The operations of this module."""
     ollama, errors = Ollama(embedding), (*ENGINE, 404)
-    texts = Answers(OllamaAnswer, errors, OllamaError)
-    text = Answers(OllamaEmbedding, errors, OllamaError)
+    texts = Responses(OllamaAnswer, errors, OllamaError)
+    text = Responses(OllamaEmbedding, errors, OllamaError)
     now, before = "Ollama embeddings", "Ollama's older embeddings, of one text"
     one = OllamaPromptRequest
     return [

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Response
 from models.sources import DEFAULT
 from models.vectors import Floats, finish
 from service.api.answer import answer
-from service.api.answers import ENGINE, PLAIN, Answers
 from service.api.body import batch
 from service.api.dialects import EmbeddingsRequest
 from service.api.embed import Embedding, EmbedRequest
 from service.api.operation import Operation
 from service.api.output import convert, express
+from service.api.responses import ENGINE, PLAIN, Responses
 from service.api.served import check, role_of
 from service.api.shapes.common import OpenAIError
 from service.api.shapes.vendors import Model, Models, OpenAIAnswer
@@ -43,7 +43,7 @@ def operation(embedding: Embedding, tokens: Tokens) -> Operation[EmbeddingsReque
         embeddings,
         "OpenAI embeddings",
         _TAG,
-        Answers(OpenAIAnswer, (*ENGINE, 404), OpenAIError),
+        Responses(OpenAIAnswer, (*ENGINE, 404), OpenAIError),
         aliases=("/embeddings",),
         envelope=envelope,
     )
@@ -54,7 +54,10 @@ def router(model: str, created: int) -> APIRouter:
     routes = APIRouter(tags=[_TAG])
     card = {"id": model, "object": "model", "created": created, "owned_by": "self-hosted"}
 
-    listed, described = Answers(Models, PLAIN).describe(), Answers(Model, (*PLAIN, 404)).describe()
+    listed, described = (
+        Responses(Models, PLAIN).describe(),
+        Responses(Model, (*PLAIN, 404)).describe(),
+    )
     name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
     parameters = [{**name, "example": DEFAULT}]
 

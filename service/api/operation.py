@@ -8,12 +8,12 @@ import orjson
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from service.api.answers import REFERENCE, Answers
 from service.api.body import Body
 from service.api.output import Raw
+from service.api.responses import REFERENCE, Responses
 from service.call import Call
 from service.errors import Envelope, plain
-from service.http.parts import check_parts
+from service.http.json_limits import check_parts
 
 B = TypeVar("B", bound=Body)
 
@@ -34,8 +34,8 @@ _ENCODING = {
 class Operation(Generic[B]):
     """One POST endpoint: the model of its body, and what turns a body into content for JSON.
 
-    answers: what it can answer, for the documentation. aliases: other paths of it, which that does
-    not show. envelope: the shape of its errors.
+    responses: what it can answer, for the documentation. aliases: other paths of it, which are not
+    in that. envelope: the shape of its errors.
     """
 
     path: str
@@ -43,7 +43,7 @@ class Operation(Generic[B]):
     work: Callable[[Call, B], Coroutine[Any, Any, Any]]
     summary: str
     tag: str
-    answers: Answers
+    responses: Responses
     aliases: tuple[str, ...] = ()
     envelope: Envelope = plain
 
@@ -83,7 +83,7 @@ class Operation(Generic[B]):
                 "description": _BODY,
                 "content": {"application/json": {"schema": schema}},
             },
-            **self.answers.describe(),
+            **self.responses.describe(),
         }
 
 

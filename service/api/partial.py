@@ -33,5 +33,5 @@ def results(
         if place in lost:
             found.append({"error": describe(beyond(index))})
         else:
-            found.append({"embedding": embedding, **outcome[0].told()})
+            found.append({"embedding": embedding, **outcome[0].as_json()})
     return found

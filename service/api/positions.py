@@ -14,11 +14,11 @@ from models.schemes import Learned
 from models.tables import Ints
 from models.vectors import Floats
 from service.api.answer import answer, call_of
-from service.api.answers import ENGINE, Answers
 from service.api.body import FIRST, Body, example
 from service.api.encoding import Encoding, numbers
 from service.api.operation import Operation
 from service.api.output import Array, raw
+from service.api.responses import ENGINE, Responses
 from service.api.scheme import complete
 from service.api.shapes.tokens import PositionsAnswer
 from service.call import Call
@@ -111,7 +111,7 @@ class PositionsRequest(Body):
 
 
 _PATH, _SUMMARY, _TAG = "/positions", "Position encodings", "positions"
-_ANSWERS = Answers(PositionsAnswer, raw=True)
+_RESPONSES = Responses(PositionsAnswer, raw=True)
 _SMALL = 1 << 16  # numbers, of a millisecond
 _GROUPED = re.compile(r"\d_\d")  # pydantic reads it as Python does, and nobody else
 
@@ -153,14 +153,14 @@ def operation(
         table = await pipeline.submit(call, [text], "position")
         return {"vectors": table[rows]}
 
-    return Operation(_PATH, PositionsRequest, positions, _SUMMARY, _TAG, _ANSWERS)
+    return Operation(_PATH, PositionsRequest, positions, _SUMMARY, _TAG, _RESPONSES)
 
 
 def router(post: Operation[PositionsRequest]) -> APIRouter:
     """The same by GET, with the fields of the body in the query."""
     routes = APIRouter(tags=[_TAG])
     bodiless = [status for status in ENGINE if status not in (408, 415)]
-    described = replace(_ANSWERS, errors=bodiless).describe()
+    described = replace(_RESPONSES, errors=bodiless).describe()
 
     @routes.get(_PATH, summary=_SUMMARY, openapi_extra={**described, "parameters": _query()})
     async def get(request: Request) -> Response:

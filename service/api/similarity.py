@@ -7,9 +7,9 @@ import numpy as np
 from pydantic import PositiveInt
 
 from models.vectors import Floats, finish
-from service.api.answers import Answers
 from service.api.body import FIRST, Body, HostedBody, ReadingBody, example
 from service.api.operation import Operation
+from service.api.responses import Responses
 from service.api.scores import compare
 from service.api.shapes.similarity import SimilarityAnswer
 from service.api.side import Side, Texts, texts, vectors
@@ -87,7 +87,7 @@ class _Similarity:
             raise BadRequest(f"a has {a.shape[1]} dimensions, b has {b.shape[1]}", param="b")
         found = {"metric": body.metric, **await compare(a, b, body, self.max_values)}
         sides = {"a": left, "b": right}
-        told = {name: [row.told() for row in rows] for name, rows in sides.items() if rows}
+        told = {name: [row.as_json() for row in rows] for name, rows in sides.items() if rows}
         return {**found, "inputs": told, **self._about(call, body)} if body.details else found
 
     async def _source(self, call: Call, body: SimilarityRequest, inputs: Sentences) -> Any:
@@ -98,7 +98,7 @@ class _Similarity:
         (scores,) = (await compare(a, b, body, self.max_values))["scores"]
         if not body.details:
             return scores
-        told = {"source_sentence": source.told(), "sentences": [row.told() for row in others]}
+        told = {"source_sentence": source.as_json(), "sentences": [row.as_json() for row in others]}
         found = {"metric": body.metric, "scores": scores, "inputs": told}
         return {**found, **self._about(call, body)}
 
@@ -120,14 +120,14 @@ class _Similarity:
         return (rows[:half], found[:half]), (rows[half:], found[half:])
 
     def _about(self, call: Call, body: SimilarityRequest) -> dict[str, Any]:
-        return {"prompt": self.pipeline.reader.prompt(body.reading()).told(), **call.account()}
+        return {"prompt": self.pipeline.reader.prompt(body.reading()).as_json(), **call.account()}
 
 
 def operation(pipeline: Pipeline, max_values: int) -> Operation[SimilarityRequest]:
     """The operation of this module."""
     work = _Similarity(pipeline, max_values).similarity
-    answers = Answers(SimilarityAnswer)
-    return Operation("/similarity", SimilarityRequest, work, "Similarity", "similarity", answers)
+    responses = Responses(SimilarityAnswer)
+    return Operation("/similarity", SimilarityRequest, work, "Similarity", "similarity", responses)
 
 
 def _check_source(body: SimilarityRequest, inputs: Sentences) -> None:

@@ -8,15 +8,15 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from service.admission import Admission
 from service.api.answer import answer
-from service.api.answers import PLAIN, Answers
+from service.api.responses import PLAIN, Responses
 from service.api.shapes.status import Info, Live, Ready
 from service.errors import EngineLost, Leaving
 from service.metrics import Metrics
 
-_LIVE = Answers(Live, (500,)).describe()
-_READY = Answers(Ready, (429, 500, 503)).describe()
-_INFO = Answers(Info, PLAIN).describe()
-_METRICS = Answers(None, (500,)).describe()
+_LIVE = Responses(Live, (500,)).describe()
+_READY = Responses(Ready, (429, 500, 503)).describe()
+_INFO = Responses(Info, PLAIN).describe()
+_METRICS = Responses(None, (500,)).describe()
 
 
 class Health(Protocol):

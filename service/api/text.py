@@ -9,9 +9,9 @@ from pydantic import Discriminator, NonNegativeInt, Tag
 from models.errors import Unbroken
 from models.steps import Steps
 from models.tokenizer import Token
-from service.api.answers import BODY, Answers
 from service.api.body import FIRST, Body, PromptBody, Texts, example, texts_of
 from service.api.operation import Operation
+from service.api.responses import BODY, Responses
 from service.api.shapes.tokens import TextToken
 from service.call import Call
 from service.limits import check_texts, check_tokens, unbroken
@@ -77,7 +77,7 @@ def operations(reader: Reader, max_texts: int, max_tokens: int) -> list[Operatio
         work = partial(reader.tokenizer.decode, rows, body.skip_special_tokens)
         return await offload(work, sum(map(len, rows)) <= _SMALL)
 
-    tokens, texts = Answers(list[list[TextToken]], BODY), Answers(list[str], BODY)
+    tokens, texts = Responses(list[list[TextToken]], BODY), Responses(list[str], BODY)
     return [
         Operation("/tokenize", TokenizeRequest, tokenize, "Tokens of texts", "text", tokens),
         Operation("/decode", DecodeRequest, decode, "Texts of token ids", "text", texts),

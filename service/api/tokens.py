@@ -11,11 +11,11 @@ from pydantic import Discriminator, NonNegativeInt, Tag
 from models.config import EncoderConfig
 from models.tokenizer import Token
 from models.vectors import Floats
-from service.api.answers import Answers
 from service.api.body import FIRST, HostedBody, Inputs, ReadingBody, Texts, batch, example, texts_of
 from service.api.layout import Found, Layout
 from service.api.operation import Operation
 from service.api.output import Encoding, OutputType
+from service.api.responses import Responses
 from service.api.shapes.common import Matrix
 from service.api.shapes.tokens import TokensAnswer
 from service.call import Call
@@ -168,10 +168,10 @@ class Tokens:
 def operations(work: Tokens) -> list[Operation[Any]]:
     """The operations of this module."""
     tag = "tokens"
-    summary, states = "Token vectors as TEI has them", Answers(list[Matrix])
-    answers = Answers(TokensAnswer, raw=True)
+    summary, states = "Token vectors as TEI has them", Responses(list[Matrix])
+    responses = Responses(TokensAnswer, raw=True)
     return [
-        Operation("/tokens", TokensRequest, work.tokens, "Token vectors", tag, answers),
+        Operation("/tokens", TokensRequest, work.tokens, "Token vectors", tag, responses),
         Operation("/embed_all", EmbedAllRequest, work.embed_all, summary, tag, states),
     ]
 
@@ -204,7 +204,7 @@ def _chunked(index: int, document: Document, states: Floats, how: Pool) -> Found
         if isinstance(vector, ServiceError):
             raise BadRequest(vector.message, code=vector.code, param="chunks", index=index)
         vectors.append(vector)
-    items = [row.told() for row in document.rows()]
+    items = [row.as_json() for row in document.rows()]
     return Found("chunks", items, np.stack(vectors), _about(document.row))
 
 

@@ -19,7 +19,7 @@ from service.errors import (
     respond,
 )
 from service.heap import trim
-from service.http.explanation import told
+from service.http.explanation import service_error
 from service.http.headers import JSON, Headers, check_coding, check_type, identify, joined
 from service.http.incoming import Bounds, Incoming, Inflated, too_large
 from service.http.keys import Keys
@@ -135,7 +135,7 @@ def _told(error: BaseException, call: Call) -> ServiceError:
         return call.fault
     if isinstance(error, asyncio.CancelledError):
         return _leaving()
-    found = told(error)
+    found = service_error(error)
     if isinstance(found, Unexpected):
         log.error("request %s failed", call.id, exc_info=error)
     return found

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from service.errors import BadRequest, Path, ServiceError, Unexpected, place
 
 
-def told(error: BaseException) -> ServiceError:
+def service_error(error: BaseException) -> ServiceError:
     """What clients are told of an error."""
     if isinstance(error, ServiceError):
         return error

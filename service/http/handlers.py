@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
 from service.errors import NotFound, ServiceError, WrongMethod, respond
-from service.http.explanation import told
+from service.http.explanation import service_error
 
 
 def install(app: FastAPI) -> None:
@@ -22,7 +22,7 @@ def install(app: FastAPI) -> None:
 
 
 async def _answer(request: Request, error: Exception) -> Response:
-    return respond(told(error), request.state.call.id)
+    return respond(service_error(error), request.state.call.id)
 
 
 async def _http(request: Request, error: Exception) -> Response:

@@ -24,7 +24,7 @@ class Prompt:
     name: str | None
     text: str
 
-    def told(self) -> dict[str, str | None]:
+    def as_json(self) -> dict[str, str | None]:
         """For an answer."""
         return {"name": self.name, "text": self.text}
 

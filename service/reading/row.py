@@ -21,7 +21,7 @@ class Row:
     windows: Sequence[Ids] = ()
     weights: Sequence[int] = ()
 
-    def told(self) -> dict[str, int | bool]:
+    def as_json(self) -> dict[str, int | bool]:
         """The truth about the input, for an answer."""
         found = {"tokens": len(self.ids), "truncated": self.dropped > 0, "dropped": self.dropped}
         return {**found, "windows": len(self.windows)} if self.windows else found

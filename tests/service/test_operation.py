@@ -10,9 +10,9 @@ import orjson
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from service.api.answers import Answers
 from service.api.body import Body
 from service.api.operation import Operation
+from service.api.responses import Responses
 from service.board import Board
 from service.call import Call
 from service.errors import BadRequest
@@ -67,8 +67,8 @@ class Asked:
 
 
 def ask(path: str, *parts: bytes, method: str = "POST", most: int = 100) -> Asked:
-    operation = Operation("/add", Numbers, add, "Sums", "tests", Answers(int), aliases=("/plus",))
-    own = Answers(int)
+    operation = Operation("/add", Numbers, add, "Sums", "tests", Responses(int), aliases=("/plus",))
+    own = Responses(int)
     other = Operation("/other", Numbers, add, "Sums", "tests", own, envelope=lambda e: {"o": e})
     bounds, metrics = Bounds(most, Patience(1.0)), Metrics(Board.alone())
     edge = Edge(

@@ -9,9 +9,9 @@ from fastapi import FastAPI
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Scope
 
-from service.api.answers import Answers
 from service.api.body import Body
 from service.api.operation import Operation
+from service.api.responses import Responses
 from service.board import Board
 from service.call import Call
 from service.errors import BadRequest
@@ -55,7 +55,7 @@ async def nothing(call: Call, body: Body) -> None:
 
 METRICS = Metrics(Board.alone())
 METRICS.watch(["/nothing", "/fails"])
-NOTHING = Operation("/nothing", Body, nothing, "", "", Answers(None), aliases=("/alias",))
+NOTHING = Operation("/nothing", Body, nothing, "", "", Responses(None), aliases=("/alias",))
 
 
 def ask(path: str, method: str = "GET", **headers: str) -> list[Message]:

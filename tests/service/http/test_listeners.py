@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from service.http.doors import claim, doors
+from service.http.listeners import claim, listeners
 
 LOCAL = "127.0.0.1"
 IPV6 = pytest.mark.skipif(
@@ -19,8 +19,8 @@ IPV6 = pytest.mark.skipif(
 def opened(*found: socket.socket) -> Iterator[None]:
     """Closes all at the end."""
     with ExitStack() as stack:
-        for door in found:
-            stack.enter_context(door)
+        for listener in found:
+            stack.enter_context(listener)
         yield
 
 
@@ -30,7 +30,7 @@ def test_a_port_is_one_servers_alone_before_that_answers_anyone() -> None:
     with first:
         with pytest.raises(OSError, match=f"cannot listen on {LOCAL} port {port}: .*in use"):
             claim(LOCAL, port)
-        [second] = doors(LOCAL, port)
+        [second] = listeners(LOCAL, port)
         with second:
             assert second.getsockname() == first.getsockname()
             with pytest.raises(OSError, match="cannot listen"):
@@ -39,7 +39,7 @@ def test_a_port_is_one_servers_alone_before_that_answers_anyone() -> None:
 
 def test_new_connections_are_dealt_out_among_all_doors() -> None:
     [first] = claim(LOCAL, 0)
-    [second] = doors(LOCAL, first.getsockname()[1])
+    [second] = listeners(LOCAL, first.getsockname()[1])
     with opened(first, second):
         clients = [socket.create_connection(first.getsockname()) for _ in range(64)]
         for one in (first, second):
@@ -52,7 +52,7 @@ def test_new_connections_are_dealt_out_among_all_doors() -> None:
 @IPV6
 def test_all_addresses_of_ipv6_are_none_of_ipv4() -> None:
     first = claim("::", 0)
-    second = doors("::", first[0].getsockname()[1])
+    second = listeners("::", first[0].getsockname()[1])
     with opened(*first, *second):
         for [one] in (first, second):
             assert one.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
@@ -60,15 +60,15 @@ def test_all_addresses_of_ipv6_are_none_of_ipv4() -> None:
 
 def test_a_name_has_a_door_at_each_address_that_the_machine_has_all_on_one_port() -> None:
     first = claim("localhost", 0)
-    second = doors("localhost", first[0].getsockname()[1])
+    second = listeners("localhost", first[0].getsockname()[1])
     with opened(*first, *second):
-        assert len({door.getsockname()[1] for door in first}) == 1
+        assert len({listener.getsockname()[1] for listener in first}) == 1
         assert [one.getsockname() for one in first] == [one.getsockname() for one in second]
         found = socket.getaddrinfo("localhost", 0, type=socket.SOCK_STREAM)
         names = {address[0] for *_, address in found}
         if not socket.has_dualstack_ipv6():
             names.discard("::1")
-        assert {door.getsockname()[0] for door in first} == names
+        assert {listener.getsockname()[0] for listener in first} == names
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])

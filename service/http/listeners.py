@@ -1,4 +1,4 @@
-"""The sockets on which a server listens: a door for each address of its host's name."""
+"""The sockets on which a server listens: one for each address of its host's name."""
 
 import errno
 import socket
@@ -10,18 +10,18 @@ _LACKING = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 def claim(host: str, port: int) -> list[socket.socket]:
-    """The first doors of a server, on a port that no other one has, any for 0; raises OSError."""
+    """Those of a new server, on a port that no other one has, any for 0; raises OSError."""
     try:
         found = _open(host, port)
     except OSError as error:
         raise OSError(f"cannot listen on {host} port {port}: {error}") from None
-    for door in found:
-        # Only now: with a door's own option it would share the port with another server.
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    for listener in found:
+        # Only now: with a listener's own option it would share the port with another server.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     return found
 
 
-def doors(host: str, port: int) -> list[socket.socket]:
+def listeners(host: str, port: int) -> list[socket.socket]:
     """Sockets of which each HTTP process has its own on the same port; raises OSError.
 
     The system deals new connections out among them (SO_REUSEPORT).
@@ -35,12 +35,12 @@ def _open(host: str, port: int, reuse_port: bool = False) -> list[socket.socket]
         for family, (name, _, *rest) in _addresses(host):
             place = (name, found[0].getsockname()[1] if found else port, *rest)
             try:
-                door = socket.create_server(place, family=family, reuse_port=reuse_port)
+                listener = socket.create_server(place, family=family, reuse_port=reuse_port)
             except OSError as error:
                 if error.errno not in _LACKING:
                     raise
             else:
-                found.append(opened.enter_context(door))
+                found.append(opened.enter_context(listener))
         opened.pop_all()
     if not found:
         raise OSError(errno.EADDRNOTAVAIL, "it is no address of this machine")

@@ -62,7 +62,7 @@ TELLING = (*_HEADERS, *_OF_BYTES, "retry-after", "x-should-retry")
 
 
 @dataclass(frozen=True)
-class Answers:
+class Responses:
     """shape: the type of an answer in JSON; None for plain text. errors: their statuses.
 
     error: their shape. raw: whether an answer can be bytes alone.

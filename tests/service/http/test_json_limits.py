@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from service.errors import TooLarge
-from service.http.parts import MOST, check_parts
+from service.http.json_limits import MOST, check_parts
 
 FULL: dict[str, Any] = {
     "fields": lambda count: {str(index): 1 for index in range(count)},
