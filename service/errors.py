@@ -1,4 +1,4 @@
-"""Everything that can go wrong with a request, and its one JSON shape.
+"""Everything that can go wrong with a request.
 
 ServiceError
 ├── BadRequest 400          invalid_request, unknown_prompt, input_too_long, …
@@ -23,22 +23,11 @@ ServiceError
     └── HeadTooLarge 431    head_too_large
 """
 
-from collections.abc import Callable
-from typing import Any
-
-import orjson
-from fastapi import Response
-
-_LONGEST = 1000  # characters of a message
-
 _INPUTS = {"input", "inputs", "texts", "ids", "a", "b", "chunks", "spans"}
 """The fields with an entry for each input."""
 
 Path = tuple[str | int, ...]
 """Fields and indices, from a request to a part of it."""
-
-Envelope = Callable[[dict[str, Any]], dict[str, Any]]
-"""What a route makes of an error's content."""
 
 
 class ServiceError(Exception):
@@ -178,43 +167,8 @@ class TimedOut(ServiceError):
     status, code = 504, "timeout"
 
 
-def plain(content: dict[str, Any]) -> dict[str, Any]:
-    """The one shape of errors, which is OpenAI's."""
-    return {"error": content}
-
-
-def respond(error: ServiceError, request_id: str, envelope: Envelope = plain) -> Response:
-    """The response of an error, with the input's index and the request id."""
-    content = {**describe(error), "request_id": request_id}
-    body = orjson.dumps(envelope(content))
-    return Response(body, error.status, error.headers, media_type="application/json")
-
-
-def describe(error: ServiceError) -> dict[str, Any]:
-    """An error as JSON, of a request or of one of its inputs."""
-    return {
-        "message": _short(error.message),
-        "type": _type(error.status),
-        "param": error.param and _short(error.param),
-        "code": error.code,
-        "index": error.index,
-    }
-
-
 def place(path: Path) -> tuple[str, str | None, int | None]:
     """How a message names a part of a request, the field it is in, and which input it is."""
     param = next((part for part in path if isinstance(part, str)), None)
     index = next((part for part in path if isinstance(part, int)), None)
     return ".".join(map(str, path)), param, index if param in _INPUTS else None
-
-
-def _type(status: int) -> str:
-    """OpenAI's word for what it is: wrong, too much for now, or the server's fault."""
-    if status == Overloaded.status:
-        return "rate_limit_error"
-    return "invalid_request_error" if status < 500 else "server_error"
-
-
-def _short(text: str) -> str:
-    # What a client sent need not come back whole.
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

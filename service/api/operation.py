@@ -12,7 +12,7 @@ from service.api.body import Body
 from service.api.output import Raw
 from service.api.responses import REFERENCE, Responses
 from service.call import Call
-from service.errors import Envelope, plain
+from service.error_body import Envelope, plain
 from service.http.json_limits import check_parts
 
 B = TypeVar("B", bound=Body)

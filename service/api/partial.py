@@ -7,7 +7,8 @@ import numpy as np
 
 from models.vectors import Floats, quantize
 from service.api.output import OutputType, beyond, express, overflown
-from service.errors import ServiceError, describe
+from service.error_body import describe
+from service.errors import ServiceError
 from service.outcome import Outcome
 
 

@@ -10,13 +10,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.operation import Operation
 from service.call import Call
+from service.error_body import plain, respond
 from service.errors import (
     Cut,
     Leaving,
     ServiceError,
     Unexpected,
-    plain,
-    respond,
 )
 from service.heap import trim
 from service.http.explanation import service_error

@@ -7,7 +7,8 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
-from service.errors import NotFound, ServiceError, WrongMethod, respond
+from service.error_body import respond
+from service.errors import NotFound, ServiceError, WrongMethod
 from service.http.explanation import service_error
 
 

@@ -1,7 +1,8 @@
-"""What the kinds of errors are called, and whether they may pass."""
+"""Tests of an error as an answer: what kind it is called, and whether it may pass."""
 
 import pytest
 
+from service.error_body import describe, respond
 from service.errors import (
     BadRequest,
     EncodingFailed,
@@ -13,8 +14,6 @@ from service.errors import (
     Unauthorized,
     Unexpected,
     UnknownModel,
-    describe,
-    respond,
 )
 
 
