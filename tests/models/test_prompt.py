@@ -111,6 +111,10 @@ def test_of_a_text_that_is_cut_at_the_left_what_is_left_of_the_prompt_is_left_ou
         ids = ours.tokenize([text], prompt=PROMPT)[0].ids
         expected = ours.encode([ids], skips=[max(skip - over, 0)])
         np.testing.assert_array_equal(ours.embed([text], prompt=PROMPT), expected)
+    # Of so long words a part of the text is read that has hardly more tokens than the model takes.
+    text = " ".join(["ж" * 30] * 1000)
+    ids = ours.tokenize([text], prompt=PROMPT)[0].ids
+    np.testing.assert_array_equal(ours.embed([text], prompt=PROMPT), ours.encode([ids]))
 
 
 @pytest.mark.parametrize("sizes", SIZES)
