@@ -13,6 +13,7 @@ from models import isa
 from models.embedder import Embedder
 from models.errors import ModelError
 from service.engine.budget import Budget, choose
+from service.engine.cpus import allotted
 from service.engine.lines import Lines
 from service.engine.load import load
 from service.engine.loop import Loop
@@ -24,6 +25,9 @@ from service.supervisor import REFUSED
 
 log = logging.getLogger("service.engine")
 
+# Seconds; an answer's way to its client and that of the next request take half of it. Where there
+# is one processor, those who are waited for need it.
+_LINGER = 0.001
 _PASSING = (MemoryError, OSError, torch.OutOfMemoryError, torch.AcceleratorError)
 
 
@@ -39,7 +43,7 @@ def main() -> None:
     lines = Lines(socket.socket(fileno=spec.exchange), sys.stdin.fileno(), greeting)
     freeze()
     shares = Shares(budget.tokens, embedder.lanes, embedder.ahead)
-    Loop(lines, embedder, shares, budget.rate).run()
+    Loop(lines, embedder, shares, budget.rate, _LINGER * (allotted() > 1)).run()
 
 
 def ready(spec: EngineSpec) -> tuple[Embedder, Budget]:

@@ -33,12 +33,17 @@ class Loop:
     other reads, packs and queues what has come, so that the device does not wait for that.
     """
 
-    def __init__(self, lines: Lines, model: Model, shares: Shares, rate: float) -> None:
-        """rate: tokens per second of a full pass, as measured before the first."""
+    def __init__(
+        self, lines: Lines, model: Model, shares: Shares, rate: float, linger: float = 0.0
+    ) -> None:
+        """rate: tokens per second of a full pass, as measured before the first.
+
+        linger: seconds in which a leader without work looks for some before it sleeps.
+        """
         self._model, self._shares = model, shares
         self._ledger, self._pace = Ledger(), Pace(shares, rate)
         self._books = threading.Lock()  # of the ledger, and of all that is said of passes
-        self._intake = Intake(lines, self._ledger, self._books)
+        self._intake = Intake(lines, self._ledger, self._books, linger)
         self._passes = Passes(self._ledger, shares, self._books)
 
     def run(self) -> None:

@@ -1,6 +1,7 @@
 """Tests of what reads for the ledger, with lines in memory."""
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -85,3 +86,39 @@ def test_who_has_none_takes_what_came_to_another_that_read(
     threading.Timer(0.1, lines.free.set).start()
     intake.look()
     assert lines.waits == [True, False] and len(ledger) == 1
+
+
+class Late:
+    """Lines on which a job comes when they are asked for the third time; keeps who waited."""
+
+    def __init__(self) -> None:
+        self.waits = list[bool]()
+
+    def receive(self, wait: bool) -> Mail:
+        self.waits.append(wait)
+        return job(1) if len(self.waits) == 3 else []
+
+
+def test_who_has_nothing_to_do_looks_again_before_it_sleeps(ledger: Ledger) -> None:
+    lines = Late()
+    Intake(lines, ledger, threading.Lock(), linger=20).look()
+    assert lines.waits == [False, False, False, False] and len(ledger) == 1
+
+
+def test_who_has_looked_long_enough_sleeps(ledger: Ledger) -> None:
+    lines = Late()
+    Intake(lines, ledger, threading.Lock(), linger=0.0).look()
+    assert lines.waits == [True]
+    start = time.perf_counter()
+    quiet = Slow()
+    quiet.free.set()
+    Intake(quiet, ledger, threading.Lock(), linger=0.05).look()
+    assert quiet.waits[-1] and not any(quiet.waits[:-1])
+    assert time.perf_counter() - start >= 0.05
+
+
+def test_who_stands_in_for_another_sleeps_at_once(ledger: Ledger) -> None:
+    lines = Slow()
+    lines.free.set()
+    Intake(lines, ledger, threading.Lock(), linger=20).wait()
+    assert lines.waits == [True]
