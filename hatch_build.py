@@ -2,11 +2,12 @@
 
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
@@ -15,7 +16,9 @@ SOURCES = ["encoder.cpp", "linear.cpp"]
 FLAGS = [
     *["-std=c++17", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno"],
     *["-Wall", "-Wextra", "-Wno-psabi", "-Wno-maybe-uninitialized"],
+    "-Wno-unknown-warning-option",  # clang does not know the one before
 ]
+LOG = "compile.log"  # beside the sources: pip shows nothing that a build writes
 ISAS = {  # the names that models/isa.py knows
     "avx2": ["-march=x86-64-v3"],
     "avx512": ["-march=x86-64-v4"],
@@ -39,22 +42,50 @@ class Compile(BuildHookInterface[Any]):
             build_data["infer_tag"] = True
         if len(built) < len(ISAS):
             self.app.display_warning(
-                f"{KERNELS}: {len(built)} of {len(ISAS)} variants compiled; where none fits the "
-                "processor, encoders run on torch alone"
+                f"{KERNELS}: {len(built)} of {len(ISAS)} variants compiled (see {KERNELS}/{LOG}); "
+                "where none fits the processor, encoders run on torch alone"
             )
 
 
+def compiler() -> list[str] | None:
+    """The command of CXX, or of the first C++ compiler that this machine has."""
+    chosen = shlex.split(os.environ.get("CXX", ""))
+    for command in [chosen] if chosen else [["c++"], ["g++"], ["clang++"]]:
+        if path := shutil.which(command[0]):
+            return [path, *command[1:]]
+    return None
+
+
 def compile_kernels(folder: Path) -> list[str]:
-    """Compile them side by side; the names of the libraries that were built."""
+    """Compile them side by side; the names of the libraries that were built.
+
+    What the compiler says is in the log, as is why there is nothing to compile.
+    """
     for old in folder.glob("*.so"):
         old.unlink()
-    compiler = shutil.which(os.environ.get("CXX", "c++"))
-    if compiler is None or sys.platform != "linux" or platform.machine() != "x86_64":
-        return []
-    jobs = {}
-    for isa, flags in ISAS.items():
-        library = f"libencoder-{isa}.so"
-        command = [compiler, *FLAGS, *flags, *SOURCES, "-o", library]
-        jobs[library] = subprocess.Popen(command, cwd=folder)
-    # A compiler too old for an instruction set fails on it alone.
-    return [library for library, job in jobs.items() if job.wait() == 0]
+    command = compiler()
+    with (folder / LOG).open("w", encoding="utf-8") as log:
+        if sys.platform != "linux" or platform.machine() != "x86_64":
+            log.write("the kernels are for Linux on x86-64\n")
+            return []
+        if command is None:
+            log.write("there is no C++ compiler: c++, g++ or clang++\n")
+            return []
+        # A compiler too old for an instruction set fails on it alone.
+        jobs = [_Job(folder, [*command, *FLAGS, *flags], isa) for isa, flags in ISAS.items()]
+        return [job.library for job in jobs if job.succeeds(log)]
+
+
+class _Job:
+    def __init__(self, folder: Path, command: list[str], isa: str) -> None:
+        self.library = f"libencoder-{isa}.so"
+        self._command = [*command, *SOURCES, "-o", self.library]
+        self._process = subprocess.Popen(
+            self._command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def succeeds(self, log: TextIO) -> bool:
+        """Wait for it, and write what the compiler said."""
+        output, _ = self._process.communicate()
+        log.write(f"{shlex.join(self._command)}\n{output}exit status {self._process.returncode}\n")
+        return self._process.returncode == 0

@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Protocol
 
 import torch
@@ -28,6 +29,12 @@ log = logging.getLogger(__name__)
 FAITHFUL = 0.9995
 """The least cosine to float32, over all probe sentences, of a precision that `auto` chooses."""
 
+LEAST_TURNS, MOST_TURNS, TURNS_SECONDS = 3, 15, 0.4
+"""How often `auto` lets two precisions compute in turn, and after how long no more."""
+
+Clock = Callable[[], float]
+"""Seconds since some moment."""
+
 Vectors = Callable[[Encoder], Floats]
 """The unit vectors of the probe sentences, as an encoder computes them."""
 
@@ -46,10 +53,14 @@ _EXACT = Trial("float32", 1.0, 1.0)
 
 @dataclass(frozen=True)
 class Precisions:
-    """Builds one model's encoder in any precision that the device has."""
+    """Builds one model's encoder in any precision that the device has.
+
+    features: those of the processor that may be used: see models.isa.
+    """
 
     weights: Weights
     embeddings: Embeddings
+    features: frozenset[str] = field(default_factory=isa.features)
 
     @property
     def device(self) -> torch.device:
@@ -59,8 +70,12 @@ class Precisions:
         """Those that run at full speed, float32 first, then in the order in which `auto` tries."""
         if self.device.type != "cpu":
             return ["float32", "float16"] + ["bfloat16"] * ampere(self.device)
-        compiled = [name for name in ("bfloat16", "int8") if isa.best(name)]
-        return ["float32", *compiled] if compiled else ["float32"] + ["bfloat16"] * short()
+        compiled = [name for name in ("bfloat16", "int8") if self.isa(name)]
+        return ["float32", *(compiled or ["bfloat16"] * short(self.features))]
+
+    def isa(self, dtype: str) -> str | None:
+        """The instruction set of the kernels in a precision; None for what torch computes."""
+        return isa.best(dtype, self.features) if self.device.type == "cpu" else None
 
     @property
     def margin(self) -> float:
@@ -88,7 +103,7 @@ class Precisions:
 
         observe: runs calibration sentences through an encoder, for int8.
         """
-        best = isa.best(dtype) if self.device.type == "cpu" else None
+        best = self.isa(dtype)
         if best is None:
             return self._torch(fastest(self.device, getattr(torch, dtype)))
         sizes = self._sizes(observe) if dtype == "int8" else None
@@ -115,22 +130,30 @@ class Precisions:
         return layout.sizes()
 
 
-def short() -> bool:
-    """Whether torch's own bfloat16 is to be had on this processor.
+def short(features: frozenset[str]) -> bool:
+    """Whether torch's own bfloat16 is to be had on a processor of these features.
 
     Emulated, it is up to a hundred times slower than float32. On a matrix unit, oneDNN sums in an
     order that depends on the number of rows: then a text's vector would depend on its batch.
     """
-    return torch.cpu._is_avx512_bf16_supported() and not torch.cpu._is_amx_tile_supported()
+    return (
+        "avx512_bf16" in features
+        and torch.cpu._is_avx512_bf16_supported()
+        and not torch.cpu._is_amx_tile_supported()
+    )
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The encoder that a model uses, and what was found out about its precision."""
+    """The encoder that a model uses, and how the precisions that were tried did.
+
+    isa: the instruction set of its kernels; None on torch alone.
+    """
 
     dtype: str
     encoder: Encoder
     trials: tuple[Trial, ...]
+    isa: str | None = None
 
 
 class Source(Protocol):
@@ -146,61 +169,96 @@ class Source(Protocol):
     def encoder(self, dtype: str, observe: Vectors) -> Encoder: ...
 
 
-def choose(precisions: Source, wanted: str, vectors: Vectors) -> Choice:
+def choose(
+    precisions: Source,
+    wanted: str,
+    vectors: Vectors,
+    known: Sequence[Trial] | None = None,
+    clock: Clock = time.perf_counter,
+) -> Choice:
     """The encoder in a precision, or for 'auto' in the fastest one that is FAITHFUL on the probes.
 
+    known: trials of the wanted precision, which need not be repeated.
     Raises ModelError where the device cannot compute in it at full speed.
     """
+    trials = _Trials(precisions, vectors, clock)
     if wanted == "auto":
-        return _fastest(precisions, vectors)
+        return trials.fastest()
     precisions.check(wanted)
-    if wanted == "float32":
-        return Choice(wanted, precisions.encoder(wanted, vectors), (_EXACT,))
-    reference = _reference(precisions, vectors)
-    encoder = precisions.encoder(wanted, vectors)
-    trials = (_EXACT, reference.trial(wanted, encoder)) if reference else ()
-    return Choice(wanted, encoder, trials)
+    if known is not None:
+        return Choice(wanted, precisions.encoder(wanted, vectors), tuple(known))
+    return trials.of(wanted)
 
 
-def _fastest(precisions: Source, vectors: Vectors) -> Choice:
-    exact, *others = precisions.supported()
-    best = Choice(exact, precisions.encoder(exact, vectors), (_EXACT,))
-    if not others:
+@dataclass(frozen=True)
+class _Trials:
+    precisions: Source
+    vectors: Vectors
+    clock: Clock
+
+    def fastest(self) -> Choice:
+        exact, *others = self.precisions.supported()
+        best = Choice(exact, self.precisions.encoder(exact, self.vectors), (_EXACT,))
+        if not others:
+            return best
+        expected = self.vectors(best.encoder)
+        for dtype in others:
+            best = self._better(best, dtype, expected)
         return best
-    reference, trials, fastest = _Reference(best.encoder, vectors), [_EXACT], 1.0
-    for dtype in others:
-        encoder = precisions.encoder(dtype, vectors)
-        trial = reference.trial(dtype, encoder)
-        trials.append(trial)
-        if trial.cosine >= FAITHFUL and trial.speedup > precisions.margin * fastest:
-            best, fastest = Choice(dtype, encoder, ()), trial.speedup
-    return replace(best, trials=tuple(trials))
+
+    def _better(self, best: Choice, dtype: str, expected: Floats) -> Choice:
+        # The encoder that loses is held by nobody afterwards: a model may take gigabytes.
+        encoder = self.precisions.encoder(dtype, self.vectors)
+        cosine = _cosine(self.vectors(encoder), expected)  # which builds what first use builds
+        ratio = self._speedup(best.encoder, encoder)
+        speedup = next(trial.speedup for trial in best.trials if trial.dtype == best.dtype)
+        trials = (*best.trials, Trial(dtype, cosine, round(speedup * ratio, 2)))
+        if cosine >= FAITHFUL and ratio > self.precisions.margin:
+            return Choice(dtype, encoder, trials)
+        return replace(best, trials=trials)
+
+    def _speedup(self, former: Encoder, encoder: Encoder) -> float:
+        """How many times as fast as a former one an encoder is.
+
+        They take turns, and the median of the turns counts: what else the machine does slows both,
+        or one of them in some turns alone.
+        """
+        ratios: list[float] = []
+        start = self.clock()
+        while len(ratios) < LEAST_TURNS or (
+            len(ratios) < MOST_TURNS and self.clock() - start < TURNS_SECONDS
+        ):
+            ratios.append(self._seconds(former) / self._seconds(encoder))
+        return median(ratios)
+
+    def of(self, dtype: str) -> Choice:
+        """The encoder in a precision, compared with float32 where this fits the device, too."""
+        if dtype == "float32":
+            return Choice(dtype, self.precisions.encoder(dtype, self.vectors), (_EXACT,))
+        reference = self._reference()
+        encoder = self.precisions.encoder(dtype, self.vectors)
+        if reference is None:
+            return Choice(dtype, encoder, ())
+        expected, seconds = reference
+        cosine = _cosine(self.vectors(encoder), expected)
+        trial = Trial(dtype, cosine, round(seconds / self._seconds(encoder), 2))
+        return Choice(dtype, encoder, (_EXACT, trial))
+
+    def _reference(self) -> tuple[Floats, float] | None:
+        # What float32 computes, and in what time; it is gone before another precision is built. A
+        # model may fit the device in the precision that is asked for alone.
+        try:
+            encoder = self.precisions.encoder("float32", self.vectors)
+            return self.vectors(encoder), self._seconds(encoder)
+        except torch.OutOfMemoryError as error:
+            log.warning("float32 does not fit, so that nothing is compared with it: %s", error)
+        return None
+
+    def _seconds(self, encoder: Encoder) -> float:
+        start = self.clock()
+        self.vectors(encoder)
+        return self.clock() - start
 
 
-class _Reference:
-    """What float32 makes of the probe sentences, and in what time; the encoder is not kept."""
-
-    def __init__(self, exact: Encoder, vectors: Vectors) -> None:
-        self._vectors = vectors
-        self._found, self._seconds = _timed(exact, vectors)
-
-    def trial(self, dtype: str, encoder: Encoder) -> Trial:
-        found, seconds = _timed(encoder, self._vectors)
-        cosine = float((found * self._found).sum(axis=1).min())
-        return Trial(dtype, round(cosine, 6), round(self._seconds / seconds, 2))
-
-
-def _reference(precisions: Source, vectors: Vectors) -> _Reference | None:
-    # A model may fit the device in the precision that is asked for alone.
-    try:
-        return _Reference(precisions.encoder("float32", vectors), vectors)
-    except torch.OutOfMemoryError as error:
-        log.warning("float32 does not fit, so that nothing is compared with it: %s", error)
-    return None
-
-
-def _timed(encoder: Encoder, vectors: Vectors) -> tuple[Floats, float]:
-    vectors(encoder)  # what is built at first use
-    start = time.perf_counter()
-    found = vectors(encoder)
-    return found, time.perf_counter() - start
+def _cosine(found: Floats, expected: Floats) -> float:
+    return round(float((found * expected).sum(axis=1).min()), 6)

@@ -1,7 +1,11 @@
 """What the kernels read, as models/kernels lays it out, by the names that it has there."""
 
 import ctypes
+from collections.abc import Mapping
 from ctypes import c_double, c_int64, c_void_p
+
+ABI = 1
+"""The version of all this, as kernels/abi.h has it."""
 
 
 class Matrix(ctypes.Structure):
@@ -98,3 +102,23 @@ class Product(ctypes.Structure):
         *((name, c_void_p) for name in ("linear", "x", "residual", "out")),
         ("rows", c_int64),
     ]
+
+
+_LAYOUTS: Mapping[str, list[type[ctypes.Structure]]] = {  # by the function that tells their sizes
+    "encoder_abi": [Matrix, Norm, Norms, Layer, Shape, Tables, Bias, Rotation, Pass],
+    "linear_abi": [Matrix, Linear, Product],
+}
+
+
+def check(library: ctypes.CDLL) -> None:
+    """Raises OSError for a library that was compiled for another layout of these structs."""
+    for name, structs in _LAYOUTS.items():
+        expected = [ABI, *map(ctypes.sizeof, structs), -1]
+        abi = getattr(library, name, None)
+        if abi is not None:
+            abi.argtypes, abi.restype = [c_int64], c_int64
+        if abi is None or [abi(index) for index in range(len(expected))] != expected:
+            raise OSError(
+                "they were compiled from another version; compile them again: make kernels, or "
+                "pip install this package again"
+            )

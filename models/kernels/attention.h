@@ -30,20 +30,27 @@ struct Sight {
   }
 };
 
+// Of two vectors, a from lane 0 and b from lane `step` on, in turns of `step` lanes of each; and
+// with `second`, what that leaves of both.
+template <int step, bool second, int... lane>
+constexpr auto merged(std::integer_sequence<int, lane...>) {
+  constexpr int width = W;
+  return std::integer_sequence<int, (lane & step ? lane + width - (second ? 0 : step)
+                                                 : lane + (second ? step : 0))...>{};
+}
+
 // W vectors of W lanes, turned over: lane j of vector i becomes lane i of vector j.
+template <int step = 1>
 INLINE void transpose(Ints (&rows)[W]) {
-#pragma GCC unroll 4
-  for (int step = 1; step < W; step *= 2) {
-    const Ints upper = (lanes() & step) != 0;  // all ones in lanes that are to be exchanged
-    const Ints low = upper ? lanes() + static_cast<int>(W) - step : lanes();
-    const Ints high = upper ? lanes() + static_cast<int>(W) : lanes() + step;
+  if constexpr (step < W) {
 #pragma GCC unroll 16
     for (int i = 0; i < W; i++)
       if (!(i & step)) {
         const Ints a = rows[i], b = rows[i + step];
-        rows[i] = __builtin_shuffle(a, b, low);
-        rows[i + step] = __builtin_shuffle(a, b, high);
+        rows[i] = shuffle(a, b, merged<step, false>(Numbers{}));
+        rows[i + step] = shuffle(a, b, merged<step, true>(Numbers{}));
       }
+    transpose<2 * step>(rows);
   }
 }
 

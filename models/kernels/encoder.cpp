@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "abi.h"
 #include "work.h"
 
 namespace {
@@ -71,6 +72,10 @@ bool encode(const Call& call, Parallel parallel, Threads threads, long count) {
 }  // namespace
 
 extern "C" {
+
+int64_t encoder_abi(int64_t index) {
+  return abi<Matrix, Norm, Norms, Layer, Shape, Tables, Bias, Rotation, Call>(index);
+}
 
 bool encode_float32(const Call* call, Parallel parallel, Threads threads, int64_t count) {
   return encode<Single>(*call, parallel, threads, count);

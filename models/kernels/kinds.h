@@ -12,6 +12,11 @@
 #include "range.h"
 #include "vector.h"
 
+// clang 14 names the unit's macro otherwise, and would compile the kernels without it.
+#if defined(__clang__) && (defined(__AMX_TILE__) || defined(__AMXTILE__))
+#error "the kernels for the matrix unit have been tested as GCC compiles them alone"
+#endif
+
 struct Float32 {
   using Operand = float;
   using Weight = float;

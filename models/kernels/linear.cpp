@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "abi.h"
 #include "memory.h"
 #include "rows.h"
 #include "team.h"
@@ -73,7 +74,7 @@ void compute(const Call& call, long first, long count, const Rows<Kind>& operand
   const auto panels = linear.matrix.read<Kind>(linear.depth);
   multiply<Kind>(operands.data, linear.depth, count, panels, linear.depth,
                  {columns.first * COLUMNS, columns.last * COLUMNS},
-                 [&](long row, long column, typename Kind::Sums sums) {
+                 [&](long row, long column, typename Kind::Sums sums) APART {
                    write<Kind>(call, first + row, column,
                                finish(sums, linear.matrix, operands, row, column));
                  });
@@ -138,6 +139,8 @@ bool linear(const Call& call, Parallel parallel, Threads threads, long count) {
 }  // namespace
 
 extern "C" {
+
+int64_t linear_abi(int64_t index) { return abi<Matrix, Linear, Call>(index); }
 
 bool linear_float32(const Call* call, Parallel parallel, Threads threads, int64_t count) {
   return linear<Single>(*call, parallel, threads, count);

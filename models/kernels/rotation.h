@@ -11,7 +11,7 @@ struct Rotation {
 
   explicit operator bool() const { return cos; }
   INLINE Floats turn(Floats x, long index) const {  // of place * Dh + feature
-    const Floats other = __builtin_shuffle(x, lanes() ^ 1);
+    const Floats other = exchange<1>(x);
     return fma(x, load(cos + index), other * load(sin + index));
   }
 };

@@ -10,8 +10,11 @@
 
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 #define INLINE inline __attribute__((always_inline))
+// For what computes activations: copies of it for every sum of every size of tile are megabytes.
+#define APART __attribute__((noinline))
 
 #ifdef __AVX512F__
 constexpr long W = 16;  // floats in a vector
@@ -80,12 +83,34 @@ INLINE Floats smaller(Floats a, Floats b) {
 #endif
 }
 
+// Lanes of two vectors by constant numbers: those of b come after those of a.
+template <typename Vector, int... from>
+INLINE Vector shuffle(Vector a, Vector b, std::integer_sequence<int, from...>) {
+#ifdef __clang__
+  return __builtin_shufflevector(a, b, from...);
+#else  // which GCC has before version 12, too
+  return __builtin_shuffle(a, b, Ints{from...});
+#endif
+}
+using Numbers = std::make_integer_sequence<int, W>;  // 0, 1, 2 ...
+
+template <int step, int... lane>
+constexpr auto exchanged(std::integer_sequence<int, lane...>) {
+  return std::integer_sequence<int, (lane ^ step)...>{};
+}
+// Lanes that are `step` apart, each in the other's place.
+template <int step>
+INLINE Floats exchange(Floats x) {
+  return shuffle(x, x, exchanged<step>(Numbers{}));
+}
+
 // The lanes of one vector, combined by halves: always in the same order.
-template <typename Combine>
+template <long step = W / 2, typename Combine>
 INLINE float reduce(Floats x, Combine&& combine) {
-#pragma GCC unroll 4
-  for (int step = W / 2; step > 0; step /= 2) x = combine(x, __builtin_shuffle(x, lanes() ^ step));
-  return x[0];
+  if constexpr (step == 0)
+    return x[0];
+  else
+    return reduce<step / 2>(combine(x, exchange<step>(x)), combine);
 }
 INLINE float sum(Floats x) {
   return reduce(x, [](Floats a, Floats b) { return a + b; });

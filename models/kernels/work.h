@@ -165,7 +165,9 @@ class Work {
     const long inner = shape_.inner;
     auto* out = space_.stage;
     product(up, space_.narrow, row, rows, shape_.width, columns(inner),
-            [&](long r, long column, Floats y) { store(out + r * inner + column, activated(y)); });
+            [&](long r, long column, Floats y) APART {
+              store(out + r * inner + column, activated(y));
+            });
   }
 
   // A panel of gates waits for what it gates, which comes after it (Shazeer 2020, 2002.05202).
@@ -174,7 +176,7 @@ class Work {
     float* gates = desk_.aside;
     auto* out = space_.stage;
     product(up, space_.narrow, row, rows, shape_.width, columns(2 * inner),
-            [&](long r, long column, Floats y) {
+            [&](long r, long column, Floats y) APART {
               float* gate = gates + r * PANEL + column % PANEL;
               if (column / PANEL % 2 == 0) return store(gate, activated(y));
               const long place = column / (2 * PANEL) * PANEL + column % PANEL;

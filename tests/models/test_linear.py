@@ -14,7 +14,7 @@ from models.precision import short
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 ROUNDING = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
-DTYPES = [torch.float32] + [torch.bfloat16] * short()
+DTYPES = [torch.float32] + [torch.bfloat16] * short(isa.features())
 
 LAYOUTS: list[Layout] = [kind for dtype in DTYPES for kind in (Plain(CPU, dtype), Prepacked(dtype))]
 LAYOUTS += [Compiled("float32", name) for name in [isa.best("float32")] if name]

@@ -1,6 +1,7 @@
 """The compiled encoder against its twin on torch, for every instruction set of this processor."""
 
 import resource
+import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -312,3 +313,13 @@ def test_a_norm_of_all_heads_together_is_left_to_torch() -> None:
     weights = random_weights(shape(), normed=True)
     assert fits(shape(), weights)
     assert not fits(shape(), weights | {"layers.1.key_norm.weight": torch.ones(64)})
+
+
+@kernels
+def test_weights_are_not_held_once_they_are_packed(kernels: str, dtype: str) -> None:
+    config = shape()
+    sizes, weights = Pair(kernels, dtype, config).sizes, random_weights(config)
+    matrices = [weakref.ref(tensor) for tensor in weights.values() if tensor.ndim > 1]
+    stack = Stack(config, weights, dtype, kernels, sizes)
+    del weights
+    assert stack.layers and not any(matrix() is not None for matrix in matrices)

@@ -1,0 +1,45 @@
+"""The kernels compiled by clang, and tested as those of this checkout are."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hatch_build import ISAS as ISA_FLAGS
+from hatch_build import LOG, compile_kernels
+from models.isa import unbuilt
+from tests.programs import program
+
+ROOT = Path(__file__).parents[2]
+TESTS = ["isa", "native", "compiled", "linear", "rotation", "team", "quantization"]
+
+
+@pytest.mark.compiler
+def test_kernels_that_clang_compiled_pass_their_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", program("clang++", "clang"))
+    for folder in ("models", "service", "tests"):
+        without = shutil.ignore_patterns("*.so", "__pycache__")
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=without)
+    for name in ("pyproject.toml", "hatch_build.py", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    kernels = tmp_path / "models" / "kernels"
+    built, said = compile_kernels(kernels), (kernels / LOG).read_text()
+    # Those for the matrix unit are GCC's alone.
+    assert built == [f"libencoder-{name}.so" for name in ISA_FLAGS if name != "amx"], said
+    assert "warning:" not in said
+    assert not unbuilt(folder=kernels), "this processor could use them, and cannot"
+    command = [sys.executable, "-m", "pytest", "-q", "--color=no"]
+    found = subprocess.run(
+        [*command, *(f"tests/models/test_{name}.py" for name in TESTS)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout[-5000:]
