@@ -1,4 +1,4 @@
-"""The Rust tokenizer of a model's folder, and the files that it is made of."""
+"""The Rust tokenizer of a model's folder: tokenizer.json, and the files that change it."""
 
 import re
 from dataclasses import dataclass
@@ -11,8 +11,12 @@ from models.errors import ModelError
 from models.raw import Raw
 from models.truncation import Side
 from models.vocabulary import added, saved
-from models.vocabulary.origin import Origin
-from models.vocabulary.recipes import Recipe, recipe
+
+OLDER = (
+    *("vocab.txt", "vocab.json", "merges.txt"),
+    *("spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.model"),
+)
+"""Vocabularies and SentencePiece files, of which models.convert makes a tokenizer.json."""
 
 # Letters, signs and an unassigned character that hardly any vocabulary has.
 _RARE = "ꙮ 𒀱 ⌘∰ \U000e0ff0"
@@ -29,17 +33,18 @@ class Vocabulary:
 def read(folder: Path, bare: bool = False) -> Vocabulary:
     """The tokenizer of a folder.
 
-    It is tokenizer.json, as the files beside it change it, or else put together from the vocabulary
-    files of a known family. bare: it is tokenizer.json alone, without special tokens around a text.
+    It is tokenizer.json, as the files beside it change it. bare: it is tokenizer.json alone,
+    without special tokens around a text.
     Raises ModelError for files that cannot be read, or a tokenizer that some texts would break.
     """
+    if not (folder / "tokenizer.json").exists():
+        raise ModelError(_without_tokenizer(folder))
     try:
-        rust = _load(folder, bare)
+        rust = saved.bare(folder) if bare else saved.read(folder)
     except (ModelError, MemoryError):
         raise
     except Exception as error:  # the library raises nothing narrower
-        names = " with ".join(path.name for path in _vocabulary(folder))
-        raise ModelError(f"{folder}: {names} cannot be read: {error}") from None
+        raise ModelError(f"{folder}: tokenizer.json cannot be read: {error}") from None
     side = _side(folder, rust)
     _settle(rust)
     try:
@@ -51,33 +56,18 @@ def read(folder: Path, bare: bool = False) -> Vocabulary:
 
 def files(folder: Path) -> list[Path]:
     """The files that decide which ids a text gets."""
-    beside = [path for name in added.FILES if (path := folder / name).exists()]
-    return [*_vocabulary(folder), *beside]
+    names = ("tokenizer.json", *added.FILES)
+    return [path for name in names if (path := folder / name).exists()]
 
 
-def _vocabulary(folder: Path) -> list[Path]:
-    path = folder / "tokenizer.json"
-    return [path] if path.exists() else [folder / name for name in _recipe(folder).files]
-
-
-def _load(folder: Path, bare: bool) -> Tokenizer:
-    if not (folder / "tokenizer.json").exists():
-        return _recipe(folder).make(folder)
-    return saved.bare(folder) if bare else saved.read(folder)
-
-
-def _recipe(folder: Path) -> Recipe:
-    name = Origin.read(folder).family
-    found = recipe(name)
-    if found is None:
-        raise ModelError(
-            f"{folder} has no tokenizer.json, and how to make one from the other files of "
-            f"{name!r} is not known: add a tokenizer.json"
-        )
-    missing = [name for name in found.files if not (folder / name).is_file()]
-    if missing:
-        raise ModelError(f"{folder} has neither tokenizer.json nor {' and '.join(missing)}")
-    return found
+def _without_tokenizer(folder: Path) -> str:
+    older = [path.name for name in OLDER if (path := folder / name).exists()]
+    if not older:
+        return f"{folder} has no tokenizer.json"
+    return (
+        f"{folder} has no tokenizer.json: `embedding-service convert MODEL` makes one of "
+        f"{' and '.join(older)}, once"
+    )
 
 
 def _side(folder: Path, rust: Tokenizer) -> Side:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer
@@ -15,18 +14,13 @@ ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 
 class Added:
-    """What a folder says beside its vocabulary.
+    """What a folder says beside its tokenizer.json.
 
     options: tokenizer_config.json, in older checkpoints with special_tokens_map.json.
     special: role (one of ROLES) -> token, for the roles that the model has.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        defaults: Mapping[str, str | AddedToken],
-        saved: Mapping[int, AddedToken] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, folder: Path, saved: Mapping[int, AddedToken]) -> None:
         """saved: id -> token of tokenizer.json."""
         own, named, stated = (_read(folder / name) for name in FILES)
         listed = own.get("added_tokens_decoder")
@@ -36,15 +30,8 @@ class Added:
         tokens = [*older.items(), *saved.items(), *(listed or {}).items()]
         self._tokens = {int(id): _token(token, False) for id, token in tokens}
         written = {token.content: token for token in self._tokens.values()}
-        # Where there is no tokenizer.json, they are added once more without their options.
-        self._extra = [written.get(token.content, token) for token in extra] if saved else extra
-        kept = {role: _token(t, True) for role, t in defaults.items() if not self._names(role)}
-        self.special = {
-            role: written.get(token.content, token) for role, token in {**kept, **given}.items()
-        }
-
-    def _names(self, role: str) -> bool:
-        return f"{role}_token" in self.options
+        self._extra = [written.get(token.content, token) for token in extra]
+        self.special = {role: written.get(token.content, token) for role, token in given.items()}
 
     def name(self, role: str) -> str:
         """The text of a special token; raises ModelError when the model has none."""

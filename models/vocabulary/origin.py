@@ -6,20 +6,19 @@ from typing import Any
 
 from models.errors import ModelError
 from models.raw import Raw
-from models.vocabulary.recipes import Recipe, recipe
+from models.vocabulary import classes
 
-_GENERIC = ("PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend")
+_WORDS = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece"}
 
 
 @dataclass(frozen=True)
 class Origin:
-    """named: the class, empty for none. model_type: of the model, whose class it is then.
+    """name: of the class, or the model_type where none is named.
 
     custom: whether the class is the repository's own code.
     """
 
-    named: str
-    model_type: str
+    name: str
     custom: bool
 
     @classmethod
@@ -28,25 +27,20 @@ class Origin:
         card = Raw.optional(folder / "config.json")
         options = Raw.optional(folder / "tokenizer_config.json")
         custom = _custom(options.get("auto_map"))
-        if custom and recipe(custom) is None:
+        if custom and classes.find(custom) is None:
             raise ModelError(
                 f"{folder}: its tokenizer {custom} is code of the model, which is not run"
             )
+        for key, usual in _WORDS.items():  # keys of BertJapaneseTokenizer, which may go unnamed
+            options.only(key, usual)
         named = custom or options.get("tokenizer_class", "") or card.get("tokenizer_class", "")
-        return cls(named, card.get("model_type", ""), bool(custom))
-
-    @property
-    def family(self) -> str:
-        """What tells how to make the tokenizer: the class, or the model_type if it says nothing."""
-        return self.model_type if self.named in ("", *_GENERIC) else self.named
-
-    @property
-    def saved(self) -> Recipe | None:
-        """The recipe of the class that reads tokenizer.json, where it does more than that."""
-        return recipe(self.named or self.model_type)
+        name = named or card.get("model_type", "")
+        if name.lower().startswith("roformer"):
+            raise ModelError(f"{folder}: RoFormerTokenizer splits words by jieba: not supported")
+        return cls(name, bool(custom))
 
 
 def _custom(auto_map: Any) -> str:
     # Older files list the slow and the fast class without a key.
-    classes = auto_map.get("AutoTokenizer") if isinstance(auto_map, dict) else auto_map
-    return next((name.rpartition(".")[2] for name in classes or () if name), "")
+    listed = auto_map.get("AutoTokenizer") if isinstance(auto_map, dict) else auto_map
+    return next((name.rpartition(".")[2] for name in listed or () if name), "")

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, processors
 
+from models.vocabulary import classes
 from models.vocabulary.added import Added
 from models.vocabulary.origin import Origin
-from models.vocabulary.template import surround
 
 
 def read(folder: Path) -> Tokenizer:
@@ -16,9 +16,10 @@ def read(folder: Path) -> Tokenizer:
     """
     origin = Origin.read(folder)
     rust = _file(folder)
-    added = Added(folder, {}, rust.get_added_tokens_decoder())
-    if origin.saved is not None:
-        origin.saved.override(rust, added)
+    added = Added(folder, rust.get_added_tokens_decoder())
+    override = classes.find(origin.name)
+    if override is not None:
+        override(rust, added)
     added.add(rust)
     # The library's own classes go by the file alone.
     if origin.custom and added.options.get("add_eos_token"):
@@ -38,5 +39,10 @@ def _file(folder: Path) -> Tokenizer:
 
 
 def _end(rust: Tokenizer, eos: str) -> None:
-    if rust.encode("").tokens[-1:] != [eos]:
-        surround(rust, ["$A", eos])
+    if rust.encode("").tokens[-1:] == [eos]:
+        return
+    around = processors.TemplateProcessing(
+        single=["$A", eos], special_tokens=[(eos, rust.token_to_id(eos))]
+    )
+    own = [] if rust.post_processor is None else [rust.post_processor]
+    rust.post_processor = processors.Sequence([*own, around])

@@ -177,13 +177,21 @@ def test_a_class_of_the_library_ends_a_text_only_where_its_file_does(tmp_path: P
     assert_same(qwen(tmp_path, add_eos_token=True))
 
 
-@pytest.mark.parametrize("kept", ["tokenizer.json", "nothing"])
-def test_other_code_of_the_repository_is_refused(tmp_path: Path, kept: str) -> None:
+def test_other_code_of_the_repository_is_refused(tmp_path: Path) -> None:
     folder = qwen(tmp_path, auto_map={"AutoTokenizer": ["tokenization_own.OwnTokenizer", None]})
-    if kept == "nothing":
-        (folder / "tokenizer.json").unlink()
     with pytest.raises(ModelError, match=r"OwnTokenizer.* is code of the model, which is not run"):
         Tokenizer(folder, 64)
+
+
+@pytest.mark.parametrize("said", [{"tokenizer_class": "RoFormerTokenizerFast"}, {}])
+def test_a_tokenizer_that_splits_by_a_library_is_refused(
+    said: dict[str, str], tmp_path: Path
+) -> None:
+    folder = write(tmp_path, "wordpiece", config={"model_type": "roformer"}, **options(**said))
+    with pytest.raises(ModelError, match="splits words by jieba"):
+        Tokenizer(folder, 64)
+    named = options(tokenizer_class="BertTokenizer")
+    assert_same(write(tmp_path, "wordpiece", config={"model_type": "roformer"}, **named))
 
 
 def test_the_files_beside_a_tokenizer_decide_its_ids_too(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""A whole model folder, converted: written at once or not at all."""
+
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+
+from models import checkpoint, convert, modules
+from models.convert import tokenizer, weights
+from models.errors import ModelError
+from models.folder import Folder
+from models.footprint import Footprint
+
+_COPIED = (".json", ".md", ".model", ".safetensors", ".txt")
+
+log = logging.getLogger(__name__)
+
+
+def convert_folder(source: Path, target: Path) -> None:
+    """Write a model to a new folder that the server, and sentence-transformers, can read.
+
+    Raises ModelError for what cannot be read or would not be served, and where the folder exists.
+    """
+    if target.exists():
+        raise ModelError(f"{target} exists already: delete it, or name another folder with -o")
+    convert.refuse_unknown(source)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".convert-") as name:
+            scratch = Path(name) / target.name
+            _write(source, scratch)
+            _check(source, scratch)
+            scratch.rename(target)
+    except OSError as error:
+        raise ModelError(f"{target} cannot be written: {error}") from None
+
+
+def _write(source: Path, scratch: Path) -> None:
+    entries = modules.entries(source)
+    for part in dict.fromkeys(["", *(entry.path for entry in entries)]):
+        _copy(source / part, scratch / part)
+    encoder = entries[0].path
+    if "tokenizer.json" in convert.lacking(source):
+        _convert_tokenizer(source / encoder, scratch / encoder)
+    for part in convert.unconverted(source):
+        log.info("%s: its pickle becomes safetensors", source / part)
+        weights.convert(source / part, scratch / part)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.mkdir(parents=True)
+    for path in sorted(source.iterdir()) if source.is_dir() else ():
+        if path.is_file() and path.suffix in _COPIED and "pytorch_model" not in path.name:
+            shutil.copyfile(path, target / path.name)
+
+
+def _convert_tokenizer(source: Path, target: Path) -> None:
+    if not convert.installed():
+        raise ModelError(f"{source} has no tokenizer.json; to make one, install {convert.INSTALL}")
+    log.info("%s: its vocabulary becomes tokenizer.json", source)
+    for name in tokenizer.REPLACED:
+        (target / name).unlink(missing_ok=True)
+    tokenizer.convert(source, target)
+
+
+def _check(source: Path, scratch: Path) -> None:
+    try:
+        folder = Folder.read(scratch)
+        folder.tokenizer()
+        Footprint.of(folder)  # each tensor is one that the family has
+        for path in folder.checkpoints():
+            checkpoint.headers(path)
+    except ModelError as error:
+        raise ModelError(str(error).replace(str(scratch), str(source))) from None

@@ -1,0 +1,72 @@
+"""Weights that torch.save wrote, as safetensors: the one place where a pickle is opened."""
+
+import json
+import pickle
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from models import checkpoint
+from models.errors import ModelError
+
+
+def convert(source: Path, target: Path) -> None:
+    """Write the checkpoint of a folder to another as safetensors, each tensor in its own type.
+
+    Shards stay shards, with an index beside them. Raises ModelError for files that cannot be read
+    or hold more than tensors.
+    """
+    pickled = checkpoint.pickles(source)
+    if not pickled:
+        raise ModelError(f"{source} has neither model.safetensors nor pytorch_model.bin")
+    shards: dict[str, str] = {}
+    for path in pickled:
+        tensors = _read(path)
+        name = path.with_suffix(".safetensors").name.replace("pytorch_model", "model")
+        save_file(_separate(tensors), target / name, metadata={"format": "pt"})
+        shards |= dict.fromkeys(tensors, name)
+    if len(pickled) > 1:
+        index = json.dumps({"metadata": {}, "weight_map": shards}, indent=2)
+        (target / "model.safetensors.index.json").write_text(index, encoding="utf-8")
+
+
+def _read(path: Path) -> Mapping[str, Tensor]:
+    try:
+        # Only the newer of torch's two formats, a zip, can be read where it lies.
+        mapped = zipfile.is_zipfile(path)
+        state: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except pickle.UnpicklingError as error:
+        raise ModelError(
+            f"{path} holds more than tensors, and its code is not run: {_first_line(error)}"
+        ) from None
+    except Exception as error:  # a damaged pickle raises anything
+        raise ModelError(f"{path} cannot be read: {_first_line(error)}") from None
+    if not isinstance(state, Mapping):
+        raise ModelError(f"{path} holds no tensors by name, but a {type(state).__name__}")
+    for name, value in state.items():
+        if not isinstance(value, Tensor):
+            raise ModelError(f"{path}: {name!r} is no tensor, but a {type(value).__name__}")
+    return state
+
+
+def _first_line(error: Exception) -> str:
+    return f"{error}".strip().partition("\n")[0] or repr(error)
+
+
+def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    # safetensors has no tensors that share memory, as tied weights do.
+    found, seen = {}, set()
+    for name, tensor in tensors.items():
+        memory = tensor.untyped_storage().data_ptr()
+        found[name] = (
+            tensor.clone(memory_format=torch.contiguous_format)
+            if memory in seen
+            else tensor.contiguous()
+        )
+        seen.add(memory)
+    return found
