@@ -6,8 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Rows = Sequence[Sequence[int] | npt.NDArray[np.integer]]
+from models.blueprint import LARGEST
+
+Row = Sequence[int] | npt.NDArray[np.integer]
+Rows = Sequence[Row]
 Integers = npt.NDArray[np.int64]
+
+
+def up_to(row: Row, end: int) -> Row:
+    """The ids up to the first `end`, all of them where there is none; LARGEST: the largest id."""
+    ids = np.asarray(row)
+    found = ids == (ids.max(initial=0) if end == LARGEST else end)
+    return row[: int(found.argmax()) + 1] if found.any() else row
 
 
 @dataclass(frozen=True)

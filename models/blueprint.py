@@ -8,6 +8,22 @@ from fnmatch import fnmatchcase
 from models.config import EncoderConfig
 from models.errors import ModelError
 
+LARGEST = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projection:
+    """A family's own vector of a text: the state of the token that ends it, times a matrix.
+
+    tensor: the matrix in the file, (width, D). end: the id whose first occurrence ends a text, or
+    LARGEST for the largest id of the text. always: whether the model knows no other vector.
+    """
+
+    tensor: str
+    width: int
+    end: int
+    always: bool
+
 
 @dataclass(frozen=True, kw_only=True)
 class Blueprint:
@@ -21,6 +37,8 @@ class Blueprint:
     by_head: a fused query, key and value are those of each head in turn.
     transposed: our names, without a layer, of matrices that lie (in, out).
     norm_shift: what the file leaves out of every normalisation's weight.
+    projection: what makes a text's vector of its states, where that is no pooling.
+    spare_rows: rows at the end of the file's token table that are not read.
     """
 
     config: EncoderConfig
@@ -31,6 +49,8 @@ class Blueprint:
     by_head: bool = False
     transposed: tuple[str, ...] = ()
     norm_shift: float = 0.0
+    projection: Projection | None = None
+    spare_rows: int = 0
 
     def expected(self) -> set[str]:
         """Our names of all the tensors that the encoder needs."""

@@ -9,6 +9,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from models.errors import ModelError
+from models.raw import Raw
 from models.vectors import Floats
 
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
@@ -23,12 +24,52 @@ class Header:
 
 
 def files(folder: Path) -> list[Path]:
-    """The safetensors files of a checkpoint, one or several shards, in order."""
-    found = sorted([*folder.glob("model.safetensors"), *folder.glob("model-*-of-*.safetensors")])
-    if not found:
-        hint = "convert pytorch_model.bin to safetensors if that is all there is"
-        raise ModelError(f"{folder} has no model.safetensors; {hint}: a pickle is never loaded")
-    return found
+    """The safetensors files of a checkpoint, one or several shards, in order.
+
+    Raises ModelError where there are none, telling what else is there.
+    """
+    shards = safetensors(folder)
+    if not shards:
+        raise ModelError(_without_weights(folder))
+    return shards
+
+
+def safetensors(folder: Path) -> list[Path]:
+    """The same, none where there are none; as transformers, an index says which are the shards.
+
+    Raises ModelError for a shard that is missing.
+    """
+    if (whole := folder / "model.safetensors").is_file():
+        return [whole]
+    index = Raw.optional(folder / "model.safetensors.index.json")
+    if "weight_map" not in index:
+        return sorted(folder.glob("model-*-of-*.safetensors"))
+    shards = sorted({*index.get("weight_map", {}).values()})
+    missing = [name for name in shards if Path(name).name != name or not (folder / name).is_file()]
+    if missing:
+        raise ModelError(f"{index.path}: the checkpoint lacks {missing[:4]} beside it")
+    return [folder / name for name in shards]
+
+
+def pickles(folder: Path) -> list[Path]:
+    """The files of a checkpoint that torch.save wrote, one or several shards, in order."""
+    whole = folder / "pytorch_model.bin"
+    return [whole] if whole.is_file() else sorted(folder.glob("pytorch_model-*-of-*.bin"))
+
+
+def _without_weights(folder: Path) -> str:
+    if saved := pickles(folder):
+        return (
+            f"{folder} has no model.safetensors, and {saved[0].name} is a pickle, which the server "
+            "never opens: `embedding-service convert MODEL` makes safetensors of it, once"
+        )
+    others = sorted(path.name for path in folder.glob("*.safetensors"))
+    if others:
+        return (
+            f"{folder} has no model.safetensors, and no model.safetensors.index.json that names "
+            f"{others[:4]} as its shards: rename a single file, or add the index"
+        )
+    return f"{folder} has no model.safetensors"
 
 
 def headers(folder: Path) -> Mapping[str, Header]:

@@ -26,6 +26,7 @@ class EncoderConfig:
     every layer, or where there is `local` too, in those that see the whole text.
     reaches: for each layer how far its tokens see on each side, None for the whole text.
     distinct_layers: how many layers have weights of their own; others repeat them.
+    bounded: whether no text has more than max_positions tokens, although no table ends there.
 
     Raises ValueError for sizes that do not divide.
     """
@@ -50,6 +51,7 @@ class EncoderConfig:
     norm: str = "layer"
     arrangement: str = "post"
     gated: bool = False
+    bounded: bool = False
     causal: bool = False
     segments: bool = False
     token_scale: float = 1.0
@@ -89,8 +91,8 @@ class EncoderConfig:
 
     @property
     def longest(self) -> int:
-        """The most tokens of a text: only a table of positions has an end."""
-        return self.max_positions if "position" in self.parts else ENDLESS
+        """The most tokens of a text: mostly a table of positions has an end, and nothing else."""
+        return self.max_positions if self.bounded or "position" in self.parts else ENDLESS
 
     def scheme(self, layer: int) -> Scheme:
         """The position scheme of a layer."""

@@ -2,20 +2,23 @@
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from models import isa as instructions
 from models import weights
-from models.batch import Batch, Rows
+from models.batch import Batch, Rows, up_to
 from models.device import find
 from models.encoder import Embeddings, Encoder
 from models.errors import ModelError, Wordless
 from models.folder import Folder
 from models.head import Head
-from models.precision import Choice, Precisions, choose
+from models.precision import Choice, Precisions, Trial, choose
 from models.probes import SENTENCES
+from models.sentence_transformers.pooling import AUTO
 from models.sources import DEFAULT, resolve
 from models.tokenizer import Ids, Tokenizer
 from models.vectors import Floats, normalize
@@ -25,6 +28,8 @@ log = logging.getLogger(__name__)
 
 class Embedder:
     """A model on a device, in a precision.
+
+    fingerprint: of all that decides its vectors up to rounding: Folder's, and the precision.
 
     Vectors do not depend on what they are batched with: to the bit on a CPU, to rounding on a GPU.
     """
@@ -39,20 +44,21 @@ class Embedder:
     ) -> None:
         self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
         self.config, self.device = embeddings.config, embeddings.device
-        self.dtype, self.trials, self.fingerprint = (
-            choice.dtype,
-            choice.trials,
-            folder.fingerprint(),
-        )
+        self.dtype, self.trials = choice.dtype, choice.trials
+        self.fingerprint = f"{folder.fingerprint()}-{choice.dtype}"
+        self.isa = choice.isa
         self._embeddings, self._encoder, self._head = embeddings, choice.encoder, head
 
     @classmethod
-    def load(
+    def load(  # noqa: PLR0913 - all but one by name
         cls,
         model: str | Path = DEFAULT,
         *,
         device: str = "auto",
         dtype: str = "auto",
+        isa: str = "auto",
+        pooling: str = AUTO,
+        trials: Sequence[Trial] | None = None,
         revision: str | None = None,
         cache: Path | None = None,
     ) -> "Embedder":
@@ -60,9 +66,14 @@ class Embedder:
 
         device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU) or
         int8 (CPU); auto is the fastest that stays faithful to float32 on a set of sentences.
+        pooling: mean, cls, max, lasttoken, weightedmean or mean_sqrt_len_tokens; auto is the one
+        that the model's files name.
+        isa: the highest instruction set of the compiled kernels, one of models.isa.CAPS: auto is
+        the best of this processor, none leaves all to torch.
+        trials: those of an earlier load in this dtype, which are then not repeated.
         Raises ModelError when the model, device or precision cannot be had.
         """
-        folder = Folder.read(resolve(str(model), revision=revision, cache=cache))
+        folder = Folder.read(resolve(str(model), revision=revision, cache=cache), pooling)
         tokenizer = folder.tokenizer()
         head = Head(folder.path, folder.sentence.modules)
         loaded = weights.load(folder.encoder, folder.blueprint)
@@ -70,7 +81,9 @@ class Embedder:
             embeddings = Embeddings(folder.blueprint.config, loaded, find(device))
             vocabulary = folder.blueprint.config.vocab_size
             probe = _Probe(tokenizer, vocabulary, folder.sentence.pooling, head)
-            choice = choose(Precisions(loaded, embeddings), dtype, probe)
+            precisions = Precisions(loaded, embeddings, instructions.features(isa))
+            choice = choose(precisions, dtype, probe, trials)
+            choice = replace(choice, isa=precisions.isa(choice.dtype))
         torch.cuda.empty_cache()  # of the precisions that were tried
         return cls(folder, tokenizer, embeddings, choice, head)
 
@@ -104,6 +117,8 @@ class Embedder:
         normalized: divide by the Euclidean length; by default as the model says. skips: how many
         tokens of each sequence, the first ones, are not pooled; by default none.
         """
+        if (end := self.sentence.end) is not None:
+            ids = [up_to(row, end) for row in ids]
         batch = self._batch(ids, skips)
         vectors = self._head(self._encoder.vectors(batch, self.sentence.pooling))
         wanted = self.sentence.normalize if normalized is None else normalized

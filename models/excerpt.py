@@ -17,7 +17,6 @@ from tokenizers import Tokenizer, models
 from models.errors import Unbroken
 from models.truncation import Side
 from models.vocabulary.steps import steps
-from models.vocabulary.words import CLIP, QWEN
 
 _CJK = "ぁ-ゖァ-ヺ一-鿿"
 _SPACES = (" ", "\n", "\r\n")
@@ -33,9 +32,16 @@ _LOCAL = {
     *("BertPreTokenizer", "Whitespace", "WhitespaceSplit", "Metaspace", "ByteLevel", "Digits"),
     *("Punctuation", "CharDelimiterSplit", "Split"),
 }
+_CLIP = (
+    r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+)
+_QWEN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 _PATTERNS = {
     *(" ", "▁", "``", "''", r"\s+", " {2,}", r"\s{2,}|[\n\r\t]"),
-    *(CLIP, QWEN, QWEN.replace(r"\p{N}|", r"\p{N}{1,3}|")),
+    *(_CLIP, _QWEN, _QWEN.replace(r"\p{N}|", r"\p{N}{1,3}|")),
     " ?[^(\\s|[.,!?…。，、।۔،])]+",  # BLOOM
 }
 _CROSSING = re.compile(r"[^\s▁][\s▁]|.[，。、,]", re.DOTALL)

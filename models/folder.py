@@ -13,8 +13,15 @@ from models.families import static
 from models.modules import STATIC, Normalize
 from models.schemes import Buckets
 from models.sentence import SentenceConfig
+from models.sentence_transformers.pooling import AUTO
+from models.sentence_transformers.refusals import (
+    CARD,
+    refuse_changed_weights,
+    refuse_other_kinds,
+)
 from models.sources import sha256
 from models.tokenizer import Tokenizer
+from models.transformer import options_file
 from models.vectors import Floats
 
 log = logging.getLogger(__name__)
@@ -30,21 +37,26 @@ class Folder:
     sentence: SentenceConfig
 
     @classmethod
-    def read(cls, path: Path) -> "Folder":
-        """Raises ModelError for what is not implemented and for files that make no sense."""
+    def read(cls, path: Path, pooling: str = AUTO) -> "Folder":
+        """The files of a folder. pooling: in place of the one that they name, unless AUTO.
+
+        Raises ModelError for what is not implemented and for files that make no sense.
+        """
         try:
-            return cls._read(path)
+            return cls._read(path, pooling)
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
             # Of a value whose kind nothing checks before it is reckoned with.
             raise ModelError(f"{path}: its files make no sense: {error!r}") from error
 
     @classmethod
-    def _read(cls, path: Path) -> "Folder":
+    def _read(cls, path: Path, pooling: str) -> "Folder":
+        refuse_other_kinds(path)
         entries = modules.entries(path)
         encoder = path / entries[0].path
+        refuse_changed_weights(encoder)
         read = static.read if entries[0].kind == STATIC else families.read
         blueprint = read(encoder)
-        sentence = SentenceConfig.read(path, entries, blueprint.config)
+        sentence = SentenceConfig.read(path, entries, blueprint, pooling)
         return cls(path, encoder, blueprint, sentence)
 
     @property
@@ -78,7 +90,8 @@ class Folder:
 
         Raises ModelError for a checkpoint that cannot be read or has another tensor, or none.
         """
-        if not isinstance(self.blueprint.config.positions, Buckets):
+        positions = self.blueprint.config.positions
+        if not isinstance(positions, Buckets) or not positions.shared:
             return None
         names = checkpoint.headers(self.encoder)
         found = [name for name in names if self.blueprint.rename(name) == ["bias_table"]]
@@ -88,16 +101,21 @@ class Folder:
 
     def checkpoints(self) -> list[Path]:
         """The folders that hold weights: the encoder's, then those of the modules after it."""
-        after = [step.path for step in self.sentence.modules if not isinstance(step, Normalize)]
-        return [self.encoder, *(self.path / path for path in after)]
+        steps = [step for step in self.sentence.modules if not isinstance(step, Normalize)]
+        after = [self.path / step.path for step in steps]
+        return [self.encoder, *(path for path in after if path != self.encoder)]
+
+    def files(self) -> list[Path]:
+        """Every file that is read: of weights, of the tokenizer, of options and prompts."""
+        weights = [file for folder in self.checkpoints() for file in checkpoint.files(folder)]
+        options = [self.path / name for name in ("modules.json", CARD)]
+        options += [self.path / entry.path / "config.json" for entry in modules.entries(self.path)]
+        options += options_file(self.encoder)
+        found = {*weights, *vocabulary.files(self.encoder), *filter(Path.is_file, options)}
+        return sorted(found)
 
     def fingerprint(self) -> str:
-        """What decides the vectors up to rounding: weights, tokenizer, and how states are used."""
-        sentence = self.sentence
-        weights = [file for folder in self.checkpoints() for file in checkpoint.files(folder)]
-        parts = [sha256(path) for path in [*weights, *vocabulary.files(self.encoder)]]
-        parts.append(repr((sentence.max_length, sentence.pooling, sentence.lowercase)))
-        parts += [] if sentence.include_prompt else ["without the prompt"]
-        parts += [] if sentence.side is None else [f"cut at the {sentence.side}"]
-        parts += [repr(step) for step in sentence.modules]
+        """What decides the vectors up to precision and rounding: the files, and the pooling."""
+        parts = [f"{file.relative_to(self.path)} {sha256(file)}" for file in self.files()]
+        parts.append(repr(self.sentence.pooling))  # the operator may set another than theirs
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

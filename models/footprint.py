@@ -6,6 +6,7 @@ from math import prod
 
 from models import checkpoint
 from models.folder import Folder
+from models.modules import Dense
 
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
 _FOLDED = ("token_rows", "token_scales")  # into the table
@@ -50,5 +51,8 @@ def _sizes(folder: Folder) -> Iterator[tuple[int, bool]]:
             elif ours not in _FOLDED:
                 matrix = ours.startswith("layers.") and ours.endswith(".weight")
                 yield prod(header.shape), matrix and len(header.shape) > 1
+    for step in folder.sentence.modules:
+        if isinstance(step, Dense) and not step.alone:
+            yield step.inputs * step.outputs, False
     for path in after:
         yield sum(prod(header.shape) for header in checkpoint.headers(path).values()), False

@@ -49,17 +49,19 @@ def _step(folder: Path, module: Module) -> Step:
 
 
 def _dense(folder: Path, module: Dense) -> Step:
-    shapes: dict[str, tuple[int, ...]] = {"linear.weight": (module.outputs, module.inputs)}
+    shapes: dict[str, tuple[int, ...]] = {module.tensor: (module.outputs, module.inputs)}
     if module.bias:
         shapes["linear.bias"] = (module.outputs,)
-    weight, *bias = _read(folder / module.path, shapes)
+    weight, *bias = _read(folder / module.path, shapes, module.alone)
     added = bias[0] if bias else None
     activation = getattr(torch.nn, module.activation)()
     return lambda vector: activation(F.linear(vector, weight, added))
 
 
-def _read(folder: Path, shapes: dict[str, tuple[int, ...]]) -> list[Tensor]:
-    found = {name: tensor.to(torch.float32) for name, tensor in weights.tensors(folder)}
+def _read(folder: Path, shapes: dict[str, tuple[int, ...]], alone: bool = True) -> list[Tensor]:
+    # alone: whether the file has no others.
+    read = ((name, t) for name, t in weights.tensors(folder) if alone or name in shapes)
+    found = {name: weights.float32(folder, name, tensor) for name, tensor in read}
     shown = {name: tuple(tensor.shape) for name, tensor in found.items()}
     if shown != shapes:
         raise ModelError(f"{folder}: the checkpoint has {shown}; by config.json it is {shapes}")

@@ -1,7 +1,8 @@
 """Models of the Hugging Face hub, fetched by its own client."""
 
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from models.errors import ModelError
 
@@ -9,8 +10,10 @@ _WANTED = ["*.json", "*.safetensors", "*.txt", "*.model"]
 _PRIVATE = "; one that is not public needs a token in HF_TOKEN"
 
 
-def fetch(model: str, revision: str | None, cache: Path) -> Path:
+def fetch(model: str, revision: str | None, cache: Path, pickled: Sequence[str] = ()) -> Path:
     """The folder of organisation/name, fetched on first use into a cache of the client's layout.
+
+    pickled: folders inside it of which the weights that torch.save wrote are wanted, too.
 
     What was fetched once stays: a branch that moves on does not change the vectors, and a hub that
     is down is not missed. What was broken off goes on where it stopped. HF_TOKEN and HF_ENDPOINT
@@ -20,8 +23,10 @@ def fetch(model: str, revision: str | None, cache: Path) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
+    weights = [(PurePosixPath(part) / "pytorch_model*.bin").as_posix() for part in pickled]
+    wanted = [*_WANTED, *weights]
     snapshot = partial(
-        snapshot_download, model, revision=revision, cache_dir=cache, allow_patterns=_WANTED
+        snapshot_download, model, revision=revision, cache_dir=cache, allow_patterns=wanted
     )
     try:
         return Path(snapshot(local_files_only=True))

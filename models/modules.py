@@ -8,7 +8,8 @@ from models.errors import ModelError
 from models.raw import Raw, read_json
 
 STATIC = "StaticEmbedding"
-ENCODERS = ("Transformer", STATIC)
+CLIP = "CLIPModel"
+ENCODERS = ("Transformer", STATIC, CLIP)
 _PACKAGE = "sentence_transformers."
 
 
@@ -22,13 +23,21 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Dense:
-    """A product with an activation after it, one of ACTIVATIONS."""
+    """A product with an activation after it, one of ACTIVATIONS.
+
+    tensor: its weight, which lies alone at `path` unless it has another name: then with others.
+    """
 
     path: str
     inputs: int
     outputs: int
     bias: bool
     activation: str
+    tensor: str = "linear.weight"
+
+    @property
+    def alone(self) -> bool:
+        return self.tensor == "linear.weight"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +76,7 @@ def entries(folder: Path) -> tuple[Entry, ...]:
         supported = (*ENCODERS, "Pooling", *_READERS)
         raise ModelError(f"{path}: modules {unknown} are not supported; supported: {supported}")
     after = kinds[2:] if kinds[:2] == ["Transformer", "Pooling"] else kinds[1:]
-    if kinds[:1] not in (["Transformer"], [STATIC]) or not _READERS.keys() >= {*after}:
+    if not {*kinds[:1]} & {*ENCODERS} or not _READERS.keys() >= {*after}:
         raise ModelError(f"{path}: modules {kinds} in this order are not supported")
     return found
 

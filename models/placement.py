@@ -55,7 +55,9 @@ def of_layer(
             slopes = tables.alibi_slopes(config.num_heads, scheme.steepest)
             return Alibi(scheme, torch.from_numpy(slopes).to(like.device))
         case schemes.Buckets():
-            return Buckets(scheme, weights["bias_table"].to(like.device))
+            own = "" if scheme.shared else name
+            table = weights["bias_table" if scheme.shared else f"{name}.layer_bias_table"]
+            return Buckets(scheme, table.to(like.device), own)
         case schemes.Disentangled():
             return _disentangled(config, scheme, weights, name, like)
         case schemes.Recurrent():

@@ -3,6 +3,8 @@
 T tokens, N sequences, H heads, Dh head size, D model width, P positions, Q queries, K keys.
 """
 
+from collections.abc import Hashable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -15,7 +17,7 @@ from models.transfer import send
 class Positions:
     """A scheme overrides the hooks it needs; the encoder calls all and never asks which it is."""
 
-    key: schemes.Scheme = schemes.Scheme()
+    key: Hashable = schemes.Scheme()
     """What `rotate`, `bias` and `relative` depend on, besides the weights that layers share."""
     table: Tensor | None = None
     """(P, D): what `embed` adds to a token's vector at each position, if that is all it does.
@@ -140,9 +142,9 @@ class Alibi(Positions):
 class Buckets(Positions):
     """A trained bias for each bucket of distances (Raffel et al. 2020, arXiv 1910.10683)."""
 
-    def __init__(self, scheme: schemes.Buckets, table: Tensor) -> None:
-        """table: (buckets, H)."""
-        self.key = self.scheme = scheme
+    def __init__(self, scheme: schemes.Buckets, table: Tensor, layer: str = "") -> None:
+        """table: (buckets, H). layer: the name of the only one that has it, if not all share it."""
+        self.key, self.scheme = (scheme, layer), scheme
         self._table = table
 
     def bias(self, reach: int) -> Tensor:

@@ -39,6 +39,15 @@ class Raw:
         """The options under a key; none where it is missing or null."""
         return Raw(self.path, self.get(key, {}), f"{self._prefix}{key}.")
 
+    def over(self, others: Mapping[str, Any]) -> "Raw":
+        """These options, and others where a key is missing here."""
+        return Raw(self.path, {**others, **self._values}, self._prefix)
+
+    def without(self, key: str) -> "Raw":
+        """These options but for one."""
+        kept = {name: value for name, value in self._values.items() if name != key}
+        return Raw(self.path, kept, self._prefix)
+
     def within(self, key: str, allowed: Collection[str]) -> "Raw":
         """The same; raises ModelError for one that is not allowed."""
         found = self.nested(key)

@@ -62,13 +62,15 @@ class Rotary(Scheme):
     """Queries and keys turned by an angle for each position (Su et al. 2021, arXiv 2104.09864).
 
     dim: how many features of a head are turned, the first ones. interleaved: pairs are columns
-    (2i, 2i + 1), as in the paper and in GPT-J; otherwise (i, i + dim / 2).
+    (2i, 2i + 1), as in the paper and in GPT-J; otherwise (i, i + dim / 2). frequencies: radians per
+    position of each pair, where a checkpoint holds them (rounded); empty: as base says.
     """
 
     name = "rotary"
     dim: int
     base: float = 10_000.0
     interleaved: bool = False
+    frequencies: tuple[float, ...] = ()
     scaling: Scaling = field(default_factory=Scaling)
 
 
@@ -85,11 +87,15 @@ class Alibi(Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class Buckets(Scheme):
-    """A trained number for each head and bucket of distances (Raffel et al. 2020, T5)."""
+    """A trained number for each head and bucket of distances (Raffel et al. 2020, T5).
+
+    shared: whether all layers have the same ones.
+    """
 
     name = "relative"
     buckets: int = 32
     max_distance: int = 128
+    shared: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

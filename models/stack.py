@@ -1,6 +1,7 @@
 """The layers of an encoder as the kernels read them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -37,12 +38,20 @@ class Stack:
     ) -> None:
         """sizes: for int8, those of the inputs of each product, by its name: see Observed."""
         self.run = kernel(isa, f"encode_{dtype}")
-        self._config, self._weights, self._packer = config, weights, Packer(dtype, sizes)
-        self.layers = (Layer * config.num_layers)(*map(self._layer, range(config.num_layers)))
-        self.first, self.last = self.norm("norm"), self.norm("final_norm")
+        build = _Builder(config, weights, Packer(dtype, sizes))
+        self.layers = (Layer * config.num_layers)(*map(build.layer, range(config.num_layers)))
+        self.first, self.last = build.norm("norm"), build.norm("final_norm")
+        self._packer = build.packer  # holds what these point to; the weights themselves go
 
-    def _layer(self, index: int) -> Layer:
-        config, name = self._config, f"layers.{index}"
+
+@dataclass(frozen=True)
+class _Builder:
+    config: EncoderConfig
+    weights: Weights
+    packer: Packer
+
+    def layer(self, index: int) -> Layer:
+        config, name = self.config, f"layers.{index}"
         scheme, reach = config.scheme(index), config.reaches[index]
         order = pairs(scheme, config.head_size)
         return Layer(
@@ -60,31 +69,31 @@ class Stack:
 
     def _heads(self, layer: str, order: Tensor) -> Matrix:
         # The scores do not depend on the order of the features of queries and keys.
-        config = self._config
-        weight, bias = matrix(self._weights, layer, "qkv")
+        config = self.config
+        weight, bias = matrix(self.weights, layer, "qkv")
         turned = config.num_heads + config.num_kv_heads
         rows = torch.arange(len(weight)).view(-1, config.head_size)
         rows[:turned] = rows[:turned, order]
         rows = rows.flatten()
-        return self._packer.matrix(weight[rows], bias[rows], f"{layer}.qkv")
+        return self.packer.matrix(weight[rows], bias[rows], f"{layer}.qkv")
 
     def _gated(self, layer: str) -> Matrix:
-        gate, up = (matrix(self._weights, layer, part) for part in ("gate", "up"))
+        gate, up = (matrix(self.weights, layer, part) for part in ("gate", "up"))
         weight, bias = (interleaved(*parts) for parts in zip(gate, up, strict=True))
-        return self._packer.matrix(weight, bias, f"{layer}.up")
+        return self.packer.matrix(weight, bias, f"{layer}.up")
 
     def _matrix(self, layer: str, name: str) -> Matrix:
-        return self._packer.matrix(*matrix(self._weights, layer, name), f"{layer}.{name}")
+        return self.packer.matrix(*matrix(self.weights, layer, name), f"{layer}.{name}")
 
     def _norms(self, part: str) -> Norms:
-        names = NORMS[self._config.arrangement]
+        names = NORMS[self.config.arrangement]
         return Norms(**{place: self.norm(name.format(part)) for place, name in names.items()})
 
     def norm(self, name: str, order: Tensor | None = None) -> Norm:
         """A norm of the checkpoint, its features in another order; null where it has none."""
-        weight = self._weights.get(f"{name}.weight")
+        weight = self.weights.get(f"{name}.weight")
         if weight is None:
             return Norm()
-        bias = self._weights.get(f"{name}.bias", torch.zeros_like(weight))
+        bias = self.weights.get(f"{name}.bias", torch.zeros_like(weight))
         parts = (part if order is None else part[order] for part in (weight, bias))
-        return Norm(*map(self._packer.keep, parts), self._config.norm == "layer")
+        return Norm(*map(self.packer.keep, parts), self.config.norm == "layer")

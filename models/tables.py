@@ -53,6 +53,8 @@ def rotary(positions: Ints, scheme: Rotary, length: int = 0) -> tuple[Floats, Fl
 @lru_cache
 def frequencies(scheme: Rotary, length: int = 0) -> Doubles:
     """Radians per position of each pair of features: (dim/2,)."""
+    if scheme.frequencies:
+        return np.array(scheme.frequencies)
     scaling, base = scheme.scaling, scheme.base
     if scaling.kind == "dynamic" and length > scaling.original:
         stretch = scaling.factor * length / scaling.original - (scaling.factor - 1)

@@ -122,14 +122,13 @@ class Tokenizer:
             found.append(self._known(row))
         return found
 
-    def cut(self, ids: Sequence[int], side: Side | None = None) -> Ids:
-        """At most max_length ids; the special ids around a text stay."""
-        dropped = len(ids) - self.max_length
+    def cut(self, ids: Sequence[int], side: Side | None = None, most: int | None = None) -> Ids:
+        """At most `most` ids, by default max_length; the special ids around a text stay."""
+        most = most or self.max_length
+        dropped = len(ids) - most
         if dropped <= 0:
             return Ids(list(ids))
-        return Ids(
-            [ids[i] for i in self._frame.kept(ids, self.max_length, side or self.side)], dropped
-        )
+        return Ids([ids[i] for i in self._frame.kept(ids, most, side or self.side)], dropped)
 
     def enough(self, first: int, side: Side) -> int:
         """The `count` of `encode` that tells how many of a text's first tokens there still are."""

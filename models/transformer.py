@@ -14,6 +14,7 @@ NAMES = tuple(
     for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
 _FORWARD = {"method": "forward", "method_output_name": "last_hidden_state"}
+_FEATURES = {"method": "get_text_features", "method_output_name": "pooler_output"}
 _EMPTY = (
     *("processing_kwargs", "tokenizer_name_or_path"),
     *("query_length", "document_length", "query_expansion"),
@@ -40,9 +41,14 @@ class TransformerOptions:
     side: Side | None = None
 
     @classmethod
-    def read(cls, folder: Path, encoder: EncoderConfig) -> "TransformerOptions":
-        """Raises ModelError for an option that is not implemented and might change vectors."""
-        raw = _options(folder)
+    def read(
+        cls, folder: Path, encoder: EncoderConfig, projected: bool = False
+    ) -> "TransformerOptions":
+        """The options of an encoder. projected: whether it makes a text's vector itself.
+
+        Raises ModelError for an option that is not implemented and might change vectors.
+        """
+        raw = _options(folder, projected)
         key = "tokenizer_args" if "tokenizer_args" in raw else "processor_kwargs"
         tokenizer = raw.within(key, {*_HARMLESS, "model_max_length", "truncation_side"})
         stated = tokenizer.get("model_max_length") or raw.get("max_seq_length")
@@ -53,14 +59,20 @@ class TransformerOptions:
         )
 
 
-def _options(folder: Path) -> Raw:
-    found = [path for name in NAMES if (path := folder / name).exists()]
+def options_file(folder: Path) -> list[Path]:
+    """The file of an encoder's options; none where there is none."""
+    return [path for name in NAMES if (path := folder / name).exists()][:1]
+
+
+def _options(folder: Path, projected: bool) -> Raw:
+    found = options_file(folder)
     raw = Raw(found[0]) if found else Raw(folder, {})
     raw.only("transformer_task", "feature-extraction")
-    raw.only("module_output_name", "token_embeddings")
-    modalities = raw.get("modality_config", {"text": _FORWARD})
-    if modalities.get("text") != _FORWARD:
-        raise raw.refusal("modality_config", modalities, {"text": _FORWARD})
+    raw.only("module_output_name", "sentence_embedding" if projected else "token_embeddings")
+    method = _FEATURES if projected else _FORWARD
+    modalities = raw.get("modality_config", {"text": method})
+    if modalities.get("text") != method:
+        raise raw.refusal("modality_config", modalities, {"text": method})
     for key in _EMPTY:
         raw.only(key, None, {})
     for old, new in (("model_args", "model_kwargs"), ("config_args", "config_kwargs")):

@@ -47,7 +47,7 @@ _KEYS: Mapping[Kind, str] = {
     _EITHER: "pos_att_type",
     _REPEATED: "attention_types",
     _STRING: "model_type activation_function feed_forward_type default_prompt_name type path",
-    _STRINGS: "prompts",
+    _STRINGS: "prompts weight_map",
 }
 _BY_KEY = {key: kind for kind, keys in _KEYS.items() for key in keys.split()}
 _BY_TYPE: Mapping[type, Kind] = {

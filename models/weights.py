@@ -1,7 +1,7 @@
 """Reads safetensors checkpoints under our own tensor names; never a pickle."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -16,22 +16,33 @@ from models.schemes import Buckets, Disentangled, Learned
 
 Weights = dict[str, Tensor]
 
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+
 
 def load(folder: Path, blueprint: Blueprint) -> Weights:
     """Read every tensor that the blueprint names, as float32.
 
-    Raises ModelError naming the tensor that is missing, unknown or of a wrong shape, or the file
-    that is broken.
+    Matrices of layers are views of a mapping of the file of their own: once they are packed and
+    nobody holds them, its pages go, while tables may stay in the other.
+
+    Raises ModelError naming the tensor that is missing, unknown, quantised, not finite or of a
+    wrong shape, or the file that is broken.
     """
     weights: Weights = {}
-    for name, tensor in tensors(folder):
-        weights |= _parts(blueprint, blueprint.rename(name), tensor.to(torch.float32))
+    table_alone = not blueprint.config.num_layers  # that of model2vec may hold integers
+
+    def of_layer(name: str) -> bool:
+        return any(ours.startswith("layers.") for ours in blueprint.rename(name))
+
+    for name, tensor in tensors(folder, of_layer):
+        if names := blueprint.rename(name):
+            weights |= _parts(blueprint, names, float32(folder, name, tensor, table_alone))
     expected = blueprint.expected()
     if unknown := weights.keys() - expected:
         raise ModelError(f"{folder}: config.json knows no {sorted(unknown)[:4]}")
     if missing := expected - weights.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)[:4]}")
-    weights = _fold(weights)
+    weights = {name: _alone(name, tensor) for name, tensor in _fold(weights).items()}
     check(weights, blueprint.config)
     return weights
 
@@ -48,21 +59,40 @@ def check(weights: Weights, config: EncoderConfig) -> None:
             raise ModelError(f"{name} has the shape {found}; by config.json it is {expected}")
 
 
-def tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
-    """Name and tensor of everything in a folder's safetensors files."""
+def tensors(
+    folder: Path, apart: Callable[[str], bool] = lambda _: False
+) -> Iterator[tuple[str, Tensor]]:
+    """Name and tensor of everything in a folder's safetensors files.
+
+    apart: of which names the tensors are in a second mapping of their file.
+    """
     for path in checkpoint.files(folder):
         try:
-            with safe_open(path, framework="pt") as file:
+            with safe_open(path, framework="pt") as file, safe_open(path, framework="pt") as other:
                 for name in file.keys():  # noqa: SIM118 - it is no mapping
-                    yield name, file.get_tensor(name)
+                    yield name, (other if apart(name) else file).get_tensor(name)
         except SafetensorError as error:
             raise checkpoint.broken(path, error) from None
 
 
+def float32(folder: Path, name: str, tensor: Tensor, integers: bool = False) -> Tensor:
+    """A checkpoint's tensor in float32.
+
+    integers: whether it may hold integers, too.
+
+    Raises ModelError for a quantised tensor, whose scale is not known, and for NaN or infinity.
+    """
+    if tensor.dtype not in _FLOATS and not integers:
+        raise ModelError(f"{folder}: {name} is of type {tensor.dtype}; supported: {_FLOATS}")
+    tensor = tensor.to(torch.float32)
+    # Least and largest are NaN if one number is; several times as fast as asking each of them.
+    if tensor.numel() and not torch.stack(torch.aminmax(tensor)).isfinite().all():
+        raise ModelError(f"{folder}: {name} has NaN or infinity in it: fetch the model again")
+    return tensor
+
+
 def _parts(blueprint: Blueprint, names: list[str], tensor: Tensor) -> Weights:
     # A tensor of the file as ours: (out, in) matrices, each part by itself.
-    if not names:
-        return {}
     kind = _kind(names[0])
     if kind.endswith("norm.weight"):
         tensor = tensor + blueprint.norm_shift
@@ -70,6 +100,8 @@ def _parts(blueprint: Blueprint, names: list[str], tensor: Tensor) -> Weights:
         tensor = tensor.flatten()
     if tensor.ndim > 2:
         tensor = tensor.flatten(1)
+    if kind == "token_table":
+        tensor = tensor[: len(tensor) - blueprint.spare_rows]
     if kind in blueprint.transposed:
         tensor = tensor.T
     return dict(zip(names, _split(blueprint, len(names), tensor), strict=True))
@@ -82,6 +114,11 @@ def _split(blueprint: Blueprint, count: int, tensor: Tensor) -> list[Tensor]:
         return [part.contiguous() for part in tensor.tensor_split(count)]
     heads = tensor.view(-1, count, blueprint.config.head_size, *tensor.shape[1:])
     return [part.flatten(0, 1) for part in heads.unbind(1)]
+
+
+def _alone(name: str, tensor: Tensor) -> Tensor:
+    # A norm or bias that an encoder keeps would keep the whole mapping.
+    return tensor.clone() if name.startswith("layers.") and tensor.ndim == 1 else tensor
 
 
 def _fold(weights: Weights) -> Weights:
@@ -109,6 +146,7 @@ def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
         "position_table": (config.max_positions + offset, narrow),
         "segment_table": (rows, narrow),
         "bias_table": (buckets, config.num_heads),
+        "layer_bias_table": (buckets, config.num_heads),
         "relative_table": (2 * span, width),
         "norm.weight": (narrow,),
         "norm.bias": (narrow,),

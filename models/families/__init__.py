@@ -12,8 +12,10 @@ from models.families import (
     clip,
     deberta,
     distilbert,
+    dpr,
     electra,
     ernie,
+    esm,
     eurobert,
     gemma,
     gpt2,
@@ -24,15 +26,18 @@ from models.families import (
     jina_bert,
     jina_v3,
     llama,
+    luke,
     modernbert,
     mpnet,
     mpt,
     nomic,
     qwen,
     roberta,
+    roformer,
     t5,
     xlnet,
 )
+from models.families.remote_code import refuse_unknown_code
 from models.raw import Raw
 
 FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
@@ -44,8 +49,10 @@ FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "clip_text_model": clip.read,
     "deberta-v2": deberta.read,
     "distilbert": distilbert.read,
+    "dpr": dpr.read,
     "electra": electra.read,
     "ernie": ernie.read,
+    "esm": esm.read,
     "eurobert": eurobert.read,
     "gemma": gemma.read,
     "gemma2": gemma.gemma2,
@@ -57,6 +64,9 @@ FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "gte": gte.read,
     "jina_embeddings_v3": jina_v3.read,
     "llama": llama.read,
+    "llama_bidirec": llama.bidirectional,
+    "luke": luke.read,
+    "ministral3": llama.ministral3,
     "mistral": llama.mistral,
     "modernbert": modernbert.read,
     "mpnet": mpnet.read,
@@ -67,7 +77,9 @@ FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "qwen2": qwen.read,
     "qwen3": qwen.qwen3,
     "roberta": roberta.read,
+    "roformer": roformer.read,
     "t5": t5.read,
+    "umt5": t5.read,
     "xlm-roberta": roberta.read,
     "xlnet": xlnet.read,
 }
@@ -78,15 +90,27 @@ SHARED: Mapping[tuple[str, str], Callable[[Raw], Blueprint]] = {
 }
 
 
+def refuse_late_interaction(raw: Raw) -> None:
+    """Raise ModelError for a checkpoint of ColBERT v2, which has a vector for each token."""
+    if "HF_ColBERT" in raw.get("architectures", ()):
+        raise ModelError(
+            f"{raw.path}: HF_ColBERT: a model of late interaction (ColBERT v2), which has a vector "
+            "for each token and a product for them, is not supported"
+        )
+
+
 def read(folder: Path) -> Blueprint:
     """What a model folder's config.json says.
 
     Raises ModelError on an unknown family or an option that is not implemented, by its name.
     """
     raw = Raw(folder / "config.json")
+    refuse_late_interaction(raw)
     family = raw.among("model_type", FAMILIES, "")
     shared = raw.get("model_type", ""), raw.get("position_embedding_type", "")
     try:
-        return SHARED.get(shared, family)(raw)
+        blueprint = SHARED.get(shared, family)(raw)
     except ValueError as error:  # of sizes that do not fit together
         raise ModelError(f"{raw.path}: {error}") from None
+    refuse_unknown_code(raw, blueprint.config.family)
+    return blueprint

@@ -1,12 +1,15 @@
 """The text encoder of CLIP (Radford et al. 2021, arXiv 2103.00020)."""
 
+from dataclasses import replace
+
 from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, affine
+from models.blueprint import LARGEST, Blueprint, Projection, affine
 from models.config import EncoderConfig
 from models.raw import Raw
 from models.schemes import Learned
 
 _LAYER = "encoder.layers.{}"
+_PROJECTION = "text_projection.weight"
 TENSORS = {
     "embeddings.token_embedding.weight": "token_table",
     "embeddings.position_embedding.weight": "position_table",
@@ -22,15 +25,42 @@ TENSORS = {
 }
 UNUSED = (
     "embeddings.position_ids",
-    "text_projection.weight",
+    _PROJECTION,
     "vision_model.*",
     "visual_projection.weight",
     "logit_scale",
 )
 
 
+_WRONG_END = 2  # of older files, which do not know the id that their tokenizers put at the end
+
+
 def read(raw: Raw) -> Blueprint:
-    """The blueprint of a text encoder by itself."""
+    """The blueprint of a text encoder by itself, or with its projection."""
+    blueprint = _encoder(raw)
+    if "CLIPTextModelWithProjection" not in raw.get("architectures", ()):
+        return blueprint
+    return replace(blueprint, projection=_projection(raw, raw, always=False))
+
+
+def whole(raw: Raw) -> Blueprint:
+    """The blueprint of the text encoder of a model that has images, too."""
+    older = raw.get("text_config_dict")  # where it is there, it is the one that counts
+    text = raw.nested("text_config_dict" if older else "text_config")
+    return replace(_encoder(text), projection=_projection(raw, text, always=True))
+
+
+def _projection(raw: Raw, text: Raw, always: bool) -> Projection:
+    end = text.get("eos_token_id", 49_407)
+    return Projection(
+        tensor=_PROJECTION,
+        width=raw.get("projection_dim", 512),
+        end=LARGEST if end == _WRONG_END else end,
+        always=always,
+    )
+
+
+def _encoder(raw: Raw) -> Blueprint:
     # What a file leaves out is as in the smallest of the published models.
     config = EncoderConfig(
         family="clip",
@@ -47,9 +77,3 @@ def read(raw: Raw) -> Blueprint:
         causal=True,
     )
     return Blueprint(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("text_model.",))
-
-
-def whole(raw: Raw) -> Blueprint:
-    """The blueprint of the text encoder of a model that has images, too."""
-    older = raw.get("text_config_dict")  # where it is there, it is the one that counts
-    return read(raw.nested("text_config_dict" if older else "text_config"))

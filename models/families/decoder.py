@@ -5,6 +5,10 @@ from collections.abc import Callable
 
 from models.raw import Raw
 
+_KNOWN = (
+    "false where that code lets a token see those after it, as for stella_en_1.5B, GritLM, "
+    "inf-retriever and LLM2Vec, else true"
+)
 _KINDS = ("full_attention", "sliding_attention")
 
 
@@ -28,7 +32,7 @@ def is_causal(raw: Raw, family: str) -> bool:
     }
     for key, value in own.items():
         if value:
-            raise raw.refusal(key, value, "any, with is_causal beside it (true or false)")
+            raise raw.refusal(key, value, f"any, with is_causal beside it: {_KNOWN}")
     return True
 
 

@@ -86,7 +86,9 @@ def _is_causal(raw: Raw, family: str) -> bool:
 
 def _rotary(raw: Raw, kind: str, base: float) -> Rotary:
     size = raw.get("head_dim", _HEAD_SIZE)
-    if raw.get("rope_parameters") or kind == "full_attention":
-        return rotary(raw, size, base=base, kind=kind)
+    if kind == "full_attention":
+        return rotary(raw, size, base=raw.get("rope_theta", base), kind=kind)
     # The older keys never stretch the angles of the layers with the window.
-    return Rotary(dim=size, base=raw.get("rope_local_base_freq", base))
+    return rotary(
+        raw.without("rope_scaling"), size, base=raw.get("rope_local_base_freq", base), kind=kind
+    )

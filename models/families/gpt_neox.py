@@ -11,9 +11,8 @@ from models.raw import Raw
 def read(raw: Raw) -> Blueprint:
     """The blueprint of a GPT-NeoX."""
     heads, width = raw["num_attention_heads"], raw["hidden_size"]
-    older = "partial_rotary_factor" not in raw.nested("rope_parameters")
-    share = raw.get("rotary_pct", 0.25) if older else 1.0
-    positions = rotary(raw, int(width // heads * share), base=raw.get("rotary_emb_base", 10_000.0))
+    base, share = raw.get("rotary_emb_base", 10_000.0), raw.get("rotary_pct", 0.25)
+    positions = rotary(raw, width // heads, base=base, share=share)
     config = EncoderConfig(
         family="gpt_neox",
         vocab_size=raw["vocab_size"],

@@ -1,4 +1,4 @@
-"""Llama (Touvron et al. 2023, arXiv 2302.13971), and Mistral (Jiang et al. 2023, 2310.06825)."""
+"""Llama (Touvron et al. 2023, arXiv 2302.13971), Mistral (Jiang et al. 2023, 2310.06825), kin."""
 
 from typing import Any
 
@@ -9,6 +9,10 @@ from models.families.decoder import is_causal, reaches, sliding_window
 from models.families.rope import rotary
 from models.raw import Raw
 
+_MINISTRAL3_ROPE = {
+    **{"rope_type": "yarn", "rope_theta": 1_000_000.0, "factor": 16.0},
+    **{"original_max_position_embeddings": 16_384, "mscale": 1.0, "mscale_all_dim": 1.0},
+}
 UNUSED = ("lm_head.weight", "score.weight", "layers.*.self_attn.rotary_emb.inv_freq")
 
 
@@ -35,6 +39,8 @@ def config(raw: Raw, *, head_size: int = 0, **different: Any) -> EncoderConfig:
 
     head_size: where config.json does not tell; 0 for an equal share of the width.
     """
+    if different["causal"]:  # the key asks for the opposite; transformers ignores it
+        raw.only("use_bidirectional_attention", False)
     heads, width = raw["num_attention_heads"], raw["hidden_size"]
     head_size = raw.get("head_dim", head_size or width // heads)
     positions = different.get("positions") or rotary(raw, head_size)
@@ -85,3 +91,33 @@ def mistral(raw: Raw) -> Blueprint:
     causal = is_causal(raw, "Mistral")
     seen = reaches(raw, causal, sliding_window(raw), lambda layer: True)
     return blueprint(config(raw, causal=causal, reaches=seen), tensors(False, False, False))
+
+
+def bidirectional(raw: Raw) -> Blueprint:
+    """The blueprint of NVIDIA's Llama, in which each token sees all others and the mean counts."""
+    raw.only("is_causal", False)
+    raw.only("pooling", "avg")
+    biased = raw.get("attention_bias", False)
+    return blueprint(config(raw, causal=False), tensors(biased, biased, raw.get("mlp_bias", False)))
+
+
+def ministral3(raw: Raw) -> Blueprint:
+    """The blueprint of a Ministral 3, for texts up to the length of its first training.
+
+    Beyond that the model scales a query by its position, which is not implemented.
+    """
+    if not raw.get("rope_parameters", {}) and not raw.get("rope_scaling", {}):
+        raw = raw.without("rope_parameters").over({"rope_parameters": _MINISTRAL3_ROPE})
+    rope = raw.nested("rope_scaling" if raw.get("rope_scaling", {}) else "rope_parameters")
+    causal = is_causal(raw, "Ministral3")
+    seen = reaches(raw, causal, raw.get("sliding_window"), lambda layer: True)
+    made = config(
+        raw,
+        head_size=128,
+        causal=causal,
+        reaches=seen,
+        norm_eps=raw.get("rms_norm_eps", 1e-5),
+        max_positions=rope.get("original_max_position_embeddings", raw["max_position_embeddings"]),
+        bounded=True,
+    )
+    return blueprint(made, tensors(False, False, False))

@@ -12,12 +12,14 @@ def rotary(
     head_size: int,
     *,
     base: float = 10_000.0,
-    interleaved: bool = False,
     kind: str = "",
+    share: float | None = None,
 ) -> Rotary:
     """The scheme that config.json asks for.
 
-    base: where it gives none. kind: of layer, where the file tells the settings of several.
+    base: where it gives none. kind: of layer, where the file tells the settings of several; the
+    keys beside them then count only as `base`. share: of a head's features that is turned unless
+    the file says another; None for all of them, whatever it says, as most families do.
 
     Raises ModelError for a scaling that is not implemented.
     """
@@ -25,18 +27,30 @@ def rotary(
     scaling = given.get("rope_type", given.get("type", "default"))
     if scaling not in _KINDS:
         raise given.refusal("rope_type", scaling, _KINDS)
-    share = given.get("partial_rotary_factor", raw.get("partial_rotary_factor", 1.0))
     return Rotary(
-        dim=int(head_size * share),
-        base=float(given.get("rope_theta", raw.get("rope_theta", base))),
-        interleaved=interleaved,
+        dim=_turned(raw, given, head_size, share, scaling),
+        base=float(given.get("rope_theta", base if kind else raw.get("rope_theta", base))),
         scaling=Scaling() if scaling == "default" else _scaling(raw, scaling, given),
     )
 
 
 def _given(raw: Raw, kind: str) -> Raw:
-    given = raw.nested("rope_parameters" if raw.get("rope_parameters", {}) else "rope_scaling")
-    return given.nested(kind) if kind in given else given
+    # Of both keys transformers takes the older one; where settings are of kinds of layers, it
+    # writes that over them.
+    scaling, parameters = raw.nested("rope_scaling"), raw.nested("rope_parameters")
+    if not kind:
+        return scaling if raw.get("rope_scaling", {}) else parameters
+    own = parameters.get(kind, {})
+    return scaling.over(own) if raw.get("rope_scaling", {}) else parameters.nested(kind)
+
+
+def _turned(raw: Raw, given: Raw, head_size: int, share: float | None, scaling: str) -> int:
+    if share is not None:
+        return int(head_size * given.get("partial_rotary_factor", share))
+    stated = given.get("partial_rotary_factor", raw.get("partial_rotary_factor", 1.0))
+    if scaling != "default" and stated != 1:  # transformers fails at the first text
+        raise raw.refusal("partial_rotary_factor", stated, f"1.0 beside {scaling!r}")
+    return head_size
 
 
 def _scaling(raw: Raw, kind: str, given: Raw) -> Scaling:

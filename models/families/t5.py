@@ -1,4 +1,7 @@
-"""The encoders of T5 (Raffel et al. 2020, arXiv 1910.10683) and mT5 (arXiv 2010.11934)."""
+"""The encoders of T5 (Raffel et al. 2020, arXiv 1910.10683), mT5 (2010.11934), umT5 (2304.09151).
+
+A layer of an umT5 has buckets of its own.
+"""
 
 from models.activations import ACTIVATIONS
 from models.blueprint import Blueprint
@@ -18,6 +21,7 @@ _ATTENTION, _FFN = "encoder.block.{}.layer.0", "encoder.block.{}.layer.1"
 def read(raw: Raw) -> Blueprint:
     """The blueprint of a T5's encoder, with its decoder in the same file or not."""
     gated, activation = _feed_forward(raw)
+    shared = raw["model_type"] != "umt5"
     raw.only("is_decoder", False)
     config = EncoderConfig(
         family=raw["model_type"],
@@ -36,30 +40,33 @@ def read(raw: Raw) -> Blueprint:
         positions=Buckets(
             buckets=raw.get("relative_attention_num_buckets", 32),
             max_distance=raw.get("relative_attention_max_distance", 128),
+            shared=shared,
         ),
         scale=1.0,
     )
     return Blueprint(
         config=config,
-        tensors=_tensors(gated),
+        tensors=_tensors(gated, shared),
         unused=("decoder.*", "lm_head.weight", "classifier.*", "classification_head.*"),
         prefixes=("transformer.",),
     )
 
 
 def _feed_forward(raw: Raw) -> tuple[bool, str]:
-    usual = "gated-gelu" if raw["model_type"] == "mt5" else "relu"
+    usual = "relu" if raw["model_type"] == "t5" else "gated-gelu"
     gated, name = raw.among("feed_forward_proj", _NETWORKS, usual)
     raw.only("is_gated_act", gated)
     return gated, ACTIVATIONS[raw.only("dense_act_fn", name)]
 
 
-def _tensors(gated: bool) -> dict[str, str]:
+def _tensors(gated: bool, shared: bool) -> dict[str, str]:
     up = {"wi_0": "gate", "wi_1": "up"} if gated else {"wi": "up"}
     return {
         "shared.weight": "token_table",
         "encoder.embed_tokens.weight": "token_table",
-        f"{_ATTENTION}.SelfAttention.relative_attention_bias.weight": "bias_table",
+        f"{_ATTENTION}.SelfAttention.relative_attention_bias.weight": (
+            "bias_table" if shared else "layers.{}.layer_bias_table"
+        ),
         f"{_ATTENTION}.SelfAttention.q.weight": "layers.{}.query.weight",
         f"{_ATTENTION}.SelfAttention.k.weight": "layers.{}.key.weight",
         f"{_ATTENTION}.SelfAttention.v.weight": "layers.{}.value.weight",

@@ -13,6 +13,7 @@ from models.errors import ModelError
 from models.precision import FAITHFUL
 from models.vectors import Floats, normalize
 from service.engine.load import load
+from service.settings import Settings
 from tests.gpu.card import since_ampere
 from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY, write_model
@@ -116,7 +117,7 @@ def test_the_engine_multiplies_in_float32_whatever_the_process_was_told(
     minilm_folder: Path,
 ) -> None:
     torch.set_float32_matmul_precision("high")
-    load(str(minilm_folder), "cuda", "float32", 0)
+    load(minilm_folder, Settings(device="cuda", dtype="float32"))
     noise = torch.Generator("cuda").manual_seed(1)
     a = torch.randn(512, 512, device="cuda", generator=noise)
     exact = a.double() @ a.double()

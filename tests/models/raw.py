@@ -169,7 +169,7 @@ CASES: Mapping[str, tuple[Write, str, Any, Mapping[str, Any]]] = {
     ),
     "llama_legacy": (
         pieces("tokenizer.model", **LLAMA, user_defined_symbols=["<x>"]),
-        "mistral",
+        "llama",
         {"add_bos_token": True, "legacy": True, "tokenizer_class": "LlamaTokenizer"},
         {},
     ),

@@ -107,7 +107,7 @@ def test_sizes_that_do_not_fit_together_are_refused_with_their_file(tiny_bert: W
 
 
 def test_what_no_check_foresees_is_refused_with_its_folder(tiny_bert: Write) -> None:
-    rotary = {"model_type": "llama", "partial_rotary_factor": float("inf")}
+    rotary = {"model_type": "gpt_neox", "rotary_pct": float("inf")}
     folder = changed(tiny_bert(), CONFIG, is_causal=True, **rotary)
     with pytest.raises(ModelError) as refused:
         Folder.read(folder)

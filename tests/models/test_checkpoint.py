@@ -1,5 +1,6 @@
 """A tensor read without torch is the one that torch reads."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -31,3 +32,41 @@ def test_a_tensor_of_another_type_is_refused_by_name(tmp_path: Path) -> None:
     save_file({"wanted": torch.ones(3, dtype=torch.int64)}, tmp_path / "model.safetensors")
     with pytest.raises(ModelError, match="wanted is of type I64"):
         checkpoint.read(tmp_path, "wanted")
+
+
+def shards(folder: Path, *names: str, listed: tuple[str, ...] = ()) -> None:
+    """Files of a tensor each, and an index of those that are listed."""
+    for name in names:
+        save_file({name: torch.ones(2)}, folder / name)
+    index = {"weight_map": {f"t{number}": name for number, name in enumerate(listed)}}
+    if listed:
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+
+
+def test_an_index_says_which_are_the_shards_whatever_their_names(tmp_path: Path) -> None:
+    names = ("a.safetensors", "b.safetensors")
+    shards(tmp_path, *names, "model-00001-of-00001.safetensors", listed=(*names, names[0]))
+    assert [path.name for path in checkpoint.files(tmp_path)] == [*names]
+
+
+def test_a_single_file_goes_before_shards(tmp_path: Path) -> None:
+    other = "model-00001-of-00001.safetensors"
+    shards(tmp_path, "model.safetensors", other, listed=(other,))
+    assert [path.name for path in checkpoint.files(tmp_path)] == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("name", ["b.safetensors", "../b.safetensors", ""])
+def test_a_shard_that_is_not_beside_its_index_is_named(tmp_path: Path, name: str) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    shards(tmp_path, "b.safetensors")
+    shards(inner, "a.safetensors", listed=("a.safetensors", name))
+    with pytest.raises(ModelError, match=rf"index\.json: the checkpoint lacks \['{name}'\]"):
+        checkpoint.files(inner)
+
+
+def test_files_of_other_names_are_named(tmp_path: Path) -> None:
+    shards(tmp_path, "weights-2.safetensors", "weights-1.safetensors")
+    named = r"\['weights-1\.safetensors', 'weights-2\.safetensors'\] as its shards: rename"
+    with pytest.raises(ModelError, match=named):
+        checkpoint.files(tmp_path)

@@ -220,7 +220,7 @@ class Meeting(Eager):
         self.both = threading.Barrier(2)
 
     def __call__(self, ids: Tensor, packing: Packing) -> Tensor:
-        self.both.wait(timeout=5)
+        self.both.wait(timeout=120)
         return super().__call__(ids, packing)
 
 

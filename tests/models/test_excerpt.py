@@ -13,6 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 
 from models import tokenizer as tokenizing
 from models import vocabulary
+from models.convert.tokenizer import convert
 from models.errors import Unbroken
 from models.excerpt import Excerpts
 from models.steps import finish
@@ -101,8 +102,12 @@ MORE = ["xlm_roberta", "albert", "mt5", "deberta", "deberta_split", "llama_legac
 @pytest.fixture(scope="module", params=[*kinds.BUILDERS, *MORE])
 def rust(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     name, folder = request.param, tmp_path_factory.mktemp(request.param)
-    (kinds if name in kinds.BUILDERS else raw).write(name, folder)
-    return vocabulary.read(folder).rust
+    if name in kinds.BUILDERS:
+        return vocabulary.read(kinds.write(name, folder)).rust
+    target = folder / "converted"
+    target.mkdir()
+    convert(raw.write(name, folder), target)
+    return vocabulary.read(target).rust
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def test_a_text_is_read_as_far_as_by_sentence_transformers(
     files = {"modules.json": [TRANSFORMER], "sentence_bert_config.json": options}
     for name, content in files.items():
         (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
-    ours = Embedder.load(tmp_path, device="cpu", dtype="float32")
+    ours = Embedder.load(tmp_path, device="cpu", dtype="float32", pooling="mean")
     theirs = SentenceTransformer(str(tmp_path), device="cpu")
     assert ours.max_length == theirs.max_seq_length == length
     (expected,) = theirs.encode(TEXT, output_value="token_embeddings")

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from models.packing import Packing
 from models.pooling import POOLINGS, pool
 from models.sentence import SentenceConfig
+from models.sentence_transformers.pooling import MODES
 from tests.models.meta import META, Sent
 
 LENGTHS = [3, 1, 8]
@@ -100,7 +101,5 @@ def test_states_of_low_precision_are_pooled_in_float32() -> None:
 
 
 def test_every_name_that_a_config_may_give_is_implemented() -> None:
-    from models.sentence import _MODES
-
-    assert set(_MODES) == set(POOLINGS)
+    assert set(MODES) == set(POOLINGS)
     assert set(SentenceConfig(max_length=1).pooling) <= set(POOLINGS)

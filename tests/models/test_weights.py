@@ -1,6 +1,8 @@
 """Tests of reading checkpoints."""
 
 import json
+import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,10 +12,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import BertForMaskedLM
 
-from models import families, weights
+from models import checkpoint, families, weights
+from models.embedder import Embedder
 from models.errors import ModelError
+from models.folder import Folder as ModelFolder
 from models.weights import Weights
-from tests.conftest import Folder
+from tests.conftest import Folder, precisions
 from tests.models.tiny import reference
 
 LAYERS = 3
@@ -160,6 +164,43 @@ def test_a_tensor_of_another_shape_is_named(folder: Path, plain: Weights, name: 
             weights.check(plain | {name: other}, config)
 
 
+def spoilt(name: str, value: float) -> Change:
+    def change(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        tensors[name].view(-1)[7] = value
+        return tensors
+
+    return change
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_a_tensor_with_a_number_that_is_not_finite_is_named(
+    folder: Path, tmp_path: Path, value: float, kind: torch.dtype
+) -> None:
+    name = "encoder.layer.1.attention.self.query.weight"
+    half = rewritten(folder, tmp_path, lambda all: {key: t.to(kind) for key, t in all.items()})
+    load(half)
+    with pytest.raises(ModelError, match=rf"{name} has NaN or infinity.*fetch the model again"):
+        load(rewritten(half, tmp_path, spoilt(name, value)))
+
+
+def test_a_number_that_is_not_finite_where_nothing_reads_it_is_no_fault(
+    folder: Path, tmp_path: Path, plain: Weights
+) -> None:
+    change = spoilt("pooler.dense.weight", float("nan"))
+    assert equal(load(rewritten(folder, tmp_path, change)), plain)
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.uint8, torch.float8_e4m3fn], ids=str)
+def test_a_quantised_tensor_is_named_with_its_type(
+    folder: Path, tmp_path: Path, kind: torch.dtype
+) -> None:
+    name = "encoder.layer.1.output.dense.weight"
+    changed = rewritten(folder, tmp_path, lambda all: all | {name: all[name].to(kind)})
+    with pytest.raises(ModelError, match=rf"{name} is of type {kind}; supported: .*float32"):
+        load(changed)
+
+
 def test_a_broken_file_is_named(folder: Path, tmp_path: Path) -> None:
     whole = (folder / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(whole[: len(whole) // 2])
@@ -167,12 +208,39 @@ def test_a_broken_file_is_named(folder: Path, tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_a_pickle_is_refused_with_advice(tmp_path: Path) -> None:
+def test_a_pickle_is_refused_with_the_command(tmp_path: Path) -> None:
     torch.save({"weight": torch.zeros(1)}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(ModelError, match=r"convert pytorch_model\.bin to safetensors"):
+    with pytest.raises(ModelError, match=r"pytorch_model\.bin is a pickle, .*convert MODEL`"):
         load(tmp_path)
 
 
-def test_a_pickle_that_was_left_on_the_hub_is_refused_with_advice(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"convert pytorch_model\.bin to safetensors"):
+def test_a_folder_without_weights_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"has no model\.safetensors$"):
         load(tmp_path)
+
+
+def resident(path: Path) -> int:
+    """Bytes of a file that are mapped into this process and in memory."""
+    maps, total = Path("/proc/self/smaps").read_text().split("VmFlags:"), 0
+    for area in maps:
+        if str(path) in area:
+            total += 1024 * int(area.partition("\nRss:")[2].split()[0])
+    return total
+
+
+def test_of_the_layers_only_what_was_packed_stays_in_memory(
+    minilm_folder: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(minilm_folder, tmp_path / "model"))  # mapped by no other test
+    path = (folder / "model.safetensors").resolve()
+    headers = checkpoint.headers(folder).items()
+    layers = sum(4 * math.prod(header.shape) for name, header in headers if "layer." in name)
+    rest = path.stat().st_size - layers
+    assert layers > 40_000_000
+    loaded = weights.load(folder, ModelFolder.read(folder).blueprint)
+    assert resident(path) > rest + layers / 2, "the weights are read where they lie"
+    del loaded
+    for dtype in precisions():
+        embedder = Embedder.load(folder, device="cpu", dtype=dtype)
+        embedder.embed(["a text"])
+        assert resident(path) < rest + layers / 4, dtype

@@ -11,7 +11,8 @@ from tests.models.families.checkpoint import Case, write
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 _TESTED = (
-    *("albert", "bert", "bloom", "clip", "deberta", "distilbert", "electra", "ernie", "eurobert"),
+    *("albert", "bert", "bloom", "clip", "deberta", "distilbert", "dpr", "electra", "ernie"),
+    *("esm", "eurobert", "luke", "roformer"),
     *("gemma", "gpt2", "gpt_neo", "gpt_neox", "gptj", "gte", "jina_v3", "llama", "modernbert"),
     *("mpnet", "mpt", "nomic", "qwen", "roberta", "t5", "xlnet"),
 )

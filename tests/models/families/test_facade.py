@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import T5EncoderModel
+from transformers import T5EncoderModel, UMT5EncoderModel
 
 from models import Embedder, isa, native
 from tests.models.families.checkpoint import Case, write
@@ -51,6 +51,7 @@ COMPILED = [
     Case("distilbert", {"sinusoidal_pos_embds": True}, DISTILBERT),
     Case("electra", {"embedding_size": 64}, SIZES),
     Case("ernie", {}, SIZES),
+    Case("esm", {"position_embedding_type": "rotary", "pad_token_id": 1}, SIZES),
     Case("eurobert", SPECIAL, SIZES),
     Case("gemma3_text", {**SPECIAL, **GEMMA}, SIZES),
     Case("gpt2", SPECIAL, {"n_layer": 3, "n_head": 2, "n_embd": 64, **NARROW}),
@@ -58,11 +59,13 @@ COMPILED = [
     Case("gte", {}, SIZES),
     Case("jina_embeddings_v3", {}, SIZES),
     Case("llama", {**SPECIAL, "num_key_value_heads": 1}, SIZES),
+    Case("luke", {"entity_vocab_size": 9}, SIZES),
     Case("modernbert", {**SPECIAL, "local_attention": 8}, SIZES),
     Case("mpnet", {}, SIZES),
     Case("mpt", SPECIAL, {"n_layers": 3, "n_heads": 2, "d_model": 64, **NARROW}),
     Case("nomic_bert", {}, SIZES),
     Case("qwen3", {**SPECIAL, "num_key_value_heads": 1}, SIZES),
+    Case("roformer", {}, SIZES),
     Case("roberta", {"pad_token_id": 0}, SIZES),
     Case("t5", {"feed_forward_proj": "gated-gelu"}, T5, model=T5EncoderModel),
     Case("xlm-roberta", {"type_vocab_size": 1}, SIZES),
@@ -72,6 +75,7 @@ ON_TORCH = [
     Case("albert", {"embedding_size": 64, "num_hidden_groups": 3, "hidden_act": "gelu"}, SIZES),
     Case("electra", {"embedding_size": 32}, SIZES),
     Case("gpt_neox", SPECIAL, SIZES),
+    Case("umt5", {}, T5, model=UMT5EncoderModel),
     Case("qwen3", {**SPECIAL, "num_key_value_heads": 1, "head_dim": 16}, SIZES),
 ]
 TEXTS = ["the license", "a copyright of this work, such as it is", "x", "you " * 30]

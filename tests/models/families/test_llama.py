@@ -39,6 +39,14 @@ SCALED = [
     for scaling in SCALINGS
 ]
 MISTRAL = {"num_key_value_heads": 2, "sliding_window": 5}
+MINISTRAL3 = {
+    **{"num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 1024},
+    "rope_parameters": {
+        **{"rope_type": "yarn", "rope_theta": 500.0, "factor": 16.0, "mscale": 1.0},
+        **{"mscale_all_dim": 1.0, "original_max_position_embeddings": 64},
+        "llama_4_scaling_beta": 0.1,
+    },
+}
 CASES = [
     Case("llama", {"num_key_value_heads": 2, "rms_norm_eps": 0.05}),
     Case("llama", {"attention_bias": True, "mlp_bias": True, "head_dim": 24}),
@@ -46,6 +54,8 @@ CASES = [
     Case("mistral", MISTRAL),
     Case("mistral", {**MISTRAL, "is_causal": False}),
     Case("mistral", {**MISTRAL, "sliding_window": None, "head_dim": 24}),
+    Case("ministral3", MINISTRAL3),
+    Case("ministral3", {**MINISTRAL3, "sliding_window": 5}),
     *SCALED,
 ]
 cases = pytest.mark.parametrize("case", CASES, ids=str)
@@ -86,6 +96,35 @@ def test_a_window_that_is_not_told_is_that_of_transformers(tmp_path: Path) -> No
     assert families.read(tmp_path).config.reaches == (4095,) * 3
 
 
+def test_a_ministral3_reads_no_text_whose_queries_would_be_scaled(tmp_path: Path) -> None:
+    write(Case("ministral3", MINISTRAL3), tmp_path)
+    assert families.read(tmp_path).config.longest == 64
+
+
+BIDIRECTIONAL = {
+    "model_type": "llama_bidirec",
+    "architectures": ["LlamaBidirectionalModel"],
+    "auto_map": {"AutoModel": "llama_bidirectional_model.LlamaBidirectionalModel"},
+    "pooling": "avg",
+}
+
+
+def test_nvidias_llama_is_one_in_which_each_token_sees_all_others(tmp_path: Path) -> None:
+    model = write(Case("llama", {"num_key_value_heads": 2, "is_causal": False}), tmp_path)
+    configure(tmp_path, "is_causal", **BIDIRECTIONAL)
+    assert_equal_states(model, tmp_path)
+
+
+@pytest.mark.parametrize("options", [{"is_causal": True}, {"pooling": "last"}])
+def test_nvidias_llama_of_another_kind_is_refused(
+    options: dict[str, object], tmp_path: Path
+) -> None:
+    write(Case("llama"), tmp_path)
+    configure(tmp_path, **{**BIDIRECTIONAL, **options})
+    with pytest.raises(ModelError, match=next(iter(options))):
+        families.read(tmp_path)
+
+
 OWN_CODE = {
     "architectures": ["LlamaBiModel"],
     "auto_map": {"AutoModel": "modeling_gritlm7b.MistralModel"},
@@ -112,9 +151,19 @@ def test_code_that_may_see_both_sides_is_refused_until_the_config_tells(
         ("llama", {"hidden_act": "xielu"}, "hidden_act = 'xielu'"),
         ("llama", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type = 'longrope'"),
         ("mistral", {"layer_types": ["full_attention"] * 3}, "layer_types"),
+        *(
+            (name, {"use_bidirectional_attention": True}, "use_bidirectional_attention")
+            for name in ("llama", "mistral", "qwen2", "qwen3")
+        ),
     ],
 )
 def test_an_option_that_is_not_implemented_is_refused_by_name(
     model_type: str, options: dict[str, object], named: str, tmp_path: Path
 ) -> None:
     assert_refused(Case(model_type, {"num_key_value_heads": 2}), options, tmp_path, named)
+
+
+def test_attention_to_both_sides_is_computed_where_both_keys_ask_for_it(tmp_path: Path) -> None:
+    write(Case("llama"), tmp_path)
+    configure(tmp_path, use_bidirectional_attention=True, is_causal=False)
+    assert not families.read(tmp_path).config.causal

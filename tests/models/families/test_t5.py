@@ -11,6 +11,7 @@ from transformers import (
     T5EncoderModel,
     T5ForConditionalGeneration,
     T5ForTokenClassification,
+    UMT5EncoderModel,
 )
 
 from models import families, weights
@@ -38,6 +39,9 @@ CASES = [
         model=T5EncoderModel,
     ),
     Case("mt5", {}, SIZES, model=MT5EncoderModel),
+    Case("umt5", {}, SIZES, std=0.1, model=UMT5EncoderModel),
+    Case("umt5", {}, SIZES, model=UMT5EncoderModel),
+    Case("umt5", {"feed_forward_proj": "relu"}, SIZES, model=UMT5EncoderModel),
 ]
 cases = pytest.mark.parametrize("case", CASES, ids=str)
 

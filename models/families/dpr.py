@@ -1,0 +1,14 @@
+"""DPR (Karpukhin et al. 2020, arXiv 2004.04906): a BERT for questions, and one for passages."""
+
+from dataclasses import replace
+
+from models.blueprint import Blueprint
+from models.families import bert
+from models.raw import Raw
+
+
+def read(raw: Raw) -> Blueprint:
+    """The blueprint of either; a vector is the state of the first token, without a projection."""
+    raw.only("projection_dim", 0)
+    prefixes = ("question_encoder.bert_model.", "ctx_encoder.bert_model.")
+    return replace(bert.read(raw), prefixes=prefixes)

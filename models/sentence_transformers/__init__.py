@@ -1,0 +1,1 @@
+"""The files that sentence-transformers lays beside an encoder, and what it does without them."""

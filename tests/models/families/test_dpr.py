@@ -1,0 +1,54 @@
+"""Tests of DPR, either encoder, against transformers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import DPRContextEncoder, DPRQuestionEncoder
+
+from models import Embedder
+from tests.models.families.checkpoint import (
+    SIZES,
+    Case,
+    assert_equal_states,
+    assert_refused,
+    assert_same_bits,
+    write,
+)
+from tests.models.tiny import VOCABULARY, write_tokenizer
+
+CASES = [
+    Case("dpr", {"layer_norm_eps": 0.05}, model=DPRContextEncoder),
+    Case("dpr", {"hidden_act": "relu"}, model=DPRQuestionEncoder),
+]
+cases = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+@cases
+def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
+    model = write(case, tmp_path)
+    assert_equal_states(model.base_model.bert_model, tmp_path)
+
+
+@cases
+def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
+    write(case, tmp_path)
+    assert_same_bits(tmp_path)
+
+
+@cases
+def test_a_vector_is_the_output_of_transformers(case: Case, tmp_path: Path) -> None:
+    model = write(replace(case, sizes={**SIZES, "vocab_size": len(VOCABULARY)}), tmp_path)
+    write_tokenizer(tmp_path)
+    embedder = Embedder.load(tmp_path, device="cpu", dtype="float32")
+    texts = ["the license", "x", "you " * 30]
+    for ids, vector in zip(embedder.tokenize(texts), embedder.embed(texts), strict=True):
+        with torch.inference_mode():
+            expected = model(input_ids=torch.tensor([ids.ids])).pooler_output[0].numpy()
+        np.testing.assert_allclose(vector, expected, atol=1e-4 * abs(expected).max(), rtol=0)
+
+
+def test_a_projection_is_refused(tmp_path: Path) -> None:
+    assert_refused(CASES[0], {"projection_dim": 32}, tmp_path)

@@ -1,0 +1,37 @@
+"""Tests of checkpoints that name code of their own."""
+
+from pathlib import Path
+
+import pytest
+
+from models import families
+from models.errors import ModelError
+from models.families.remote_code import EQUAL
+from tests.models.families.checkpoint import Case, configure, write
+
+SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep")}
+
+
+def coded(folder: Path, model_type: str, code: dict[str, str]) -> Path:
+    write(Case(model_type, SPECIAL), folder)
+    configure(folder, auto_map=code)
+    return folder
+
+
+@pytest.mark.parametrize("model_type", ["bert", "roberta", "modernbert", "eurobert", "nomic_bert"])
+def test_code_that_no_family_equals_is_refused(model_type: str, tmp_path: Path) -> None:
+    code = {"AutoModel": "modeling_own.OwnModel", "AutoConfig": "configuration_own.OwnConfig"}
+    with pytest.raises(ModelError, match=r"auto_map = .*OwnModel.*code of a model is not run"):
+        families.read(coded(tmp_path, model_type, code))
+
+
+@pytest.mark.parametrize("model_type", ["eurobert", "gte", "jina_embeddings_v3", "nomic_bert"])
+def test_code_that_a_family_equals_is_not_needed(model_type: str, tmp_path: Path) -> None:
+    for name in EQUAL[model_type]:
+        code = {"AutoModel": f"organisation/name--modeling.{name}"}
+        assert families.read(coded(tmp_path, model_type, code)).config.family == model_type
+
+
+def test_code_for_another_task_is_not_needed(tmp_path: Path) -> None:
+    code = {"AutoModelForMaskedLM": "modeling_own.OwnBertForMaskedLM"}
+    families.read(coded(tmp_path, "bert", code))

@@ -1,0 +1,66 @@
+"""Tests of which of several rotary settings count: those that transformers takes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoModel
+
+from models import families
+from models.errors import ModelError
+from tests.models.families.checkpoint import Case, assert_equal_states, configure, write
+
+LINEAR = {"rope_type": "linear", "factor": 4.0}
+TURNS = {"rope_type": "default", "rope_theta": 500.0}
+BY_LAYER = {
+    "full_attention": {"rope_type": "default", "rope_theta": 500.0},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+}
+HEADS = {"num_key_value_heads": 2}
+SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep")}
+MODERNBERT = {"local_attention": 10, **SPECIAL}
+GEMMA3 = {
+    **{"num_key_value_heads": 2, "head_dim": 16, "sliding_window": 6, **SPECIAL},
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+}
+CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("llama", {}, {"rope_scaling": LINEAR, "rope_parameters": TURNS}),
+    ("qwen3", HEADS, {"rope_scaling": LINEAR, "rope_parameters": TURNS, "rope_theta": 70.0}),
+    ("qwen3", HEADS, {"rope_scaling": {**LINEAR, "rope_theta": 90.0}, "rope_parameters": TURNS}),
+    ("qwen3", HEADS, {"rope_scaling": {}, "rope_parameters": TURNS}),
+    ("nomic_bert", {}, {"rope_scaling": LINEAR, "rope_parameters": TURNS}),
+    ("gpt_neox", {}, {"rope_scaling": LINEAR, "rope_parameters": TURNS, "rotary_pct": 0.5}),
+    ("modernbert", MODERNBERT, {"rope_scaling": LINEAR, "rope_parameters": BY_LAYER}),
+    ("modernbert", MODERNBERT, {"rope_parameters": None, "rope_theta": 70.0}),
+    ("gemma3_text", GEMMA3, {"rope_scaling": LINEAR, "rope_parameters": BY_LAYER}),
+    (
+        "gemma3_text",
+        GEMMA3,
+        {"rope_parameters": {"full_attention": LINEAR}, "rope_local_base_freq": 70.0},
+    ),
+    ("qwen3", HEADS, {"partial_rotary_factor": 0.5}),
+    ("llama", {}, {"rope_parameters": {**TURNS, "partial_rotary_factor": 0.5}}),
+    ("modernbert", MODERNBERT, {"partial_rotary_factor": 0.5}),
+    ("gpt_neox", {}, {"rope_parameters": {**TURNS, "partial_rotary_factor": 0.5}}),
+]
+
+
+@pytest.mark.parametrize(("model_type", "options", "changed"), CASES, ids=str)
+def test_the_settings_that_count_are_those_of_transformers(
+    model_type: str, options: dict[str, Any], changed: dict[str, Any], tmp_path: Path
+) -> None:
+    write(Case(model_type, options), tmp_path)
+    configure(tmp_path, **changed)
+    model = AutoModel.from_pretrained(tmp_path, attn_implementation="eager")
+    assert_equal_states(model, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["linear", "dynamic"])
+def test_a_share_of_a_head_that_transformers_cannot_turn_is_refused(
+    kind: str, tmp_path: Path
+) -> None:
+    write(Case("qwen3", HEADS), tmp_path)
+    turns = {**TURNS, "rope_type": kind, "factor": 2.0, "partial_rotary_factor": 0.5}
+    configure(tmp_path, rope_parameters=turns)
+    with pytest.raises(ModelError, match=r"partial_rotary_factor = 0\.5 is not supported"):
+        families.read(tmp_path)

@@ -1,0 +1,59 @@
+"""Tests of folders that hold something else than a dense text embedder with plain weights."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sentence_transformers import SentenceTransformer, SparseEncoder
+from sentence_transformers import sparse_encoder as sparse
+from transformers import BertForMaskedLM
+
+from models.errors import ModelError
+from models.folder import Folder
+from tests.conftest import Folder as Write
+from tests.models.tiny import reference, write_tokenizer
+
+
+def configure(folder: Path, **changed: Any) -> Path:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed), encoding="utf-8")
+    return folder
+
+
+def test_an_adapter_beside_the_weights_is_refused(tiny_bert: Write) -> None:
+    folder = tiny_bert({"adapter_config.json": {"peft_type": "LORA", "r": 8}})
+    with pytest.raises(ModelError, match=r"adapter_config\.json: .*LORA.*merge_and_unload"):
+        Folder.read(folder)
+
+
+@pytest.mark.parametrize("method", ["fp8", "compressed-tensors", "bitsandbytes"])
+def test_weights_that_are_stored_quantised_are_refused(tiny_bert: Write, method: str) -> None:
+    folder = configure(tiny_bert(), quantization_config={"quant_method": method})
+    with pytest.raises(ModelError, match=rf"quantization_config.*{method}.*EMBEDDING_DTYPE=int8"):
+        Folder.read(folder)
+
+
+def test_a_sparse_encoder_of_sentence_transformers_is_refused(tmp_path: Path) -> None:
+    head = BertForMaskedLM(reference().config)
+    head.save_pretrained(tmp_path / "masked")
+    write_tokenizer(tmp_path / "masked")
+    modules: Callable[..., Any] = sparse.modules.SparseAutoEncoder
+    dense = SentenceTransformer(str(tmp_path / "masked"), device="cpu")
+    model = SparseEncoder(modules=[*dense, modules(48, hidden_dim=64, k=4)], device="cpu")
+    model.save_pretrained(str(tmp_path / "model"), create_model_card=False)
+    with pytest.raises(ModelError, match="SparseEncoder"):
+        Folder.read(tmp_path / "model")
+
+
+@pytest.mark.parametrize("kind", ["SparseEncoder", "CrossEncoder", "MultiVectorEncoder", "ColBERT"])
+def test_a_card_of_another_kind_over_dense_modules_is_refused(tiny_bert: Write, kind: str) -> None:
+    folder = tiny_bert({"config_sentence_transformers.json": {"model_type": kind}})
+    with pytest.raises(ModelError, match=rf"model_type = '{kind}' is not supported"):
+        Folder.read(folder)
+
+
+def test_a_card_of_a_dense_model_is_read(tiny_bert: Write) -> None:
+    card = {"model_type": "SentenceTransformer"}
+    Folder.read(tiny_bert({"config_sentence_transformers.json": card}))
