@@ -4,7 +4,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from service.api.operation import dump
+from service.api.json_dump import dump, dump_response
 from service.api.output import Raw
 from service.call import Call
 
@@ -16,8 +16,13 @@ def call_of(request: Request) -> Call:
 
 
 def answer(content: Any) -> Response:
-    """Content as JSON, unless it is something else already."""
+    """Content as JSON."""
+    return Response(dump(content), media_type="application/json")
+
+
+async def large_answer(call: Call, content: Any) -> Response:
+    """The same of content that may be large, unless it is something else already."""
     if isinstance(content, Raw):
         headers = {name.decode(): value.decode() for name, value in content.head()}
         return Response(content.payload, headers=headers)
-    return Response(dump(content), media_type="application/json")
+    return Response(await dump_response(call, content), media_type="application/json")

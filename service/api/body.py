@@ -25,7 +25,8 @@ def example(*others: dict[str, Any], **fields: Any) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [fields, *others]})
 
 
-def _shape(value: Any) -> str:
+def shape(value: Any) -> str:
+    """Which of the shapes of Inputs a value seems to have."""
     if isinstance(value, str):
         return "<text>"
     if isinstance(value, list) and value and isinstance(value[0], int):
@@ -47,14 +48,14 @@ Inputs = Annotated[
     Annotated[str, Tag("<text>")]
     | Annotated[Ids, Tag("<ids>")]
     | Annotated[list[_Element], FIRST, Tag("<batch>")],
-    Discriminator(_shape),
+    Discriminator(shape),
 ]
 """A text, its token ids, or a list of either."""
 
 
 def batch(inputs: Any) -> list[Text]:
     """Inputs as a list of texts and token ids."""
-    return [inputs] if _shape(inputs) != "<batch>" else inputs
+    return [inputs] if shape(inputs) != "<batch>" else inputs
 
 
 def _many(value: Any) -> str:
@@ -85,6 +86,14 @@ Direction = Annotated[
     BeforeValidator(_lower),
     Field(json_schema_extra={"enum": [*_SIDES]}),
 ]
+
+
+def _on(value: Any) -> Any:
+    return True if value is None else value
+
+
+On = Annotated[bool, BeforeValidator(_on, json_schema_input_type=bool | None)]
+"""True unless it is false: null is not given."""
 
 
 class PromptBody(Body):
@@ -146,9 +155,9 @@ class ReadingBody(PromptBody):
 class Options(Body):
     """What models hosted by Hugging Face can be told, and clients send; here it changes nothing."""
 
-    wait_for_model: bool = False
-    use_cache: bool = True
-    use_gpu: bool = False
+    wait_for_model: bool | None = None
+    use_cache: bool | None = None
+    use_gpu: bool | None = None
 
 
 class HostedBody(ReadingBody):

@@ -12,7 +12,6 @@ from service.api.embed import Embedding, EmbedRequest
 from service.api.operation import Operation
 from service.api.output import convert, express
 from service.api.responses import ENGINE, Responses
-from service.api.served import check
 from service.api.shapes.common import CohereError
 from service.api.shapes.vendors import CohereAnswer
 from service.call import Call
@@ -47,7 +46,7 @@ class CohereInput(Body):
 
 
 class CohereRequest(Body):
-    """Either texts, or inputs of one text each."""
+    """Either texts, or inputs of one text each. images, max_tokens and priority may be null."""
 
     model_config = example(
         {
@@ -69,6 +68,9 @@ class CohereRequest(Body):
     embedding_types: Kinds | None = None
     output_dimension: PositiveInt | None = None
     truncate: Cut | None = None
+    images: None = None
+    max_tokens: None = None
+    priority: None = None
 
     @property
     def content(self) -> list[Text]:
@@ -93,7 +95,7 @@ def operation(embedding: Embedding) -> Operation[CohereRequest]:
     """The operation of this module."""
 
     async def cohere(call: Call, body: CohereRequest) -> Any:
-        check(body.model, embedding.model)
+        embedding.names.check(body.model)
         rows, vectors = await embedding.vectors(call, body.native(), "output_dimension")
         return {
             "id": call.id,
@@ -104,15 +106,7 @@ def operation(embedding: Embedding) -> Operation[CohereRequest]:
         }
 
     summary, responses = "Cohere embeddings", Responses(CohereAnswer, (*ENGINE, 404), CohereError)
-    return Operation(
-        "/v2/embed", CohereRequest, cohere, summary, "Cohere", responses, envelope=envelope
-    )
-
-
-def envelope(content: dict[str, Any]) -> dict[str, Any]:
-    """An error in Cohere's shape: its id and message at the top, the rest beside them."""
-    rest = {name: content[name] for name in ("code", "param", "index")}
-    return {"id": content["request_id"], "message": content["message"], **rest}
+    return Operation("/v2/embed", CohereRequest, cohere, summary, "Cohere", responses)
 
 
 def by_type(vectors: Floats, kinds: Sequence[Kind]) -> dict[Kind, Any]:

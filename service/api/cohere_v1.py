@@ -3,19 +3,18 @@
 from typing import Annotated, Any
 
 from service.api.body import FIRST, Body, batch, example
-from service.api.cohere import ROLES, InputType, Kinds, by_type, envelope, meta
+from service.api.cohere import ROLES, InputType, Kinds, by_type, meta
 from service.api.dialects import OVERFLOW, Cut
 from service.api.embed import Embedding, EmbedRequest
 from service.api.operation import Operation
 from service.api.responses import ENGINE, Responses
-from service.api.served import check
 from service.api.shapes.common import CohereError
 from service.api.shapes.vendors import CohereAnswer, CohereFloats
 from service.call import Call
 
 
 class CohereV1Request(Body):
-    """Without embedding_types, the answer is floats alone."""
+    """Without embedding_types, the answer is floats alone. images may be null."""
 
     model_config = example(
         {"texts": ["Hello, world"], "embedding_types": ["int8"], "truncate": "START"},
@@ -29,6 +28,7 @@ class CohereV1Request(Body):
     input_type: InputType | None = None
     embedding_types: Kinds | None = None
     truncate: Cut | None = None
+    images: None = None
 
     def native(self) -> EmbedRequest:
         """The same in our words."""
@@ -43,7 +43,7 @@ def operation(embedding: Embedding) -> Operation[CohereV1Request]:
     """The operation of this module."""
 
     async def cohere_v1(call: Call, body: CohereV1Request) -> Any:
-        check(body.model or embedding.model, embedding.model)
+        embedding.names.check(body.model or embedding.names.first)
         rows, vectors = await embedding.vectors(call, body.native())
         kinds = body.embedding_types
         return {
@@ -56,6 +56,4 @@ def operation(embedding: Embedding) -> Operation[CohereV1Request]:
 
     responses = Responses(CohereFloats | CohereAnswer, (*ENGINE, 404), CohereError)
     told = "Cohere embeddings, version 1"
-    return Operation(
-        "/v1/embed", CohereV1Request, cohere_v1, told, "Cohere", responses, envelope=envelope
-    )
+    return Operation("/v1/embed", CohereV1Request, cohere_v1, told, "Cohere", responses)

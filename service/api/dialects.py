@@ -1,13 +1,15 @@
-"""The body of /v1/embeddings: OpenAI's fields, and Voyage's, Jina's and NIM's beside them."""
+"""The body of /v1/embeddings: OpenAI's fields, and those of others who have its route."""
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Discriminator, PositiveInt, Tag
+from pydantic import AfterValidator, Discriminator, Field, NonNegativeInt, PositiveInt, Tag
 
-from service.api.body import FIRST, Body, Inputs, Overflow, example
+from models.tokenizer import Tokenizer
+from service.api.body import FIRST, Body, Ids, Overflow, example, shape
 from service.api.embed import EmbedRequest
 from service.api.output import Encoding, OutputType
 from service.errors import BadRequest
+from service.limits import check_length
 from service.reading.prompts import Role
 
 Kind = Literal["float", "int8", "uint8", "binary", "ubinary"]
@@ -61,13 +63,53 @@ Truncate = Annotated[
 ]
 
 
+class TextObject(Body):
+    """Jina's input that has room for images."""
+
+    text: str
+
+
+def _text(item: TextObject) -> str:
+    return item.text
+
+
+def _element(value: Any) -> str:
+    if isinstance(value, str):
+        return "<text>"
+    return "<object>" if isinstance(value, dict) else "<ids>"
+
+
+def _shape(value: Any) -> str:
+    return "<object>" if isinstance(value, dict) else shape(value)
+
+
+_Text = Annotated[TextObject, AfterValidator(_text), Tag("<object>")]
+_Element = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[Ids, Tag("<ids>")] | _Text, Discriminator(_element)
+]
+Inputs = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[Ids, Tag("<ids>")]
+    | Annotated[list[_Element], FIRST, Tag("<batch>")]
+    | _Text,
+    Discriminator(_shape),
+]
+"""A text, its token ids, or a list of either; an object of a text is that text."""
+
+
+_PLAIN = {"input", "model", "encoding_format", "user"}
+"""The fields of most requests, which take a shorter way."""
+
+
 class EmbeddingsRequest(Body):
     """OpenAI's request: input, model, encoding_format, dimensions, and user, which is not used.
 
     The other fields are those of Voyage (input_type, truncation, output_dtype, output_dimension),
-    of Jina (task, truncate, embedding_type, normalized, late_chunking, return_multivector: a vector
-    for each token) and of NIM (input_type passage, truncate NONE, START or END,
-    modality, which is text). Two fields that say the same are refused together.
+    of Jina (task, truncate, embedding_type or encoding_type, normalized, late_chunking,
+    return_multivector: a vector for each token), of NIM (input_type passage, truncate NONE, START
+    or END, modality, which is text) and of vLLM (truncate_prompt_tokens: the most tokens of an
+    input, -1 as many as the model reads; add_special_tokens, which is true; normalize).
+    drop_params and metadata are not used. Two fields that say the same are refused together.
     """
 
     model_config = example(
@@ -75,6 +117,7 @@ class EmbeddingsRequest(Body):
         {"input": "Hello, world", "input_type": "query", "output_dtype": "int8"},
         {"input": [[101, 7592, 102]], "task": "retrieval.passage", "embedding_type": "float"},
         {"input": "Hello, world", "return_multivector": True, "embedding_type": "binary"},
+        {"input": [{"text": "Hello, world"}], "truncate_prompt_tokens": 4, "dimensions": 0},
         input="Hello, world",
         encoding_format="base64",
     )
@@ -82,7 +125,7 @@ class EmbeddingsRequest(Body):
     input: Inputs
     model: str | None = None
     encoding_format: Encoding | None = None
-    dimensions: PositiveInt | None = None
+    dimensions: NonNegativeInt | None = None
     user: str | None = None
     input_type: Literal["query", "document", "passage"] | None = None
     truncation: bool | None = None
@@ -100,36 +143,76 @@ class EmbeddingsRequest(Body):
     ) = None
     truncate: Truncate | None = None
     embedding_type: Literal[Kind, "base64"] | None = None
-    normalized: bool = True
-    late_chunking: bool = False
-    return_multivector: bool = False
+    encoding_type: Literal[Kind, "base64"] | None = None
+    normalized: bool | None = None
+    late_chunking: bool | None = None
+    return_multivector: bool | None = None
     modality: Modality | None = None
+    truncate_prompt_tokens: Annotated[int, Field(ge=-1)] | None = None
+    add_special_tokens: bool | None = None
+    normalize: bool | None = None
+    drop_params: bool | None = None
+    metadata: dict[str, Any] | None = None
 
     def native(self, role: Role | None) -> EmbedRequest:
         """The same in our words. role: what the model's name tells. Raises BadRequest."""
-        if self.return_multivector:
-            self._check_multivector()
+        inputs: Any = self.input  # in which objects have become texts
+        if role is None and self.model_fields_set <= _PLAIN:
+            return EmbedRequest(inputs=inputs, encoding_format=self.encoding_format or "float")
+        return self._native(inputs, role)
+
+    def _native(self, inputs: Any, role: Role | None) -> EmbedRequest:
+        self._check_offered()
         dtype, encoding = self._output()
         return EmbedRequest(
-            inputs=self.input,
-            on_overflow=OVERFLOW[self._one("truncate", "truncation")],
+            inputs=inputs,
+            **self._overflow(),
             input_type=self._role(role),
-            dimensions=self._one("dimensions", "output_dimension"),
-            normalize=self.normalized,
+            dimensions=self._one("dimensions", "output_dimension") or None,
+            normalize=self._one("normalize", "normalized") is not False,
             output_dtype=dtype,
             encoding_format=encoding,
-            late_chunking=self.late_chunking,
+            late_chunking=bool(self.late_chunking),
         )
 
-    def _check_multivector(self) -> None:
-        for name in ("late_chunking", "dimensions", "output_dimension"):
+    def length(self, tokenizer: Tokenizer) -> int | None:
+        """The most tokens of an input, if the client says so; raises BadRequest."""
+        asked = self.truncate_prompt_tokens
+        if asked is None or asked == -1:
+            return None
+        check_length(asked, tokenizer, "truncate_prompt_tokens")
+        return asked
+
+    def _check_offered(self) -> None:
+        if self.return_multivector:
+            self._check_apart("return_multivector", "late_chunking", "dimensions")
+            self._check_apart("return_multivector", "output_dimension")
+        if self.truncate_prompt_tokens is not None:
+            self._check_apart("truncate_prompt_tokens", "late_chunking")
+        if self.add_special_tokens is False:
+            raise BadRequest(
+                "add_special_tokens is false: here the model's special tokens are always put "
+                "around a text; send token ids to leave them out",
+                code="not_offered",
+                param="add_special_tokens",
+            )
+
+    def _check_apart(self, given: str, *others: str) -> None:
+        for name in others:
             if getattr(self, name):
-                raise BadRequest(f"{name} does not go with return_multivector", param=name)
+                raise BadRequest(f"{name} does not go with {given}", param=name)
+
+    def _overflow(self) -> dict[str, Any]:
+        truncate = self._one("truncate", "truncation", "truncate_prompt_tokens")
+        if self.truncate_prompt_tokens is not None:
+            return {"truncate": True}
+        return {"on_overflow": OVERFLOW[truncate]}
 
     def _output(self) -> tuple[OutputType, Encoding]:
-        kind: Literal[Kind, "base64"] = self._one("output_dtype", "embedding_type") or "float"
+        names = "output_dtype", "embedding_type", "encoding_type"
+        kind: Literal[Kind, "base64"] = self._one(*names) or "float"
         if kind == "base64":
-            self._one("embedding_type", "encoding_format")
+            self._one("embedding_type", "encoding_type", "encoding_format")
             return "float32", "base64"
         return "float32" if kind == "float" else kind, self.encoding_format or "float"
 

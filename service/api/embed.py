@@ -7,11 +7,12 @@ from typing import Any
 from pydantic import PositiveInt
 
 from models.vectors import Floats, finish
-from service.api.body import HostedBody, Inputs, batch, example
+from service.api.body import HostedBody, Inputs, On, batch, example
 from service.api.operation import Operation
 from service.api.output import Encoding, OutputType, convert, express, only_json, raw
 from service.api.partial import good, results
 from service.api.responses import Responses
+from service.api.served import ServedNames
 from service.api.shapes.embed import EmbedAnswer
 from service.call import Call
 from service.dimensions import Dimensions
@@ -39,7 +40,7 @@ class EmbedRequest(HostedBody):
     )
 
     inputs: Inputs
-    normalize: bool = True
+    normalize: On = True
     dimensions: PositiveInt | None = None
     encoding_format: Encoding = "float"
     output_dtype: OutputType = "float32"
@@ -52,11 +53,11 @@ class EmbedRequest(HostedBody):
 class Embedding:
     """What every route of sentence vectors does, in whose words ever it is asked for.
 
-    model: what it is called. layers: that it has, of which late chunking takes the last.
+    names: what the model is called. layers: that it has, of which late chunking takes the last.
     """
 
     pipeline: Pipeline
-    model: str
+    names: ServedNames
     dimensions: Dimensions
     layers: int
 
@@ -66,18 +67,19 @@ class Embedding:
         return self._answer(call, body, *await self.vectors(call, body))
 
     async def vectors(
-        self, call: Call, body: EmbedRequest, cut: str = "dimensions"
+        self, call: Call, body: EmbedRequest, cut: str = "dimensions", length: int | None = None
     ) -> tuple[list[Row], Floats]:
         """What was read of each input, and the finished vectors: rows, (B, dimensions).
 
-        cut: the client's name for that field.
+        cut: the client's name for that field. length: the most tokens of an input; not for chunks.
         """
         self.dimensions.check(body.dimensions, cut)
         if body.late_chunking:
             rows, vectors = together(await self._late(call, body))
         else:
-            reading = body.reading(count=body.details)
-            rows, vectors = await self.pipeline.embed(call, batch(body.inputs), reading)
+            inputs, reading = batch(body.inputs), body.reading(count=body.details).within(length)
+            call.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
+            rows, vectors = await self.pipeline.embed(call, inputs, reading)
         return rows, finish(vectors, body.dimensions, body.normalize)
 
     async def _late(self, call: Call, body: EmbedRequest) -> list[Outcome]:
@@ -97,8 +99,9 @@ class Embedding:
         if body.late_chunking:
             outcomes = await self._late(call, body)
         else:
-            reading = body.reading(count=True)
-            outcomes = await self.pipeline.attempt(call, batch(body.inputs), reading)
+            reading, inputs = body.reading(count=True), batch(body.inputs)
+            call.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
+            outcomes = await self.pipeline.attempt(call, inputs, reading)
         found = good(outcomes, self.dimensions.full)
         vectors = finish(found, body.dimensions, body.normalize)
         listed = results(outcomes, vectors, body.output_dtype, body.encoding_format)
@@ -119,7 +122,7 @@ class Embedding:
 
     def _about(self, call: Call, body: EmbedRequest, width: int) -> dict[str, Any]:
         prompt = self.pipeline.reader.prompt(body.reading()).as_json()
-        return {"model": self.model, "dimensions": width, "prompt": prompt, **call.account()}
+        return {"model": self.names.first, "dimensions": width, "prompt": prompt, **call.account()}
 
 
 def operation(embedding: Embedding) -> Operation[EmbedRequest]:

@@ -7,7 +7,6 @@ from models.vectors import INT8
 from service import __version__
 from service.dimensions import Dimensions
 from service.engine.link import Link
-from service.engine.messages import Description
 from service.settings import Settings
 
 _LIMITS = (
@@ -36,20 +35,24 @@ def info(
         "engine_restarts": link.restarts,
         "prompts": sentence.prompts,
         "default_prompt": sentence.default_prompt,
+        "pooling": list(sentence.pooling),
+        "pooling_source": sentence.pooling_source,
         "auto_truncate": settings.auto_truncate,
         "vector_cache_bytes": settings.vector_cache_bytes,
         "dimensions": dimensions.as_json(),
         "int8": INT8,
         "limits": {name: getattr(settings, name) for name in _LIMITS},
-        **_teis(settings, link.description, sentence),
+        **_teis(settings, link, sentence),
     }
 
 
-def _teis(
-    settings: Settings, engine: Description | None, sentence: SentenceConfig
-) -> dict[str, Any]:
+def _teis(settings: Settings, link: Link, sentence: SentenceConfig) -> dict[str, Any]:
+    engine, length = link.description, sentence.max_length
+    connections = settings.max_connections * settings.workers
     # Its clients send as many texts at once as they are told, however long these are.
-    batch = max(_BATCH, settings.max_tokens // sentence.max_length)
+    batch = max(_BATCH, settings.max_tokens // length)
+    batch_tokens = engine.max_batch_tokens if engine else settings.max_batch_tokens
+    queued = settings.max_wait * link.rate.latest / length
     pooling = "+".join(_POOLINGS.get(name, name) for name in sentence.pooling)
     return {
         "model_id": settings.model,
@@ -57,8 +60,9 @@ def _teis(
         "model_dtype": engine and engine.dtype,
         "model_type": {"embedding": {"pooling": pooling}},
         "served_model_name": settings.name,
-        "max_input_length": sentence.max_length,
-        "max_batch_tokens": engine and engine.max_batch_tokens,
+        "max_concurrent_requests": min(connections, max(1, int(queued))),
+        "max_input_length": length,
+        "max_batch_tokens": max(batch_tokens, length),  # a longer text than fits goes alone
         "max_batch_requests": None,
         "max_client_batch_size": min(settings.max_texts, batch),
         "tokenization_workers": settings.workers,

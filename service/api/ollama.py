@@ -1,49 +1,61 @@
 """POST /api/embed, and /api/embeddings before it: Ollama's embeddings API."""
 
+import sys
 from dataclasses import dataclass
 from typing import Any
-
-from pydantic import PositiveInt
 
 from service.api.body import Body, Texts, batch, example
 from service.api.dialects import OVERFLOW
 from service.api.embed import Embedding, EmbedRequest
-from service.api.ollama_options import Options, check_options
 from service.api.operation import Operation
 from service.api.responses import ENGINE, Responses
-from service.api.served import check_tagged
-from service.api.shapes.common import OllamaError
-from service.api.shapes.vendors import OllamaAnswer, OllamaEmbedding
+from service.api.shapes.ollama import OllamaAnswer, OllamaEmbedding
 from service.call import Call
+from service.errors import BadRequest
+from service.limits import check_length
 
 _TAG = "Ollama"
 
 
 class OllamaBody(Body):
-    """What both routes share. keep_alive is not used: the model stays."""
+    """What both routes share. keep_alive is not used: the model stays.
+
+    options: only num_ctx counts, the most tokens of a text; unknown ones pass, as in Ollama.
+    """
 
     model: str
-    options: Options | None = None
+    options: dict[str, Any] | None = None
     keep_alive: float | str | None = None
+
+    def num_ctx(self) -> int:
+        """The most tokens of a text; 0: as many as the model reads. Raises BadRequest."""
+        asked = (self.options or {}).get("num_ctx") or 0
+        if isinstance(asked, bool) or not isinstance(asked, int | float):
+            raise BadRequest("options.num_ctx must be a number of tokens", param="options.num_ctx")
+        return int(min(max(0, asked), sys.maxsize))  # JSON's 1e999 is infinite
 
 
 class OllamaRequest(OllamaBody):
     """input: a text or texts, cut at the end where they are too long unless truncate is false.
 
-    keep_alive is not used, and of options only num_ctx is looked at: what changes no vector may be
-    sent.
+    dimensions: what is not less than the model has, or not positive, is all of them.
     """
 
     model_config = example(
         {"model": "all-MiniLM-L6-v2:latest", "input": ["Hello", "world"], "truncate": False},
-        {"model": "all-MiniLM-L6-v2", "input": "Hi", "options": {"seed": 7}, "keep_alive": "5m"},
+        {
+            "model": "all-MiniLM-L6-v2",
+            "input": "Hi",
+            "options": {"num_ctx": 64},
+            "keep_alive": "5m",
+        },
         model="all-MiniLM-L6-v2",
         input="Hello, world",
     )
 
     input: Texts
     truncate: bool | None = None
-    dimensions: PositiveInt | None = None
+    dimensions: int | None = None
 
 
 class OllamaPromptRequest(OllamaBody):
@@ -61,13 +73,14 @@ class Ollama:
     embedding: Embedding
 
     async def ollama(self, call: Call, body: OllamaRequest) -> Any:
-        self._check(body)
+        length, dimensions = self._check(body), body.dimensions or 0
+        shorter = 0 < dimensions < self.embedding.dimensions.full
         asked = EmbedRequest(
             inputs=batch(body.input),
             on_overflow=OVERFLOW[body.truncate is not False],
-            dimensions=body.dimensions,
+            dimensions=dimensions if shorter else None,
         )
-        _, vectors = await self.embedding.vectors(call, asked)
+        _, vectors = await self.embedding.vectors(call, asked, length=length)
         return {
             "model": body.model,
             "embeddings": vectors,
@@ -77,32 +90,29 @@ class Ollama:
         }
 
     async def ollama_prompt(self, call: Call, body: OllamaPromptRequest) -> Any:
-        self._check(body)
+        length = self._check(body)
         asked = EmbedRequest(inputs=body.prompt, normalize=False)
-        _, (vector,) = await self.embedding.vectors(call, asked)
+        _, (vector,) = await self.embedding.vectors(call, asked, length=length)
         return {"embedding": vector}
 
-    def _check(self, body: OllamaBody) -> None:
-        check_tagged(body.model, self.embedding.model)
-        check_options(body.options or {}, self.embedding.pipeline.reader.tokenizer.max_length)
+    def _check(self, body: OllamaBody) -> int | None:
+        """The most tokens of a text, if fewer than the model reads."""
+        self.embedding.names.check_tagged(body.model)
+        asked, tokenizer = body.num_ctx(), self.embedding.pipeline.reader.tokenizer
+        if not 0 < asked < tokenizer.max_length:
+            return None
+        check_length(asked, tokenizer, "options.num_ctx")
+        return asked
 
 
 def operations(embedding: Embedding) -> list[Operation[Any]]:
     """The operations of this module."""
     ollama, errors = Ollama(embedding), (*ENGINE, 404)
-    texts = Responses(OllamaAnswer, errors, OllamaError)
-    text = Responses(OllamaEmbedding, errors, OllamaError)
+    texts = Responses(OllamaAnswer, errors)
+    text = Responses(OllamaEmbedding, errors)
     now, before = "Ollama embeddings", "Ollama's older embeddings, of one text"
     one = OllamaPromptRequest
     return [
-        Operation("/api/embed", OllamaRequest, ollama.ollama, now, _TAG, texts, envelope=envelope),
-        Operation(
-            "/api/embeddings", one, ollama.ollama_prompt, before, _TAG, text, envelope=envelope
-        ),
+        Operation("/api/embed", OllamaRequest, ollama.ollama, now, _TAG, texts),
+        Operation("/api/embeddings", one, ollama.ollama_prompt, before, _TAG, text),
     ]
-
-
-def envelope(content: dict[str, Any]) -> dict[str, Any]:
-    """An error in Ollama's shape: its message, and the rest beside it."""
-    rest = {name: content[name] for name in ("code", "param", "index", "request_id")}
-    return {"error": content["message"], **rest}

@@ -1,6 +1,6 @@
-"""POST /v1/embeddings and GET /v1/models: OpenAI's embeddings API."""
+"""POST /v1/embeddings and GET /v1/models: OpenAI's embeddings API, and Infinity's list."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -14,9 +14,9 @@ from service.api.embed import Embedding, EmbedRequest
 from service.api.operation import Operation
 from service.api.output import convert, express
 from service.api.responses import ENGINE, PLAIN, Responses
-from service.api.served import check, role_of
+from service.api.served import ServedNames
 from service.api.shapes.common import OpenAIError
-from service.api.shapes.vendors import Model, Models, OpenAIAnswer
+from service.api.shapes.vendors import InfinityModels, Model, Models, OpenAIAnswer
 from service.api.tokens import Tokens
 from service.call import Call
 
@@ -25,17 +25,20 @@ _TAG = "OpenAI"
 
 def operation(embedding: Embedding, tokens: Tokens) -> Operation[EmbeddingsRequest]:
     """The operation of this module."""
-    model = embedding.model
+    names = embedding.names
 
     async def embeddings(call: Call, body: EmbeddingsRequest) -> Any:
-        asked = body.native(role_of(body.model or model, model))
+        asked = body.native(names.role_of(body.model or names.first))
+        length = body.length(embedding.pipeline.reader.tokenizer)
         if body.return_multivector:
-            found = await tokens.last(call, batch(asked.inputs), asked.reading())
-            return _listing("embeddings", _each(found, asked), model, call.tokens)
+            reading = asked.reading().within(length)
+            found = await tokens.last(call, batch(asked.inputs), reading)
+            return _listing("embeddings", _each(found, asked), names.first, call)
         cut = "dimensions" if body.output_dimension is None else "output_dimension"
-        _, vectors = await embedding.vectors(call, asked, cut)
+        _, vectors = await embedding.vectors(call, asked, cut, length)
         values = convert(vectors, asked.output_dtype)
-        return _listing("embedding", express(values, asked.encoding_format), model, call.tokens)
+        shown = express(values, asked.encoding_format)
+        return _listing("embedding", shown, names.first, call)
 
     return Operation(
         "/v1/embeddings",
@@ -45,25 +48,39 @@ def operation(embedding: Embedding, tokens: Tokens) -> Operation[EmbeddingsReque
         _TAG,
         Responses(OpenAIAnswer, (*ENGINE, 404), OpenAIError),
         aliases=("/embeddings",),
-        envelope=envelope,
     )
 
 
-def router(model: str, created: int) -> APIRouter:
-    """The other routes of this module. created: what is told of the model, seconds since 1970."""
+def router(names: ServedNames, created: int, queued: Callable[[], int]) -> APIRouter:
+    """The other routes of this module.
+
+    created: what is told of the model, seconds since 1970. queued: how many tokens wait.
+    """
     routes = APIRouter(tags=[_TAG])
-    card = {"id": model, "object": "model", "created": created, "owned_by": "self-hosted"}
+
+    def card(name: str) -> dict[str, Any]:
+        return {"id": name, "object": "model", "created": created, "owned_by": "self-hosted"}
 
     listed, described = (
-        Responses(Models, PLAIN).describe(),
-        Responses(Model, (*PLAIN, 404)).describe(),
+        Responses(Models, PLAIN, OpenAIError).describe(),
+        Responses(Model, (*PLAIN, 404), OpenAIError).describe(),
     )
     name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
     parameters = [{**name, "example": DEFAULT}]
 
-    @routes.get("/v1/models", summary="The served model", openapi_extra=listed)
+    @routes.get(
+        "/v1/models", summary="The served model, under each of its names", openapi_extra=listed
+    )
     async def models() -> Response:
-        return answer({"object": "list", "data": [card]})
+        return answer({"object": "list", "data": [*map(card, names.listed)]})
+
+    infinity = Responses(InfinityModels, PLAIN, OpenAIError).describe()
+
+    @routes.get("/models", summary="The names of the served model", openapi_extra=infinity)
+    async def infinity_models() -> Response:
+        shared = {"object": "model", "created": created, "stats": {"queued_tokens": queued()}}
+        data = [{"id": name, **shared, "capabilities": ["embed"]} for name in names.listed]
+        return answer({"object": "list", "data": data})
 
     @routes.get(
         "/v1/models/{name:path}",
@@ -71,15 +88,10 @@ def router(model: str, created: int) -> APIRouter:
         openapi_extra={**described, "parameters": parameters},
     )
     async def one(name: str) -> Response:
-        check(name, model)
-        return answer(card)
+        names.check(name)
+        return answer(card(name))
 
     return routes
-
-
-def envelope(content: dict[str, Any]) -> dict[str, Any]:
-    """An error as OpenAI's client reads it, and as Voyage's does, which wants the detail."""
-    return {"error": content, "detail": content["message"]}
 
 
 def _each(found: Sequence[Floats], asked: EmbedRequest) -> list[Any]:
@@ -90,9 +102,9 @@ def _each(found: Sequence[Floats], asked: EmbedRequest) -> list[Any]:
     ]
 
 
-def _listing(name: str, values: Any, model: str, tokens: int) -> dict[str, Any]:
+def _listing(name: str, values: Any, model: str, call: Call) -> dict[str, Any]:
     data = [
         {"object": "embedding", "index": index, name: value} for index, value in enumerate(values)
     ]
-    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return {"object": "list", "data": data, "model": model, "usage": usage}
+    usage = {"prompt_tokens": call.tokens, "total_tokens": call.tokens}
+    return {"id": call.id, "object": "list", "data": data, "model": model, "usage": usage}

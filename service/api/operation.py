@@ -2,21 +2,23 @@
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
-import orjson
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from service.api.body import Body
+from service.api.json_dump import LARGE, dump, dump_response
 from service.api.output import Raw
 from service.api.responses import REFERENCE, Responses
 from service.call import Call
-from service.error_body import Envelope, plain
 from service.http.json_limits import check_parts
+from service.offload import offload
 
 B = TypeVar("B", bound=Body)
 
+_SMALL = 1 << 16  # bytes of a body, which are read in a few milliseconds, whatever they say
 _JSON = (b"content-type", b"application/json")
 _BODY = (
     "JSON in UTF-8. It is also read as application/…+json, text/plain, "
@@ -35,7 +37,7 @@ class Operation(Generic[B]):
     """One POST endpoint: the model of its body, and what turns a body into content for JSON.
 
     responses: what it can answer, for the documentation. aliases: other paths of it, which are not
-    in that. envelope: the shape of its errors.
+    in that.
     """
 
     path: str
@@ -45,7 +47,6 @@ class Operation(Generic[B]):
     tag: str
     responses: Responses
     aliases: tuple[str, ...] = ()
-    envelope: Envelope = plain
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -54,14 +55,12 @@ class Operation(Generic[B]):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ValidationError for a wrong body, and ServiceError."""
         call: Call = scope["state"]["call"]
-        text = await _read(receive)
-        call.size = len(text)
-        check_parts(text)
-        content = await self.work(call, self.body.model_validate_json(text))
+        content = await self.work(call, await read_body(self.body, call, receive))
         if isinstance(content, Raw):
             payload, headers = content.payload, content.head()
         else:
-            payload = dump(content)
+            large = call.memory.size > LARGE
+            payload = await dump_response(call, content) if large else dump(content)
             headers = [_JSON, (b"content-length", b"%d" % len(payload))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": payload})
@@ -87,9 +86,18 @@ class Operation(Generic[B]):
         }
 
 
-def dump(content: Any) -> bytes:
-    """JSON; numpy arrays are written straight from their buffers."""
-    return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+async def read_body(model: type[B], call: Call, receive: Receive) -> B:
+    """The body of a request; raises ValidationError for a wrong one, and ServiceError."""
+    text = await _read(receive)
+    call.size = len(text)
+    if call.size <= _SMALL:
+        return _parse(model, text)
+    return await offload(partial(_parse, model, text), small=False)
+
+
+def _parse(model: type[B], text: bytes) -> B:
+    check_parts(text)
+    return model.model_validate_json(text)
 
 
 async def _read(receive: Receive) -> bytes:

@@ -13,7 +13,7 @@ from models.config import EncoderConfig
 from models.schemes import Learned
 from models.tables import Ints
 from models.vectors import Floats
-from service.api.answer import answer, call_of
+from service.api.answer import call_of, large_answer
 from service.api.body import FIRST, Body, example
 from service.api.encoding import Encoding, numbers
 from service.api.operation import Operation
@@ -124,6 +124,7 @@ def operation(
     async def positions(call: Call, body: PositionsRequest) -> Any:
         asked = body.encoding(config)
         check_values(asked.values, max_values)
+        call.memory.grow_by_numbers(asked.values)
         match asked.scheme:
             case Learned(padding=padding):
                 found = await _learned(call, asked.positions, padding)
@@ -171,7 +172,8 @@ def router(post: Operation[PositionsRequest]) -> APIRouter:
         if "positions" in fields:
             fields["positions"] = fields["positions"].split(",")
         body = PositionsRequest.model_validate(fields, strict=False)
-        return answer(await post.work(call_of(request), body))
+        call = call_of(request)
+        return await large_answer(call, await post.work(call, body))
 
     return routes
 

@@ -7,22 +7,23 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from service.api.output import BYTES, NPY
-from service.api.shapes.common import CohereError, Error, OllamaError, OpenAIError
+from service.api.shapes.common import CohereError, Error, OpenAIError
 
 Described = dict[str, Any]
 
 REFERENCE = "#/components/schemas/{model}"
 
-PLAIN = (401, 500)
+PLAIN = (401, 403, 500)
 """Errors of whatever needs the key."""
-BODY = (400, 401, 408, 413, 415, 500)
+BODY = (400, 401, 403, 408, 413, 415, 500)
 """Errors of what reads a body."""
-ENGINE = (400, 401, 408, 413, 415, 429, 500, 503, 504)
+ENGINE = (400, 401, 403, 408, 413, 415, 429, 500, 503, 504)
 """Errors of what reads a body and asks the engine."""
 
 _MEANINGS: Mapping[int, str] = {
     400: "The request is wrong; the message says where.",
     401: "The server has a key, and the request has another or none.",
+    403: "A page elsewhere made a browser ask, or for a host that is not served.",
     404: "The server has no such model.",
     408: "The request did not come in time. The connection is closed.",
     413: "The request is beyond a limit; the limits are in /info.",
@@ -44,6 +45,10 @@ _HEADERS: Mapping[str, Described] = {
             "queue-us",
             "compute-us",
             "total-us",
+            "tokenization-time",
+            "queue-time",
+            "inference-time",
+            "total-time",
         )
     },
 }
@@ -106,7 +111,7 @@ def components() -> Described:
 
 
 def _errors() -> Iterator[tuple[str, Described]]:
-    for shape in (Error, OpenAIError, CohereError, OllamaError):
+    for shape in (Error, OpenAIError, CohereError):
         for status, meaning in _MEANINGS.items():
             further = {
                 name: {"required": True, "schema": told}

@@ -99,6 +99,8 @@ def _changed(scheme: Scheme, given: Given, longest: int) -> Scheme:
     changed = replace(scheme, **{name: given[name] for name in given.keys() & known})
     if not isinstance(changed, Rotary):
         return changed
+    if given.keys() & {"dim", "base", "scaling"}:  # then stored ones are another scheme's
+        changed = replace(changed, frequencies=())
     return replace(changed, scaling=_scaling(changed.scaling, given, longest))
 
 

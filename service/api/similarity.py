@@ -1,6 +1,7 @@
 """POST /similarity: how close texts or vectors are, one against many or two lists."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from service.api.shapes.similarity import SimilarityAnswer
 from service.api.side import Side, Texts, texts, vectors
 from service.call import Call
 from service.errors import BadRequest, ServiceError
+from service.offload import offload
 from service.pipeline import Pipeline
 from service.reading.options import Reading
 from service.reading.row import Row
@@ -64,6 +66,7 @@ class SimilarityRequest(HostedBody):
         return self.parameters.reading(count)
 
 
+_SMALL = 1 << 16  # bytes of a body, whose vectors are arrays in a millisecond
 _READING = frozenset(ReadingBody.model_fields)
 _NONE: Floats = np.empty((0, 0), dtype=np.float32)
 
@@ -82,10 +85,12 @@ class _Similarity:
         _check_sides(body)
         first, second = texts(body.a, "a"), texts(body.b, "b")
         (left, a), (right, b) = await self._embed(call, body, first, second)
-        a, b = a if left else vectors(body.a, "a"), b if right else vectors(body.b, "b")
+        if not (left and right):
+            read = partial(_sides, body, a if left else None, b if right else None)
+            a, b = await offload(read, call.size <= _SMALL)
         if a.shape[1] != b.shape[1]:
             raise BadRequest(f"a has {a.shape[1]} dimensions, b has {b.shape[1]}", param="b")
-        found = {"metric": body.metric, **await compare(a, b, body, self.max_values)}
+        found = {"metric": body.metric, **await self._compare(call, a, b, body)}
         sides = {"a": left, "b": right}
         told = {name: [row.as_json() for row in rows] for name, rows in sides.items() if rows}
         return {**found, "inputs": told, **self._about(call, body)} if body.details else found
@@ -95,12 +100,20 @@ class _Similarity:
         first = texts(inputs.source_sentence, "inputs", "source_sentence")
         second = texts(inputs.sentences, "inputs", "sentences")
         ((source,), a), (others, b) = await self._embed(call, body, first, second)
-        (scores,) = (await compare(a, b, body, self.max_values))["scores"]
+        (scores,) = (await self._compare(call, a, b, body))["scores"]
         if not body.details:
             return scores
         told = {"source_sentence": source.as_json(), "sentences": [row.as_json() for row in others]}
         found = {"metric": body.metric, "scores": scores, "inputs": told}
         return {**found, **self._about(call, body)}
+
+    async def _compare(
+        self, call: Call, a: Floats, b: Floats, body: SimilarityRequest
+    ) -> dict[str, Any]:
+        values = len(a) * (1 if body.mode == "pairwise" else len(b))
+        if values <= self.max_values:  # else it is refused for that
+            call.memory.grow_by_numbers(values)
+        return await compare(a, b, body, self.max_values)
 
     async def _embed(
         self, call: Call, body: SimilarityRequest, first: Texts, second: Texts
@@ -137,6 +150,11 @@ def _check_source(body: SimilarityRequest, inputs: Sentences) -> None:
             raise BadRequest(f"{name} does not go with inputs", param=name)
     if not inputs.sentences:
         raise BadRequest("give at least one sentence", code="no_input", param="sentences")
+
+
+def _sides(body: SimilarityRequest, a: Floats | None, b: Floats | None) -> tuple[Floats, Floats]:
+    """Both sides as vectors, of which those of texts are there already."""
+    return vectors(body.a, "a") if a is None else a, vectors(body.b, "b") if b is None else b
 
 
 def _check_sides(body: SimilarityRequest) -> None:

@@ -9,7 +9,7 @@ from pydantic import Discriminator, NonNegativeInt, Tag
 from models.errors import Unbroken
 from models.steps import Steps
 from models.tokenizer import Token
-from service.api.body import FIRST, Body, PromptBody, Texts, example, texts_of
+from service.api.body import FIRST, Body, On, PromptBody, Texts, example, texts_of
 from service.api.operation import Operation
 from service.api.responses import BODY, Responses
 from service.api.shapes.tokens import TextToken
@@ -20,6 +20,7 @@ from service.reading.offsets import Bytes, bytes_of
 from service.reading.options import Reading
 from service.reading.reader import Reader
 
+_CHARACTER = 200  # bytes for each character of a text, of which a token has about four
 _SMALL = 2048  # token ids, decoded in a millisecond
 
 Ids = Annotated[list[NonNegativeInt], FIRST]
@@ -39,7 +40,7 @@ class TokenizeRequest(PromptBody):
     model_config = example({"inputs": ["Hi"], "add_special_tokens": False}, inputs="Hello, world")
 
     inputs: Texts
-    add_special_tokens: bool = True
+    add_special_tokens: On = True
 
 
 class DecodeRequest(Body):
@@ -53,7 +54,7 @@ class DecodeRequest(Body):
         Annotated[Ids, Tag("<ids>")] | Annotated[list[Ids], FIRST, Tag("<rows>")],
         Discriminator(_kind),
     ]
-    skip_special_tokens: bool = True
+    skip_special_tokens: On = True
 
 
 def operations(reader: Reader, max_texts: int, max_tokens: int) -> list[Operation[Any]]:
@@ -66,6 +67,7 @@ def operations(reader: Reader, max_texts: int, max_tokens: int) -> list[Operatio
         special, prompt = body.add_special_tokens, reader.prompt(asked).text
         steps = _listed(reader, texts, prompt, special, max_tokens)
         size = sum(map(len, texts)) + len(texts) * len(prompt)
+        call.memory.grow(_CHARACTER * size)
         return await reader.take(call, steps, size, size)
 
     async def decode(call: Call, body: DecodeRequest) -> Any:

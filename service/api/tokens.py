@@ -1,8 +1,8 @@
 """POST /tokens and /embed_all: a vector for each token, of any layer, and for parts of a text."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from service.api.shapes.tokens import TokensAnswer
 from service.call import Call
 from service.errors import BadRequest, ServiceError
 from service.limits import check_values
+from service.offload import offload
 from service.pipeline import Pipeline
 from service.reading.chunks import Document
 from service.reading.offsets import bytes_of
@@ -121,11 +122,13 @@ class Tokens:
             check_spans(body.spans, texts)
             spans = sum(map(len, body.spans))
             check_values(spans * self.config.hidden_size, self.max_values)
+            call.memory.grow_by_numbers(spans * self.config.hidden_size)
         rows, described = await self.pipeline.reader.describe(call, texts, body.whole())
         states = await self._states(call, rows, layer)
         read = list(zip(texts, rows, described, states, strict=True))
         if body.spans is not None:  # there may be thousands: beside the event loop
-            return await asyncio.to_thread(_spanned, read, body.spans, body.pooling)
+            work = partial(_spanned, read, body.spans, body.pooling)
+            return await offload(work, small=False)
         return [
             Found("tokens", _described(text, tokens), vectors, _about(row))
             for text, row, tokens, vectors in read
@@ -159,6 +162,7 @@ class Tokens:
 
     async def _states(self, call: Call, rows: list[Row], layer: str | int) -> list[Floats]:
         self._check(call)
+        call.memory.grow_by_numbers(call.tokens * self.config.hidden_size)
         return await self.pipeline.hidden(call, rows, layer)
 
     def _check(self, call: Call) -> None:

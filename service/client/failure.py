@@ -60,11 +60,13 @@ def refused(found: httpx.Response, first: int) -> RequestFailed:
 
 
 def _told(found: httpx.Response) -> Mapping[str, Any]:
+    """What an error tells, with its message: the server's, or the gateway's in OpenAI's shape."""
     try:
-        error = found.json()["error"]
+        content = found.json()
+        error = content["error"]
     except (ValueError, KeyError, TypeError):
         return {}
-    return error if isinstance(error, dict) else {}
+    return error if isinstance(error, dict) else {**content, "message": error}
 
 
 def _request(found: httpx.Response) -> str | None:

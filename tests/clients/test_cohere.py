@@ -13,6 +13,8 @@ from cohere.core.api_error import ApiError
 from models import Embedder
 from models.sources import DEFAULT
 from models.vectors import quantize
+from service.api.cohere import CohereRequest
+from service.api.cohere_v1 import CohereV1Request
 from tests.clients.conftest import MANY, Busy
 from tests.service.server import Server
 
@@ -116,7 +118,7 @@ def test_the_input_type_takes_the_prompt_that_the_model_has(
 @pytest.mark.parametrize(
     ("fields", "code", "named"),
     [
-        ({"images": ["data:image/png;base64,"]}, "unknown_field", "images"),
+        ({"images": ["data:image/png;base64,"]}, "not_offered", "images is not offered"),
         (
             {"inputs": [{"content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]},
             "unknown_field",
@@ -125,8 +127,8 @@ def test_the_input_type_takes_the_prompt_that_the_model_has(
         ({"input_type": "image"}, "invalid_request", "input_type"),
         ({"embedding_types": ["float", "int4"]}, "invalid_request", "embedding_types.1"),
         ({"embedding_types": []}, "invalid_request", "embedding_types"),
-        ({"max_tokens": 5}, "unknown_field", "max_tokens"),
-        ({"priority": 1}, "unknown_field", "priority"),
+        ({"max_tokens": 5}, "not_offered", "max_tokens is not offered"),
+        ({"priority": 1}, "not_offered", "priority is not offered"),
         ({"truncate": "MIDDLE"}, "invalid_request", "truncate"),
         ({"output_dimension": 385}, "too_many_dimensions", "385"),
         ({"texts": []}, "no_input", "text"),
@@ -148,6 +150,19 @@ def test_what_is_not_offered_is_refused_by_name(
     assert error.body["code"] == code and named in error.body["message"]
     assert error.headers is not None
     assert error.body["id"] == error.headers["x-request-id"]
+
+
+def test_null_is_not_given(client: cohere.ClientV2, server: Server) -> None:
+    names = set(CohereRequest.model_fields) - {"model", "input_type", "texts"}
+    assert names > {"max_tokens", "images", "priority"}
+    found = server.post("/v2/embed", {**QUERY, "texts": TEXTS, **dict.fromkeys(names)})
+    assert found.status_code == 200, found.text
+    assert (
+        found.json()["embeddings"]["float"] == client.embed(texts=TEXTS, **QUERY).embeddings.float_
+    )
+    older = set(CohereV1Request.model_fields) - {"texts"}
+    found = server.post("/v1/embed", {"texts": TEXTS, **dict.fromkeys(older)})
+    assert found.status_code == 200 and "images" in older, found.text
 
 
 def test_every_status_has_its_exception(
@@ -216,14 +231,14 @@ def test_the_first_client_has_long_texts_cut_where_it_asks(server: Server) -> No
             ours = server.post("/embed", {"inputs": texts, "on_overflow": overflow}).json()
             assert answer.embeddings == ours
             assert "input 1 was truncated" in answer.meta.warnings[0]
-        with pytest.raises(cohere.BadRequestError, match="input 1 has 604 tokens"):
+        with pytest.raises(cohere.BadRequestError, match="604 tokens in input 1"):
             client.embed(texts=texts, truncate="NONE", **QUERY)
 
 
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
-        ({"images": ["data:image/png;base64,"]}, "unknown field 'images'"),
+        ({"images": ["data:image/png;base64,"]}, "images is not offered"),
         ({"input_type": "image"}, "input_type"),
         ({"embedding_types": []}, "embedding_types"),
         ({"embedding_types": ["float", "int4"]}, "embedding_types.1"),

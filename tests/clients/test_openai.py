@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -76,10 +77,22 @@ def test_the_asynchronous_client_gets_the_same(server: Server, embedder: Embedde
     check(asyncio.run(ask()), embedder.embed(TEXTS))
 
 
+def test_the_request_of_semantic_kernel_gets_the_same(server: Server, embedder: Embedder) -> None:
+    # OpenAITextEmbedding of Semantic Kernel 1.45 sends just these, by OpenAI's own client.
+    async def ask() -> CreateEmbeddingResponse:
+        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="unused") as client:
+            return await client.embeddings.create(
+                model=DEFAULT, input=TEXTS, extra_headers={"semantic-kernel-version": "python/1.45"}
+            )
+
+    check(asyncio.run(ask()), embedder.embed(TEXTS))
+
+
 def test_the_model_is_listed_and_retrieved(client: openai.OpenAI) -> None:
-    (listed,) = client.models.list()
+    listed, also = client.models.list()
     found = client.models.retrieve(DEFAULT)
     assert listed == found and (found.id, found.object) == (DEFAULT, "model")
+    assert client.models.retrieve(f"sentence-transformers/{DEFAULT}") == also
     assert found.created > 1_700_000_000 and found.owned_by
 
 
@@ -93,7 +106,7 @@ def test_the_model_is_listed_and_retrieved(client: openai.OpenAI) -> None:
         ({"input": [1.5]}, "invalid_request", "input"),
         ({"dimensions": 385}, "too_many_dimensions", "dimensions"),
         ({"dimensions": 32}, "dimensions_not_offered", "dimensions"),
-        ({"dimensions": 0}, "invalid_request", "dimensions"),
+        ({"dimensions": -1}, "invalid_request", "dimensions"),
         ({"encoding_format": "hex"}, "invalid_request", "encoding_format"),
     ],
 )
@@ -106,6 +119,19 @@ def test_a_bad_request_names_the_field(
     error: Any = refused.value
     assert (error.code, error.param, error.type) == (code, param, "invalid_request_error")
     assert error.request_id == error.body["request_id"]
+
+
+def test_a_text_that_is_too_long_is_refused_in_openais_words(client: openai.OpenAI) -> None:
+    texts = ["short", "word " * 600]
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.embeddings.create(model=DEFAULT, input=texts, extra_body={"truncate": False})
+    words = (
+        r"This model's maximum context length is (\d+) tokens, however you requested (\d+) tokens"
+    )
+    found = re.search(words, refused.value.message)
+    assert found is not None and found.groups() == ("256", "602")
+    error: Any = refused.value
+    assert (error.code, error.body["index"]) == ("input_too_long", 1)
 
 
 def test_another_model_is_not_found(client: openai.OpenAI) -> None:
@@ -122,6 +148,7 @@ def test_a_wrong_key_and_a_long_queue_have_their_exceptions(guarded: Server, bus
     with connect(guarded, "wrong") as stranger, pytest.raises(openai.AuthenticationError) as wrong:
         stranger.embeddings.create(model=DEFAULT, input="x")
     assert wrong.value.code == "invalid_api_key"
+    assert "Incorrect API key provided" in wrong.value.message
     with connect(guarded, "secret") as client:
         assert client.embeddings.create(model=DEFAULT, input="x").data
         with busy(), pytest.raises(openai.RateLimitError) as refused:

@@ -31,13 +31,21 @@ class Told(Fault):
 
 @closed
 class Error(TypedDict):
-    error: Told
+    """The message is error, as TEI's and Ollama's clients read it; error_type is TEI's word."""
+
+    error: str
+    error_type: Literal["Validation", "Empty", "Overloaded", "Unhealthy", "Backend"]
+    code: str
+    param: str | None
+    index: NonNegativeInt | None
+    request_id: str
 
 
 @closed
-class OpenAIError(Error):
+class OpenAIError(TypedDict):
     """The message once more as detail, which Voyage's client reads."""
 
+    error: Told
     detail: str
 
 
@@ -50,17 +58,6 @@ class CohereError(TypedDict):
     code: str
     param: str | None
     index: NonNegativeInt | None
-
-
-@closed
-class OllamaError(TypedDict):
-    """error: the message."""
-
-    error: str
-    code: str
-    param: str | None
-    index: NonNegativeInt | None
-    request_id: str
 
 
 @closed

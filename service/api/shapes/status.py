@@ -37,10 +37,14 @@ class ModelType(TypedDict):
 
 @closed
 class Info(TypedDict):
-    """engine, model_dtype, max_batch_tokens: null until it has started.
+    """engine, model_dtype: null until it has started.
 
-    From model_id on the fields are TEI's. max_client_batch_size: texts of the model's full length
-    that one request takes, 32 at least; shorter ones go in greater number.
+    pooling_source: whether the model's files say how states are pooled, or EMBEDDING_POOLING, or
+    nobody, so that what sentence-transformers takes is assumed.
+
+    From model_id on the fields are TEI's. max_concurrent_requests: requests of one text of the
+    model's full length that queue and connections take. max_client_batch_size: texts
+    of that length that one request takes, 32 at least; shorter ones go in greater number.
     """
 
     version: str
@@ -51,6 +55,8 @@ class Info(TypedDict):
     engine_restarts: NonNegativeInt
     prompts: dict[str, str]
     default_prompt: str
+    pooling: list[str]
+    pooling_source: Literal["model", "setting", "assumed"]
     auto_truncate: bool
     vector_cache_bytes: int
     dimensions: Dimensions
@@ -61,8 +67,9 @@ class Info(TypedDict):
     model_dtype: str | None
     model_type: ModelType
     served_model_name: str
+    max_concurrent_requests: int
     max_input_length: int
-    max_batch_tokens: int | None
+    max_batch_tokens: int
     max_batch_requests: None
     max_client_batch_size: int
     tokenization_workers: int

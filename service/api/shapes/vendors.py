@@ -1,4 +1,4 @@
-"""Shapes: the answers of OpenAI's, Cohere's and Ollama's routes."""
+"""Shapes: the answers of OpenAI's and Cohere's routes."""
 
 from typing import Literal, NotRequired
 
@@ -32,6 +32,9 @@ class OpenAIUsage(TypedDict):
 
 @closed
 class OpenAIAnswer(TypedDict):
+    """id: of the request, as Mistral and Infinity have it."""
+
+    id: str
     object: Literal["list"]
     data: list[OpenAIEmbedding] | list[JinaEmbeddings]
     model: str
@@ -52,6 +55,28 @@ class Model(TypedDict):
 class Models(TypedDict):
     object: Literal["list"]
     data: list[Model]
+
+
+@closed
+class Stats(TypedDict):
+    queued_tokens: NonNegativeInt
+
+
+@closed
+class InfinityModel(TypedDict):
+    """created: when the server was started, in seconds since 1970."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    stats: Stats
+    capabilities: list[Literal["embed"]]
+
+
+@closed
+class InfinityModels(TypedDict):
+    object: Literal["list"]
+    data: list[InfinityModel]
 
 
 class CohereVectors(TypedDict):
@@ -100,19 +125,3 @@ class CohereAnswer(TypedDict):
     texts: list[str]
     meta: CohereMeta
     response_type: Literal["embeddings_by_type"]
-
-
-@closed
-class OllamaAnswer(TypedDict):
-    """Durations are nanoseconds; the model is always loaded."""
-
-    model: str
-    embeddings: Matrix
-    total_duration: NonNegativeInt
-    load_duration: Literal[0]
-    prompt_eval_count: NonNegativeInt
-
-
-@closed
-class OllamaEmbedding(TypedDict):
-    embedding: list[float]

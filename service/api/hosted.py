@@ -1,0 +1,26 @@
+"""POST /models/NAME/pipeline/feature-extraction and its like: Hugging Face's hosted models."""
+
+from fastapi import APIRouter, Request, Response
+
+from service.api.answer import call_of, large_answer
+from service.api.embed import Embedding, EmbedRequest
+from service.api.operation import read_body
+
+_PATHS = ("/models/{}/pipeline/feature-extraction", "/pipeline/feature-extraction/{}", "/models/{}")
+_NAMES = ("{name}", "{organisation}/{name}")
+
+
+def router(embedding: Embedding) -> APIRouter:
+    """The routes of this module: /embed for clients that have the model's name in the path."""
+    routes = APIRouter(include_in_schema=False)
+
+    async def feature_extraction(request: Request) -> Response:
+        embedding.names.check("/".join(request.path_params.values()))
+        call = call_of(request)
+        body = await read_body(EmbedRequest, call, request.receive)
+        return await large_answer(call, await embedding.embed(call, body))
+
+    for path in _PATHS:
+        for name in _NAMES:
+            routes.post(path.format(name))(feature_extraction)
+    return routes

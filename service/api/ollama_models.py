@@ -1,0 +1,170 @@
+"""GET /api/tags, /api/ps and /api/version, POST /api/show: what Ollama's clients ask first."""
+
+from datetime import UTC, datetime
+from functools import cached_property
+from math import prod
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from models import checkpoint
+from models.folder import Folder
+from service import __version__
+from service.api.answer import answer
+from service.api.body import Body, example
+from service.api.operation import Operation
+from service.api.responses import BODY, PLAIN, Responses
+from service.api.served import ServedNames, tagged
+from service.api.shapes.ollama import Loaded, Shown, Tags, Version
+from service.call import Call
+from service.engine.link import Link
+from service.errors import BadRequest
+
+_TAG = "Ollama"
+_NEVER = "9999-12-31T23:59:59Z"
+_FLOATS = {"F64", "F32", "F16", "BF16"}
+_LEVELS = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int8": "I8"}
+
+
+class OllamaShowRequest(Body):
+    """model, or name as older clients call it; the other fields change nothing."""
+
+    model_config = example({"name": "all-MiniLM-L6-v2"}, model="all-MiniLM-L6-v2")
+
+    model: str | None = None
+    name: str | None = None
+    verbose: bool | None = None
+    system: str | None = None
+    template: str | None = None
+    options: dict[str, Any] | None = None
+
+
+class OllamaModels:
+    """The served model in the words in which Ollama tells of its models."""
+
+    def __init__(self, names: ServedNames, folder: Folder, link: Link) -> None:
+        self._names, self._folder, self._link = names, folder, link
+
+    def tags(self) -> dict[str, Any]:
+        """The model under each of its names."""
+        return {"models": [self._card(tagged(name)) for name in self._names.listed]}
+
+    def loaded(self) -> dict[str, Any]:
+        """The model under its first name, once the engine has it."""
+        engine = self._link.description
+        if engine is None:
+            return {"models": []}
+        card = self._card(tagged(self._names.first))
+        return {
+            "models": [
+                {
+                    **{name: card[name] for name in ("name", "model", "size", "digest", "details")},
+                    "expires_at": _NEVER,
+                    "size_vram": self._size if engine.device.startswith("cuda") else 0,
+                    "context_length": self._folder.sentence.max_length,
+                }
+            ]
+        }
+
+    async def show(self, call: Call, body: OllamaShowRequest) -> Any:
+        name = body.model or body.name
+        if not name:
+            raise BadRequest("give a model", param="model")
+        self._names.check_tagged(name)
+        config = self._folder.blueprint.config
+        return {
+            "modelfile": "",
+            "parameters": "",
+            "template": "",
+            "details": self._details(),
+            "model_info": {
+                "general.architecture": config.family,
+                "general.parameter_count": self._parameters,
+                f"{config.family}.context_length": self._folder.sentence.max_length,
+                f"{config.family}.embedding_length": self._folder.dim,
+                f"{config.family}.block_count": config.num_layers,
+            },
+            "capabilities": ["embedding"],
+            "modified_at": self._modified,
+        }
+
+    def _card(self, name: str) -> dict[str, Any]:
+        engine = self._link.description
+        return {
+            "name": name,
+            "model": name,
+            "modified_at": self._modified,
+            "size": self._size,
+            "digest": "" if engine is None else engine.fingerprint,
+            "details": self._details(),
+            "capabilities": ["embedding"],
+        }
+
+    def _details(self) -> dict[str, Any]:
+        engine, family = self._link.description, self._folder.blueprint.config.family
+        return {
+            "parent_model": "",
+            "format": "safetensors",
+            "family": family,
+            "families": [family],
+            "parameter_size": _human(self._parameters),
+            "quantization_level": "" if engine is None else _LEVELS[engine.dtype],
+        }
+
+    @cached_property
+    def _weights(self) -> list[Any]:
+        folders = self._folder.checkpoints()
+        return [file.stat() for folder in folders for file in checkpoint.files(folder)]
+
+    @property
+    def _size(self) -> int:
+        """Bytes of the weights' files."""
+        return sum(file.st_size for file in self._weights)
+
+    @property
+    def _modified(self) -> str:
+        latest = max(file.st_mtime for file in self._weights)
+        return datetime.fromtimestamp(latest, UTC).isoformat()
+
+    @cached_property
+    def _parameters(self) -> int:
+        tensors = [checkpoint.headers(folder) for folder in self._folder.checkpoints()]
+        headers = [header for found in tensors for header in found.values()]
+        return sum(prod(header.shape) for header in headers if header.dtype in _FLOATS)
+
+
+def router(models: OllamaModels) -> APIRouter:
+    """The routes of this module without a body."""
+    routes = APIRouter(tags=[_TAG])
+    tags, loaded, version = (
+        Responses(shape, PLAIN).describe() for shape in (Tags, Loaded, Version)
+    )
+
+    @routes.get("/api/tags", summary="The names of the served model", openapi_extra=tags)
+    async def ollama_tags() -> Response:
+        return answer(models.tags())
+
+    @routes.get("/api/ps", summary="The model that is loaded", openapi_extra=loaded)
+    async def ollama_ps() -> Response:
+        return answer(models.loaded())
+
+    @routes.get("/api/version", summary="The version of this server", openapi_extra=version)
+    async def ollama_version() -> Response:
+        return answer({"version": __version__})
+
+    return routes
+
+
+def operation(models: OllamaModels) -> Operation[OllamaShowRequest]:
+    """The operation of this module."""
+    responses = Responses(Shown, (*BODY, 404))
+    summary = "The served model, described as Ollama does"
+    return Operation("/api/show", OllamaShowRequest, models.show, summary, _TAG, responses)
+
+
+def _human(count: int) -> str:
+    """A number of parameters as Ollama has it: 22.7M."""
+    for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
+        if count >= size:
+            return f"{count / size:.1f}{letter}"
+    return str(count)

@@ -1,0 +1,70 @@
+"""JavaScript clients against a running server; tests/clients/js has a script for each."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import Embedder
+from models.sources import DEFAULT
+from tests.programs import program
+from tests.service.server import Server
+
+SCRIPTS = Path(__file__).parent / "js"
+TEXTS = ["A first text.", "Ein zweiter Text."]
+CLIENTS = sorted(path.stem for path in SCRIPTS.glob("*.js") if path.stem != "run")
+
+
+@pytest.fixture(scope="module")
+def node() -> str:
+    """The path of node; skips where it or the clients are missing."""
+    path = program("node", "nodejs npm")
+    if not (SCRIPTS / "node_modules").is_dir():
+        pytest.skip("needs npm packages: make js-clients")
+    return path
+
+
+@pytest.fixture(scope="module")
+def keyed(
+    minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory, node: str
+) -> Iterator[Server]:
+    log = tmp_path_factory.mktemp("keyed") / "log"
+    with Server(log, api_key="secret") as running:
+        yield running
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_gets_the_vectors_and_the_messages_of_errors(
+    node: str, keyed: Server, embedder: Embedder, client: str
+) -> None:
+    done = subprocess.run(
+        [node, f"{client}.js", keyed.url, "secret", DEFAULT, *TEXTS],
+        cwd=SCRIPTS,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    vectors = np.array(found["vectors"], dtype=np.float32)
+    np.testing.assert_array_equal(vectors, embedder.embed(TEXTS))
+    assert "Incorrect API key provided" in found["wrongKey"]
+    if client != "huggingface":  # which tells a TEI server no model
+        assert "no model 'another'; this server has" in found["wrongModel"]
+
+
+def test_each_client_has_its_script() -> None:
+    assert CLIENTS == [
+        "cohere",
+        "huggingface",
+        "langchain-cohere",
+        "langchain-ollama",
+        "langchain-openai",
+        "ollama",
+        "openai",
+        "vercel",
+    ]
