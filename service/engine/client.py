@@ -1,13 +1,15 @@
 """The HTTP process's end of the line to one engine process."""
 
 import asyncio
-import socket
+from collections.abc import Callable
 from itertools import count
 from typing import Any, cast
 
+from service.engine.exchange import Connection
 from service.engine.messages import Description, Failure, Job, Result, pack_jobs, unpack_outcomes
+from service.engine.running import RunningJobs
 from service.engine.wire import Inbox, pack, widen
-from service.errors import EncodingFailed, EngineLost, NotFinite, ServiceError
+from service.errors import EncodingFailed, EngineDied, EngineLost, NotFinite, ServiceError
 
 
 class Client(asyncio.Protocol):
@@ -16,7 +18,12 @@ class Client(asyncio.Protocol):
     What is submitted in one turn of the loop goes out as one message.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, running: RunningJobs, on_lost: Callable[[], None] = lambda: None) -> None:
+        """running: the jobs of this connection that the engine is computing.
+
+        on_lost: called when the connection ends, before any job fails.
+        """
+        self._running, self._on_lost = running, on_lost
         self._loop = asyncio.get_running_loop()
         self._described: asyncio.Future[Description] = self._loop.create_future()
         self._waiting: dict[int, asyncio.Future[Result]] = {}
@@ -26,17 +33,26 @@ class Client(asyncio.Protocol):
         self.lost = asyncio.Event()
 
     @classmethod
-    async def connect(cls, end: socket.socket) -> "Client":
-        """A client of the engine that has, or will get, the other end of a line."""
-        _, client = await asyncio.get_running_loop().create_unix_connection(cls, sock=end)
+    async def connect(
+        cls, connection: Connection, on_lost: Callable[[], None] = lambda: None
+    ) -> "Client":
+        """A client of the engine that has, or will get, the other end of a connection."""
+        end, running = connection
+        create = asyncio.get_running_loop().create_unix_connection
+        _, client = await create(lambda: cls(running, on_lost), sock=end)
         return client
 
     async def describe(self) -> Description:
         """What the engine says of itself, once it is loaded; raises EngineLost."""
         return await self._described
 
+    @property
+    def busy(self) -> bool:
+        """Whether a job waits for its answer."""
+        return bool(self._waiting)
+
     async def submit(self, job: Job, timeout: float) -> Result:
-        """The vectors of a job; raises EncodingFailed, EngineLost, or TimeoutError.
+        """The vectors of a job; raises EncodingFailed, EngineLost (EngineDied), or TimeoutError.
 
         When the caller stops waiting, its job is taken out of the engine's queue.
         """
@@ -78,7 +94,11 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Called by the event loop when the engine has closed its end, or has died."""
-        self.close(EngineLost("the engine died; try again", retry=2))
+        self._on_lost()
+        for number, future in self._waiting.items():
+            if not future.done():
+                future.set_exception(EngineDied(computing=number in self._running))
+        self.close(EngineDied(computing=False))
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop with what the engine has sent."""

@@ -26,11 +26,16 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One text of one job. skip: how many of its tokens, the first ones, are not pooled."""
+    """One text of one job. skip: how many of its tokens, the first ones, are not pooled.
+
+    output, alone: of its job, see service.engine.messages.
+    """
 
     item: Item[Any]
     ids: Ids
     skip: int
+    output: str | int
+    alone: bool
 
 
 def forward(model: Model, texts: Sequence[Text]) -> list[Floats | Failure]:
@@ -49,7 +54,7 @@ def forward(model: Model, texts: Sequence[Text]) -> list[Floats | Failure]:
         full = isinstance(error, torch.OutOfMemoryError | MemoryError)
         if len(texts) == 1:
             log.exception("a text of %d tokens cannot be encoded", len(texts[0].ids))
-            what = "the memory of the device is too small for it" if full else error
+            what = "the memory of the device is too small for it" if full else "see the log"
             return [Failure(f"the model failed on this input: {what}", texts[0].item.index)]
         tokens, kind = sum(len(text.ids) for text in texts), type(error).__name__
         log.warning("%d texts of %d tokens, in halves after %s", len(texts), tokens, kind)
@@ -61,9 +66,9 @@ def forward(model: Model, texts: Sequence[Text]) -> list[Floats | Failure]:
 
 
 def _pass(model: Model, texts: Sequence[Text]) -> Iterable[Floats]:
-    rows, kind = [text.ids for text in texts], texts[0].item.kind
-    if kind != POOLED:
-        return model.hidden(rows, kind)
+    rows, output = [text.ids for text in texts], texts[0].output
+    if output != POOLED:
+        return model.hidden(rows, output)
     return model.encode(rows, normalized=False, skips=[text.skip for text in texts])
 
 

@@ -27,8 +27,9 @@ class _Open:
     done: dict[int, Floats] = field(default_factory=dict)
 
     def text(self, item: Item[Key]) -> Text:
-        skips, index = self.job.skips, item.index
-        return Text(item, self.job.rows[index], skips[index] if skips else 0)
+        job, index = self.job, item.index
+        skip = job.skips[index] if job.skips else 0
+        return Text(item, job.rows[index], skip, job.output, job.alone)
 
     def settle(self, index: int, vectors: Floats | Failure, rate: float) -> Result | Failure | None:
         """The answer, if this was the last that it waits for."""
@@ -68,7 +69,8 @@ class Ledger:
     def accept(self, key: Key, job: Job) -> None:
         """Let the texts of a job wait."""
         self._open[key] = _Open(job)
-        self._scheduler.add(key, [len(row) for row in job.rows], job.output, job.size)
+        kind = (job.output, key) if job.alone else job.output
+        self._scheduler.add(key, [len(row) for row in job.rows], kind, job.size)
 
     def forget(self, key: Key) -> None:
         """Nobody waits for this job, if it is still open."""

@@ -44,8 +44,8 @@ class Lines:
         self._selector.register(source, selectors.EVENT_READ, act)
 
     def _give(self) -> Mail:
-        end = give(self._exchange)
-        line = Line(end)
+        end, running = give(self._exchange)
+        line = Line(end, running)
         self._watch(end, lambda: self._read(end, line))
         line.send(*self._greeting)
         return []

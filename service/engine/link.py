@@ -3,67 +3,84 @@
 import asyncio
 import contextlib
 import logging
-import socket
+import math
 import time
 from collections.abc import Callable
 
 import numpy as np
 
-from service.board import Board
 from service.engine.client import Client
+from service.engine.exchange import Connection
 from service.engine.messages import POOLED, Description, Job, Result
+from service.engine.progress import Liveness
 from service.engine.rate import Rate
 from service.errors import EncodingFailed, EngineLost
+from service.process.shared_counters import SharedCounters, Slot
 
 log = logging.getLogger(__name__)
 
 _BEAT = 1.0  # seconds between two proofs that an idle engine embeds
-_FRESH = 5.0  # a proof older than this is none
+_EVER = 1e9  # seconds
+_RESTART = 60.0  # seconds that an engine which died may take to be there again
 
 
 class Link:
-    """Gives jobs to the engine; those that wait when it dies fail with EngineLost."""
+    """Gives jobs to the engine; those that wait when it dies fail with EngineDied."""
 
     def __init__(
         self,
-        ask: Callable[[], socket.socket],
-        board: Board,
+        ask: Callable[[], Connection],
+        counters: SharedCounters,
         on_ready: Callable[[Description], None] = lambda _: None,
         on_stall: Callable[[], None] = lambda: None,
-        stall: float = 60.0,
+        beat: float = _BEAT,
     ) -> None:
-        """ask: for an end of a line to the engine; may raise OSError. board: where all count.
+        """ask: for an end of a line to the engine; may raise OSError. counters: where all count.
 
-        on_ready: called when an engine embeds for the first time. on_stall: when it hangs, which is
-        to embed nothing for so many seconds.
+        on_ready: called when an engine embeds for the first time. on_stall: when it hangs, again
+        and again. beat: seconds that count as one of those in which an engine is watched.
         """
         self._ask, self._on_ready, self._on_stall = ask, on_ready, on_stall
-        self.board, self._restarts = board, board.take()
+        self.counters = counters
         self._client: Client | None = None
-        self._stall = stall
-        self._beat = 0.0
+        self._connected, self._lost = asyncio.Event(), -math.inf
+        self._beat, self._liveness = beat, Liveness(counters)
+        self.generation = 0  # how many engines had been started before the one that is known
+        self._proven = False  # it has embedded, and not failed to since
         self.rate = Rate()
         self.description: Description | None = None
 
     @property
     def embeds(self) -> bool:
-        """Whether the engine has just embedded something."""
-        return time.monotonic() - self._beat < _FRESH
+        """Whether the engine embeds: it has, and has made progress lately."""
+        return self._proven and not self._liveness.silent
 
     @property
     def restarts(self) -> int:
         """How often an engine was started again."""
-        return int(self.board.total(self._restarts))
-
-    def restarted(self) -> None:
-        """Called by whoever starts another engine."""
-        self.board.row[self._restarts] += 1
+        return int(self.counters.total(Slot.ENGINE_RESTARTS))
 
     async def submit(self, job: Job, timeout: float) -> Result:
         """The vectors of a job; raises EngineLost where no engine is ready, or TimeoutError."""
         if self._client is None:
-            raise EngineLost("the model is not loaded yet; try again shortly", retry=2)
+            raise EngineLost("no engine is ready; try again shortly", retry=2)
+        if self._liveness.silent:
+            raise EngineLost("the engine does not respond; try again shortly", retry=5)
         return await self._answer(self._client, job, timeout)
+
+    async def connected(self, timeout: float, patience: float = _RESTART) -> None:
+        """Wait until an engine takes jobs, if one that did has died; raises TimeoutError.
+
+        EngineLost where none was ever there, or none has been for so many seconds.
+        """
+        left = self._lost + patience - time.monotonic()
+        try:
+            async with asyncio.timeout(max(0.0, min(timeout, left))):
+                await self._connected.wait()
+        except TimeoutError:
+            if timeout < left:
+                raise
+            raise EngineLost("no engine is ready; try again shortly", retry=2) from None
 
     def load(self, job: Job) -> int:
         """Tokens that are computed for a job: all."""
@@ -73,7 +90,7 @@ class Link:
         """Attend to one engine after the other until cancelled."""
         while True:
             try:
-                client = await Client.connect(self._ask())
+                client = await Client.connect(self._ask(), self._disconnect)
             except OSError as error:  # no descriptor is free, say: that passes
                 log.error("there is no line to the engine: %s", error)
                 await asyncio.sleep(_BEAT)
@@ -81,36 +98,50 @@ class Link:
                 await self._attend(client)
 
     async def _attend(self, client: Client) -> None:
+        watching = asyncio.create_task(self._watch(client))
         try:
-            await self._watch(client)
+            await self._prove(client)
         except EngineLost:
             pass
         finally:
-            self._client, self._beat = None, 0.0
+            watching.cancel()
+            self._disconnect()
             client.close(EngineLost("the engine died; try again", retry=2))
 
-    async def _watch(self, client: Client) -> None:
+    def _disconnect(self) -> None:
+        if self._client is not None:
+            self._client, self._proven, self._lost = None, False, time.monotonic()
+            self._connected.clear()
+
+    async def _prove(self, client: Client) -> None:
         description = await client.describe()
         self._client, self.description, self.rate = client, description, Rate()
+        self.generation = self.restarts
+        self._connected.set()
         greeted = False
         while True:
             try:
-                await self._answer(client, Job(POOLED, [np.zeros(2, dtype=np.int32)]), self._stall)
-            except TimeoutError:
-                if not self.embeds:  # else it is only busy
-                    log.error("the engine has not embedded for %.0f s", self._stall)
-                    self._on_stall()
+                await self._answer(client, Job(POOLED, [np.zeros(2, dtype=np.int32)]), _EVER)
             except EncodingFailed as error:
+                self._proven = False
                 log.error("the engine cannot embed: %s", error)
             else:
                 if not greeted:
                     self._on_ready(description)
                 greeted = True
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(client.lost.wait(), _BEAT)
+                await asyncio.wait_for(client.lost.wait(), self._beat)
+
+    async def _watch(self, client: Client) -> None:
+        self._liveness = Liveness(self.counters)
+        while True:
+            await asyncio.sleep(self._beat)
+            self._liveness.look(client.busy)
+            if self._liveness.hangs:
+                self._on_stall()
 
     async def _answer(self, client: Client, job: Job, timeout: float) -> Result:
         result = await client.submit(job, timeout)
         self.rate.note(result.rate)
-        self._beat = time.monotonic()
+        self._proven = True
         return result

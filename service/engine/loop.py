@@ -14,6 +14,7 @@ from service.engine.ledger import Ledger
 from service.engine.messages import pack_outcomes
 from service.engine.pace import Pace
 from service.engine.passes import Pass, Passes
+from service.engine.progress import Progress
 from service.engine.shares import Shares
 
 log = logging.getLogger(__name__)
@@ -33,18 +34,27 @@ class Loop:
     other reads, packs and queues what has come, so that the device does not wait for that.
     """
 
-    def __init__(
-        self, lines: Lines, model: Model, shares: Shares, rate: float, linger: float = 0.0
+    def __init__(  # noqa: PLR0913 - the last ones by name
+        self,
+        lines: Lines,
+        model: Model,
+        shares: Shares,
+        rate: float,
+        *,
+        linger: float = 0.0,
+        progress: Progress | None = None,
     ) -> None:
         """rate: tokens per second of a full pass, as measured before the first.
 
         linger: seconds in which a leader without work looks for some before it sleeps.
+        progress: what tells of each pass.
         """
+        self._progress = progress or Progress()
         self._model, self._shares = model, shares
         self._ledger, self._pace = Ledger(), Pace(shares, rate)
         self._books = threading.Lock()  # of the ledger, and of all that is said of passes
         self._intake = Intake(lines, self._ledger, self._books, linger)
-        self._passes = Passes(self._ledger, shares, self._books)
+        self._passes = Passes(self._ledger, shares, self._pace, self._books)
 
     def run(self) -> None:
         """Serve until the server is no more."""
@@ -89,15 +99,19 @@ class Loop:
                     self._intake.wait()
 
     def _work(self, one: Pass) -> None:
+        tokens = sum(text.item.length for text in one.texts)
+        with self._books:
+            self._progress.begin(id(one), self._pace.expected(tokens, one.apart))
         start = time.perf_counter()
         found = forward(self._model, one.texts)
         with self._books:
+            self._progress.end(id(one))
             self._passes.done(one)
-            tokens = sum(text.item.length for text in one.texts)
             began = self._pace.observe(tokens, start, time.perf_counter(), one.apart)
             outbox = self._ledger.settle(one.texts, found, began, self._pace.rate)
-            for line, outcomes in outbox.items():
-                line.send(*pack_outcomes(outcomes))
+        # Large answers take long to pack: meanwhile other threads take and give what they have.
+        for line, outcomes in outbox.items():
+            line.send(*pack_outcomes(outcomes))
 
 
 def _guard(work: Callable[[], None]) -> None:

@@ -24,6 +24,7 @@ class Job:
     rows: the token ids of each text. skips: how many of each are not pooled; () for none.
     size: the class of the whole request, which may be several jobs: see service.engine.sizes.
     begun: when it began to wait, by time.perf_counter, which all processes of a machine share.
+    alone: whether nothing else may be computed at the same time; such a job has one text.
     """
 
     output: str | int
@@ -31,6 +32,7 @@ class Job:
     skips: Sequence[int] = ()
     size: int = 0
     begun: float = field(default_factory=time.perf_counter, compare=False)
+    alone: bool = False
 
     @property
     def tokens(self) -> int:
@@ -73,7 +75,7 @@ Outcomes = Sequence[tuple[int, Result | Failure]]
 def pack_jobs(jobs: Jobs) -> Message:
     """Numbered jobs as one message."""
     head = [
-        (number, job.output, [len(row) for row in job.rows], job.skips, job.size, job.begun)
+        (number, job.output, [*map(len, job.rows)], job.skips, job.size, job.begun, job.alone)
         for number, job in jobs
     ]
     return ["jobs", head], np.concatenate([row for _, job in jobs for row in job.rows])
@@ -113,22 +115,6 @@ def unpack_outcomes(heads: Iterable[Any], body: Any) -> Iterator[tuple[int, Resu
         stop = start + rows * dim
         yield number, Result(flat[start:stop].reshape(rows, dim), *figures)
         start = stop
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSpec:
-    """What an engine process is started with. exchange: where it gives lines, a descriptor.
-
-    max_batch_tokens: 0 for what the engine finds best.
-    """
-
-    folder: str
-    device: str
-    dtype: str
-    threads: int
-    max_batch_tokens: int
-    log_level: str
-    exchange: int
 
 
 @dataclass(frozen=True, slots=True)

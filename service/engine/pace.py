@@ -13,6 +13,10 @@ class Pace:
         self._shares, self.rate = shares, rate
         self._began = self._ended = 0.0  # of the latest passes
 
+    def expected(self, tokens: int, apart: bool) -> float:
+        """Seconds that a pass of so many tokens should take."""
+        return tokens / self.rate * (self._shares.lanes if apart else 1) if self.rate else 0.0
+
     def observe(self, tokens: int, start: float, end: float, apart: bool) -> float:
         """A pass took from one time to another, all threads together or one of them apart.
 
@@ -30,6 +34,6 @@ class Pace:
 
     def _note(self, tokens: int, seconds: float, apart: bool) -> None:
         # Small passes say nothing of what a full engine can do.
-        if 4 * tokens >= self._shares.full(apart) and seconds > 0:
+        if 4 * tokens >= self._shares.full(apart, self.rate) and seconds > 0:
             rate = tokens / seconds * (self._shares.lanes if apart else 1)
             self.rate += _WEIGHT * (rate - self.rate)

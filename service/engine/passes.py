@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from service.engine.forward import Text
 from service.engine.ledger import Ledger
+from service.engine.pace import Pace
 from service.engine.shares import Shares
 
 
@@ -22,24 +23,31 @@ class Pass:
 
 
 class Passes:
-    """Who computes what: see service.engine.loop for the leader, followers and the stand-in."""
+    """Who computes what: see service.engine.loop for the leader, followers and the stand-in.
 
-    def __init__(self, ledger: Ledger, shares: Shares, books: threading.Lock) -> None:
+    A text that is to be alone is computed while no other pass runs. Before a pass begins, its jobs
+    are marked as running, for whoever asks what an engine that died was computing.
+    """
+
+    def __init__(self, ledger: Ledger, shares: Shares, pace: Pace, books: threading.Lock) -> None:
         """books: held by whoever reads or writes the ledger."""
-        self._ledger, self._shares, self._books = ledger, shares, books
+        self._ledger, self._shares, self._pace, self._books = ledger, shares, pace, books
         self._work = threading.Condition(books)  # for followers
         self._leave = threading.Condition(books)  # of the leader
+        self._done = threading.Condition(books)  # with a pass
         self._apart = self._away = self._ended = False
+        self._alone = False  # a text is computed that is to be alone, or waits until it can be
         self._running = 0
 
     def lead(self) -> Pass | None:
         """The leader's next pass, if there is work."""
         with self._books:
-            waiting, running = self._ledger.waiting, self._running
-            self._apart = apart = self._shares.apart(waiting, running)
-            texts = self._ledger.take(self._shares.size(waiting, apart))
+            self._done.wait_for(lambda: not self._alone)
+            waiting, running, rate = self._ledger.waiting, self._running, self._pace.rate
+            self._apart = apart = self._shares.apart(waiting, running, rate)
+            texts = self._ledger.take(self._shares.size(waiting, apart, rate))
             longest = len(texts[0].ids) if len(texts) == 1 else 0
-            if not self._shares.long(longest):
+            if not self._shares.long(longest, rate):
                 return self._begin(texts, apart)
             self._away = self._apart = True
             self._leave.notify()
@@ -49,20 +57,21 @@ class Passes:
     def follow(self) -> Pass | None:
         """A follower's next pass, when there is more than the leader does; None at the end."""
         with self._books:
-            self._work.wait_for(lambda: self._ended or (self._apart and not self._ledger.idle))
+            self._work.wait_for(lambda: self._ended or self._follows())
             if self._ended:
                 return None
-            return self._begin(self._ledger.take(self._shares.size(self._ledger.waiting, True)))
+            most = self._shares.size(self._ledger.waiting, True, self._pace.rate)
+            return self._begin(self._ledger.take(most))
 
     def stand_in(self) -> Pass | None:
         """A pass of short texts, if the leader is away and every follower is at something."""
         with self._books:
-            if not self._away or self._ledger.idle:
+            if not self._away or self._alone or self._ledger.idle:
                 return None
             if self._running < self._shares.lanes:
                 self._work.notify()
                 return None
-            return self._begin(self._ledger.short(self._shares.full(apart=True)))
+            return self._begin(self._ledger.short(self._shares.full(True, self._pace.rate)))
 
     def left(self) -> bool:
         """Wait until the leader is away; False at the end."""
@@ -73,8 +82,15 @@ class Passes:
     def done(self, one: Pass) -> None:
         """A pass was computed. Call with the books open."""
         self._running -= 1
+        for text in one.texts:
+            line, number = text.item.job
+            line.running.end(number)
         if one.away:
             self._away = False
+        if self._alone:
+            self._alone = not one.texts[0].alone
+            self._work.notify_all()
+            self._done.notify_all()
 
     def end(self) -> None:
         """Nobody waits for a pass any more."""
@@ -88,5 +104,14 @@ class Passes:
             self._work.notify()
         if not texts:
             return None
+        if texts[0].alone:
+            self._alone = True
+            self._done.wait_for(lambda: not self._running)
         self._running += 1
+        for text in texts:
+            line, number = text.item.job
+            line.running.begin(number)
         return Pass(texts, apart, away)
+
+    def _follows(self) -> bool:
+        return self._apart and not self._alone and not self._ledger.idle

@@ -1,14 +1,14 @@
 """Which waiting texts share the next forward pass: bookkeeping over lengths, nothing else."""
 
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from service.engine.sizes import most
 
 J = TypeVar("J")  # what tells jobs apart
-Kind = str | int
+Kind = Hashable  # jobs of different kinds share no pass
 
 _NEAR = 2  # classes: jobs of up to four times the size share a pass as they come
 _STRETCH = 16  # times the tokens of a job: when so many have been served since it came, it is due

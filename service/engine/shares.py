@@ -1,10 +1,12 @@
 """How what waits is divided into passes: arithmetic, nothing else."""
 
 from dataclasses import dataclass
+from math import inf
 
 _LEAST = 64  # tokens of a thread: fewer are not worth reading all the weights for
 _ENOUGH = 256  # tokens of a thread: more of them together is no faster
 _MOST = 512  # tokens of a thread's pass: fewer, and answers leave one by one; more, and they wait
+_TARGET = 0.03  # seconds of a pass on a CPU: what comes waits for one, and is computed in the next
 _LEVEL = 0.8  # of all lanes must have work until a long text ends that one of them computes
 
 
@@ -13,27 +15,30 @@ class Shares:
     """budget: the most tokens of a pass. lanes: how many passes can run, each on its own thread.
 
     ahead: how many can wait on the device for the one that it computes.
+
+    rate: tokens per second of the whole engine, as lately measured. The slower a CPU is, the fewer
+    tokens has a pass, so that a query beside many long texts waits as long as on a fast one.
     """
 
     budget: int
     lanes: int = 1
     ahead: int = 0
 
-    def apart(self, waiting: int, passes: int) -> bool:
+    def apart(self, waiting: int, passes: int, rate: float = inf) -> bool:
         """Whether to compute with one thread, when so many tokens wait and so many passes run."""
-        return self.lanes > 1 and (passes > 0 or waiting > self.full(apart=False))
+        return self.lanes > 1 and (passes > 0 or waiting > self.full(False, rate))
 
-    def size(self, waiting: int, apart: bool) -> int:
+    def size(self, waiting: int, apart: bool, rate: float = inf) -> int:
         """The most tokens of the next pass. Apart: such that all lanes end at about one time."""
         if not apart:
-            return self.budget
-        lanes, most = self.lanes, self.full(apart=True)
+            return self.full(False, rate)
+        lanes, most = self.lanes, self.full(True, rate)
         rounds = max(1, -(-waiting // (lanes * most)))
         return min(most, max(_LEAST, -(-waiting // (lanes * rounds))))
 
-    def long(self, tokens: int) -> bool:
+    def long(self, tokens: int, rate: float = inf) -> bool:
         """Whether a text of so many is more than a pass has: others must not wait for it."""
-        return tokens > self.full(apart=True)
+        return tokens > self.full(True, rate)
 
     def together(self, longest: int, waiting: int) -> bool:
         """Whether all threads are to compute a long text, which is one of all that waits.
@@ -42,8 +47,14 @@ class Shares:
         """
         return waiting < _LEVEL * self.lanes * longest
 
-    def full(self, apart: bool) -> int:
+    def full(self, apart: bool, rate: float = inf) -> int:
         """Tokens that a pass has when the engine is busy."""
-        if self.lanes == 1:
+        if self.ahead:  # a device, which is slower with fewer
             return self.budget
-        return min(self.budget, _MOST if apart else _ENOUGH * self.lanes)
+        threads = 1 if apart or self.lanes == 1 else self.lanes
+        if self.lanes == 1:
+            most = self.budget
+        else:
+            most = min(self.budget, _MOST if apart else _ENOUGH * self.lanes)
+        timely = _TARGET * rate * threads / self.lanes
+        return int(min(most, max(timely, _LEAST * threads)))

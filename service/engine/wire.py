@@ -15,6 +15,8 @@ from typing import Any
 
 import orjson
 
+from service.engine.running import RunningJobs
+
 _LENGTHS = struct.Struct("<QQ")  # of the head and of the body
 _ALIGNED = 8  # heads are filled up to a multiple of this, so that numbers lie as they must
 _BUFFER = 1 << 20  # bytes; the system may allow less
@@ -52,10 +54,14 @@ class Inbox:
 
 
 class Line:
-    """The engine's end of a line to one HTTP process."""
+    """The engine's end of a line to one HTTP process.
 
-    def __init__(self, end: socket.socket, patience: int = 10) -> None:
+    running: its jobs that are being computed.
+    """
+
+    def __init__(self, end: socket.socket, running: RunningJobs, patience: int = 10) -> None:
         """patience: seconds for a process that does not read."""
+        self.running = running
         widen(end)
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", patience, 0))
         self._socket, self._inbox = end, Inbox()

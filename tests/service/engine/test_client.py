@@ -11,7 +11,8 @@ import pytest
 from service.engine.client import Client
 from service.engine.messages import Failure, Job, Result, pack_outcomes, unpack_jobs
 from service.engine.wire import Line, Message
-from service.errors import EncodingFailed, EngineLost
+from service.errors import EncodingFailed, EngineDied, EngineLost
+from tests.service.rig import running
 
 LONG = 60.0
 
@@ -20,7 +21,7 @@ class Engine:
     """Keeps what it is sent; a text's vector is its first id."""
 
     def __init__(self, end: socket.socket) -> None:
-        self._socket, self._line = end, Line(end)
+        self._socket, self._line = end, Line(end, running())
         self._messages: list[Message] = []
 
     async def receive(self) -> Message:
@@ -63,7 +64,7 @@ def test_who_no_longer_waits_for_the_description_does_not_keep_a_line_open() -> 
 @asynccontextmanager
 async def line() -> AsyncIterator[tuple[Client, Engine]]:
     ours, theirs = socket.socketpair()
-    client, engine = await Client.connect(ours), Engine(theirs)
+    client, engine = await Client.connect((ours, running())), Engine(theirs)
     try:
         yield client, engine
     finally:
@@ -78,7 +79,7 @@ def job(first: int) -> Job:
 
 def in_loop(test: Callable[[Client, Engine], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with asyncio.timeout(20), line() as (client, engine):
+        async with asyncio.timeout(120), line() as (client, engine):
             await test(client, engine)
 
     asyncio.run(run())
@@ -158,3 +159,19 @@ def test_an_engine_that_has_left_is_lost_to_who_waits_and_who_comes() -> None:
             await client.submit(job(1), LONG)
 
     in_loop(test)
+
+
+def test_when_an_engine_dies_its_client_says_which_jobs_it_was_computing() -> None:
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        table = running()
+        client, engine = await Client.connect((ours, table)), Engine(theirs)
+        tasks = [asyncio.create_task(client.submit(job(n), LONG)) for n in (5, 6)]
+        jobs = await engine.jobs()
+        [number] = [number for number, each in jobs.items() if each.rows[0][0] == 6]
+        table.begin(number)
+        engine.close()
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [isinstance(each, EngineDied) and each.computing for each in found] == [False, True]
+
+    asyncio.run(run())

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from service.engine.__main__ import ready
-from service.engine.messages import EngineSpec
-from service.supervisor import REFUSED
+from service.engine.process import ready
+from service.engine.spec import EngineSpec
+from service.process.supervisor import REFUSED
 
 
 def spec(folder: Path, threads: int = 1) -> EngineSpec:
-    return EngineSpec(str(folder), "cpu", "float32", threads, 0, "info", 0)
+    return EngineSpec(str(folder), "cpu", "float32", "auto", "auto", threads, 0, "info", 0, 0, 1)
 
 
 def test_what_nobody_foresaw_is_logged_and_refuses_every_start(

@@ -1,7 +1,6 @@
 """Tests of what reads for the ledger, with lines in memory."""
 
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -26,7 +25,7 @@ class Slow:
         self.waits.append(wait)
         if wait:
             self.waiting.set()
-            assert self.free.wait(timeout=20)
+            assert self.free.wait(timeout=120)
         return self.mail.pop(0) if self.mail else []
 
 
@@ -42,7 +41,7 @@ def reading(ledger: Ledger) -> Iterator[tuple[Slow, Intake]]:
     intake = Intake(lines, ledger, threading.Lock())
     thread = threading.Thread(target=intake.wait)
     thread.start()
-    assert lines.waiting.wait(timeout=20)
+    assert lines.waiting.wait(timeout=120)
     yield lines, intake
     lines.free.set()
     thread.join()
@@ -109,12 +108,10 @@ def test_who_has_looked_long_enough_sleeps(ledger: Ledger) -> None:
     lines = Late()
     Intake(lines, ledger, threading.Lock(), linger=0.0).look()
     assert lines.waits == [True]
-    start = time.perf_counter()
     quiet = Slow()
     quiet.free.set()
     Intake(quiet, ledger, threading.Lock(), linger=0.05).look()
     assert quiet.waits[-1] and not any(quiet.waits[:-1])
-    assert time.perf_counter() - start >= 0.05
 
 
 def test_who_stands_in_for_another_sleeps_at_once(ledger: Ledger) -> None:

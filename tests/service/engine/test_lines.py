@@ -23,7 +23,7 @@ class Server:
         self.lines = Lines(self._giving, self._read, GREETING)
 
     def ask(self) -> socket.socket:
-        return ask(self._asking.fileno())
+        return ask(self._asking.fileno())[0]
 
     def connect(self) -> socket.socket:
         end = self.ask()

@@ -15,10 +15,13 @@ from models.threads import count
 from service.engine.lines import GONE, Mail
 from service.engine.loop import Loop
 from service.engine.messages import Ids, Result
+from service.engine.progress import Progress
 from service.engine.shares import Shares
-from tests.service.rig import POISON, Floats, Post, Rig, Sum
+from service.process.shared_counters import SharedCounters, Slot
+from tests.service.rig import POISON, Floats, Memory, Post, Rig, Sum
 
 ROOT = Path(__file__).parents[3]
+FAST = 1e6  # tokens per second
 
 
 def test_jobs_that_wait_together_share_a_pass_and_keep_their_order() -> None:
@@ -121,7 +124,7 @@ def test_a_line_that_is_gone_takes_its_jobs_with_it_and_no_other() -> None:
 
 
 def test_a_full_pass_tells_how_fast_the_engine_is() -> None:
-    rig = Rig(budget=8)
+    rig = Rig(budget=8, rate=1.0)
     rig.send(1, [1])
     rig.loop.turn()
     rig.send(2, [1] * 8)
@@ -136,7 +139,7 @@ class Pair(Sum):
 
     def __init__(self) -> None:
         super().__init__()
-        self.both = threading.Barrier(2, timeout=20)
+        self.both = threading.Barrier(2, timeout=120)
         self.threads: set[tuple[int, int]] = set()
 
     def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
@@ -176,7 +179,7 @@ class Led(Pair):
         if len(ids[0]) == 1:
             self.short.set()
         if threading.current_thread() is threading.main_thread():
-            assert self.short.wait(timeout=5), "it waits for the leader"
+            assert self.short.wait(timeout=120), "it waits for the leader"
         return vectors
 
 
@@ -185,7 +188,7 @@ def test_a_follower_takes_in_what_comes_while_the_leader_computes() -> None:
     rig.send(1, [1] * 500, [1] * 500)
     rig.send(2, [5])
     post = Later(rig.post.received, lambda: bool(rig.model.batches))
-    rig.loop = Loop(post, rig.model, Shares(2048, 2), 1.0)
+    rig.loop = Loop(post, rig.model, Shares(2048, 2), FAST)
     rig.run()
     assert rig.result(1) == [[500], [500]] and rig.result(2) == [[5]]
 
@@ -221,9 +224,9 @@ class Slow(Sum):
     def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
         if threading.current_thread() is not threading.main_thread():
             self.begun.set()
-            assert self.nines.wait(timeout=20)
+            assert self.nines.wait(timeout=120)
             time.sleep(0.1)
-        assert self.begun.wait(timeout=20)
+        assert self.begun.wait(timeout=120)
         vectors = super().encode(ids, **options)
         self.threads[int(ids[-1][0])] = count()
         if ids[-1][0] == 9:
@@ -250,7 +253,7 @@ def test_while_one_thread_is_long_at_it_the_other_takes_what_comes_and_then_they
     for number in (3, 9, 5):
         rig.send(number, [number])
     post = Trickle(rig.post.received, lambda: {0, 3, 9} <= set(rig.line.sent))
-    rig.loop = Loop(post, rig.model, Shares(2048, 2), 1.0)
+    rig.loop = Loop(post, rig.model, Shares(2048, 2), FAST)
     rig.run()
     assert rig.result(0) == [[510], [600]]
     assert [rig.result(number) for number in (3, 9, 5)] == [[[3]], [[9]], [[5]]]
@@ -262,7 +265,7 @@ def test_when_the_server_is_no_more_what_waits_is_not_computed() -> None:
     rig = Rig(lanes=2, budget=600, model=Pair())
     rig.send(1, *[[1] * 600] * 20)
     rig.post = Cut(rig.post.received)
-    rig.loop = Loop(rig.post, rig.model, Shares(600, 2), 1.0)
+    rig.loop = Loop(rig.post, rig.model, Shares(600, 2), FAST)
     rig.run()
     assert sum(rig.model.batches) <= 3
 
@@ -289,7 +292,7 @@ class Device(Sum):
         first = not self.batches
         vectors = super().encode(ids, **options)
         if first:
-            assert self.second.wait(timeout=20)
+            assert self.second.wait(timeout=120)
         else:
             self.second.set()
         return vectors
@@ -321,6 +324,71 @@ def test_while_a_device_computes_the_next_pass_is_read_and_asked_for() -> None:
     assert rig.model.batches == [1, 1]
 
 
+class Stuck(Memory):
+    """A line whose other end reads nothing until an answer has gone out on another line."""
+
+    def __init__(self, other: Memory) -> None:
+        super().__init__()
+        self.other, self.sending = other, threading.Event()
+
+    def send(self, head: Any, body: Any = b"") -> None:
+        self.sending.set()
+        deadline = time.monotonic() + 60
+        while not self.other.sent:
+            assert time.monotonic() < deadline, "one answer holds up another"
+            time.sleep(0.01)
+        super().send(head, body)
+
+
+class Second(Device):
+    """Whose second pass ends when the answer of the first is being sent."""
+
+    sending = threading.Event()
+
+    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+        vectors = super().encode(ids, **options)
+        if ids[0][0] == 3:
+            assert self.sending.wait(timeout=60)
+        return vectors
+
+
+def test_an_answer_that_takes_long_to_send_holds_up_no_other_thread() -> None:
+    model = Second()
+    rig = Rig(model=model)
+    rig.line = line = Stuck(rig.other)
+    model.sending = line.sending
+    rig.send(1, [1, 2])
+    rig.send(2, [3], line=rig.other)
+    post = Later(rig.post.received, lambda: bool(rig.model.batches))
+    rig.loop = Loop(post, rig.model, Shares(100, ahead=1), 1.0)
+    rig.run()
+    assert rig.result(1) == [[3]] and 2 in rig.other.sent
+
+
+def test_every_pass_is_told_of_when_it_begins_and_ends() -> None:
+    counters = SharedCounters.private()
+    rig = Rig(model=Noting(counters))
+    rig.send(1, [1] * 50)
+    progress = Progress(counters)
+    rig.loop = Loop(rig.post, rig.model, Shares(100), 10.0, progress=progress)
+    rig.run()
+    assert isinstance(rig.model, Noting)
+    assert rig.model.noted == [(1, 5.0)]  # 50 tokens at 10 a second
+    assert [counters.row[slot] for slot in (Slot.ENGINE_PASSES, Slot.ENGINE_EXPECTED)] == [2, 0]
+
+
+class Noting(Sum):
+    """Notes what the counters say of the pass that it computes."""
+
+    def __init__(self, counters: SharedCounters) -> None:
+        super().__init__()
+        self.row, self.noted = counters.row, list[tuple[float, float]]()
+
+    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+        self.noted.append((self.row[Slot.ENGINE_PASSES], self.row[Slot.ENGINE_EXPECTED]))
+        return super().encode(ids, **options)
+
+
 def test_leaders_take_turns_and_answer_all_once() -> None:
     rig = Rig(budget=8, ahead=1)
     numbers = range(100, 300)
@@ -343,7 +411,7 @@ class Patient(Sum):
         vectors = super().encode(ids, **options)
         if len(ids[0]) < 100:
             self.short.set()
-        assert self.short.wait(timeout=5), "it waits for a long text"
+        assert self.short.wait(timeout=120), "it waits for a long text"
         return vectors
 
 
@@ -354,7 +422,7 @@ def beside(long: int, lanes: int, budget: int = 2048) -> Patient:
     rig.send(1, *[[1] * (budget + 1)] * long)
     rig.send(2, [5])
     post = Later(rig.post.received, lambda: len(model.batches) >= min(long, lanes))
-    rig.loop = Loop(post, model, Shares(budget, lanes), 1.0)
+    rig.loop = Loop(post, model, Shares(budget, lanes), FAST)
     rig.run()
     assert rig.result(1) == [[budget + 1]] * long and rig.result(2) == [[5]]
     return model
@@ -379,7 +447,7 @@ def test_after_a_long_text_few_texts_are_computed_by_all_threads_again() -> None
     for number, row in enumerate([[1] * 2049, [5], [6], [7]]):
         rig.send(number, row)
     post = Steps(rig.post.received, lambda: len(rig.line.sent))
-    rig.loop = Loop(post, model, Shares(2048, 2), 1.0)
+    rig.loop = Loop(post, model, Shares(2048, 2), FAST)
     rig.run()
     assert [rig.result(number) for number in range(4)] == [[[2049]], [[5]], [[6]], [[7]]]
     assert model.threads[2:] == [(1, torch.get_num_threads())] * 2

@@ -5,21 +5,31 @@ import pytest
 from service.engine.pace import Pace
 from service.engine.shares import Shares
 
+FAST = 1e6
+
 
 @pytest.mark.parametrize(
     ("tokens", "apart", "rate"),
     [
-        (512, True, 100 + 0.2 * (4 * 512 - 100)),  # every one of four lanes is as fast
-        (128, True, 100 + 0.2 * (4 * 128 - 100)),
-        (127, True, 100),
-        (256, False, 100 + 0.2 * (256 - 100)),
-        (255, False, 100),
+        (512, True, FAST + 0.2 * (4 * 512 - FAST)),  # every one of four lanes is as fast
+        (128, True, FAST + 0.2 * (4 * 128 - FAST)),
+        (127, True, FAST),
+        (256, False, FAST + 0.2 * (256 - FAST)),
+        (255, False, FAST),
     ],
 )
 def test_full_passes_tell_how_fast_the_engine_is(tokens: int, apart: bool, rate: float) -> None:
-    pace = Pace(Shares(2048, 4), 100.0)
+    pace = Pace(Shares(2048, 4), FAST)
     pace.observe(tokens, 7.0, 8.0, apart)
     assert pace.rate == pytest.approx(rate)
+
+
+def test_the_small_passes_of_a_slow_engine_tell_how_fast_it_is() -> None:
+    pace = Pace(Shares(2048, 4), 100.0)
+    pace.observe(16, 7.0, 8.0, apart=True)
+    assert pace.rate == pytest.approx(100 + 0.2 * (4 * 16 - 100))
+    pace.observe(15, 7.0, 8.0, apart=True)
+    assert pace.rate == pytest.approx(100 + 0.2 * (4 * 16 - 100))
 
 
 def test_a_pass_that_waited_on_the_device_took_as_long_as_after_the_one_before() -> None:

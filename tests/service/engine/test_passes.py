@@ -2,29 +2,30 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
+from math import inf
 
 from service.engine.ledger import Ledger
 from service.engine.messages import Job
+from service.engine.pace import Pace
 from service.engine.passes import Pass, Passes
 from service.engine.shares import Shares
 from service.engine.sizes import size_class
 from tests.service.rig import Memory, ids
-
-LINE = Memory()
 
 
 class Given:
     """What is given out of texts of such lengths, each a job."""
 
     def __init__(self, *lengths: int, lanes: int = 2) -> None:
-        self.ledger, self.books = Ledger(), threading.Lock()
-        self.passes = Passes(self.ledger, Shares(2048, lanes), self.books)
+        self.line, self.ledger, self.books = Memory(), Ledger(), threading.Lock()
+        shares = Shares(2048, lanes)
+        self.passes = Passes(self.ledger, shares, Pace(shares, inf), self.books)
         self.come(*lengths)
 
-    def come(self, *lengths: int) -> None:
+    def come(self, *lengths: int, alone: bool = False) -> None:
         for length in lengths:
-            key = LINE, len(self.ledger)
-            job = Job("pooled", [ids([1] * length)], size=size_class(length))
+            key = self.line, len(self.ledger)
+            job = Job("pooled", [ids([1] * length)], size=size_class(length), alone=alone)
             self.ledger.accept(key, job)
 
     def done(self, one: Pass | None) -> None:
@@ -65,7 +66,7 @@ def test_beside_a_long_text_a_follower_takes_what_comes() -> None:
         following = pool.submit(given.passes.follow)
         given.come(5)
         assert given.passes.stand_in() is None
-        assert lengths(following.result(timeout=20)) == [5]
+        assert lengths(following.result(timeout=120)) == [5]
 
 
 def test_beside_a_text_just_longer_than_a_pass_followers_take_what_comes() -> None:
@@ -75,7 +76,7 @@ def test_beside_a_text_just_longer_than_a_pass_followers_take_what_comes() -> No
     given.come(5)
     with ThreadPoolExecutor(1) as pool:
         following = pool.submit(given.passes.follow)
-        wait([following], timeout=5)
+        wait([following], timeout=120)
         given.passes.end()
         assert lengths(following.result()) == [5]
 
@@ -101,9 +102,48 @@ def test_when_all_are_at_long_texts_what_is_short_is_left_to_who_stands_in() -> 
     assert given.passes.stand_in() is None, "the leader is back"
 
 
+def test_the_jobs_of_a_pass_run_until_it_is_done() -> None:
+    given = Given(5, 6)
+    assert 0 not in given.line.running
+    one = given.passes.lead()
+    assert 0 in given.line.running and 1 in given.line.running and 2 not in given.line.running
+    given.done(one)
+    assert 0 not in given.line.running and 1 not in given.line.running
+
+
+def test_a_text_that_is_to_be_alone_waits_for_running_passes_and_others_wait_for_it() -> None:
+    given = Given(300)
+    first = given.passes.lead()
+    given.come(7, alone=True)
+    with ThreadPoolExecutor(2) as pool:
+        leading = pool.submit(given.passes.lead)
+        wait([leading], timeout=0.2)
+        assert not leading.done() and 1 not in given.line.running
+        given.come(5)
+        following = pool.submit(given.passes.follow)
+        given.done(first)
+        alone = leading.result(timeout=60)
+        assert lengths(alone) == [7] and 1 in given.line.running
+        wait([following], timeout=0.2)
+        assert not following.done() and 2 not in given.line.running
+        given.done(alone)
+        assert lengths(following.result(timeout=60)) == [5]
+
+
+def test_a_text_that_is_to_be_alone_shares_no_pass() -> None:
+    given = Given()
+    given.come(7, 8, alone=True)
+    given.come(9, 9)
+    found = []
+    while one := given.passes.lead():
+        found.append(lengths(one))
+        given.done(one)
+    assert sorted(found) == [[7], [8], [9, 9]]
+
+
 def test_at_the_end_nobody_waits_any_more() -> None:
     given = Given()
     with ThreadPoolExecutor(2) as pool:
         following, leaving = pool.submit(given.passes.follow), pool.submit(given.passes.left)
         given.passes.end()
-        assert following.result(timeout=20) is None and not leaving.result(timeout=20)
+        assert following.result(timeout=120) is None and not leaving.result(timeout=120)

@@ -16,12 +16,40 @@ def test_with_one_lane_every_pass_may_have_the_budget(budget: int, waiting: int,
     assert shares.size(waiting, apart=False) == shares.full(apart=False) == budget
 
 
-@given(BUDGETS, LANES, WAITING, st.booleans())
-@example(2048, 2, 0, True)
+@given(BUDGETS, LANES, WAITING, st.booleans(), st.floats(0))
+@example(2048, 2, 0, True, 0.0)
 def test_no_pass_is_larger_than_the_budget_or_empty(
-    budget: int, lanes: int, waiting: int, apart: bool
+    budget: int, lanes: int, waiting: int, apart: bool, rate: float
 ) -> None:
-    assert 1 <= Shares(budget, lanes).size(waiting, apart) <= budget
+    assert 1 <= Shares(budget, lanes).size(waiting, apart, rate) <= budget
+
+
+@pytest.mark.parametrize(
+    ("lanes", "apart", "rate", "tokens"),
+    [
+        (2, True, 1e9, 512),
+        (2, True, 17_000, 255),  # 8,500 tokens a second of a thread
+        (2, True, 6_000, 90),
+        (2, True, 100, 64),  # fewer are not worth reading the weights for
+        (2, False, 1e9, 512),
+        (2, False, 6_000, 180),
+        (2, False, 100, 128),
+        (1, False, 1e9, 2048),
+        (1, False, 6_000, 180),
+        (1, False, 100, 64),
+    ],
+)
+def test_a_pass_on_a_cpu_takes_thirty_milliseconds_if_it_can(
+    lanes: int, apart: bool, rate: float, tokens: int
+) -> None:
+    shares = Shares(2048, lanes)
+    assert shares.full(apart, rate) == tokens
+    assert shares.size(10**6, apart, rate) in (tokens, tokens - 1)
+    assert shares.long(shares.full(True, rate) + 1, rate)
+
+
+def test_a_pass_on_a_device_is_as_large_as_it_may_be() -> None:
+    assert Shares(65536, ahead=1).full(False, 100.0) == 65536
 
 
 @pytest.mark.parametrize(

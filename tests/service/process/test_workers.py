@@ -26,16 +26,15 @@ def own(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
-def wait(true: object, server: Server, seconds: float = 30) -> None:
+def wait(true: object, server: Server, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not true():  # type: ignore[operator]
         assert time.monotonic() < deadline, server.log
         time.sleep(0.05)
 
 
-def children(server: Server, module: str) -> list[psutil.Process]:
-    found = psutil.Process(server.process.pid).children()
-    return [child for child in found if child.cmdline()[1:] == ["-P", "-m", module]]
+def workers(server: Server) -> list[psutil.Process]:
+    return server.children("service.process.http_worker")
 
 
 def answering(server: Server) -> set[int]:
@@ -66,8 +65,7 @@ def metric(server: Server, name: str) -> float:
 
 
 def test_all_processes_answer_alike_and_any_tells_of_all(own: Server) -> None:
-    assert len(children(own, "service.worker")) == WORKERS - 1
-    assert len(children(own, "service.engine")) == 1
+    assert len(workers(own)) == WORKERS
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: fresh(own, "/embed", {"inputs": "alike"}), range(60)))
     assert {answer.status_code for answer in answers} == {200}
@@ -79,7 +77,7 @@ def test_all_processes_answer_alike_and_any_tells_of_all(own: Server) -> None:
 def test_a_process_that_dies_is_started_again_and_what_it_counted_stays(own: Server) -> None:
     for _ in range(30):
         fresh(own, "/embed", {"inputs": "a"})
-    (before,) = children(own, "service.worker")
+    before, _ = workers(own)
     before.kill()
     wait(lambda: len(answering(own) - {before.pid}) == WORKERS, own)
     assert fresh(own, "/embed", {"inputs": "a"}).status_code == 200
@@ -88,7 +86,7 @@ def test_a_process_that_dies_is_started_again_and_what_it_counted_stays(own: Ser
 
 
 def test_all_processes_tell_the_same_start_also_one_that_is_started_again(own: Server) -> None:
-    [worker] = children(own, "service.worker")
+    worker, _ = workers(own)
     worker.kill()
     wait(lambda: len(answering(own) - {worker.pid}) == WORKERS, own)
     found = [httpx.get(f"{own.url}/v1/models").json()["data"][0] for _ in range(30)]
@@ -96,33 +94,28 @@ def test_all_processes_tell_the_same_start_also_one_that_is_started_again(own: S
 
 
 def test_what_a_process_that_died_had_queued_is_forgotten_at_once(own: Server) -> None:
-    [worker], [engine] = children(own, "service.worker"), children(own, "service.engine")
-    engine.suspend()
+    worker, _ = workers(own)
+    os.kill(own.engine, signal.SIGSTOP)
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        try:
-            for _ in range(16):
-                pool.submit(fresh, own, "/embed", {"inputs": "a " * 100})
-            wait(lambda: metric(own, "embedding_queued_tokens") == 16 * 102, own)
-            worker.kill()
-            wait(lambda: "an HTTP process ended" in own.log, own)
-            assert metric(own, "embedding_queued_tokens") < 16 * 102
-            assert not children(own, "service.worker")
-        finally:
-            engine.resume()
+        for _ in range(16):
+            pool.submit(fresh, own, "/embed", {"inputs": "a " * 100})
+        wait(lambda: metric(own, "embedding_queued_tokens") == 16 * 102, own)
+        worker.kill()
+        wait(lambda: "an HTTP process was ended by SIGKILL" in own.log, own)
+        # While the engine stands still, nothing else could have made it fewer.
+        assert metric(own, "embedding_queued_tokens") < 16 * 102
+        os.kill(own.engine, signal.SIGCONT)
 
 
 def test_a_server_that_has_failed_does_not_drain(minilm_folder: object, tmp_path: Path) -> None:
-    start = time.monotonic()
-    with (
-        pytest.raises(AssertionError, match="not supported"),
-        Server(tmp_path / "log", workers=WORKERS, drain_delay=100, dtype="float16"),
-    ):
+    server = Server(tmp_path / "log", workers=WORKERS, drain_delay=10_000, dtype="float16")
+    with pytest.raises(AssertionError, match="not supported"), server:
         pass
-    assert time.monotonic() - start < 50
+    assert server.process.poll() == 1
 
 
 def test_an_engine_that_dies_is_found_again_by_all(own: Server) -> None:
-    os.kill(children(own, "service.engine")[0].pid, signal.SIGKILL)
+    os.kill(own.engine, signal.SIGKILL)
     wait(lambda: len(answering(own)) == WORKERS, own)
     answers = [fresh(own, "/embed", {"inputs": "back"}) for _ in range(30)]
     assert {answer.status_code for answer in answers} == {200}
@@ -130,14 +123,17 @@ def test_an_engine_that_dies_is_found_again_by_all(own: Server) -> None:
 
 
 def test_a_stop_lets_all_processes_finish_what_they_do(own: Server) -> None:
-    processes = psutil.Process(own.process.pid).children()
-    texts = ["a long text " * 80] * 24
-    tokens = 24 * 242
+    processes = psutil.Process(own.process.pid).children(recursive=True)
+    engine = own.engine
+    os.kill(engine, signal.SIGSTOP)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        answers = [pool.submit(fresh, own, "/embed", {"inputs": texts}) for _ in range(8)]
-        wait(lambda: metric(own, "embedding_queued_tokens") > 7 * tokens, own)
-        assert own.stop() == 0
+        answers = [pool.submit(fresh, own, "/embed", {"inputs": "a " * 8}) for _ in range(8)]
+        wait(lambda: metric(own, "embedding_queued_tokens") == 8 * 10, own)
+        own.process.send_signal(signal.SIGTERM)
+        wait(lambda: own.log.count("Shutting down") == WORKERS, own)
+        os.kill(engine, signal.SIGCONT)
         assert {answer.result().status_code for answer in answers} == {200}
+    assert own.process.wait(60) == 0
     assert not any(process.is_running() for process in processes)
 
 
@@ -146,7 +142,7 @@ def test_processes_that_finish_what_they_do_take_no_time_of_their_own(
 ) -> None:
     with Server(tmp_path / "log", workers=WORKERS, drain_delay=3) as server:
         wait(lambda: len(answering(server)) == WORKERS, server)
-        [worker] = children(server, "service.worker")
+        worker, _ = workers(server)
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         before = sum(worker.cpu_times()[:2])
@@ -157,24 +153,45 @@ def test_processes_that_finish_what_they_do_take_no_time_of_their_own(
 def test_what_does_not_finish_before_the_end_is_told_so_by_every_process(
     minilm_folder: object, tmp_path: Path
 ) -> None:
-    settings = {"shutdown_timeout": 1, "max_batch_tokens": 256, "max_wait": 100}
-    with Server(tmp_path / "log", workers=WORKERS, **settings) as server:
+    with Server(tmp_path / "log", workers=WORKERS, shutdown_timeout=1) as server:
         wait(lambda: len(answering(server)) == WORKERS, server)
-        body = {"inputs": ["a long text " * 80] * 100}
+        os.kill(server.engine, signal.SIGSTOP)
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            body = {"inputs": "a " * 8}
             answers = [pool.submit(fresh, server, "/embed", body) for _ in range(16)]
-            wait(lambda: metric(server, "embedding_queued_tokens") > 14 * 100 * 242, server)
+            wait(lambda: metric(server, "embedding_queued_tokens") == 16 * 10, server)
             assert server.stop() == 0
             for answer in answers:
                 assert error(answer.result(), 503)["code"] == "shutting_down"
 
 
 def test_nothing_stays_when_the_server_is_killed(own: Server) -> None:
-    processes = psutil.Process(own.process.pid).children()
-    assert len(processes) == WORKERS
+    processes = psutil.Process(own.process.pid).children(recursive=True)
+    assert len(processes) > WORKERS
     own.process.kill()
-    _, alive = psutil.wait_procs(processes, 20)
+    _, alive = psutil.wait_procs(processes, 60)
     assert not alive
+
+
+def test_a_connection_that_a_process_which_dies_has_not_accepted_is_answered_by_the_next(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log") as server:
+        [worker] = workers(server)
+        worker.suspend()
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            answers = [pool.submit(fresh, server, "/embed", {"inputs": "a"}) for _ in range(4)]
+            port = int(server.url.rsplit(":", 1)[1])
+            wait(lambda: waiting(port) >= 4, server)
+            worker.kill()
+            # An engine that it has just found may still be unknown to the new process.
+            assert {answer.result().status_code for answer in answers} <= {200, 503}
+
+
+def waiting(port: int) -> int:
+    """How many connections to a port are open at the client's end."""
+    found = psutil.net_connections("tcp")
+    return sum(one.status == "ESTABLISHED" and one.raddr[1:] == (port,) for one in found)
 
 
 def test_every_process_has_the_key_and_no_command_line_shows_it(
@@ -186,7 +203,7 @@ def test_every_process_has_the_key_and_no_command_line_shows_it(
             body, url = {"inputs": "a"}, f"{server.url}/embed"
             assert httpx.post(url, json=body, headers=key).status_code in (200, 503)
             assert error(httpx.post(url, json=body), 401)
-        for process in psutil.Process(server.process.pid).children():
+        for process in psutil.Process(server.process.pid).children(recursive=True):
             assert "secret" not in " ".join(process.cmdline())
 
 

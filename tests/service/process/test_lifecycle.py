@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,17 +30,23 @@ def own(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
-def test_the_server_is_ready_within_six_seconds_and_small(
-    minilm_folder: object, tmp_path: Path
-) -> None:
-    seconds: list[float] = []
-    while min(seconds, default=60.0) >= 6:
-        assert len(seconds) < 3, seconds  # a machine may be busy with something else
-        start = time.monotonic()
-        with Server(tmp_path / "log", dtype="auto") as server:
-            seconds.append(time.monotonic() - start)
-            server.post("/embed", {"inputs": ["text " * 200] * 50})
-            assert psutil.Process(server.process.pid).memory_info().rss < 150e6
+def test_the_processes_without_the_model_are_small(own: Server) -> None:
+    own.post("/embed", {"inputs": ["text " * 200] * 50})
+    [worker] = own.children("service.process.http_worker")
+    assert worker.memory_info().rss < 150e6
+    assert psutil.Process(own.process.pid).memory_info().rss < 60e6
+
+
+def test_a_process_for_http_that_dies_is_started_again_and_the_rest_goes_on(own: Server) -> None:
+    engine, [worker] = own.engine, own.children("service.process.http_worker")
+    own.client.close()
+    worker.kill()
+    own.client = httpx.Client(base_url=own.url, timeout=60)
+    own.wait_ready()
+    assert own.post("/embed", {"inputs": "a"}).status_code == 200
+    assert own.engine == engine
+    assert own.client.get("/info").json()["engine_restarts"] == 0
+    assert own.log.count("listens on") == 1
 
 
 def test_auto_says_what_it_tried_and_chose(minilm_folder: object, tmp_path: Path) -> None:
@@ -53,18 +60,43 @@ def test_auto_says_what_it_tried_and_chose(minilm_folder: object, tmp_path: Path
             assert f"{name}: cosine to float32 at least {trials[name]['cosine']:.5f}" in server.log
 
 
-def test_the_port_answers_while_the_model_loads(own: Server) -> None:
-    os.kill(own.engine, signal.SIGSTOP)
-    os.kill(own.engine, signal.SIGKILL)
-    deadline = time.monotonic() + 5
-    while own.client.get("/ready").status_code == 200 and time.monotonic() < deadline:
+def test_the_port_answers_while_there_is_no_engine(own: Server) -> None:
+    engine, [launcher] = own.engine, own.children("service.engine")
+    launcher.suspend()
+    os.kill(engine, signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while own.client.get("/ready").status_code == 200:
+        assert time.monotonic() < deadline
         time.sleep(0.01)
     assert own.client.get("/live").status_code == 200
     found = own.client.get("/ready")
     assert error(found, 503)["code"] == "engine_unavailable"
     assert int(found.headers["retry-after"]) >= 1
-    assert error(own.post("/embed", {"inputs": "a"}), 503)["code"] == "engine_unavailable"
-    own.wait_ready(15)
+    launcher.resume()
+    assert own.post("/embed", {"inputs": "a"}).status_code == 200, "it waits for the next engine"
+    assert own.client.get("/info").json()["engine_restarts"] == 1
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_an_engine_that_is_started_again_tries_nothing_again(
+    minilm_folder: object, tmp_path: Path, whole: bool
+) -> None:
+    with Server(tmp_path / "log", dtype="auto") as server:
+        before = server.client.get("/info").json()["engine"]
+        trials, [launcher] = (
+            server.log.count("cosine to float32"),
+            server.children("service.engine"),
+        )
+        assert launcher.num_threads() == 1  # others would be missing in what it forks
+        os.kill(launcher.pid if whole else server.engine, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while server.log.count("listens on") < 2:
+            assert time.monotonic() < deadline, server.log
+            time.sleep(0.01)
+        assert server.client.get("/info").json()["engine"] == before
+        assert server.log.count("cosine to float32") == trials
+        assert (server.children("service.engine") == [launcher]) == (not whole)
+        assert server.client.get("/info").json()["engine_restarts"] == 1
 
 
 def test_as_many_connections_are_taken_as_the_system_allows(
@@ -74,7 +106,8 @@ def test_as_many_connections_are_taken_as_the_system_allows(
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
     try:
         with Server(tmp_path / "log") as server:
-            found = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+            [worker] = server.children("service.process.http_worker")
+            found = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert found == (before[1], before[1])
@@ -85,7 +118,7 @@ def test_requests_that_wait_when_the_engine_dies_are_answered(own: Server) -> No
     statuses: list[int] = []
 
     def load() -> None:
-        with httpx.Client(base_url=own.url, timeout=20) as client:
+        with httpx.Client(base_url=own.url, timeout=90) as client:
             while not stop.is_set():
                 answer = client.post("/embed", json={"inputs": ["some words to embed"] * 8})
                 statuses.append(answer.status_code)
@@ -95,26 +128,68 @@ def test_requests_that_wait_when_the_engine_dies_are_answered(own: Server) -> No
         try:
             time.sleep(1)
             os.kill(own.engine, signal.SIGKILL)
-            killed = time.monotonic()
-            time.sleep(0.3)
-            own.wait_ready(15)
-            assert time.monotonic() - killed < 10
-            seen = len(statuses)
-            while len(statuses) < seen + 50 and time.monotonic() - killed < 30:
+            seen, deadline = len(statuses), time.monotonic() + 60
+            while len(statuses) < seen + 50 and time.monotonic() < deadline:
                 time.sleep(0.05)
         finally:
             stop.set()  # or the pool would wait for ever
         for worker in running:
-            worker.result(timeout=20)  # none hangs, none lost its connection
-    assert set(statuses) == {200, 503}
-    assert statuses[-1] == 200
+            worker.result(timeout=90)  # none hangs, none lost its connection
+    assert set(statuses) == {200} and len(statuses) >= seen + 50
     assert own.client.get("/info").json()["engine_restarts"] == 1
+
+
+def test_an_engine_that_hangs_is_given_nothing_more_and_is_replaced(own: Server) -> None:
+    os.kill(own.engine, signal.SIGSTOP)
+    deadline = time.monotonic() + 120
+    while own.client.get("/ready").status_code == 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    while "the engine hangs and is killed" not in own.log:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    own.wait_ready(120)
+    assert own.post("/embed", {"inputs": "a"}).status_code == 200
+    assert own.client.get("/info").json()["engine_restarts"] == 1
+
+
+def test_a_process_for_http_that_hangs_is_replaced(own: Server) -> None:
+    [worker] = own.children("service.process.http_worker")
+    own.client.close()
+    worker.suspend()
+    deadline = time.monotonic() + 300
+    while "an HTTP process has not moved for 30 s and is killed" not in own.log:
+        assert time.monotonic() < deadline, own.log
+        time.sleep(0.1)
+    own.client = httpx.Client(base_url=own.url, timeout=60)
+    own.wait_ready()
+    assert own.post("/embed", {"inputs": "a"}).status_code == 200
+
+
+def test_a_model_that_never_is_loaded_ends_the_server(tmp_path: Path) -> None:
+    server = Server(tmp_path / "log", load_timeout=0.5)
+    with pytest.raises(AssertionError), server:
+        pass
+    assert server.process.poll() == 1
+    assert "the engine is not ready after 0.5 s and is killed" in server.log
+    assert "it was started 5 times and never was ready" in server.log
+
+
+def test_too_few_descriptors_end_the_server(minilm_folder: object, tmp_path: Path) -> None:
+    # The limit of its own process: one that is lowered here could not be raised again.
+    command = f"ulimit -n 14; exec {sys.executable} -m service serve --port 0"
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "cannot be started: [Errno 24] Too many open files; it was started 5" in done.stderr
 
 
 def test_the_engine_leaves_when_the_server_is_killed(own: Server) -> None:
     engine = psutil.Process(own.engine)
     own.process.kill()
-    assert engine.wait(5) is not None or not engine.is_running()
+    _, alive = psutil.wait_procs([engine], 60)
+    assert not alive
 
 
 def test_a_signal_to_the_whole_group_stops_the_server_and_not_its_engine(own: Server) -> None:
@@ -157,7 +232,7 @@ def test_a_stop_while_it_starts_is_told_in_no_traceback(
         time.sleep(0.01)
     time.sleep(0.3)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
@@ -166,7 +241,7 @@ def test_an_engine_that_is_ready_after_the_end_of_listening_answers_what_waits(
 ) -> None:
     host, port = own.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as client:
-        client.sendall(b"POST /embed HTTP/1.1\r\ncontent-length: 15\r\n\r\n{")
+        client.sendall(b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: 15\r\n\r\n{")
         time.sleep(0.3)
         own.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)  # uvicorn looks ten times a second
@@ -179,7 +254,7 @@ def test_an_engine_that_is_ready_after_the_end_of_listening_answers_what_waits(
         client.sendall(b'"inputs": "a"}')
         client.settimeout(20)
         assert client.recv(1000).startswith(b"HTTP/1.1 200")
-    assert own.process.wait(20) == 0
+    assert own.process.wait(60) == 0
     assert "Traceback" not in own.log
 
 
@@ -198,16 +273,18 @@ def test_nothing_of_a_server_lies_where_temporary_files_are_cleaned_away(
 def test_a_request_that_does_not_finish_before_the_end_is_told_to_come_again(
     minilm_folder: object, tmp_path: Path
 ) -> None:
-    settings = {"shutdown_timeout": 1, "max_batch_tokens": 256, "max_wait": 100}
     with (
-        Server(tmp_path / "log", **settings) as server,
+        Server(tmp_path / "log", shutdown_timeout=1) as server,
         concurrent.futures.ThreadPoolExecutor(4) as pool,
     ):
-        body = {"inputs": ["a long text " * 80] * 300}
+        os.kill(server.engine, signal.SIGSTOP)
+        body = {"inputs": "a " * 8}
         answers = [
             pool.submit(httpx.post, f"{server.url}/embed", json=body, timeout=60) for _ in range(4)
         ]
-        while server.client.get("/ready").json()["queued_tokens"] < 200_000:
+        deadline = time.monotonic() + 60
+        while "embedding_queued_tokens 40.0" not in server.client.get("/metrics").text:
+            assert time.monotonic() < deadline, server.log
             time.sleep(0.01)
         assert server.stop() == 0
         for answer in answers:
@@ -221,16 +298,34 @@ def test_a_request_that_does_not_finish_before_the_end_is_told_to_come_again(
 def test_a_server_told_to_stop_is_not_ready_and_serves_until_the_gateway_has_seen_it(
     minilm_folder: object, tmp_path: Path
 ) -> None:
-    with Server(tmp_path / "log", drain_delay=1.5) as server:
+    with Server(tmp_path / "log", drain_delay=3) as server:
         server.process.send_signal(signal.SIGTERM)
         told = time.monotonic()
-        time.sleep(0.3)
-        with httpx.Client(base_url=server.url) as new:
-            for client in (server.client, new):
-                assert error(client.get("/ready"), 503)["code"] == "shutting_down"
-                assert client.post("/embed", json={"inputs": "a"}).status_code == 200
-        assert server.process.wait(10) == 0
-        assert time.monotonic() - told > 1.5
+        while server.client.get("/ready").status_code == 200:
+            time.sleep(0.01)
+        if time.monotonic() - told < 1:  # else the machine is too busy to be asked meanwhile
+            with httpx.Client(base_url=server.url) as new:
+                for client in (server.client, new):
+                    assert error(client.get("/ready"), 503)["code"] == "shutting_down"
+                    assert client.post("/embed", json={"inputs": "a"}).status_code == 200
+        assert server.process.wait(60) == 0
+        assert time.monotonic() - told >= 3
+
+
+def test_a_second_interrupt_ends_everything_at_once_and_in_order(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", drain_delay=10_000) as server:
+        processes = psutil.Process(server.process.pid).children(recursive=True)
+        server.process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + 60
+        while server.client.get("/ready").status_code == 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(60) == 0
+        assert not psutil.wait_procs(processes, 60)[1]
+        assert "Traceback" not in server.log
 
 
 @pytest.mark.parametrize("words", [50, 250])
@@ -242,7 +337,9 @@ def test_a_client_that_hangs_up_takes_its_texts_out_of_the_queue(
     with Server(tmp_path / "log", max_batch_tokens=words) as server:
         address = server.url.removeprefix("http://").split(":")
         with socket.create_connection((address[0], int(address[1]))) as client:
-            head = f"POST /embed HTTP/1.1\r\nhost: x\r\ncontent-length: {len(texts)}\r\n\r\n"
+            head = (
+                f"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(texts)}\r\n\r\n"
+            )
             client.sendall(head.encode())
             time.sleep(0.1)
             client.sendall(texts)
@@ -262,8 +359,8 @@ def test_a_client_that_hangs_up_after_more_requests_takes_its_texts_out_of_the_q
     minilm_folder: object, tmp_path: Path, together: bool
 ) -> None:
     texts = json.dumps({"inputs": ["a " * 250] * 400}).encode()
-    head = b"POST /embed HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % len(texts)
-    more = b"GET /live HTTP/1.1\r\n\r\n" * 3
+    head = b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(texts)
+    more = b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3
     with Server(tmp_path / "log", max_batch_tokens=250) as server:
         host, port = server.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as client:
@@ -294,7 +391,7 @@ def test_a_request_that_takes_too_long_is_given_up_and_its_work_dropped(
 def test_a_queue_that_is_too_long_refuses_and_says_when_to_return(
     minilm_folder: object, tmp_path: Path
 ) -> None:
-    with Server(tmp_path / "log", max_wait=0.5) as server:
+    with Server(tmp_path / "log", max_wait=0.1) as server:
         body = {"inputs": ["a long text " * 80] * 16}
 
         def ask(_: int) -> httpx.Response:
@@ -316,7 +413,10 @@ def test_a_query_does_not_wait_for_the_many_texts_that_came_before(
         body = json.dumps({"inputs": ["a long text " * 80] * 1200}).encode()
         host, port = server.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as bulk:
-            bulk.sendall(b"POST /embed HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+            bulk.sendall(
+                b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
+                + body
+            )
             while server.client.get("/ready").json()["queued_tokens"] < 250_000:
                 time.sleep(0.01)
             refused = server.client.post("/embed", content=body)
@@ -342,3 +442,33 @@ def test_a_folder_that_is_no_model_is_told_in_a_line(tmp_path: Path) -> None:
         Server(tmp_path / "log", model=tmp_path),
     ):
         pass
+
+
+def test_an_engine_that_finds_its_model_deleted_ends_the_server_with_a_reason(
+    minilm_folder: Path, tmp_path: Path
+) -> None:
+    model = shutil.copytree(minilm_folder, tmp_path / "model")
+    with Server(tmp_path / "log", model=model) as server:
+        shutil.rmtree(model)
+        os.kill(server.engine, signal.SIGKILL)
+        assert server.process.wait(60) == 1
+        assert f"no model '{model}'" in server.log and "not started again" in server.log
+        assert "Traceback" not in server.log
+
+
+def test_a_process_for_http_that_finds_its_model_deleted_is_started_until_it_is_back(
+    minilm_folder: Path, tmp_path: Path
+) -> None:
+    model = shutil.copytree(minilm_folder, tmp_path / "model")
+    with Server(tmp_path / "log", model=model) as server:
+        model.rename(tmp_path / "elsewhere")
+        server.children("service.process.http_worker")[0].kill()
+        deadline = time.monotonic() + 120
+        while server.log.count("not a model folder") < 2:
+            assert time.monotonic() < deadline, server.log
+            time.sleep(0.1)
+        (tmp_path / "elsewhere").rename(model)
+        server.client.close()
+        server.client = httpx.Client(base_url=server.url, timeout=60)
+        server.wait_ready()
+        assert "Traceback" not in server.log

@@ -3,7 +3,7 @@
 import logging
 
 
-def configure(level: str) -> None:
+def configure_logging(level: str) -> None:
     """Send everything from `level` up to standard error."""
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True

@@ -1,0 +1,91 @@
+"""Numbers that the processes of a server share: each adds to a row of its own."""
+
+import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from tempfile import TemporaryFile
+
+_SLOTS = 4096  # of a row, 8 bytes each
+_GAUGES = 64  # of them, the last ones
+
+
+class Slot(IntEnum):
+    """Numbers that are not the HTTP processes' alone, in fixed places."""
+
+    ENGINE_RESTARTS = 0
+    HEARTBEAT = 1  # of an HTTP process: changes while its event loop turns
+    ENGINE_PASSES = 2  # that have begun, and that have ended
+    ENGINE_EXPECTED = 3  # seconds of the longest pass that runs
+
+
+@contextmanager
+def counters_file(rows: int) -> Iterator[int]:
+    """The descriptor of a file without a name, with room for so many rows.
+
+    Raises OSError where there is no room for it.
+    """
+    with TemporaryFile() as file:
+        # Not a hole: to write to one through a map, where the disk is full, ends the process.
+        file.write(bytes(_size(rows)))
+        file.flush()
+        yield file.fileno()
+
+
+class SharedCounters:
+    """A table of numbers in memory that several processes map; all read the sums of its columns.
+
+    Nobody writes another's row, so nothing is locked; a process that takes the row of one that
+    died goes on where that stopped. All must allocate the same slots in the same order.
+    """
+
+    def __init__(self, memory: mmap.mmap, rows: int, row: int) -> None:
+        self._rows = [
+            memoryview(memory).cast("d")[i * _SLOTS : (i + 1) * _SLOTS] for i in range(rows)
+        ]
+        self.row = self._rows[row]
+        self._used, self._gauges = len(Slot), _SLOTS - _GAUGES
+
+    @classmethod
+    def private(cls) -> "SharedCounters":
+        """Counters of a single process."""
+        return cls(mmap.mmap(-1, _size(1)), 1, 0)
+
+    @classmethod
+    def attach(cls, file: int, rows: int, row: int) -> "SharedCounters":
+        """Counters in the file of this descriptor, which has so many rows, one of them ours."""
+        return cls(mmap.mmap(file, _size(rows)), rows, row)
+
+    def allocate(self, count: int = 1, gauge: bool = False) -> int:
+        """The first of so many slots that are the caller's from now on, and 0 in a new file.
+
+        gauge: they hold what a process has at the moment, and not what there was in all.
+        """
+        if gauge:
+            first, self._gauges = self._gauges, self._gauges + count
+            assert self._gauges <= _SLOTS
+        else:
+            first, self._used = self._used, self._used + count
+            assert self._used <= _SLOTS - _GAUGES
+        return first
+
+    def clear_gauges(self, row: int) -> None:
+        """Set to 0 what the process of a row had at the moment when it ended."""
+        for slot in range(_SLOTS - _GAUGES, _SLOTS):
+            self._rows[row][slot] = 0
+
+    def read(self, slot: int, row: int) -> float:
+        """What the process of a row has in one slot."""
+        return self._rows[row][slot]
+
+    def values(self, first: int, count: int) -> list[float]:
+        """So many slots of each row, one row after the other."""
+        return [value for row in self._rows for value in row[first : first + count]]
+
+    def total(self, slot: int) -> float:
+        """The sum of a column."""
+        return sum(row[slot] for row in self._rows)
+
+
+def _size(rows: int) -> int:
+    return rows * _SLOTS * 8
