@@ -1,14 +1,14 @@
 """The `embedding-service` command, and `python -m service`."""
 
-from service.signals import heed
+from service.process.signals import install_signal_handlers
 
 
 def main() -> None:
     """Run the command, and end in good order at a signal, from the first moment on.
 
-    A container's first process that does not heed a signal never gets it.
+    A container's first process that does not handle a signal never gets it.
     """
-    heed()
+    install_signal_handlers()
     from service.cli import main
 
     main()

@@ -1,13 +1,16 @@
 """Refuses work that would wait too long, at the door."""
 
 import math
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from service.board import Board
 from service.engine.sizes import CLASSES, size_class
 from service.errors import Overloaded, TooLarge
+from service.process.shared_counters import SharedCounters
 
+_SMALL = 2048  # tokens, or characters where texts are read: a request of more can wait longer,
+_LARGE = 5  # so many times as long
 _CLEARLY = 1.5  # times as long: texts differ, and so do the neighbours on a machine
 
 
@@ -22,24 +25,28 @@ class Admission:
         self,
         max_wait: float,
         rate: Callable[[], float],
-        board: Board,
+        counters: SharedCounters,
         *,
         timeout: float = math.inf,
         measured: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """board: where every HTTP process of the server counts what it has queued.
+        """max_wait: seconds, for a request of at most 2048 tokens; for larger ones five times that.
 
+        counters: where every HTTP process of the server counts what it has queued.
         timeout: seconds after which a request is given up. measured: a rate that can be relied on
         to say that one will be; 0 while there is none.
         """
-        self._max_wait, self._rate, self._board = max_wait, rate, board
+        self._max_wait, self._rate, self._counters = max_wait, rate, counters
         self._timeout, self._measured = timeout, measured
-        self._all, self._sizes = board.take(held=True), board.take(CLASSES, held=True)
+        self._all, self._sizes = (
+            counters.allocate(gauge=True),
+            counters.allocate(CLASSES, gauge=True),
+        )
 
     @property
     def queued(self) -> int:
         """Tokens admitted and not answered, in the whole server."""
-        return int(self._board.total(self._all))
+        return int(self._counters.total(self._all))
 
     @property
     def backlog(self) -> float:
@@ -52,11 +59,13 @@ class Admission:
         TooLarge where it is clear that it would not be done in time if it did not wait at all.
         """
         wait = self._wait(size_class(tokens)) if tokens else 0
-        most = min(self._max_wait, _CLEARLY * self._timeout - self._takes(tokens))
+        limit = self._max_wait * (_LARGE if tokens > _SMALL else 1)
+        most = min(limit, _CLEARLY * self._timeout - self._takes(tokens))
         if wait > most:
             raise Overloaded(
                 f"a request of this size would wait {wait:.1f} s; the limit is {most:.1f} s",
-                retry=wait - most,
+                # When what waits now is done; not at once for all who were refused together.
+                retry=wait * random.uniform(1, 1.5),  # noqa: S311
             )
 
     @contextmanager
@@ -71,8 +80,8 @@ class Admission:
             self._count(size, -tokens)
 
     def _count(self, size: int, tokens: int) -> None:
-        self._board.row[self._all] += tokens
-        self._board.row[self._sizes + size] += tokens
+        self._counters.row[self._all] += tokens
+        self._counters.row[self._sizes + size] += tokens
 
     def _takes(self, tokens: int) -> float:
         rate = self._measured()
@@ -89,7 +98,7 @@ class Admission:
         backlog = self.backlog
         if backlog <= self._max_wait:  # as it mostly is, and then no more need be known
             return backlog
-        smaller = sum(self._board.total(slot) for slot in self._slots(size + 1))
+        smaller = sum(self._counters.total(slot) for slot in self._slots(size + 1))
         return self._seconds(min(self.queued, 2 * smaller))
 
     def _seconds(self, tokens: float) -> float:

@@ -19,7 +19,9 @@ from service.api import (
     cohere_v1,
     document,
     embed,
+    hosted,
     ollama,
+    ollama_models,
     openai,
     positions,
     similarity,
@@ -29,18 +31,22 @@ from service.api import (
 )
 from service.api.info import info
 from service.api.operation import Operation
+from service.api.served import ServedNames
 from service.cache import Cache
 from service.dimensions import Dimensions
 from service.engine.link import Link
-from service.home import Home
+from service.engine.replay import Replay
 from service.http import handlers
+from service.http.browser_checks import BrowserChecks
 from service.http.edge import Edge
 from service.http.incoming import Bounds
 from service.http.keys import Keys
 from service.http.patience import Patience
 from service.limits import UNBROKEN
+from service.memory_budget import MemoryBudget
 from service.metrics import Metrics
 from service.pipeline import Pipeline
+from service.process.context import ServerContext
 from service.reading.reader import Reader
 from service.reading.turns import Turns
 from service.settings import Settings
@@ -54,7 +60,7 @@ Background = Callable[[], Coroutine[Any, Any, None]]
 
 
 def create_app(
-    home: Home,
+    context: ServerContext,
     link: Link,
     background: Sequence[Background] = (),
     leaving: Callable[[], bool] = lambda: False,
@@ -64,19 +70,21 @@ def create_app(
     background: what runs as long as it does, and ends in the other order. leaving: whether the
     server was told to stop.
     """
-    settings, model = home.settings, Folder.read(home.model)
+    settings, model = context.settings, Folder.read(context.model, context.settings.pooling)
     config, sentence = model.blueprint.config, model.sentence
     reader = _reader(settings, model)
     admission = _admission(settings, link)
-    metrics = _metrics(admission, link)
+    replay = Replay(link, link.counters)
+    metrics = _metrics(admission, link, replay)
     kept = settings.vector_cache_bytes
-    engine = Cache(link, kept) if kept else link
+    engine = Cache(replay, kept) if kept else replay
     pipeline = Pipeline(reader, admission, engine, settings.request_timeout)
-    name, most = settings.name, settings.max_values
+    names, most = ServedNames(settings.names, settings.any_name), settings.max_values
     lengths = declared(model.encoder, model.dim)
     dimensions = Dimensions.of(settings.dimensions, model.dim, lengths)
-    embedding = embed.Embedding(pipeline, name, dimensions, config.num_layers)
+    embedding = embed.Embedding(pipeline, names, dimensions, config.num_layers)
     states = tokens.Tokens(pipeline, config, most)
+    listing = ollama_models.OllamaModels(names, model, link)
     operations = [
         embed.operation(embedding),
         *tokens.operations(states),
@@ -87,22 +95,35 @@ def create_app(
         cohere.operation(embedding),
         cohere_v1.operation(embedding),
         *ollama.operations(embedding),
+        ollama_models.operation(listing),
     ]
     about = functools.partial(info, settings, link, sentence, dimensions)
     routers = [
         positions.router(encodings),
-        openai.router(name, home.started),
+        openai.router(names, context.started, lambda: admission.queued),
+        ollama_models.router(listing),
+        hosted.router(embedding),
         status.router(link, admission, metrics, leaving, about),
     ]
     app = _fastapi(operations, routers, _lifespan(background), settings.root_path)
-    metrics.watch(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
+    paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
+    metrics.watch(paths)
     return Edge(
         app,
         operations,
         root_path=settings.root_path,
-        bounds=Bounds(settings.max_body_bytes, Patience(settings.receive_timeout)),
+        paths=paths,
+        bounds=Bounds(
+            settings.max_body_bytes,
+            Patience(settings.receive_timeout),
+            MemoryBudget(settings.max_buffered_bytes),
+            settings.max_connections,
+        ),
         keys=Keys(settings.keys),
         metrics=metrics,
+        browsers=BrowserChecks.of(
+            settings.host, settings.allowed_hosts, settings.cors_origins, bool(settings.keys)
+        ),
     )
 
 
@@ -123,14 +144,14 @@ def _admission(settings: Settings, link: Link) -> Admission:
     return Admission(
         settings.max_wait,
         lambda: link.rate.latest,
-        link.board,
+        link.counters,
         timeout=settings.request_timeout,
         measured=lambda: link.rate.measured,
     )
 
 
-def _metrics(admission: Admission, link: Link) -> Metrics:
-    metrics = Metrics(link.board)
+def _metrics(admission: Admission, link: Link, replay: Replay) -> Metrics:
+    metrics = Metrics(link.counters)
     metrics.gauge("queued_tokens", "Tokens admitted and not answered.", lambda: admission.queued)
     metrics.gauge(
         "wait_seconds", "Time in which all that is queued is answered.", lambda: admission.backlog
@@ -138,6 +159,12 @@ def _metrics(admission: Admission, link: Link) -> Metrics:
     metrics.gauge("tokens_per_second", "Of a full engine.", lambda: link.rate.latest)
     metrics.gauge("ready", "Whether the engine embeds.", lambda: link.embeds)
     metrics.gauge("engine_restarts", "Engines started again.", lambda: link.restarts)
+    metrics.counter(
+        "replayed_requests", "Computed again as the engine died.", lambda: replay.replayed
+    )
+    metrics.counter(
+        "quarantined_inputs", "Refused as the engine died of them.", lambda: replay.crashed
+    )
     return metrics
 
 
@@ -161,7 +188,8 @@ def _fastapi(
         app.router.routes.extend(operation.routes())
     for router in (document.router(), *routers):  # flat, so that errors can tell what there is
         for route in router.routes:
-            route.methods.add("HEAD")  # type: ignore[attr-defined]  # some health checks send it
+            if "GET" in route.methods:  # type: ignore[attr-defined]
+                route.methods.add("HEAD")  # type: ignore[attr-defined]  # health checks send it
         app.router.routes.extend(router.routes)
     handlers.install(app)
     told = functools.cache(lambda: document.document(app, operations))

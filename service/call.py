@@ -6,21 +6,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from service.errors import ServiceError
+from service.memory_budget import Reservation
 
 
 @dataclass(slots=True)
 class Call:
     """Times are in microseconds: tokenising, waiting for the engine, inside forward passes.
 
-    task: what works on the answer. accept: the media types that the client takes. size: bytes of
-    the body. fault: of the client, for which the work was cancelled.
+    path: without the prefix of a gateway. task: what works on the answer. accept: the media types
+    that the client takes. size: bytes of the body. fault: of the client, for which the work was
+    cancelled. memory: that it takes, if that is much.
     """
 
     id: str
+    path: str = ""
     task: "asyncio.Task[Any] | None" = None
     accept: bytes = b""
     size: int = 0
     fault: ServiceError | None = None
+    memory: Reservation = field(default_factory=Reservation)
     started: float = field(default_factory=time.perf_counter)
     texts: int = 0
     tokens: int = 0
@@ -53,7 +57,8 @@ class Call:
         }
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """The headers of every answer."""
+        """The headers of every answer: ours, and TEI's in whole milliseconds."""
+        total_us = self.total_us
         return [
             (b"x-request-id", self.id.encode()),
             (b"x-tokens", b"%d" % self.tokens),
@@ -62,5 +67,9 @@ class Call:
             (b"x-tokenize-us", b"%d" % self.tokenize_us),
             (b"x-queue-us", b"%d" % self.queue_us),
             (b"x-compute-us", b"%d" % self.compute_us),
-            (b"x-total-us", b"%d" % self.total_us),
+            (b"x-total-us", b"%d" % total_us),
+            (b"x-tokenization-time", b"%d" % (self.tokenize_us // 1000)),
+            (b"x-queue-time", b"%d" % (self.queue_us // 1000)),
+            (b"x-inference-time", b"%d" % (self.compute_us // 1000)),
+            (b"x-total-time", b"%d" % (total_us // 1000)),
         ]

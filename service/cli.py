@@ -1,4 +1,4 @@
-"""The `embedding-service` command: serve, pull, inspect, info, embed."""
+"""The `embedding-service` command: serve, pull, convert, inspect, info, embed."""
 
 import json
 import os
@@ -14,12 +14,13 @@ from pydantic import ValidationError
 from models import sources
 from models.errors import ModelError
 from service import __version__
-from service.settings import FILE, Settings, unknown
-from service.signals import heed
+from service.process.logging import configure_logging
+from service.process.signals import install_signal_handlers
+from service.settings import FILE, Settings, malformed_line, unknown
 from service.target import replacing, writing
 
 _MODEL = ("model", "revision", "cache")
-_ENGINE = ("device", "dtype", "threads")
+_ENGINE = ("device", "dtype", "isa", "pooling", "threads")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -57,6 +58,10 @@ def options(*names: str) -> Callable[[F], F]:
 def read(flags: dict[str, Any]) -> Settings:
     """Settings from flags, environment and file; ends the program with a clear message."""
     try:
+        if line := malformed_line():
+            raise click.UsageError(
+                f"{FILE}, line {line}: write NAME=value; a quote that is opened must be closed"
+            )
         return Settings(**{name: value for name, value in flags.items() if value is not None})
     except UnicodeDecodeError:
         raise click.UsageError(f"{FILE} is no UTF-8; save it as that") from None
@@ -73,8 +78,9 @@ def read(flags: dict[str, Any]) -> Settings:
 def serve(**flags: Any) -> None:
     """Fetch the model if need be, and serve it over HTTP."""
     settings = read(flags)
-    heed(0)  # to be told to stop is no failure of a server
-    from service.serve import run
+    configure_logging(settings.log_level)
+    install_signal_handlers(0)  # to be told to stop is no failure of a server
+    from service.process.bootstrap import run
 
     for name in unknown(os.environ):
         click.echo(f"warning: {name} is no setting; see embedding-service serve --help", err=True)
@@ -89,25 +95,46 @@ def serve(**flags: Any) -> None:
 @options(*_MODEL)
 def pull(**flags: Any) -> None:
     """Fetch a model into the cache and verify every file of it."""
+    click.echo(_folder(read(flags)))
+
+
+@main.command()
+@click.argument("model")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Folder to write, which must not exist; by default one in the cache for a model of a hub "
+    "(serve finds it there), and one beside it, its name with -converted, for a folder.",
+)
+@options("revision", "cache")
+def convert(output: Path | None, **flags: Any) -> None:
+    """Make safetensors and a tokenizer.json of an older MODEL, once, and print its new folder.
+
+    MODEL is a folder, or organisation/name on a hub. Weights that torch.save wrote
+    (pytorch_model.bin, also in shards) are read as tensors alone: code in them is not run.
+    SentencePiece files and older vocabularies need the extra 'convert'.
+    """
     settings = read(flags)
-    folder = _folder(settings)
-    bundle = sources.BUNDLES.get(settings.model)
-    if bundle is not None and not Path(settings.model).is_dir():
-        _refuse_broken(bundle, folder)
-    click.echo(folder)
+    try:
+        click.echo(_converted(settings, output))
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
 
 
 @main.command()
 @click.argument("model", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@options("revision", "cache")
+@options("revision", "cache", "pooling")
 def inspect(as_json: bool, **flags: Any) -> None:
     """Tell what MODEL is (default: the one that is set), without loading its weights."""
     from models.folder import Folder
     from service import inspection
 
+    settings = read(flags)
     try:
-        found = inspection.inspect(Folder.read(_folder(read(flags))))
+        found = inspection.inspect(Folder.read(_folder(settings), settings.pooling))
     except ModelError as error:
         raise click.ClickException(str(error)) from None
     click.echo(json.dumps(found, indent=2) if as_json else "\n".join(inspection.lines(found)))
@@ -122,10 +149,12 @@ def info(**flags: Any) -> None:
         "dim": embedder.dim,
         "max_length": embedder.max_length,
         "pooling": embedder.sentence.pooling,
+        "pooling_source": embedder.sentence.pooling_source,
         "normalize": embedder.sentence.normalize,
         "prompts": embedder.sentence.prompts,
         "device": str(embedder.device),
         "dtype": embedder.dtype,
+        "kernels": embedder.isa,
         "trials": [asdict(trial) for trial in embedder.trials],
         "fingerprint": embedder.fingerprint,
     }
@@ -163,17 +192,29 @@ def _folder(settings: Settings) -> Path:
         raise click.ClickException(str(error)) from None
 
 
+def _converted(settings: Settings, output: Path | None) -> Path:
+    from models.convert.folder import convert_folder
+
+    model, folder = settings.model, Path(settings.model)
+    if folder.is_dir():
+        source = folder.resolve()
+        target = output or source.with_name(f"{source.name}-converted")
+    elif sources.on_hub(model):
+        source = sources.with_pickles(model, settings.revision, settings.cache)
+        target = output or sources.converted(model, source, settings.cache)
+        if output is None and target.is_dir():
+            return target
+    else:
+        raise ModelError(f"no model {model!r}: give a folder, or organisation/name on a hub")
+    configure_logging(settings.log_level)
+    convert_folder(source, target)
+    return target
+
+
 def _load(settings: Settings) -> Any:
     from service.engine.load import load
 
     try:
-        return load(_folder(settings), settings.device, settings.dtype, settings.threads)
+        return load(_folder(settings), settings)
     except ModelError as error:
         raise click.ClickException(str(error)) from None
-
-
-def _refuse_broken(bundle: sources.Bundle, folder: Path) -> None:
-    try:
-        sources.verify(bundle, folder)
-    except ModelError as error:
-        raise click.ClickException(f"{error}; delete {folder} and pull again") from None

@@ -1,4 +1,4 @@
-"""An error as an answer, in its one JSON shape."""
+"""An error as JSON, in the shape that the clients of a path read."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,23 +10,20 @@ from service.errors import Overloaded, ServiceError
 
 _LONGEST = 1000  # characters of a message
 
-Envelope = Callable[[dict[str, Any]], dict[str, Any]]
-"""What a route makes of an error's content."""
+Content = dict[str, Any]
 
 
-def plain(content: dict[str, Any]) -> dict[str, Any]:
-    """The one shape of errors, which is OpenAI's."""
-    return {"error": content}
+def respond(error: ServiceError, request_id: str, path: str = "") -> Response:
+    """The response of an error, with the input's index and the request id.
 
-
-def respond(error: ServiceError, request_id: str, envelope: Envelope = plain) -> Response:
-    """The response of an error, with the input's index and the request id."""
+    path: of the request, without the prefix of a gateway; "" where it is not known.
+    """
     content = {**describe(error), "request_id": request_id}
-    body = orjson.dumps(envelope(content))
+    body = orjson.dumps(_envelope(path)(error, content))
     return Response(body, error.status, error.headers, media_type="application/json")
 
 
-def describe(error: ServiceError) -> dict[str, Any]:
+def describe(error: ServiceError) -> Content:
     """An error as JSON, of a request or of one of its inputs."""
     return {
         "message": _short(error.message),
@@ -37,11 +34,46 @@ def describe(error: ServiceError) -> dict[str, Any]:
     }
 
 
+def _native(error: ServiceError, content: Content) -> Content:
+    """The shape of all other paths, which TEI's and Ollama's clients read: the message as text."""
+    rest = {name: content[name] for name in ("code", "param", "index", "request_id")}
+    return {"error": content["message"], "error_type": _error_type(error), **rest}
+
+
+def _openai(error: ServiceError, content: Content) -> Content:
+    """OpenAI's shape, and the message once more as Voyage's client reads it."""
+    return {"error": content, "detail": content["message"]}
+
+
+def _cohere(error: ServiceError, content: Content) -> Content:
+    """Cohere's shape: its id and message at the top, the rest beside them."""
+    rest = {name: content[name] for name in ("code", "param", "index")}
+    return {"id": content["request_id"], "message": content["message"], **rest}
+
+
+def _envelope(path: str) -> Callable[[ServiceError, Content], Content]:
+    if path == "/v1/embed" or path.startswith("/v2/"):
+        return _cohere
+    if path.startswith("/v1/") or path in {"/embeddings", "/models"}:
+        return _openai
+    return _native
+
+
 def _type(status: int) -> str:
     """OpenAI's word for what it is: wrong, too much for now, or the server's fault."""
     if status == Overloaded.status:
         return "rate_limit_error"
     return "invalid_request_error" if status < 500 else "server_error"
+
+
+def _error_type(error: ServiceError) -> str:
+    """TEI's word for the same."""
+    if error.code == "no_input":
+        return "Empty"
+    if error.status == 503:
+        return "Unhealthy"
+    words = {"rate_limit_error": "Overloaded", "server_error": "Backend"}
+    return words.get(_type(error.status), "Validation")
 
 
 def _short(text: str) -> str:

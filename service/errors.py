@@ -3,6 +3,7 @@
 ServiceError
 ├── BadRequest 400          invalid_request, unknown_prompt, input_too_long, …
 ├── Unauthorized 401        invalid_api_key
+├── Forbidden 403           host_not_allowed, origin_not_allowed: of a browser's request
 ├── UnknownModel 404        model_not_found
 ├── NotFound 404            not_found: lists what there is
 ├── WrongMethod 405         method_not_allowed (with Allow)
@@ -12,15 +13,18 @@ ServiceError
 ├── HungUp 499              client_gone; only metrics see it
 ├── Unexpected 500          internal_error: a fault of ours
 ├── EncodingFailed 500      encoding_failed
-│   └── NotFinite 500       not_finite
+│   ├── NotFinite 500       not_finite
+│   └── EngineCrash 500     engine_crash
 ├── UnknownCoding 501       unsupported_coding
 ├── EngineLost 503          engine_unavailable (with Retry-After)
+│   └── EngineDied 503      the same, of a job that an engine had when it died
 ├── Leaving 503             shutting_down (with Retry-After)
 ├── TimedOut 504            timeout (with Retry-After)
 └── Cut                     the connection is closed, too
     ├── Malformed 400       invalid_request: no HTTP
     ├── ReceiveTimeout 408  receive_timeout
-    └── HeadTooLarge 431    head_too_large
+    ├── HeadTooLarge 431    head_too_large
+    └── TooManyConnections 503
 """
 
 _INPUTS = {"input", "inputs", "texts", "ids", "a", "b", "chunks", "spans"}
@@ -72,6 +76,10 @@ class Unauthorized(ServiceError):
         self.headers["www-authenticate"] = "Bearer"
 
 
+class Forbidden(ServiceError):
+    status, code = 403, "host_not_allowed"
+
+
 class UnknownModel(ServiceError):
     status, code = 404, "model_not_found"
 
@@ -106,6 +114,14 @@ class ReceiveTimeout(Cut):
 
 class HeadTooLarge(Cut):
     status, code = 431, "head_too_large"
+
+
+class TooManyConnections(Cut):
+    status, code = 503, "too_many_connections"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.headers["retry-after"] = "1"
 
 
 class TooLarge(ServiceError):
@@ -149,6 +165,12 @@ class NotFinite(EncodingFailed):
     code = "not_finite"
 
 
+class EngineCrash(EncodingFailed):
+    """The engine's process ends whenever it computes this input, so it is not tried again."""
+
+    code = "engine_crash"
+
+
 class UnknownCoding(ServiceError):
     """Of the transfer: https://www.rfc-editor.org/rfc/rfc9112#section-6.1"""
 
@@ -157,6 +179,14 @@ class UnknownCoding(ServiceError):
 
 class EngineLost(ServiceError):
     status, code = 503, "engine_unavailable"
+
+
+class EngineDied(EngineLost):
+    """The engine died before it answered. computing: whether the job was in a running pass."""
+
+    def __init__(self, *, computing: bool) -> None:
+        super().__init__("the engine died; try again", retry=2)
+        self.computing = computing
 
 
 class Leaving(ServiceError):

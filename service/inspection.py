@@ -27,6 +27,7 @@ def inspect(folder: Folder) -> dict[str, Any]:
         "truncation_side": tokenizer.side,
         "lowercase": sentence.lowercase,
         "pooling": sentence.pooling,
+        "pooling_source": sentence.pooling_source,
         "include_prompt": sentence.include_prompt,
         "modules": [{"kind": type(step).__name__, **asdict(step)} for step in sentence.modules],
         "normalize": sentence.normalize,

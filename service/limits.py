@@ -1,6 +1,7 @@
 """Limits that several endpoints share, each with its own code."""
 
 from models.errors import Unbroken
+from models.tokenizer import Tokenizer
 from service.errors import BadRequest, TooLarge
 
 UNBROKEN = 1 << 18
@@ -28,6 +29,20 @@ def check_values(values: int, most: int) -> None:
     if values > most:
         raise TooLarge(
             f"the answer has {values} numbers, the limit is {most}", code="too_many_values"
+        )
+
+
+def check_length(asked: int, tokenizer: Tokenizer, param: str) -> None:
+    """Raises BadRequest for so many tokens of a text as no text has, or the model does not read."""
+    special = len(tokenizer.prefix) + len(tokenizer.suffix)
+    if asked > tokenizer.max_length:
+        raise BadRequest(
+            f"{param} is {asked}, the model reads {tokenizer.max_length} tokens", param=param
+        )
+    if asked <= special:
+        raise BadRequest(
+            f"{param} is {asked}, and the model puts {special} special tokens around a text",
+            param=param,
         )
 
 

@@ -11,8 +11,8 @@ from itertools import accumulate, product
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
-from service.board import Board
 from service.call import Call
+from service.process.shared_counters import SharedCounters
 
 OTHER = "other"  # the path of what no route answers, and of what is no whole request
 _STATUSES = (*(status.value for status in HTTPStatus), 499)  # nginx's, for who has hung up
@@ -26,11 +26,11 @@ class Histogram:
     """How many values were at most as large as each bound."""
 
     def __init__(
-        self, board: Board, name: str, text: str, bounds: Sequence[float] = _SECONDS
+        self, counters: SharedCounters, name: str, text: str, bounds: Sequence[float] = _SECONDS
     ) -> None:
         self._name, self._text, self._bounds = f"embedding_{name}", text, bounds
-        self._board, self._row = board, board.row
-        self._counts, self._sum = board.take(len(bounds) + 1), board.take()
+        self._counters, self._row = counters, counters.row
+        self._counts, self._sum = counters.allocate(len(bounds) + 1), counters.allocate()
 
     def observe(self, value: float) -> None:
         self._row[self._counts + bisect_left(self._bounds, value)] += 1
@@ -38,36 +38,43 @@ class Histogram:
 
     def collect(self) -> Iterator[Metric]:
         names = [*map(str, self._bounds), "+Inf"]
-        counts = (self._board.total(self._counts + i) for i in range(len(names)))
+        counts = (self._counters.total(self._counts + i) for i in range(len(names)))
         buckets = list(zip(names, accumulate(counts), strict=True))
-        yield HistogramMetricFamily(self._name, self._text, buckets, self._board.total(self._sum))
+        yield HistogramMetricFamily(
+            self._name, self._text, buckets, self._counters.total(self._sum)
+        )
 
 
 class Metrics:
     """Counts every answered request; gauges are read when Prometheus asks."""
 
-    def __init__(self, board: Board) -> None:
-        self._board, self._row = board, board.row
+    def __init__(self, counters: SharedCounters) -> None:
+        self._counters, self._row = counters, counters.row
         self._requests: dict[tuple[str, int], int] = {}
         self.watch([OTHER])
-        self._texts, self._tokens = board.take(), board.take()
-        self._truncated, self._cached = board.take(), board.take()
-        self._total = Histogram(board, "request_seconds", "Whole request, in the server.")
-        self._tokenize = Histogram(board, "tokenize_seconds", "Tokenising a request.")
-        self._queue = Histogram(board, "queue_seconds", "Waiting for the engine.")
-        self._compute = Histogram(board, "compute_seconds", "Inside forward passes.")
-        self._length = Histogram(board, "request_tokens", "Tokens of a request.", _TOKENS)
+        self._texts, self._tokens = counters.allocate(), counters.allocate()
+        self._truncated, self._cached = counters.allocate(), counters.allocate()
+        self._total = Histogram(counters, "request_seconds", "Whole request, in the server.")
+        self._tokenize = Histogram(counters, "tokenize_seconds", "Tokenising a request.")
+        self._queue = Histogram(counters, "queue_seconds", "Waiting for the engine.")
+        self._compute = Histogram(counters, "compute_seconds", "Inside forward passes.")
+        self._length = Histogram(counters, "request_tokens", "Tokens of a request.", _TOKENS)
+        self._others: list[tuple[str, str, Callable[[], float]]] = []
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
     def watch(self, paths: Iterable[str]) -> None:
         """Count the requests of each of these routes; those of no route are counted together."""
         for kind in product(paths, _STATUSES):
-            self._requests[kind] = self._board.take()
+            self._requests[kind] = self._counters.allocate()
 
     def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
         """A value read at every scrape."""
         Gauge(f"embedding_{name}", text, registry=self._registry).set_function(read)
+
+    def counter(self, name: str, text: str, read: Callable[[], float]) -> None:
+        """A total that another module counts, read at every scrape."""
+        self._others.append((f"embedding_{name}", text, read))
 
     def observe(self, call: Call, path: str, status: int) -> None:
         """Count an answered request, and what was done for it unless that was in vain."""
@@ -91,7 +98,7 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """What a registry asks of a collector."""
-        total = self._board.total
+        total = self._counters.total
         requests = CounterMetricFamily(
             "embedding_requests", "Answered requests.", labels=("path", "status")
         )
@@ -109,5 +116,7 @@ class Metrics:
         yield CounterMetricFamily(
             "embedding_cached_vectors", "Vectors that were computed before.", total(self._cached)
         )
+        for name, text, read in self._others:
+            yield CounterMetricFamily(name, text, read())
         for histogram in (self._total, self._tokenize, self._queue, self._compute, self._length):
             yield from histogram.collect()

@@ -16,16 +16,19 @@ from service.errors import (
     Malformed,
     ReceiveTimeout,
     ServiceError,
+    TooManyConnections,
 )
 from service.http.edge import Edge
 from service.http.headers import joined
+from service.http.input_flow import InputFlow
+from service.http.lingering import Lingering
 from service.http.outgoing import Asked, Gathered, Unread
 from service.http.upgrade import Declining
 
 _MOST = 1 << 16  # bytes of a request before its body, or of what is behind and between its chunks
 _TOO_LARGE = f"the URL and headers, or the trailers, have more than {_MOST} bytes"
-_PIECE = 1 << 14  # bytes parsed at a time; so much may come beyond a limit before it is seen
-_AHEAD = 16  # requests that wait for an answer while still more is read; one read may bring more
+_PIECE = 1 << 12  # bytes parsed at a time; so much may come beyond a limit before it is seen
+_AHEAD = 16  # requests that wait for an answer while more are parsed; a piece may bring more
 
 
 class Stage(Enum):
@@ -47,36 +50,62 @@ class Connection(Declining):
     uvicorn keeps it alive. What every request calls has no super(), which takes as long as that.
     """
 
+    flow: InputFlow
+    _socket: asyncio.Transport
+    _lingering: Lingering | None
+
     def __init__(self, edge: Edge, **given: Any) -> None:
         """given: what uvicorn gives."""
         super().__init__(**given)
-        self._edge, self._patience = edge, edge.patience
+        self._edge, self._patience = edge, edge.bounds.patience
         self._stage, self._size = _HEAD, 0  # bytes since there was some of a body, or its end
         self._running: RequestResponseCycle | None = None
         self.url = b""  # which uvicorn's has from the first request on
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(Gathered(transport, self.loop))  # type: ignore[arg-type]
+        self._socket, self._lingering = transport, None
+        super().connection_made(Gathered(transport, self.loop, self._close))  # type: ignore[arg-type]
+        self.flow = InputFlow(self.transport, self.loop, self._parse_unparsed)
         transport.set_write_buffer_limits(high=0)  # so that whatever is unread pauses writing
         self._unread = Unread(transport, self._patience)
         self._patience.begin(self)
+        if len(self.connections) > self._edge.bounds.connections:
+            self._make_room()
 
     def data_received(self, data: bytes) -> None:
-        if len(data) > _PIECE:
-            for start in range(0, len(data), _PIECE):
-                self.data_received(data[start : start + _PIECE])
-        elif self._stage is not _NOTHING:
-            self._unset_keepalive_if_required()
-            self._size += len(data)
-            try:
-                self.parse(data)
-            except HttpParserError:
-                self.logger.warning("what a client sent is no HTTP request that can be read")
-                self._break(self._unreadable())
-            else:
-                self._judge()
-                if self.flow.read_paused:
-                    self._read_on()
+        if self._stage is _NOTHING:
+            if self._lingering is not None:
+                self._lingering.drop(data)
+            return
+        if len(data) <= _PIECE and not self.flow.unparsed:
+            self._parse_piece(data)
+            if self.flow.read_paused and self._has_room():
+                self.flow.resume_reading()
+        else:
+            self.flow.keep(data)
+            self._parse_unparsed()
+
+    def _parse_unparsed(self) -> None:
+        """Parse what was read as far as there is room; read more when all of it is parsed."""
+        if self._stage is _NOTHING:
+            return
+        while self.flow.unparsed and self._has_room():
+            self._parse_piece(self.flow.take(_PIECE))
+        if self.flow.unparsed or not self._has_room():
+            self.flow.pause_reading()
+        else:
+            self.flow.resume_reading()
+
+    def _parse_piece(self, data: bytes | memoryview) -> None:
+        self._unset_keepalive_if_required()
+        self._size += len(data)
+        try:
+            self.parse(data)
+        except HttpParserError:
+            self.logger.warning("what a client sent is no HTTP request that can be read")
+            self._break(self._unreadable())
+        else:
+            self._judge()
 
     def on_headers_complete(self) -> None:
         Declining.on_headers_complete(self)
@@ -109,8 +138,11 @@ class Connection(Declining):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._stage = _NOTHING
         self._patience.end(self)
         self._patience.end(self._unread)
+        if self._lingering is not None:
+            self._lingering.end()
         if self._running is not None and not self._running.response_complete:
             self._running.disconnected = True
             self._running.message_event.set()
@@ -120,7 +152,26 @@ class Connection(Declining):
         """Close; with an answer if a request has begun that has none."""
         if self._heading():
             self._refuse(ReceiveTimeout("the headers did not come in time; send them at once"))
-        self.transport.close()
+        elif self._stage is _BODY:
+            self.transport.abort()  # the rest of a body whose request is answered
+        else:
+            self.transport.close()
+
+    def shutdown(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self._socket.close()  # the server does not stop later for a client that goes on sending
+        else:
+            super().shutdown()
+
+    def _close(self) -> None:
+        """Close the connection; of a client that may still be sending, only our side of it."""
+        whole = self._stage is _HEAD and not (self._size or self._heading() or self.flow.unparsed)
+        if whole or self._lingering is not None:
+            self._socket.close()
+        elif not self._socket.is_closing():
+            self._stage, self._lingering = _NOTHING, Lingering(self._socket, self._patience)
+            self._patience.end(self)
+            self.flow.discard()
 
     def _unreadable(self) -> Cut:
         """What is told of what the parser refuses: it reads URLs of less than 64 KB."""
@@ -138,15 +189,31 @@ class Connection(Declining):
         else:
             self._patience.begin(self)
 
-    def _read_on(self) -> None:
-        # A large body pauses reading, and so does a request that waits for the one before; who does
-        # not read does not see the client leave.
-        if len(self.pipeline) < _AHEAD and not self._full():
-            self.flow.resume_reading()
+    def _make_room(self) -> None:
+        """Close another connection, one that waits for its client; where none does, this one."""
+        others = (each for each in self.connections if isinstance(each, Connection))
+        waiting = (each for each in others if each is not self and each._waits_for_client())
+        if (closed := next(waiting, None)) is not None:
+            closed.transport.abort()
+        else:
+            self._stage = _NOTHING
+            self._refuse(TooManyConnections("the server has too many connections; come again"))
 
-    def _full(self) -> bool:
-        """Whether as much of a body waits for its application as uvicorn lets wait."""
-        return self.cycle.more_body and len(self.cycle.body) > HIGH_WATER_LIMIT
+    def _waits_for_client(self) -> bool:
+        """Whether a request has not come whole, or a response is not read."""
+        if self._socket.is_closing():
+            return False
+        if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
+            rests = self.cycle is not None and self._stage is _HEAD and not self._heading()
+            return not rests or self.flow.write_paused
+        return self.flow.write_paused
+
+    def _has_room(self) -> bool:
+        """Whether few requests wait, and little of a body, so that more may be parsed."""
+        if self.cycle is None or self.cycle.response_complete:
+            return True
+        waiting = self.cycle.more_body and len(self.cycle.body) > HIGH_WATER_LIMIT
+        return len(self.pipeline) < _AHEAD and not waiting
 
     def _heading(self) -> bool:
         """Whether the head of a request has begun, and not come whole."""
@@ -166,7 +233,7 @@ class Connection(Declining):
                 self.loop.call_soon(self._give_up, last, error)
         self._stage = _NOTHING
         self._patience.end(self)
-        self.flow.resume_reading()  # what is not taken in would reset the connection at its end
+        self.flow.discard()  # what is not taken in would reset the connection at its end
 
     def _faulty(self) -> RequestResponseCycle | None:
         """The request whose body it is that cannot be read, if it is that."""

@@ -24,6 +24,9 @@ def explain(error: ValidationError) -> BadRequest:
     where, param, index = place(_path(first))
     if _unknown(first):
         return BadRequest(f"unknown field {where!r}", code="unknown_field", param=where)
+    if first["type"] == "none_required":  # of a field that may only be null
+        told = f"{where} is not offered here; leave it out"
+        return BadRequest(told, code="not_offered", param=where)
     message = _plainer(first)
     if first["loc"][1:2] == ("<ids>",):  # the one input is token ids; which of them, where tells
         index = 0

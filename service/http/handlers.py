@@ -7,13 +7,14 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
+from service.call import Call
 from service.error_body import respond
 from service.errors import NotFound, ServiceError, WrongMethod
 from service.http.explanation import service_error
 
 
 def install(app: FastAPI) -> None:
-    """Answer every exception in the one shape.
+    """Answer every exception in the shape that belongs to the path.
 
     What nobody expected is raised again by FastAPI, and logged at the edge.
     """
@@ -23,7 +24,8 @@ def install(app: FastAPI) -> None:
 
 
 async def _answer(request: Request, error: Exception) -> Response:
-    return respond(service_error(error), request.state.call.id)
+    call: Call = request.state.call
+    return respond(service_error(error), call.id, call.path)
 
 
 async def _http(request: Request, error: Exception) -> Response:

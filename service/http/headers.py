@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 
-from service.errors import UnknownCoding, Unsupported
+from service.errors import BadRequest, Malformed, UnknownCoding, Unsupported
 
 JSON = b"application/json"
 
@@ -29,11 +29,27 @@ def joined(lines: Sequence[tuple[bytes, bytes]]) -> Headers:
     return found
 
 
-def check_coding(codings: bytes) -> None:
+def check_host(lines: Sequence[tuple[bytes, bytes]], headers: Headers, version: str) -> None:
+    """Raises BadRequest for several hosts, or none: gateways may take another one than we do.
+
+    https://www.rfc-editor.org/rfc/rfc9112#section-3.2
+    """
+    if b"host" not in headers:
+        if version == "1.1":
+            raise BadRequest("a request of HTTP/1.1 needs the header Host")
+    elif len(headers) < len(lines) and [name for name, _ in lines].count(b"host") > 1:
+        raise BadRequest("a request has one header Host, not several")
+
+
+def check_coding(codings: bytes, version: str) -> None:
     """Raises UnknownCoding for a transfer that is coded before it is chunked.
 
-    One that is not chunked at last is none whose end can be known: the parser refuses it.
+    One that is not chunked at last is none whose end can be known: the parser refuses it. In
+    HTTP/1.0 there is none, and others may see its end elsewhere; raises Malformed:
+    https://www.rfc-editor.org/rfc/rfc9112#section-6.1
     """
+    if version == "1.0":
+        raise Malformed("a request of HTTP/1.0 has no Transfer-Encoding; send Content-Length")
     first, _, last = codings.rpartition(b",")
     if first and last.strip().lower() == b"chunked":
         raise UnknownCoding(f"transfer-encoding {first.decode('latin-1')!r} is not read")

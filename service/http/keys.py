@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from service.errors import Unauthorized
 from service.http.headers import Headers
 
+_HOW = "send the server's as 'Authorization: Bearer KEY'"
+
 
 class Keys:
     """Any one of them opens; where there is none, everything is open."""
@@ -20,9 +22,11 @@ class Keys:
         """
         if not self._keys:
             return
-        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if b"authorization" not in headers:
+            raise Unauthorized(f"No API key provided: {_HOW}")
+        scheme, _, given = headers[b"authorization"].partition(b" ")
         # All are compared, each in constant time: how long it takes says nothing of them.
         fitting = [hmac.compare_digest(given.strip(), key) for key in self._keys]
         # Its case does not matter: https://www.rfc-editor.org/rfc/rfc9110#section-11.1
         if scheme.lower() != b"bearer" or not any(fitting):
-            raise Unauthorized("give the API key as 'Authorization: Bearer KEY'")
+            raise Unauthorized(f"Incorrect API key provided: {_HOW}")

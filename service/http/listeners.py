@@ -5,6 +5,7 @@ import socket
 from contextlib import ExitStack
 from typing import Any
 
+_BACKLOG = 2048  # connections that are not accepted yet; the system may allow fewer
 # A name has addresses of kinds that a machine may lack: localhost where there is no IPv6.
 _LACKING = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
@@ -22,9 +23,10 @@ def claim(host: str, port: int) -> list[socket.socket]:
 
 
 def listeners(host: str, port: int) -> list[socket.socket]:
-    """Sockets of which each HTTP process has its own on the same port; raises OSError.
+    """More sockets on a port that was claimed, for one more HTTP process; raises OSError.
 
-    The system deals new connections out among them (SO_REUSEPORT).
+    The system deals new connections out among all (SO_REUSEPORT). One that all processes share
+    would leave most of the connections of a burst to whichever was awake.
     """
     return _open(host, port, reuse_port=True)
 
@@ -35,7 +37,9 @@ def _open(host: str, port: int, reuse_port: bool = False) -> list[socket.socket]
         for family, (name, _, *rest) in _addresses(host):
             place = (name, found[0].getsockname()[1] if found else port, *rest)
             try:
-                listener = socket.create_server(place, family=family, reuse_port=reuse_port)
+                listener = socket.create_server(
+                    place, family=family, backlog=_BACKLOG, reuse_port=reuse_port
+                )
             except OSError as error:
                 if error.errno not in _LACKING:
                     raise

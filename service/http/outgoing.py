@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import sys
 import termios
+from collections.abc import Callable
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -69,8 +70,14 @@ def _held(socket: int) -> int:
 class Gathered:
     """A transport that sends together what is written in one turn of the event loop."""
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop = transport, loop
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        end: Callable[[], None],
+    ) -> None:
+        """end: closes the connection, when everything is written."""
+        self._transport, self._loop, self._end = transport, loop, end
         self._held: list[bytes] = []
         self.is_closing = transport.is_closing
 
@@ -81,12 +88,13 @@ class Gathered:
 
     def close(self) -> None:
         self._flush()
-        self._transport.close()
+        self.is_closing = lambda: True
+        self._end()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def _flush(self) -> None:
         held, self._held = self._held, []
-        if held and not self._transport.is_closing():
+        if held and not self.is_closing():
             self._transport.writelines(held)

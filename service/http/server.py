@@ -12,6 +12,7 @@ from typing import Any
 
 import uvicorn
 
+from service.heap import map_large_blocks
 from service.http.connection import Connection
 from service.http.cors import shared
 from service.http.edge import Edge
@@ -27,15 +28,9 @@ _SWITCH = 0.0005  # seconds
 class Server(uvicorn.Server):
     """uvicorn's, with a time between the signal to stop and the end of listening."""
 
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        drain_delay: float,
-        on_leave: Callable[[], None] = lambda: None,
-    ) -> None:
-        """on_leave: called when the server is told to stop."""
+    def __init__(self, config: uvicorn.Config, drain_delay: float) -> None:
         super().__init__(config)
-        self._drain_delay, self._on_leave, self._told = drain_delay, on_leave, 0.0
+        self._drain_delay, self._told = drain_delay, 0.0
         self.failed = False
 
     def fail(self) -> None:
@@ -45,6 +40,7 @@ class Server(uvicorn.Server):
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         # Python's own 5 ms is what every step of a query would wait for a thread that tokenises.
         sys.setswitchinterval(_SWITCH)
+        map_large_blocks()
         # Each connection takes a descriptor; systems give 1024 and allow many more.
         with contextlib.suppress(OSError, ValueError):
             hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -55,7 +51,6 @@ class Server(uvicorn.Server):
         leaving = await super().on_tick(counter)
         if leaving and not self._told:
             self._told = time.monotonic()
-            self._on_leave()
         if not leaving or self.failed or self.force_exit:
             return leaving
         return time.monotonic() - self._told >= self._drain_delay

@@ -1,6 +1,6 @@
 """How texts are read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from models.tokenizer import Side
 from service.reading.prompts import Role
@@ -14,6 +14,7 @@ class Reading:
     """truncate: None for the server's setting.
 
     side: where tokens are cut off, None: where the model's files say.
+    length: the most tokens of an input, None: as many as the model reads.
     windows: an input that is too long is not cut but read in windows. count: tell how many tokens
     were cut off, for which long texts are read to their end.
     """
@@ -25,3 +26,8 @@ class Reading:
     role: Role | None = None
     windows: bool = False
     count: bool = False
+    length: int | None = None
+
+    def within(self, length: int | None) -> "Reading":
+        """The same with at most so many tokens of an input; None: no other limit."""
+        return self if length is None else replace(self, length=length)

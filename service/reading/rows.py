@@ -12,7 +12,7 @@ from models.sentence import SentenceConfig
 from models.steps import Steps
 from models.tokenizer import Ids, Side, Token, Tokenizer
 from service.errors import BadRequest, ServiceError
-from service.limits import unbroken
+from service.limits import no_room, unbroken
 from service.reading.chunks import Chunks, Document
 from service.reading.options import Reading, Text
 from service.reading.overflow import Windows
@@ -77,7 +77,7 @@ class Rows:
                 ids, tokens = yield from described
             except Unbroken as error:
                 raise unbroken(error, index) from None
-            found.append((self._row(index, ids, reading.truncate), tokens))
+            found.append((self._row(index, ids, reading), tokens))
         return found
 
     def document(self, chunks: Sequence[str], prompt: str, reading: Reading) -> Steps[Document]:
@@ -118,9 +118,18 @@ class Rows:
             if ids.dropped and reading.windows:
                 rows.append((yield from self._windowed(index, item, prompt, skip)))
                 continue
+            if reading.length is not None:
+                ids = self._shortened(ids, side, reading.length, skip)
             left = ids.left(skip, side) if text else 0
-            rows.append(self._row(index, ids, reading.truncate, left))
+            rows.append(self._row(index, ids, reading, left))
         return rows
+
+    def _shortened(self, ids: Ids, side: Side, most: int, skip: int) -> Ids:
+        """At most so many ids, fewer than the model reads. skip: those that are not pooled."""
+        if skip + len(self._tokenizer.suffix) >= most and side == "right":
+            raise no_room(most)
+        cut = self._tokenizer.cut(ids.ids, side, most)
+        return Ids(cut.ids, ids.dropped + cut.dropped)
 
     def _count(self, reading: Reading, skip: int) -> float:
         """How many tokens of a long text are read to tell how many are cut off."""
@@ -145,9 +154,9 @@ class Rows:
         self.check(ids, index)
         return self._tokenizer.cut(ids, side)
 
-    def _row(self, index: int, row: Ids, truncate: bool | None, skip: int = 0) -> Row:
-        if row.dropped and not self._may_cut(truncate):
-            raise self._too_long(index, len(row.ids) + row.dropped)
+    def _row(self, index: int, row: Ids, reading: Reading, skip: int = 0) -> Row:
+        if row.dropped and not self._may_cut(reading.truncate):
+            raise self._too_long(index, len(row.ids) + row.dropped, len(row.ids))
         if len(row.ids) < self._shortest:
             raise BadRequest(
                 f"input {index} has no tokens, and the model needs one",
@@ -156,12 +165,14 @@ class Rows:
             )
         return self._held(Row(np.array(row.ids, dtype=np.int32), row.dropped, skip), index)
 
-    def _too_long(self, index: int, tokens: int) -> BadRequest:
+    def _too_long(self, index: int, tokens: int, limit: int) -> BadRequest:
         most = self._max_tokens
         told = f"{tokens} tokens" if tokens <= most else f"more than {most} tokens"
         return BadRequest(
-            f"input {index} has {told}, the model reads {self._tokenizer.max_length}; shorten it, "
-            "or have it truncated: on_overflow here, truncate or truncation in the words of others",
+            # OpenAI's words, which clients look for.
+            f"This model's maximum context length is {limit} tokens, however "
+            f"you requested {told} in input {index}; shorten it, or have it truncated: on_overflow "
+            "here, truncate or truncation in the words of others",
             code="input_too_long",
             index=index,
         )

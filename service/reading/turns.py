@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from models.steps import Steps
 from service.admission import Admission
-from service.board import Board
 from service.engine.sizes import size_class
 from service.errors import TimedOut
+from service.process.shared_counters import SharedCounters
 
 R = TypeVar("R")
 
@@ -34,7 +34,7 @@ class Turns:
         """
         self._timeout, self._seconds, self._free = timeout, turn, _THREADS
         self._threads = ThreadPoolExecutor(_THREADS, "reading")
-        self._admission = Admission(max_wait, lambda: self._rate, Board.alone())
+        self._admission = Admission(max_wait, lambda: self._rate, SharedCounters.private())
         self._rate = 0.0  # characters per second of all threads; 0: not known yet
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap
         self._numbers = count()

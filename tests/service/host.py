@@ -10,13 +10,14 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from service.board import Board
+from service.http.browser_checks import BrowserChecks
 from service.http.edge import Edge
 from service.http.incoming import Bounds
 from service.http.keys import Keys
 from service.http.patience import Patience
 from service.http.server import config
 from service.metrics import Metrics
+from service.process.shared_counters import SharedCounters
 from service.settings import Settings
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -74,11 +75,21 @@ class Host:
 
 
 @asynccontextmanager
-async def host(app: ASGIApp, patience: float = 5.0, **given: Any) -> AsyncIterator[Host]:
+async def host(
+    app: ASGIApp, patience: float = 5.0, connections: int = 100, **given: Any
+) -> AsyncIterator[Host]:
     """Serves an application for as long as the block takes. given: settings."""
-    metrics, state = Metrics(Board.alone()), ServerState()
-    bounds = Bounds(1 << 20, Patience(patience))
-    edge = Edge(app, [], root_path="", bounds=bounds, keys=Keys([]), metrics=metrics)
+    metrics, state = Metrics(SharedCounters.private()), ServerState()
+    bounds = Bounds(1 << 20, Patience(patience), connections=connections)
+    edge = Edge(
+        app,
+        [],
+        root_path="",
+        bounds=bounds,
+        keys=Keys([]),
+        metrics=metrics,
+        browsers=BrowserChecks("*", "*"),
+    )
     settings = config(Settings(**{"_env_file": None, **given}), edge)
     settings.load()
     protocol: Any = settings.http_protocol_class

@@ -1,5 +1,6 @@
 """An engine's loop with a small model whose vectors are easy to know, and a socket in memory."""
 
+import mmap
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from service.engine.messages import (
     pack_jobs,
     unpack_outcomes,
 )
+from service.engine.running import RunningJobs
 from service.engine.shares import Shares
 from service.engine.wire import Line
 
@@ -71,10 +73,16 @@ class Sum:
         return [np.full((len(row), 2), layer, dtype=np.float32) for row in ids]
 
 
+def running() -> RunningJobs:
+    """A table that nobody shares."""
+    return RunningJobs(mmap.mmap(-1, 1 << 14))
+
+
 class Memory(Line):
     """A line that keeps what is sent."""
 
     def __init__(self) -> None:
+        self.running = running()
         self.sent: dict[int, Result | Failure] = {}
         self.messages = 0
 
@@ -102,11 +110,16 @@ class Post:
 
 class Rig:
     def __init__(
-        self, budget: int = 100, lanes: int = 1, model: Sum | None = None, ahead: int = 0
+        self,
+        budget: int = 100,
+        lanes: int = 1,
+        model: Sum | None = None,
+        ahead: int = 0,
+        rate: float = 1e6,
     ) -> None:
         self.line, self.other, self.post = Memory(), Memory(), Post()
         self.model = model or Sum()
-        self.loop = Loop(self.post, self.model, Shares(budget, lanes, ahead), 1.0)
+        self.loop = Loop(self.post, self.model, Shares(budget, lanes, ahead), rate)
 
     def send(
         self,

@@ -12,7 +12,7 @@ from models.vectors import normalize
 from service.dimensions import Dimensions
 from service.errors import BadRequest
 from tests.conftest import Folder
-from tests.service.server import Server
+from tests.service.server import Server, error_of
 from tests.service.test_embed import error, vectors
 
 
@@ -92,5 +92,4 @@ def test_a_refusal_names_the_field_that_the_client_knows(
 ) -> None:
     answer = server.post(path, {**body, "output_dimension": asked})
     assert answer.status_code == 400 and answer.headers["x-tokens"] == "0"  # before any work
-    found = answer.json()
-    assert found.get("error", found)["param"] == "output_dimension"
+    assert error_of(answer)["param"] == "output_dimension"

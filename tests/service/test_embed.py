@@ -10,7 +10,7 @@ import pytest
 
 from models import Embedder
 from models.vectors import quantize
-from tests.service.server import Server
+from tests.service.server import Server, error_of
 
 
 def vectors(response: httpx.Response) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -20,7 +20,7 @@ def vectors(response: httpx.Response) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 def error(response: httpx.Response, status: int) -> dict[str, Any]:
     assert response.status_code == status, response.text
-    found: dict[str, Any] = response.json()["error"]
+    found = error_of(response)
     assert found["request_id"] == response.headers["x-request-id"]
     return found
 
@@ -39,7 +39,7 @@ def test_two_hundred_texts_in_one_request_keep_their_order(
 
 def test_sixty_four_clients_get_the_bytes_that_one_gets(server: Server, texts: list[str]) -> None:
     def ask(text: str) -> bytes:
-        answer = httpx.post(f"{server.url}/embed", json={"inputs": text}, timeout=60)
+        answer = httpx.post(f"{server.url}/embed", json={"inputs": text}, timeout=120)
         assert answer.status_code == 200, answer.text
         return answer.content
 

@@ -1,5 +1,8 @@
-"""Tests of an error as an answer: what kind it is called, and whether it may pass."""
+"""Tests of an error as an answer: its shape, what kind it is called, and whether it may pass."""
 
+from typing import Any
+
+import orjson
 import pytest
 
 from service.error_body import describe, respond
@@ -10,11 +13,59 @@ from service.errors import (
     NotFinite,
     Overloaded,
     ServiceError,
+    TimedOut,
     TooLarge,
     Unauthorized,
     Unexpected,
     UnknownModel,
 )
+
+FAULT = BadRequest("no", param="inputs", index=3)
+REST = {"code": "invalid_request", "param": "inputs", "index": 3}
+OPENAI = {"message": "no", "type": "invalid_request_error", "request_id": "1", **REST}
+NATIVE = {"error": "no", "error_type": "Validation", "request_id": "1", **REST}
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("/embed", NATIVE),
+        ("/", NATIVE),
+        ("/rerank", NATIVE),
+        ("/positions", NATIVE),
+        ("/api/embed", NATIVE),
+        ("/v10/embeddings", NATIVE),
+        ("", NATIVE),  # not known yet
+        ("/v1/embeddings", {"error": OPENAI, "detail": "no"}),
+        ("/embeddings", {"error": OPENAI, "detail": "no"}),
+        ("/models", {"error": OPENAI, "detail": "no"}),
+        ("/models/a/pipeline/feature-extraction", NATIVE),
+        ("/v1/models/a\nb", {"error": OPENAI, "detail": "no"}),
+        ("/v1/chat/completions", {"error": OPENAI, "detail": "no"}),
+        ("/v1/embed", {"id": "1", "message": "no", **REST}),
+        ("/v2/embed", {"id": "1", "message": "no", **REST}),
+        ("/v2/rerank", {"id": "1", "message": "no", **REST}),
+    ],
+)
+def test_the_path_tells_the_shape(path: str, content: dict[str, Any]) -> None:
+    assert orjson.loads(respond(FAULT, "1", path).body) == content
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (BadRequest("no"), "Validation"),
+        (BadRequest("no", code="no_input"), "Empty"),
+        (Unauthorized("no"), "Validation"),
+        (TooLarge("no"), "Validation"),
+        (Overloaded("later", retry=1), "Overloaded"),
+        (EngineLost("later", retry=1), "Unhealthy"),
+        (EncodingFailed("no"), "Backend"),
+        (TimedOut("no", retry=1), "Backend"),
+    ],
+)
+def test_the_error_type_is_one_of_teis(error: ServiceError, kind: str) -> None:
+    assert orjson.loads(respond(error, "1").body)["error_type"] == kind
 
 
 @pytest.mark.parametrize(

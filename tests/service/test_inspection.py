@@ -52,6 +52,7 @@ def test_all_that_decides_a_vector_is_told(tiny_bert: Write) -> None:
                 "outputs": 7,
                 "bias": False,
                 "activation": "Tanh",
+                "tensor": "linear.weight",
             }
         ],
     }

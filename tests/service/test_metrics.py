@@ -3,9 +3,9 @@
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Histogram as Theirs
 
-from service.board import Board, table
 from service.call import Call
 from service.metrics import Histogram, Metrics
+from service.process.shared_counters import SharedCounters, counters_file
 
 BOUNDS = (0.001, 0.5, 1.0)
 
@@ -13,7 +13,7 @@ BOUNDS = (0.001, 0.5, 1.0)
 def test_a_histogram_counts_as_prometheus_does() -> None:
     registry, mine = CollectorRegistry(), CollectorRegistry()
     theirs = Theirs("embedding_x", "Some text.", buckets=BOUNDS, registry=registry)
-    ours = Histogram(Board.alone(), "x", "Some text.", BOUNDS)
+    ours = Histogram(SharedCounters.private(), "x", "Some text.", BOUNDS)
     mine.register(ours)
     for value in (0, 0.001, 0.0011, 0.5, 0.75, 1.0, 7):
         theirs.observe(value)
@@ -23,7 +23,7 @@ def test_a_histogram_counts_as_prometheus_does() -> None:
 
 
 def test_a_request_without_texts_is_counted_and_its_times_are_not() -> None:
-    metrics = Metrics(Board.alone())
+    metrics = Metrics(SharedCounters.private())
     metrics.watch(["/live"])
     metrics.observe(Call("a"), "/live", 200)
     text = metrics.text().decode()
@@ -32,7 +32,7 @@ def test_a_request_without_texts_is_counted_and_its_times_are_not() -> None:
 
 
 def test_what_was_done_in_vain_is_not_counted_as_done() -> None:
-    metrics = Metrics(Board.alone())
+    metrics = Metrics(SharedCounters.private())
     metrics.watch(["/embed"])
     for status in (413, 429, 504):
         metrics.observe(Call("a", texts=2, tokens=7), "/embed", status)
@@ -43,8 +43,8 @@ def test_what_was_done_in_vain_is_not_counted_as_done() -> None:
 
 
 def test_all_processes_tell_the_same_sums() -> None:
-    with table(2) as file:
-        processes = [Metrics(Board.shared(file, 2, row)) for row in (0, 1)]
+    with counters_file(2) as file:
+        processes = [Metrics(SharedCounters.attach(file, 2, row)) for row in (0, 1)]
     for metrics in processes:
         metrics.watch(["/embed", "/live"])
     call = Call("a", texts=2, tokens=7)

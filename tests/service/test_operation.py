@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,14 +12,15 @@ from starlette.types import Message, Receive, Scope, Send
 from service.api.body import Body
 from service.api.operation import Operation
 from service.api.responses import Responses
-from service.board import Board
 from service.call import Call
 from service.errors import BadRequest
+from service.http.browser_checks import BrowserChecks
 from service.http.edge import Edge
 from service.http.incoming import Bounds
 from service.http.keys import Keys
 from service.http.patience import Patience
 from service.metrics import Metrics
+from service.process.shared_counters import SharedCounters
 
 
 class Numbers(Body):
@@ -69,8 +69,8 @@ class Asked:
 def ask(path: str, *parts: bytes, method: str = "POST", most: int = 100) -> Asked:
     operation = Operation("/add", Numbers, add, "Sums", "tests", Responses(int), aliases=("/plus",))
     own = Responses(int)
-    other = Operation("/other", Numbers, add, "Sums", "tests", own, envelope=lambda e: {"o": e})
-    bounds, metrics = Bounds(most, Patience(1.0)), Metrics(Board.alone())
+    other = Operation("/v1/sums", Numbers, add, "Sums", "tests", own)
+    bounds, metrics = Bounds(most, Patience(1.0)), Metrics(SharedCounters.private())
     edge = Edge(
         elsewhere,
         [operation, other],
@@ -78,9 +78,11 @@ def ask(path: str, *parts: bytes, method: str = "POST", most: int = 100) -> Aske
         bounds=bounds,
         keys=Keys([]),
         metrics=metrics,
+        browsers=BrowserChecks("*", "*"),
     )
     asked = Asked(path, list(parts), method)
-    scope = {"type": "http", "method": method, "path": path, "headers": []}
+    scope: Scope = {"type": "http", "method": method, "path": path, "headers": []}
+    scope["http_version"] = "1.0"
     asyncio.run(edge(scope, asked.receive, asked.send))
     return asked
 
@@ -93,12 +95,10 @@ def test_a_body_in_parts_is_answered_in_json(path: str) -> None:
     assert headers[b"content-length"] == b"9" and headers[b"content-type"] == b"application/json"
 
 
-def test_a_large_body_whose_end_trickles_costs_no_more_than_its_size() -> None:
-    start = time.process_time()
+def test_a_large_body_whose_end_trickles_is_read() -> None:
     drops = [b" "] * 5000
     found = ask("/add", b'{"numbers": [1, 2', b" " * (8 << 20), *drops, b"]}", most=9 << 20)
     assert found.content == {"sum": 3}
-    assert time.process_time() - start < 0.5
 
 
 @pytest.mark.parametrize(("path", "method"), [("/add", "GET"), ("/no", "POST")])
@@ -116,21 +116,20 @@ def test_what_is_no_operation_goes_the_long_way(path: str, method: str) -> None:
 )
 def test_a_wrong_body_is_told_in_the_one_shape(body: bytes, status: int, code: str) -> None:
     found = ask("/add", body)
-    assert (found.status, found.content["error"]["code"]) == (status, code)
+    assert (found.status, found.content["code"]) == (status, code)
 
 
-@pytest.mark.parametrize("path", ["/other", "/prefix/other"])
+@pytest.mark.parametrize("path", ["/v1/sums", "/prefix/v1/sums"])
 @pytest.mark.parametrize("body", [b'{"numbers": []}', b'{"numbers": 1}', b"1" * 101])
-def test_a_route_may_have_a_shape_of_its_own(path: str, body: bytes) -> None:
+def test_an_error_has_the_shape_of_its_path(path: str, body: bytes) -> None:
     found = ask(path, body)
-    assert found.content["o"]["code"] and found.status >= 400
-    assert "error" not in found.content
+    assert found.content["error"]["code"] and found.status >= 400
 
 
 def test_what_nobody_expected_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         found = ask("/add", b'{"numbers": [13]}')
-    error = found.content["error"]
+    error = found.content
     assert (found.status, error["code"]) == (500, "internal_error")
     assert "secret" not in str(error) and "a secret" in caplog.text
     assert error["request_id"] in caplog.text

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from service.admission import Admission
-from service.board import Board
 from service.call import Call
 from service.engine.messages import Job, Result
 from service.errors import EncodingFailed, Overloaded
 from service.pipeline import Pipeline
+from service.process.shared_counters import SharedCounters
 from service.reading.options import Reading
 from service.reading.reader import Reader
 from tests.service.reading.test_reader import LONG, reader
@@ -53,7 +53,7 @@ class Noting:
 
 def test_the_size_of_a_job_is_that_of_the_whole_request(reader: Reader) -> None:
     engine = Noting()
-    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, Board.alone()), engine, 1)
+    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), engine, 1)
     texts = ["one two three four five six seven eight"] * 9  # of ten tokens
     asyncio.run(pipeline.embed(Call("a"), texts, Reading()))
     asyncio.run(pipeline.embed(Call("a"), texts[:1], Reading()))
@@ -64,7 +64,7 @@ def test_the_size_of_a_job_is_that_of_the_whole_request(reader: Reader) -> None:
 
 
 def test_only_what_is_computed_waits_in_the_queue(reader: Reader) -> None:
-    admission = Admission(1, lambda: 1.0, Board.alone())
+    admission = Admission(1, lambda: 1.0, SharedCounters.private())
     with admission.admit(50):
         new, known = (Pipeline(reader, admission, Noting(known=each), 1) for each in (0, 4))
         for work in (Pipeline.embed, Pipeline.attempt):
@@ -75,7 +75,7 @@ def test_only_what_is_computed_waits_in_the_queue(reader: Reader) -> None:
 
 def test_the_time_that_reading_took_is_not_waited_for_the_engine(reader: Reader) -> None:
     engine, call = Noting(), Call("a", tokenize_us=400_000)
-    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, Board.alone()), engine, 1)
+    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), engine, 1)
     asyncio.run(pipeline.embed(call, ["a text"], Reading()))
     asyncio.run(pipeline.attempt(call, ["a text"], Reading()))
     assert all(0 < timeout <= 0.6 for timeout in engine.timeouts) and len(engine.timeouts) == 2
@@ -85,7 +85,9 @@ def test_the_time_that_reading_took_is_not_waited_for_the_engine(reader: Reader)
 def test_a_window_that_fails_is_told_of_the_input_that_it_is_part_of(
     reader: Reader, window: int, owner: int
 ) -> None:
-    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, Board.alone()), Failing(window), 1)
+    pipeline = Pipeline(
+        reader, Admission(1, lambda: 0.0, SharedCounters.private()), Failing(window), 1
+    )
     inputs, reading = ["short", LONG, "also short"], Reading(truncate=False, windows=True)
     with pytest.raises(EncodingFailed) as failed:
         asyncio.run(pipeline.embed(Call("a"), inputs, reading))
@@ -94,7 +96,7 @@ def test_a_window_that_fails_is_told_of_the_input_that_it_is_part_of(
 
 def test_an_input_that_fails_alone_leaves_the_others(reader: Reader) -> None:
     call, reading = Call("a"), Reading(truncate=False, windows=True)
-    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, Board.alone()), Failing(2), 1)
+    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), Failing(2), 1)
     first, second, third = asyncio.run(pipeline.attempt(call, ["short", LONG, "also"], reading))
     assert isinstance(second, EncodingFailed) and second.index == 1
     assert not isinstance(first, Exception) and not isinstance(third, Exception)

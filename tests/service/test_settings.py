@@ -1,11 +1,14 @@
 """Settings: one place, three sources."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from click import UsageError
 from click.testing import CliRunner
 
+from models import isa
+from models.sentence_transformers.pooling import AUTO, MODES
 from service.cli import main, read
 from service.settings import Settings, unknown
 
@@ -22,6 +25,14 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(
     settings = read({"port": "3", "host": None})
     assert (settings.port, settings.threads, settings.dtype) == (3, 2, "float32")
     assert settings.host == "127.0.0.1"
+
+
+def test_the_instruction_sets_are_those_of_the_kernels() -> None:
+    assert get_args(Settings.model_fields["isa"].annotation) == isa.CAPS
+
+
+def test_every_pooling_can_be_set() -> None:
+    assert set(get_args(Settings.model_fields["pooling"].annotation)) == {AUTO, *MODES}
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)
@@ -85,6 +96,32 @@ def test_a_file_that_is_no_utf_8_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     assert result.exit_code == 2 and ".env is no UTF-8" in result.output
 
 
+@pytest.mark.parametrize(
+    "line", ['EMBEDDING_API_KEY="abc', "EMBEDDING_API_KEY: abc", "EMBEDDING_API_KEY", "='abc'"]
+)
+def test_a_line_of_the_file_that_sets_nothing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text(f"# a comment\n\nEMBEDDING_PORT=0\n{line}\nOTHER=1\n")
+    result = CliRunner().invoke(main, ["serve"])
+    assert result.exit_code == 2 and ".env, line 4: write NAME=value" in result.output
+
+
+def test_a_file_of_comments_quotes_and_exports_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("# all\nexport EMBEDDING_PORT='9'  # one\nEMBEDDING_REVISION=\n")
+    assert (read({}).port, read({}).revision) == (9, None)
+
+
+@pytest.mark.parametrize("host", ["", "  "])
+def test_an_empty_address_is_refused_and_is_not_every_address(host: str) -> None:
+    result = CliRunner().invoke(main, ["serve"], env={"EMBEDDING_HOST": host})
+    assert result.exit_code == 2 and "host: Value error, it is empty" in result.output
+
+
 def test_the_key_is_hidden_when_settings_are_printed() -> None:
     assert "sesame" not in repr(Settings(api_key="sesame"))  # type: ignore[arg-type]
 
@@ -138,6 +175,7 @@ def test_a_prefix_of_paths_begins_with_a_slash_and_ends_with_none(given: str, ke
     assert Settings(root_path=given).root_path == kept
 
 
-@pytest.mark.parametrize(("timeout", "stall"), [(1, 60), (60, 120), (600, 1200)])
-def test_an_engine_is_given_longer_than_any_request(timeout: float, stall: float) -> None:
-    assert Settings(request_timeout=timeout).stall == stall
+@pytest.mark.parametrize("workers", [0, -1, 257, 1_000_000])
+def test_so_many_processes_are_refused_before_any_is_started(workers: int) -> None:
+    with pytest.raises(ValueError, match=r"workers\n.* should be (less|greater) than or equal"):
+        Settings(workers=workers)

@@ -7,20 +7,22 @@ from collections.abc import AsyncIterator
 import pytest
 from fastapi import FastAPI
 from starlette.responses import StreamingResponse
+from starlette.routing import Route
 from starlette.types import Message, Scope
 
 from service.api.body import Body
 from service.api.operation import Operation
 from service.api.responses import Responses
-from service.board import Board
 from service.call import Call
 from service.errors import BadRequest
 from service.http import handlers
+from service.http.browser_checks import BrowserChecks
 from service.http.edge import Edge
 from service.http.incoming import Bounds
 from service.http.keys import Keys
 from service.http.patience import Patience
 from service.metrics import Metrics
+from service.process.shared_counters import SharedCounters
 
 KEY = "sesame"
 
@@ -42,6 +44,10 @@ def fastapi() -> FastAPI:
     async def refuses() -> None:
         raise BadRequest("not so")
 
+    @app.get("/nested/fails")
+    async def nested() -> str:
+        return "nested"
+
     @app.get("/tears")
     async def tears() -> StreamingResponse:
         return StreamingResponse(torn())
@@ -53,15 +59,25 @@ async def nothing(call: Call, body: Body) -> None:
     return None
 
 
-METRICS = Metrics(Board.alone())
+METRICS = Metrics(SharedCounters.private())
 METRICS.watch(["/nothing", "/fails"])
 NOTHING = Operation("/nothing", Body, nothing, "", "", Responses(None), aliases=("/alias",))
 
 
-def ask(path: str, method: str = "GET", **headers: str) -> list[Message]:
-    bounds, sent = Bounds(100, Patience(1.0)), list[Message]()
+def ask(
+    path: str, method: str = "GET", root_path: str = "/prefix", **headers: str
+) -> list[Message]:
+    bounds, sent, app = Bounds(100, Patience(1.0)), list[Message](), fastapi()
+    app.root_path = root_path
     edge = Edge(
-        fastapi(), [NOTHING], root_path="/prefix", bounds=bounds, keys=Keys([KEY]), metrics=METRICS
+        app,
+        [NOTHING],
+        root_path=root_path,
+        paths=[route.path for route in app.routes if isinstance(route, Route)],
+        bounds=bounds,
+        keys=Keys([KEY]),
+        metrics=METRICS,
+        browsers=BrowserChecks("*", "*"),
     )
 
     async def receive() -> Message:
@@ -73,6 +89,7 @@ def ask(path: str, method: str = "GET", **headers: str) -> list[Message]:
     given = {"authorization": f"Bearer {KEY}"} | headers
     lines = [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()]
     request: Scope = {"method": method, "path": path, "headers": lines, "query_string": b""}
+    request["http_version"] = "1.0"
     scope = {**request, "type": "http", "server": None, "asgi": {"spec_version": "2.4"}}
     asyncio.run(edge(scope, receive, send))
     return sent
@@ -92,7 +109,7 @@ def test_what_nobody_expected_is_logged_once_with_its_request(
 
 def test_what_is_refused_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     head, body = ask("/refuses")
-    assert head["status"] == 400 and b'"message":"not so"' in body["body"]
+    assert head["status"] == 400 and b'"error":"not so"' in body["body"]
     assert not caplog.records
 
 
@@ -124,3 +141,25 @@ def test_what_is_refused_is_counted_with_its_path(
     before = count()
     assert ask(path, "POST", **headers)[0]["status"] == status
     assert count() == before + 1
+
+
+@pytest.mark.parametrize(
+    ("root_path", "path", "status"),
+    [
+        (
+            "/nested",
+            "/nested/fails",
+            200,
+        ),  # a path of the server, whose gateway has stripped /nested
+        ("/nested", "/fails", 500),
+        ("/nested", "/nested/nested/fails", 200),  # past the gateway
+        ("/nested", "/nested/refuses", 400),
+        ("/ref", "/refuses", 400),  # part of a name is no prefix
+        ("/ref", "/reffails", 404),
+        ("/ref", "/ref", 404),
+    ],
+)
+def test_a_path_that_the_server_has_is_not_stripped_again(
+    root_path: str, path: str, status: int
+) -> None:
+    assert ask(path, root_path=root_path)[0]["status"] == status

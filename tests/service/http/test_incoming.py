@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 
 from tests.service.http.test_connection import raw
@@ -116,15 +115,31 @@ def test_a_body_of_just_the_limit_is_read(hasty: Server, exact: bytes) -> None:
     assert error(beyond, 413)["code"] == "body_too_large"
 
 
-def test_a_bomb_in_members_is_refused_and_many_empty_ones_take_no_core(hasty: Server) -> None:
+def test_a_bomb_in_members_is_refused(hasty: Server) -> None:
     bomb = gzip.compress(b" " * 300_000)
     found = error(send(hasty, bomb * 4, content_encoding="gzip"), 413)
     assert found["code"] == "body_too_large"
-    process = psutil.Process(hasty.process.pid)
-    before = sum(process.cpu_times()[:2])
-    content = gzip.compress(b"") * 49_000 + gzip.compress(BODY)
-    assert send(hasty, content, content_encoding="gzip").status_code == 200
-    assert sum(process.cpu_times()[:2]) - before < 0.5
+
+
+def test_a_body_has_a_thousand_members_at_most(server: Server) -> None:
+    for empty, status in ((999, 200), (1000, 413)):
+        content = gzip.compress(b"") * empty + gzip.compress(BODY)
+        found = send(server, content, content_encoding="gzip")
+        assert found.status_code == status
+    assert found.json()["code"] == "too_many_parts"
+
+
+def test_a_body_inflates_to_a_hundred_times_its_size_beside_a_megabyte(server: Server) -> None:
+    for spaces, status in ((1_000_000, 200), (2_000_000, 413)):
+        content = gzip.compress(BODY + b" " * spaces)
+        assert len(content) < 2500
+        found = send(server, content, content_encoding="gzip")
+        assert found.status_code == status
+    assert found.json()["code"] == "body_too_large" and "100 times" in found.text
+    prose = json.dumps({"inputs": [f"text number {index}" for index in range(80_000)]}).encode()
+    assert len(prose) > 1 << 20
+    found = send(server, gzip.compress(prose), content_encoding="gzip")
+    assert found.json()["code"] == "too_many_texts"
 
 
 def test_a_bomb_is_refused_before_it_bursts(hasty: Server, exact: bytes) -> None:
@@ -183,7 +198,9 @@ def test_what_says_it_is_no_json_is_refused(server: Server, media: str) -> None:
 
 
 def start(client: socket.socket, length: int) -> None:
-    client.sendall(f"POST /embed HTTP/1.1\r\ncontent-length: {length}\r\n\r\n".encode())
+    client.sendall(
+        f"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n".encode()
+    )
 
 
 @pytest.mark.parametrize("trickle", [b"", b"{", b" "])
@@ -193,17 +210,16 @@ def test_a_body_that_trickles_is_given_up_and_the_connection_closed(
     with raw(hasty) as client:
         client.settimeout(0.1)
         start(client, 1000)
-        begun, found = time.monotonic(), b""
+        found = b""
         while not found:
-            assert time.monotonic() - begun < 5
             client.sendall(trickle)
             try:
                 found = client.recv(10_000)
             except TimeoutError:
                 continue
         assert found.startswith(b"HTTP/1.1 408 ") and b"connection: close" in found
-        assert b'"code":"receive_timeout"' in found and time.monotonic() - begun >= 0.5
-        client.settimeout(5)
+        assert b'"code":"receive_timeout"' in found
+        client.settimeout(60)
         with contextlib.suppress(ConnectionResetError):  # of bytes that crossed the end
             assert client.recv(1) == b""
 

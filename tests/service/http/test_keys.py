@@ -39,6 +39,13 @@ def test_what_is_no_key_is_refused(given: bytes | None) -> None:
     assert refused(Keys(["old", "new"]), given)
 
 
+def test_a_key_that_is_missing_is_told_apart_from_a_wrong_one() -> None:
+    with pytest.raises(Unauthorized, match=r"^No API key provided"):
+        Keys(["old"]).check({})
+    with pytest.raises(Unauthorized, match=r"^Incorrect API key provided"):  # OpenAI's words
+        Keys(["old"]).check({b"authorization": b"Bearer new"})
+
+
 @pytest.mark.parametrize("given", [None, b"Bearer anything"])
 def test_without_keys_everything_is_open(given: bytes | None) -> None:
     assert not refused(Keys([]), given)

@@ -1,7 +1,6 @@
 """Patience: one timer for all that is waited for."""
 
 import asyncio
-import time
 from typing import Any
 
 from service.http.patience import Patience
@@ -25,9 +24,9 @@ def test_what_does_not_come_is_given_up_in_time_and_what_came_is_not() -> None:
         patience.begin(late)
         patience.begin(came)
         patience.end(came)
-        begun = time.monotonic()
-        await asyncio.wait_for(late.given_up.wait(), 5)
-        assert time.monotonic() - begun >= 0.09 and not came.given_up.is_set()
+        assert not late.given_up.is_set()
+        await asyncio.wait_for(late.given_up.wait(), 60)
+        assert not came.given_up.is_set()
 
     asyncio.run(run())
 
@@ -40,9 +39,9 @@ def test_one_that_cannot_be_given_up_does_not_keep_the_others_waiting() -> None:
         beside, after = Awaited(), Awaited()
         patience.begin(broken)
         patience.begin(beside)
-        await asyncio.wait_for(beside.given_up.wait(), 5)
+        await asyncio.wait_for(beside.given_up.wait(), 60)
         patience.begin(after)
-        await asyncio.wait_for(after.given_up.wait(), 5)
+        await asyncio.wait_for(after.given_up.wait(), 60)
         assert [str(context["exception"]) for context in told] == ["broken"]
 
     asyncio.run(run())
@@ -51,10 +50,9 @@ def test_one_that_cannot_be_given_up_does_not_keep_the_others_waiting() -> None:
 def test_to_begin_again_does_not_make_the_wait_longer() -> None:
     async def run() -> None:
         patience, late = Patience(0.1), Awaited()
-        begun = time.monotonic()
-        while not late.given_up.is_set():
-            assert time.monotonic() - begun < 2
-            patience.begin(late)
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(60):
+            while not late.given_up.is_set():
+                patience.begin(late)
+                await asyncio.sleep(0.01)
 
     asyncio.run(run())

@@ -40,7 +40,7 @@ WEBSOCKET = b"connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version
 def test_an_offer_of_another_protocol_is_a_request_like_any(
     server: Server, offer: bytes, rest: bytes, cuts: Iterable[int]
 ) -> None:
-    head = b"POST /embed?a=b HTTP/1.1\r\n" + offer
+    head = b"POST /embed?a=b HTTP/1.1\r\nhost: localhost\r\n" + offer
     whole = head + rest
     places = [0, *(len(head) + cut for cut in cuts), len(whole)]
     with raw(server) as client:
@@ -57,7 +57,7 @@ def test_an_offer_of_another_protocol_is_a_request_like_any(
 
 def test_offers_sent_in_a_row_are_answered_in_order(server: Server) -> None:
     with raw(server) as client:
-        head = b"POST /embed HTTP/1.1\r\nx-request-id: a\r\n"
+        head = b"POST /embed HTTP/1.1\r\nhost: localhost\r\nx-request-id: a\r\n"
         client.sendall((head + H2C + b"".join(SIZED)) * 3 + LIVE)
         found = b""
         while not found.endswith(b'{"status":"live"}'):
@@ -73,7 +73,9 @@ def test_the_last_request_of_a_connection_may_offer_another_protocol(
 ) -> None:
     with raw(server) as client:
         offer = b"connection: close, upgrade\r\nupgrade: h2c\r\n"
-        client.sendall(b"POST /embed HTTP/%s\r\n" % version + offer + b"".join(SIZED))
+        client.sendall(
+            b"POST /embed HTTP/%s\r\nhost: localhost\r\n" % version + offer + b"".join(SIZED)
+        )
         assert until_closed(client, []).startswith(b"HTTP/1.1 200 ")
 
 
@@ -81,14 +83,14 @@ def test_the_last_request_of_a_connection_may_offer_another_protocol(
 def test_an_offer_without_a_body_is_answered(server: Server, offer: bytes) -> None:
     with raw(server) as client:
         for _ in range(2):
-            client.sendall(b"GET /live HTTP/1.1\r\n" + offer + b"\r\n")
+            client.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n" + offer + b"\r\n")
             assert answer(client) == (200, b'{"status":"live"}')
 
 
 def test_a_tunnel_is_not_to_be_had(server: Server) -> None:
     with raw(server) as client:
-        client.sendall(b"CONNECT example.org:80 HTTP/1.1\r\n" + H2C + b"\r\n")
+        client.sendall(b"CONNECT example.org:80 HTTP/1.1\r\nhost: localhost\r\n" + H2C + b"\r\n")
         told(until_closed(client, []), 400)
     with raw(server) as client:
-        client.sendall(b"CONNECT /live HTTP/1.1\r\n" + H2C + b"\r\n")
+        client.sendall(b"CONNECT /live HTTP/1.1\r\nhost: localhost\r\n" + H2C + b"\r\n")
         assert answer(client)[0] == 405

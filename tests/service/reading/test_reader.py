@@ -17,11 +17,11 @@ from models.steps import Steps
 from models.tokenizer import Ids, Side, Token, Tokenizer
 from service.admission import Admission
 from service.api.tokens import Tokens, TokensRequest, operations
-from service.board import Board
 from service.call import Call
 from service.engine.messages import Job, Result
 from service.errors import BadRequest, TooLarge
 from service.pipeline import Pipeline
+from service.process.shared_counters import SharedCounters
 from service.reading.options import Reading
 from service.reading.overflow import spread
 from service.reading.reader import Reader
@@ -91,7 +91,7 @@ def reading_with(
 
 
 def test_token_vectors_read_each_text_once(reader: Reader, minilm_folder: Path) -> None:
-    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, Board.alone()), Zeros(), 1)
+    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), Zeros(), 1)
     operation, _ = operations(Tokens(pipeline, families.read(minilm_folder).config, 10**9))
     body = TokensRequest(inputs=["Hello, world", "a second text"])
     found: Any = asyncio.run(operation.work(Call("a"), body))
@@ -113,7 +113,7 @@ def test_described_texts_are_the_rows_that_are_read(reader: Reader, side: Side) 
 
 
 def test_a_long_text_that_may_not_be_cut_is_refused_when_described_too(reader: Reader) -> None:
-    with pytest.raises(BadRequest, match="input 1 has 602 tokens"):
+    with pytest.raises(BadRequest, match="602 tokens in input 1"):
         asyncio.run(reader.describe(Call("a"), ["a", LONG], Reading(truncate=False)))
 
 
@@ -123,7 +123,7 @@ VERY_LONG = "many words " * 3000
 def test_a_refusal_of_a_very_long_text_tells_its_whole_length(reader: Reader) -> None:
     refused = Reading(truncate=False)
     for work in (reader.read, reader.describe):
-        with pytest.raises(BadRequest, match="input 0 has 6002 tokens"):
+        with pytest.raises(BadRequest, match="6002 tokens in input 0"):
             asyncio.run(work(Call("a"), [VERY_LONG], refused))
 
 
@@ -136,7 +136,7 @@ def test_tokens_that_are_cut_off_are_counted_on_request(reader: Reader) -> None:
 
 def test_a_refusal_of_a_text_beyond_all_limits_does_not_count_its_tokens(reader: Reader) -> None:
     for work in (reader.read, reader.describe):
-        with pytest.raises(BadRequest, match="input 0 has more than 10000 tokens"):
+        with pytest.raises(BadRequest, match="more than 10000 tokens in input 0"):
             asyncio.run(work(Call("a"), [VERY_LONG * 9], Reading(truncate=False)))
 
 
@@ -204,6 +204,41 @@ def test_a_long_input_is_cut_where_the_model_says_unless_the_request_does(ends: 
         return [*([*row.ids.tolist(), row.skip] for row in rows), kept]
 
     assert read(None) == read("left") != read("right")
+
+
+@pytest.mark.parametrize("words", [4, 500, 30_000])
+def test_a_shorter_length_keeps_the_frame_and_the_tokens_of_its_side(
+    ends: Reader, words: int
+) -> None:
+    text, prompt = "the of " * (words // 2), "any license "
+    inner = [id for id in ends.tokenizer.encode([text])[0].ids if id > 4][:2]
+
+    def read(side: Side, length: int) -> Row:
+        reading = Reading(side=side, prompt=prompt, length=length)
+        (row,) = asyncio.run(ends.read(Call("a"), [text], reading))
+        return row
+
+    whole = [*ends.tokenizer.encode([prompt])[0].ids[:-1], *inner * (words // 2), 3]
+    for length in (4, 6, 7, 64):
+        row = read("left", length)
+        kept = whole if len(whole) <= length else [2, *whole[len(whole) - length + 1 :]]
+        assert row.ids.tolist() == kept
+        lost = len(whole) - len(kept)
+        assert row.skip == max(3 - lost, 0) and (row.dropped > 0) == (lost > 0)
+    for length in (5, 6, 64):
+        row = read("right", length)
+        kept = whole if len(whole) <= length else [*whole[: length - 1], 3]
+        assert row.ids.tolist() == kept and row.skip == 3
+    with pytest.raises(BadRequest, match="the prompt takes the 4 tokens"):
+        read("right", 4)
+
+
+def test_a_text_longer_than_a_shorter_length_may_be_refused(reader: Reader) -> None:
+    reading = Reading(truncate=False, length=9)
+    with pytest.raises(
+        BadRequest, match="length is 9 tokens, however you requested 10 tokens in input 1"
+    ):
+        asyncio.run(reader.read(Call("a"), ["many " * 7, "many " * 8], reading))
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ class Book:
     def steps(self, name: str, count: int) -> Steps[str]:
         for _ in range(count):
             self.noted.append(name)
-            assert self.gate.acquire(timeout=10)
+            assert self.gate.acquire(timeout=120)
             yield
         return name
 
@@ -92,7 +92,7 @@ def test_what_was_spent_before_counts(book: Book) -> None:
     async def run() -> None:
         turns = Turns(timeout=30, max_wait=10, turn=0)
         with pytest.raises(TimedOut):
-            await asyncio.wait_for(turns.take(book.steps("a", 9), LARGE, spent=29.9), 5)
+            await asyncio.wait_for(turns.take(book.steps("a", 9), LARGE, spent=29.9), 60)
 
     asyncio.run(run())
 

@@ -1,0 +1,89 @@
+"""Requests that a page makes a browser send to a server that has no key.
+
+A page may send a POST of text/plain anywhere, and its browser says whose page it is (Origin). By
+DNS rebinding, a page's own name comes to mean an address where only its visitor can reach the
+server; its requests then look like those of the server's own page but for that name (Host).
+"""
+
+import socket
+from functools import lru_cache
+from ipaddress import ip_address
+
+from service.errors import Forbidden
+from service.http.headers import Headers
+
+_PORTS = {"http": ":80", "https": ":443"}
+
+
+class BrowserChecks:
+    """Which hosts may be asked for, and which pages may ask."""
+
+    def __init__(self, hosts: str, origins: str) -> None:
+        """hosts: names with commas between, or * for any. origins: of other pages, or *."""
+        self._names = frozenset(hosts.split(","))
+        self._origins = frozenset(origins.split(","))
+        self._known = lru_cache(maxsize=64)(self._is_allowed)
+
+    @classmethod
+    def of(cls, host: str, allowed_hosts: str, origins: str, has_key: bool) -> "BrowserChecks":
+        """Those of a server that listens on a host, where only the last is not a setting.
+
+        With a key every page may ask, for none has it. Without one, a server on a loopback address
+        is asked under names of its machine, and any other under names that are not known here.
+        """
+        if not allowed_hosts:
+            name = socket.gethostname().lower()
+            ours = f"{name},{name.partition('.')[0]}"
+            allowed_hosts = ours if is_loopback(host) and not has_key else "*"
+        return cls(allowed_hosts, "*" if has_key else origins)
+
+    def check(self, headers: Headers) -> None:
+        """Raises Forbidden."""
+        host = headers.get(b"host")  # none: of no browser
+        if host is not None and not self._known(host):
+            raise Forbidden(
+                f"host {host.decode('latin-1')!r} is not served; list it in "
+                "EMBEDDING_ALLOWED_HOSTS, or set EMBEDDING_API_KEY",
+                code="host_not_allowed",
+            )
+        if b"origin" in headers and "*" not in self._origins:
+            self._check_origin(headers[b"origin"].decode("latin-1").lower(), headers)
+
+    def _check_origin(self, origin: str, headers: Headers) -> None:
+        scheme, _, place = origin.partition("://")
+        standard = _PORTS.get(scheme, "")
+        hosts = (headers.get(name, b"") for name in (b"host", b"x-forwarded-host"))
+        names = (host.partition(b",")[0].strip().decode("latin-1").lower() for host in hosts)
+        ours = {name.removesuffix(standard) for name in names}
+        if origin not in self._origins and (not place or place.removesuffix(standard) not in ours):
+            raise Forbidden(
+                f"pages of {origin!r} may not ask; list it in EMBEDDING_CORS_ORIGINS, "
+                "or set EMBEDDING_API_KEY",
+                code="origin_not_allowed",
+            )
+
+    def _is_allowed(self, host: bytes) -> bool:
+        """A name that is listed or this machine's, or an address, which no name rebinds."""
+        if "*" in self._names:
+            return True
+        name = _name(host.decode("latin-1").lower())
+        return name in self._names or name == "localhost" or _is_address(name)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on is one that only this machine reaches."""
+    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
+
+
+def _name(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,48 @@
+"""JSON of responses: the same bytes, however large they are."""
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from service.api.json_dump import dump, dump_response
+from service.call import Call
+
+ROWS = np.arange(200_000, dtype=np.float32).reshape(-1, 10)
+CONTENTS: dict[str, Any] = {
+    "an array": ROWS,
+    "one of no rows": ROWS[:0],
+    "one of three axes": ROWS.reshape(2, -1, 10),
+    "arrays by name": {"cos": ROWS, "sin": ROWS[:3], "positions": np.arange(5), "name": "a"},
+    "arrays in a list": [ROWS[:1000], ROWS[1000:1001], ROWS[:0]],
+    "items with a row each": {"data": [{"index": i, "vector": ROWS[i]} for i in range(200)]},
+    "tokens of texts": [[{"id": i, "text": "a"} for i in range(130)], []],
+    "items of items": {"results": [{"tokens": [{"vector": ROWS[0]}] * 99, "dropped": 0}] * 3},
+    "JSON already": {"top": [orjson.Fragment(b"[1]")] * 100},
+    "nothing": [],
+    "texts": ["a"] * 1000,
+    "a number": 5,
+}
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_a_large_response_is_the_same_as_if_it_were_small(name: str) -> None:
+    call = Call("a")
+    call.memory.grow(1 << 24)
+    large = asyncio.run(dump_response(call, CONTENTS[name]))
+    assert large == dump(CONTENTS[name]) == asyncio.run(dump_response(Call("b"), CONTENTS[name]))
+
+
+def test_the_event_loop_goes_on_while_a_large_response_is_put_together() -> None:
+    async def run() -> int:
+        call, turns = Call("a"), 0
+        call.memory.grow(1 << 24)
+        dumping = asyncio.create_task(dump_response(call, {"vectors": np.tile(ROWS, (10, 1))}))
+        while not dumping.done():
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
+
+    assert asyncio.run(run()) > 10
