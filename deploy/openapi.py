@@ -3,15 +3,14 @@
 import asyncio
 import json
 from pathlib import Path
-from socket import socket
 
 import httpx
 
 from models.sources import DEFAULT, resolve
 from service.app import create_app
-from service.board import Board
 from service.engine.link import Link
-from service.home import Home
+from service.process.context import ServerContext
+from service.process.shared_counters import SharedCounters
 from service.settings import Settings
 
 FILE = Path(__file__).parent.parent / "docs" / "openapi.json"
@@ -19,9 +18,11 @@ FILE = Path(__file__).parent.parent / "docs" / "openapi.json"
 
 async def served() -> bytes:
     """The document; nothing in it depends on the model or on settings."""
-    home = Home(Settings(), resolve(DEFAULT), port=0, table=0, asking=0)
-    app = create_app(home, Link(socket, Board.alone()))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://it") as it:
+    context = ServerContext(Settings(), resolve(DEFAULT), 0, [], counters_fd=0, handoff_fd=0)
+    app = create_app(context, Link(context.connect_engine, SharedCounters.private()))
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://localhost"
+    ) as it:
         return (await it.get("/openapi.json")).raise_for_status().content
 
 

@@ -1,0 +1,43 @@
+"""Requests that are small or quick to send, and take the server long to read."""
+
+import gzip
+import json
+
+import pytest
+
+from tests.attacks.harness import MB, attack, flood
+from tests.attacks.test_memory import ROWS, post
+from tests.service.server import Server
+
+pytestmark = pytest.mark.attack
+
+HEAD = b"POST /embed HTTP/1.1\r\nhost: localhost\r\n"
+
+
+def compressed(body: bytes) -> bytes:
+    head = HEAD + b"content-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(body)
+    return head + body
+
+
+EMPTY = gzip.compress(b"")
+BURNS = {
+    "8 KB of gzip that are 8 MB of spaces": compressed(
+        gzip.compress(b'{"inputs": "a"%s}' % (b" " * (8 * MB - 16)))
+    ),
+    "8 MB of empty members of gzip": compressed(EMPTY * (8 * MB // len(EMPTY))),
+    "2 KB of gzip that are a million ids": compressed(
+        gzip.compress(b'{"inputs": [%s]}' % b",".join([b"1"] * 999_999))
+    ),
+    "a million numbers to compare": post(
+        "/similarity", {"a": [[0.1234] * 800] * 990, "b": [[0.1234] * 800]}
+    ),
+    "1,999 x 1,999 to compare": post("/similarity", {"a": ROWS, "b": ROWS}),
+}
+
+
+@pytest.mark.parametrize("name", BURNS)
+def test_bodies_that_take_long_to_read_do_not_stop_the_others(victim: Server, name: str) -> None:
+    with attack(f"8 clients with {name}", victim) as report:
+        flood(victim.url, 8, BURNS[name] * 10, seconds=8)
+    report.check(growth=700)
+    assert json.loads(victim.post("/embed", {"inputs": "a"}).content)

@@ -1,0 +1,75 @@
+"""Processes of the server that are ended or stand still, while others ask."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.attacks.harness import attack
+from tests.service.server import Server
+
+pytestmark = pytest.mark.attack
+
+WORKER = "service.process.http_worker"
+
+
+def until(true: Callable[[], object], server: Server) -> None:
+    deadline = time.monotonic() + 300
+    while not true():
+        assert time.monotonic() < deadline, server.log
+        time.sleep(0.1)
+
+
+def pids(server: Server, module: str) -> set[int]:
+    return {child.pid for child in server.children(module)}
+
+
+def test_an_http_process_that_is_killed_takes_nothing_else_along(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", workers=2) as server:
+        until(lambda: len(pids(server, WORKER)) == 2, server)
+        engine, first = server.engine, min(pids(server, WORKER))
+        with attack("the first HTTP process is killed", server) as report:
+            time.sleep(1)
+            os.kill(first, signal.SIGKILL)
+            until(lambda: len(pids(server, WORKER) - {first}) == 2, server)
+            server.client.close()
+            time.sleep(2)
+        # What it had accepted dies with it: one request of each client at most, and none later.
+        assert len(report.lost) <= 2 and len(report.seconds) > 10, report.lost[:3]
+        assert server.engine == engine
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_http_process_that_hangs_is_replaced(
+    minilm_folder: object, tmp_path: Path, workers: int
+) -> None:
+    with Server(tmp_path / "log", workers=workers) as server:
+        until(lambda: len(pids(server, WORKER)) == workers, server)
+        hung = min(pids(server, WORKER))
+        with attack(f"one of {workers} HTTP processes hangs", server) as report:
+            os.kill(hung, signal.SIGSTOP)
+            until(lambda: "has not moved for 30 s and is killed" in server.log, server)
+            until(lambda: len(pids(server, WORKER) - {hung}) == workers, server)
+            time.sleep(2)
+        # The requests that it held are lost with it, and no other.
+        assert len(report.lost) <= 2 and report.seconds, report.lost[:3]
+
+
+def test_an_engine_that_hangs_is_replaced_and_nobody_waits_for_long(victim: Server) -> None:
+    with attack("the engine hangs", victim) as report:
+        time.sleep(1)
+        hung = victim.engine
+        os.kill(hung, signal.SIGSTOP)
+        until(lambda: "the engine hangs and is killed" in victim.log, victim)
+        until(lambda: victim.log.count("listens on") == 2, victim)
+        time.sleep(2)
+    assert not psutil.pid_exists(hung)
+    # Told to come again, in time and with the reason; and answered as soon as there is an engine.
+    assert all(lost.startswith("503") for lost in report.lost), report.lost[:3]
+    assert victim.post("/embed", {"inputs": "a"}).status_code == 200
