@@ -1,26 +1,61 @@
 # `make serve` and `make test` set everything up; finished work is not repeated.
 PYTHON ?= python3
 BIN := .venv/bin
+JS := tests/clients/js
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
 
-.PHONY: serve test gpu check format openapi fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+# pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs (dxg: Windows' to Linux).
+TORCH_INDEX ?= $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
+
+.PHONY: serve test test-isa test-clang kernels attacks gpu check js-clients format openapi fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+
+# pip hides what a build writes.
+CHECK_KERNELS = @ls models/kernels/*.so >/dev/null 2>&1 || \
+	echo "No kernels were compiled, and a CPU takes several times as long: see models/kernels/compile.log"
 
 serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0.0.1:8080
+	$(CHECK_KERNELS)
 	@$(BIN)/embedding-service serve
 
 test: .venv/dev                ## set up, fetch the model, run the tests
+	$(CHECK_KERNELS)
 	$(BIN)/embedding-service pull
 	$(BIN)/pytest
+
+# Those of models/ that build an encoder by what the processor has; the kernels of every instruction
+# set that it has are tested by `make test`, and tokenizers and converters use none.
+ISA_TESTS ?= $(addprefix tests/models/test_,$(addsuffix .py,isa precision embedder encoder linear \
+	prompt static modules weights transformer)) tests/models/families/test_facade.py \
+	tests/service/test_status.py
+
+test-isa: .venv/dev            ## the tests of models/ under each lower instruction set of this processor
+	@set -e; for isa in $$($(BIN)/python -c 'from models import isa; print(*isa.lower())'); do \
+		echo "EMBEDDING_ISA=$$isa"; EMBEDDING_ISA=$$isa $(BIN)/pytest $(ISA_TESTS); \
+	done
+
+test-clang: .venv/dev          ## the kernels compiled by clang, and their tests
+	$(BIN)/pytest -m compiler tests/models/test_clang.py
+
+kernels: .venv/runtime         ## compile the kernels again, as after installing a compiler
+	$(PIP) --no-deps -e .
+	$(CHECK_KERNELS)
+
+attacks: .venv/dev             ## what a server must bear: hostile clients, overload, kills and hangs
+	$(BIN)/embedding-service pull
+	$(BIN)/pytest -s -m attack tests/attacks
 
 gpu: .venv/dev                 ## the tests that need a GPU
 	$(BIN)/embedding-service pull
 	$(BIN)/pytest tests/gpu -m gpu
 
-check: .venv/dev               ## what CI runs: lint, format, types, tests
+# The tests of JavaScript clients need them; they are skipped where there is no npm.
+check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: lint, format, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(MAKE) test
+
+js-clients: $(JS)/node_modules ## fetch the JavaScript clients that tests run, with npm
 
 format: .venv/dev              ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
@@ -45,7 +80,7 @@ bench-outputs: .venv/dev       ## what each form of an answer costs
 	$(BIN)/python -m deploy.benchmark.outputs $(ARGS)
 
 clean:                         ## remove the environment and the caches of the tools
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv $(JS)/node_modules .mypy_cache .ruff_cache .pytest_cache
 
 ifneq ($(wildcard .venv/python),)
 ifeq ($(filter clean,$(MAKECMDGOALS))$(shell grep -F "$(CURDIR)/.venv" .venv/pyvenv.cfg),)
@@ -53,16 +88,29 @@ $(error .venv was made in another folder, whose path it holds: run `make clean`,
 endif
 endif
 
+$(JS)/node_modules: $(JS)/package.json $(JS)/package-lock.json
+	npm ci --prefix $(JS) --ignore-scripts --no-audit --no-fund
+	@touch $@
+
 .venv/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
 	@touch $@
 
-.venv/runtime: .venv/python pyproject.toml constraints.txt hatch_build.py $(wildcard models/kernels/*.cpp models/kernels/*.h)
+.venv/torch: .venv/python
+ifneq ($(TORCH_INDEX),)
+	@echo "No NVIDIA device here: PyTorch is taken from $(TORCH_INDEX) (make TORCH_INDEX= takes pip's own choice)"
+	$(PIP) --no-deps --retries 1 --extra-index-url $(TORCH_INDEX) torch
+endif
+	@touch $@
+
+.venv/runtime: .venv/torch pyproject.toml constraints.txt hatch_build.py $(wildcard models/kernels/*.cpp models/kernels/*.h)
 	$(PIP) -e .
 	@touch $@
 
 .venv/dev: .venv/runtime
 	$(PIP) -e '.[dev,clients]'
+	# These want older versions of what others need newer ones of, and run with both.
+	$(PIP) --no-deps infinity_client mem0ai
 	@touch $@

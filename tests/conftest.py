@@ -11,16 +11,20 @@ import pytest
 
 from models import isa, precision, sources
 from models.embedder import Embedder
-from tests.service.server import Server
+from tests.programs import pytest_addoption, pytest_runtest_makereport
+from tests.service.server import CAP, Server
+
+__all__ = ["pytest_addoption", "pytest_runtest_makereport"]  # hooks, which pytest finds here
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the first test imports a model hub's client
+isa.limit(CAP)  # before torch computes
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Without `-m gpu` a server computes on the CPU, as the tests expect, where there is a GPU."""
-    if config.option.markexpr == "not gpu":
+    if config.option.markexpr != "gpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
@@ -68,7 +72,7 @@ Folder = Callable[..., Path]
 def precisions() -> list[str]:
     """The precisions of this processor; the others are refused, as a test of its own says."""
     compiled = [name for name in ("bfloat16", "int8") if isa.best(name)]
-    return ["float32", *(compiled or ["bfloat16"] * precision.short())]
+    return ["float32", *(compiled or ["bfloat16"] * precision.short(isa.features()))]
 
 
 @pytest.fixture(scope="session")

@@ -50,6 +50,17 @@ def test_what_the_http_process_imports_does_not_load_torch() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_process_that_watches_all_others_loads_little() -> None:
+    program = (
+        "import sys, service.cli, service.process.bootstrap\n"
+        "assert not {'fastapi', 'numpy', 'tokenizers', 'torch', 'uvicorn'} & {*sys.modules}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_package_offers_its_facade_and_nothing_else() -> None:
     import models
     from models.embedder import Embedder
