@@ -8,18 +8,20 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
+_LEAST = np.float32(1e-12)
 INT8 = "each vector times 127 / its largest absolute component; uint8 is that plus 128"
 
 
 def normalize(vectors: Floats) -> Floats:
     """Each row divided by its Euclidean length; a row of zeros stays zero: (B, D) -> (B, D)."""
-    lengths = np.sqrt(np.einsum("bd,bd->b", vectors, vectors))
-    if math.isinf(lengths.sum()):  # the squares of what is beyond 1e19 overflow
+    with np.errstate(over="ignore"):
+        lengths = np.sqrt(np.vecdot(vectors, vectors))
+    if math.inf in lengths.tolist():  # the squares of what is beyond 1e19 overflow
         huge = np.isinf(lengths)
         vectors = vectors.copy()
         vectors[huge] /= np.abs(vectors[huge]).max(axis=1, keepdims=True)
-        lengths = np.sqrt(np.einsum("bd,bd->b", vectors, vectors))
-    units: Floats = vectors / np.maximum(lengths, np.float32(1e-12))[:, None]
+        lengths = np.sqrt(np.vecdot(vectors, vectors))
+    units: Floats = vectors / np.maximum(lengths, _LEAST)[:, None]
     return units
 
 

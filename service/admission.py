@@ -58,7 +58,7 @@ class Admission:
 
         TooLarge where it is clear that it would not be done in time if it did not wait at all.
         """
-        wait = self._wait(size_class(tokens)) if tokens else 0
+        wait = self._wait(tokens) if tokens else 0
         limit = self._max_wait * (_LARGE if tokens > _SMALL else 1)
         most = min(limit, _CLEARLY * self._timeout - self._takes(tokens))
         if wait > most:
@@ -94,16 +94,14 @@ class Admission:
             )
         return seconds
 
-    def _wait(self, size: int) -> float:
+    def _wait(self, tokens: int) -> float:
         backlog = self.backlog
         if backlog <= self._max_wait:  # as it mostly is, and then no more need be known
             return backlog
-        smaller = sum(self._counters.total(slot) for slot in self._slots(size + 1))
+        slots = range(self._sizes, self._sizes + size_class(tokens) + 1)
+        smaller = sum(self._counters.total(slot) for slot in slots)
         return self._seconds(min(self.queued, 2 * smaller))
 
     def _seconds(self, tokens: float) -> float:
         rate = self._rate()
         return tokens / rate if rate else 0.0
-
-    def _slots(self, classes: int) -> range:
-        return range(self._sizes, self._sizes + classes)

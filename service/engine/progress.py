@@ -52,12 +52,12 @@ class Liveness:
     @property
     def silent(self) -> bool:
         """Whether it is better to send it nothing."""
-        return self._quiet >= max(_SILENT, _SILENT_PASSES * self._expected)
+        return self._quiet >= _SILENT and self._quiet >= _SILENT_PASSES * self._expected
 
     @property
     def hangs(self) -> bool:
         """Whether it is better to end it."""
-        return self._quiet >= max(_HANGS, _HANGS_PASSES * self._expected)
+        return self._quiet >= _HANGS and self._quiet >= _HANGS_PASSES * self._expected
 
     @property
     def _expected(self) -> float:

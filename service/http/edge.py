@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -136,16 +136,15 @@ class _Answered:
         self._call: Call = scope["state"]["call"]
         self._begun = False
 
-    async def __call__(self, message: Message) -> None:
+    def __call__(self, message: Message) -> Awaitable[None]:
         if message["type"] == "http.response.start":
             self._begun = True
             message["headers"] = [*message["headers"], *self._call.headers()]
             path = getattr(self._scope["route"], "path", self._call.path)
             self._metrics.observe(self._call, path, message["status"])
         elif len(message.get("body", b"")) > _PIECE:
-            await self._in_pieces(message)
-            return
-        await self._send(message)
+            return self._in_pieces(message)
+        return self._send(message)
 
     async def _in_pieces(self, message: Message) -> None:
         """Send a large body as fast as the client reads it, so that its memory counts so long."""

@@ -188,3 +188,20 @@ def test_who_waits_for_an_engine_that_died_gets_the_next_one() -> None:
         await asyncio.wait([serving])
 
     asyncio.run(run())
+
+
+def test_a_link_in_place_of_another_makes_its_first_requests_wait_for_the_engine() -> None:
+    async def run() -> None:
+        engine = Mortal()
+        link = Link(engine.ask, SharedCounters.private(), expected=True)
+        with pytest.raises(TimeoutError):
+            await link.connected(0.01)
+        waiting = asyncio.create_task(link.connected(60))
+        serving = asyncio.create_task(link.run())
+        await waiting
+        assert (await link.submit(job(9), 60)).vectors.tolist() == [[1]]
+        engine.die()
+        serving.cancel()
+        await asyncio.wait([serving])
+
+    asyncio.run(run())
