@@ -34,25 +34,25 @@ class Link:
         on_ready: Callable[[Description], None] = lambda _: None,
         on_stall: Callable[[], None] = lambda: None,
         beat: float = _BEAT,
-        *,
-        expected: bool = False,
     ) -> None:
         """ask: for an end of a line to the engine; may raise OSError. counters: where all count.
 
         on_ready: called when an engine embeds for the first time. on_stall: when it hangs, again
         and again. beat: seconds that count as one of those in which an engine is watched.
-        expected: whether requests wait for the first engine as for one that is started again.
         """
         self._ask, self._on_ready, self._on_stall = ask, on_ready, on_stall
         self.counters = counters
         self._client: Client | None = None
-        self._connected = asyncio.Event()
-        self._lost = time.monotonic() if expected else -math.inf
+        self._connected, self._lost = asyncio.Event(), -math.inf
         self._beat, self._liveness = beat, Liveness(counters)
         self.generation = 0  # how many engines had been started before the one that is known
         self._proven = False  # it has embedded, and not failed to since
         self.rate = Rate()
         self.description: Description | None = None
+
+    def expect_engine(self) -> None:
+        """Let requests wait for the first engine as for one that is started again."""
+        self._lost = time.monotonic()
 
     @property
     def embeds(self) -> bool:

@@ -49,12 +49,12 @@ class Loop:
         linger: seconds in which a leader without work looks for some before it sleeps.
         progress: what tells of each pass.
         """
-        self._progress = progress or Progress()
         self._model, self._shares = model, shares
         self._ledger, self._pace = Ledger(), Pace(shares, rate)
         self._books = threading.Lock()  # of the ledger, and of all that is said of passes
         self._intake = Intake(lines, self._ledger, self._books, linger)
-        self._passes = Passes(self._ledger, shares, self._pace, self._books)
+        progress = progress or Progress()
+        self._passes = Passes(self._ledger, self._pace, progress, self._books)
 
     def run(self) -> None:
         """Serve until the server is no more."""
@@ -99,15 +99,11 @@ class Loop:
                     self._intake.wait()
 
     def _work(self, one: Pass) -> None:
-        tokens = sum(text.item.length for text in one.texts)
-        with self._books:
-            self._progress.begin(id(one), self._pace.expected(tokens, one.apart))
         start = time.perf_counter()
         found = forward(self._model, one.texts)
         with self._books:
-            self._progress.end(id(one))
             self._passes.done(one)
-            began = self._pace.observe(tokens, start, time.perf_counter(), one.apart)
+            began = self._pace.observe(one.tokens, start, time.perf_counter(), one.apart)
             outbox = self._ledger.settle(one.texts, found, began, self._pace.rate)
         # Large answers take long to pack: meanwhile other threads take and give what they have.
         for line, outcomes in outbox.items():

@@ -6,16 +6,21 @@ _WEIGHT = 0.2  # of the latest pass
 
 
 class Pace:
-    """rate: tokens per second of the whole engine, as lately measured."""
+    """shares: how what waits is divided at the rate that was measured lately."""
 
     def __init__(self, shares: Shares, rate: float) -> None:
         """rate: as measured before the first pass."""
-        self._shares, self.rate = shares, rate
+        self.shares = shares.at(rate)
         self._began = self._ended = 0.0  # of the latest passes
+
+    @property
+    def rate(self) -> float:
+        """Tokens per second of the whole engine, as lately measured."""
+        return self.shares.rate
 
     def expected(self, tokens: int, apart: bool) -> float:
         """Seconds that a pass of so many tokens should take."""
-        return tokens / self.rate * (self._shares.lanes if apart else 1) if self.rate else 0.0
+        return tokens / self.rate * (self.shares.lanes if apart else 1) if self.rate else 0.0
 
     def observe(self, tokens: int, start: float, end: float, apart: bool) -> float:
         """A pass took from one time to another, all threads together or one of them apart.
@@ -34,6 +39,6 @@ class Pace:
 
     def _note(self, tokens: int, seconds: float, apart: bool) -> None:
         # Small passes say nothing of what a full engine can do.
-        if 4 * tokens >= self._shares.full(apart, self.rate) and seconds > 0:
-            rate = tokens / seconds * (self._shares.lanes if apart else 1)
-            self.rate += _WEIGHT * (rate - self.rate)
+        if 4 * tokens >= self.shares.full(apart) and seconds > 0:
+            rate = tokens / seconds * (self.shares.lanes if apart else 1)
+            self.shares = self.shares.at(self.rate + _WEIGHT * (rate - self.rate))

@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from service.engine.forward import Text
 from service.engine.ledger import Ledger
 from service.engine.pace import Pace
-from service.engine.shares import Shares
+from service.engine.progress import Progress
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Pass:
     """Texts that are computed as one.
 
-    apart: on one thread. away: whether it is long, and the leader is away as long.
+    tokens: of all texts. apart: on one thread. away: whether it is long, and the leader is away as
+    long.
     """
 
     texts: Sequence[Text]
+    tokens: int
     apart: bool
-    away: bool = False
+    away: bool
 
 
 class Passes:
@@ -29,9 +31,11 @@ class Passes:
     are marked as running, for whoever asks what an engine that died was computing.
     """
 
-    def __init__(self, ledger: Ledger, shares: Shares, pace: Pace, books: threading.Lock) -> None:
-        """books: held by whoever reads or writes the ledger."""
-        self._ledger, self._shares, self._pace, self._books = ledger, shares, pace, books
+    def __init__(
+        self, ledger: Ledger, pace: Pace, progress: Progress, books: threading.Lock
+    ) -> None:
+        """progress: told of each pass. books: held by whoever reads or writes the ledger."""
+        self._ledger, self._pace, self._progress, self._books = ledger, pace, progress, books
         self._work = threading.Condition(books)  # for followers
         self._leave = threading.Condition(books)  # of the leader
         self._done = threading.Condition(books)  # with a pass
@@ -42,16 +46,17 @@ class Passes:
     def lead(self) -> Pass | None:
         """The leader's next pass, if there is work."""
         with self._books:
-            self._done.wait_for(lambda: not self._alone)
-            waiting, running, rate = self._ledger.waiting, self._running, self._pace.rate
-            self._apart = apart = self._shares.apart(waiting, running, rate)
-            texts = self._ledger.take(self._shares.size(waiting, apart, rate))
+            while self._alone:
+                self._done.wait()
+            waiting, running, shares = self._ledger.waiting, self._running, self._pace.shares
+            self._apart = apart = shares.apart(waiting, running)
+            texts = self._ledger.take(shares.size(waiting, apart))
             longest = len(texts[0].ids) if len(texts) == 1 else 0
-            if not self._shares.long(longest, rate):
+            if not shares.long(longest):
                 return self._begin(texts, apart)
             self._away = self._apart = True
             self._leave.notify()
-            together = not running and self._shares.together(longest, waiting)
+            together = not running and shares.together(longest, waiting)
             return self._begin(texts, apart and not together, away=True)
 
     def follow(self) -> Pass | None:
@@ -60,7 +65,7 @@ class Passes:
             self._work.wait_for(lambda: self._ended or self._follows())
             if self._ended:
                 return None
-            most = self._shares.size(self._ledger.waiting, True, self._pace.rate)
+            most = self._pace.shares.size(self._ledger.waiting, True)
             return self._begin(self._ledger.take(most))
 
     def stand_in(self) -> Pass | None:
@@ -68,10 +73,10 @@ class Passes:
         with self._books:
             if not self._away or self._alone or self._ledger.idle:
                 return None
-            if self._running < self._shares.lanes:
+            if self._running < self._pace.shares.lanes:
                 self._work.notify()
                 return None
-            return self._begin(self._ledger.short(self._shares.full(True, self._pace.rate)))
+            return self._begin(self._ledger.short(self._pace.shares.full_apart))
 
     def left(self) -> bool:
         """Wait until the leader is away; False at the end."""
@@ -82,6 +87,7 @@ class Passes:
     def done(self, one: Pass) -> None:
         """A pass was computed. Call with the books open."""
         self._running -= 1
+        self._progress.end(one)
         for text in one.texts:
             line, number = text.item.job
             line.running.end(number)
@@ -111,7 +117,9 @@ class Passes:
         for text in texts:
             line, number = text.item.job
             line.running.begin(number)
-        return Pass(texts, apart, away)
+        one = Pass(texts, sum([text.item.length for text in texts]), apart, away)
+        self._progress.begin(one, self._pace.expected(one.tokens, apart))
+        return one
 
     def _follows(self) -> bool:
         return self._apart and not self._alone and not self._ledger.idle

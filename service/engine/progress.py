@@ -7,6 +7,7 @@ from service.process.shared_counters import SharedCounters, Slot
 _TICK = 1.0  # seconds between two looks
 _SILENT, _SILENT_PASSES = 5.0, 5  # seconds, and times the expected length of a pass
 _HANGS, _HANGS_PASSES = 10.0, 10
+_PASSES, _EXPECTED = int(Slot.ENGINE_PASSES), int(Slot.ENGINE_EXPECTED)  # faster than an enum's
 
 
 class Progress:
@@ -28,8 +29,8 @@ class Progress:
         self._note()
 
     def _note(self) -> None:
-        self._row[Slot.ENGINE_EXPECTED] = max(self._running.values(), default=0.0)
-        self._row[Slot.ENGINE_PASSES] += 1
+        self._row[_EXPECTED] = max(self._running.values()) if self._running else 0.0
+        self._row[_PASSES] += 1
 
 
 class Liveness:

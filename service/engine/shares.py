@@ -1,6 +1,7 @@
 """How what waits is divided into passes: arithmetic, nothing else."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 
 _LEAST = 64  # tokens of a thread: fewer are not worth reading all the weights for
@@ -23,22 +24,27 @@ class Shares:
     budget: int
     lanes: int = 1
     ahead: int = 0
+    rate: float = inf
 
-    def apart(self, waiting: int, passes: int, rate: float = inf) -> bool:
+    def at(self, rate: float) -> "Shares":
+        """Those of another rate."""
+        return replace(self, rate=rate)
+
+    def apart(self, waiting: int, passes: int) -> bool:
         """Whether to compute with one thread, when so many tokens wait and so many passes run."""
-        return self.lanes > 1 and (passes > 0 or waiting > self.full(False, rate))
+        return self.lanes > 1 and (passes > 0 or waiting > self.full_together)
 
-    def size(self, waiting: int, apart: bool, rate: float = inf) -> int:
+    def size(self, waiting: int, apart: bool) -> int:
         """The most tokens of the next pass. Apart: such that all lanes end at about one time."""
         if not apart:
-            return self.full(False, rate)
-        lanes, most = self.lanes, self.full(True, rate)
+            return self.full_together
+        lanes, most = self.lanes, self.full_apart
         rounds = max(1, -(-waiting // (lanes * most)))
         return min(most, max(_LEAST, -(-waiting // (lanes * rounds))))
 
-    def long(self, tokens: int, rate: float = inf) -> bool:
+    def long(self, tokens: int) -> bool:
         """Whether a text of so many is more than a pass has: others must not wait for it."""
-        return tokens > self.full(True, rate)
+        return tokens > self.full_apart
 
     def together(self, longest: int, waiting: int) -> bool:
         """Whether all threads are to compute a long text, which is one of all that waits.
@@ -47,14 +53,21 @@ class Shares:
         """
         return waiting < _LEVEL * self.lanes * longest
 
-    def full(self, apart: bool, rate: float = inf) -> int:
+    def full(self, apart: bool) -> int:
         """Tokens that a pass has when the engine is busy."""
+        return self.full_apart if apart else self.full_together
+
+    @cached_property
+    def full_apart(self) -> int:
+        return self._full(1, _MOST)
+
+    @cached_property
+    def full_together(self) -> int:
+        return self._full(self.lanes, _ENOUGH * self.lanes)
+
+    def _full(self, threads: int, enough: int) -> int:
         if self.ahead:  # a device, which is slower with fewer
             return self.budget
-        threads = 1 if apart or self.lanes == 1 else self.lanes
-        if self.lanes == 1:
-            most = self.budget
-        else:
-            most = min(self.budget, _MOST if apart else _ENOUGH * self.lanes)
-        timely = _TARGET * rate * threads / self.lanes
+        most = self.budget if self.lanes == 1 else min(self.budget, enough)
+        timely = _TARGET * self.rate * threads / self.lanes
         return int(min(most, max(timely, _LEAST * threads)))

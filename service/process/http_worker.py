@@ -69,9 +69,9 @@ def _server(context: ServerContext, counters: SharedCounters) -> Server:
         server.fail()
 
     settings = context.settings
-    # One that takes the place of another has requests before it has its line to the engine.
-    expected = counters.row[Slot.HEARTBEAT] > 0
-    link = Link(context.connect_engine, counters, on_ready, on_stall, expected=expected)
+    link = Link(context.connect_engine, counters, on_ready, on_stall)
+    if counters.row[Slot.HEARTBEAT]:  # in another's place: requests come before the engine's line
+        link.expect_engine()
     background = [vital(link.run, fail), beat, follow]
     app = create_app(context, link, background, lambda: server.should_exit)
     server = Server(config(settings, app), settings.drain_delay)

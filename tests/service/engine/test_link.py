@@ -193,7 +193,8 @@ def test_who_waits_for_an_engine_that_died_gets_the_next_one() -> None:
 def test_a_link_in_place_of_another_makes_its_first_requests_wait_for_the_engine() -> None:
     async def run() -> None:
         engine = Mortal()
-        link = Link(engine.ask, SharedCounters.private(), expected=True)
+        link = Link(engine.ask, SharedCounters.private())
+        link.expect_engine()
         with pytest.raises(TimeoutError):
             await link.connected(0.01)
         waiting = asyncio.create_task(link.connected(60))

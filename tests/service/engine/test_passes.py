@@ -8,6 +8,7 @@ from service.engine.ledger import Ledger
 from service.engine.messages import Job
 from service.engine.pace import Pace
 from service.engine.passes import Pass, Passes
+from service.engine.progress import Progress
 from service.engine.shares import Shares
 from service.engine.sizes import size_class
 from tests.service.rig import Memory, ids
@@ -18,8 +19,8 @@ class Given:
 
     def __init__(self, *lengths: int, lanes: int = 2) -> None:
         self.line, self.ledger, self.books = Memory(), Ledger(), threading.Lock()
-        shares = Shares(2048, lanes)
-        self.passes = Passes(self.ledger, shares, Pace(shares, inf), self.books)
+        pace = Pace(Shares(2048, lanes), inf)
+        self.passes = Passes(self.ledger, pace, Progress(), self.books)
         self.come(*lengths)
 
     def come(self, *lengths: int, alone: bool = False) -> None:

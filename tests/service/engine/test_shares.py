@@ -21,7 +21,7 @@ def test_with_one_lane_every_pass_may_have_the_budget(budget: int, waiting: int,
 def test_no_pass_is_larger_than_the_budget_or_empty(
     budget: int, lanes: int, waiting: int, apart: bool, rate: float
 ) -> None:
-    assert 1 <= Shares(budget, lanes).size(waiting, apart, rate) <= budget
+    assert 1 <= Shares(budget, lanes, rate=rate).size(waiting, apart) <= budget
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_no_pass_is_larger_than_the_budget_or_empty(
 def test_a_pass_on_a_cpu_takes_thirty_milliseconds_if_it_can(
     lanes: int, apart: bool, rate: float, tokens: int
 ) -> None:
-    shares = Shares(2048, lanes)
-    assert shares.full(apart, rate) == tokens
-    assert shares.size(10**6, apart, rate) in (tokens, tokens - 1)
-    assert shares.long(shares.full(True, rate) + 1, rate)
+    shares = Shares(2048, lanes).at(rate)
+    assert shares.full(apart) == tokens
+    assert shares.size(10**6, apart) in (tokens, tokens - 1)
+    assert shares.long(shares.full_apart + 1)
 
 
 def test_a_pass_on_a_device_is_as_large_as_it_may_be() -> None:
-    assert Shares(65536, ahead=1).full(False, 100.0) == 65536
+    assert Shares(65536, ahead=1, rate=100.0).full(False) == 65536
 
 
 @pytest.mark.parametrize(
