@@ -8,6 +8,7 @@ from pathlib import Path
 
 from models import checkpoint, families, modules, vocabulary
 from models.blueprint import Blueprint
+from models.checksum import sha256
 from models.errors import ModelError
 from models.families import static
 from models.modules import STATIC, Normalize
@@ -19,7 +20,6 @@ from models.sentence_transformers.refusals import (
     refuse_changed_weights,
     refuse_other_kinds,
 )
-from models.sources import sha256
 from models.tokenizer import Tokenizer
 from models.transformer import options_file
 from models.vectors import Floats

