@@ -16,7 +16,7 @@ from models.sources import resolve
 from tests.conftest import Folder
 from tests.models import kinds
 from tests.models.convert.older import instructor
-from tests.models.hub import COMMIT, Hub
+from tests.models.hub_server import COMMIT, Hub
 from tests.service.server import Server
 
 NAME = "organisation/name"
