@@ -24,9 +24,10 @@ test: .venv/dev                ## set up, fetch the model, run the tests
 
 # Those of models/ that build an encoder by what the processor has; the kernels of every instruction
 # set that it has are tested by `make test`, and tokenizers and converters use none.
-ISA_TESTS ?= $(addprefix tests/models/test_,$(addsuffix .py,isa precision embedder encoder linear \
-	prompt static modules weights transformer)) tests/models/families/test_facade.py \
-	tests/service/test_status.py
+ISA_TESTS ?= $(addprefix tests/models/,cpu_backend/test_library.py precision test_embedder.py \
+	torch_backend test_prompt.py test_static.py sentence_transformers/test_modules.py \
+	sentence_transformers/test_transformer.py checkpoint/test_weights.py families/test_facade.py) \
+	tests/service/api/test_status.py
 
 test-isa: .venv/dev            ## the tests of models/ under each lower instruction set of this processor
 	@set -e; for isa in $$($(BIN)/python -c 'from models import isa; print(*isa.lower())'); do \

@@ -19,7 +19,7 @@ FLAGS = [
     "-Wno-unknown-warning-option",  # clang does not know the one before
 ]
 LOG = "compile.log"  # beside the sources: pip shows nothing that a build writes
-ISAS = {  # the names that models/isa.py knows
+ISAS = {  # the names that models/cpu_backend/library.py knows
     "avx2": ["-march=x86-64-v3"],
     "avx512": ["-march=x86-64-v4"],
     "vnni": ["-march=x86-64-v4", "-mavx512vnni"],

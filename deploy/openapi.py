@@ -6,10 +6,10 @@ from pathlib import Path
 
 import httpx
 
-from models.sources import DEFAULT, resolve
+from models.hub.sources import DEFAULT, resolve
 from service.app import create_app
-from service.engine.link import Link
-from service.process.context import ServerContext
+from service.context import ServerContext
+from service.engine.host.engine_connection import Link
 from service.process.shared_counters import SharedCounters
 from service.settings import Settings
 

@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from models import isa as instructions
-from models import weights
-from models.batch import Batch, Rows, up_to
-from models.device import find
-from models.encoder import Embeddings, Encoder
+from models.checkpoint import weights
+from models.cpu_backend import library as instructions
+from models.encoder.batch import Batch, Rows, up_to
+from models.encoder.device import find
+from models.encoder.head import Head
 from models.errors import ModelError, Wordless
 from models.folder import Folder
-from models.head import Head
-from models.precision import Choice, Precisions, Trial, choose
-from models.probes import SENTENCES
+from models.hub.sources import DEFAULT, resolve
+from models.precision.calibration_sentences import SENTENCES
+from models.precision.trials import Choice, Precisions, Trial, choose
 from models.sentence_transformers.pooling import AUTO
-from models.sources import DEFAULT, resolve
-from models.tokenizer import Ids, Tokenizer
+from models.tokenizer.tokenizer import Ids, Tokenizer
+from models.torch_backend.encoder import Embeddings, Encoder
 from models.vectors import Floats, normalize
 
 log = logging.getLogger(__name__)
@@ -68,8 +68,8 @@ class Embedder:
         int8 (CPU); auto is the fastest that stays faithful to float32 on a set of sentences.
         pooling: mean, cls, max, lasttoken, weightedmean or mean_sqrt_len_tokens; auto is the one
         that the model's files name.
-        isa: the highest instruction set of the compiled kernels, one of models.isa.CAPS: auto is
-        the best of this processor, none leaves all to torch.
+        isa: the highest instruction set of the compiled kernels, one of CAPS in
+        models.cpu_backend.library: auto is the best of this processor, none leaves all to torch.
         trials: those of an earlier load in this dtype, which are then not repeated.
         Raises ModelError when the model, device or precision cannot be had.
         """
@@ -94,7 +94,7 @@ class Embedder:
 
     @property
     def lanes(self) -> int:
-        """How many passes can run at once, each on a thread that is `alone`: see models.threads."""
+        """How many passes can run at once, each on a single thread."""
         return self._encoder.lanes
 
     @property

@@ -6,22 +6,25 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from models import checkpoint, families, modules, vocabulary
-from models.blueprint import Blueprint
+from models import families
+from models.checkpoint import safetensors_files
 from models.checksum import sha256
+from models.config.blueprint import Blueprint
 from models.errors import ModelError
 from models.families import static
-from models.modules import STATIC, Normalize
-from models.schemes import Buckets
-from models.sentence import SentenceConfig
+from models.positions.schemes import Buckets
+from models.sentence_transformers import modules
+from models.sentence_transformers.modules import STATIC, Normalize
 from models.sentence_transformers.pooling import AUTO
 from models.sentence_transformers.refusals import (
     CARD,
     refuse_changed_weights,
     refuse_other_kinds,
 )
-from models.tokenizer import Tokenizer
-from models.transformer import options_file
+from models.sentence_transformers.sentence import SentenceConfig
+from models.sentence_transformers.transformer import options_file
+from models.tokenizer import vocabulary
+from models.tokenizer.tokenizer import Tokenizer
 from models.vectors import Floats
 
 log = logging.getLogger(__name__)
@@ -93,11 +96,11 @@ class Folder:
         positions = self.blueprint.config.positions
         if not isinstance(positions, Buckets) or not positions.shared:
             return None
-        names = checkpoint.headers(self.encoder)
+        names = safetensors_files.headers(self.encoder)
         found = [name for name in names if self.blueprint.rename(name) == ["bias_table"]]
         if not found:
             raise ModelError(f"{self.encoder}: the checkpoint lacks ['bias_table']")
-        return checkpoint.read(self.encoder, found[0])
+        return safetensors_files.read(self.encoder, found[0])
 
     def checkpoints(self) -> list[Path]:
         """The folders that hold weights: the encoder's, then those of the modules after it."""
@@ -107,7 +110,8 @@ class Folder:
 
     def files(self) -> list[Path]:
         """Every file that is read: of weights, of the tokenizer, of options and prompts."""
-        weights = [file for folder in self.checkpoints() for file in checkpoint.files(folder)]
+        checkpoints = map(safetensors_files.files, self.checkpoints())
+        weights = [file for files in checkpoints for file in files]
         options = [self.path / name for name in ("modules.json", CARD)]
         options += [self.path / entry.path / "config.json" for entry in modules.entries(self.path)]
         options += options_file(self.encoder)

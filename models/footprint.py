@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from models import checkpoint
+from models.checkpoint import safetensors_files
 from models.folder import Folder
-from models.modules import Dense
+from models.sentence_transformers.modules import Dense
 
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
 _FOLDED = ("token_rows", "token_scales")  # into the table
@@ -44,7 +44,7 @@ def _sizes(folder: Folder) -> Iterator[tuple[int, bool]]:
     # The size of each tensor that is loaded, and whether it is of a product of the layers.
     encoder, *after = folder.checkpoints()
     config = folder.blueprint.config
-    for theirs, header in checkpoint.headers(encoder).items():
+    for theirs, header in safetensors_files.headers(encoder).items():
         for ours in folder.blueprint.rename(theirs)[:1]:  # parts of one tensor count once
             if ours == "token_table":
                 yield config.vocab_size * config.embedding_size, False
@@ -55,4 +55,4 @@ def _sizes(folder: Folder) -> Iterator[tuple[int, bool]]:
         if isinstance(step, Dense) and not step.alone:
             yield step.inputs * step.outputs, False
     for path in after:
-        yield sum(prod(header.shape) for header in checkpoint.headers(path).values()), False
+        yield sum(prod(header.shape) for header in safetensors_files.headers(path).values()), False

@@ -9,7 +9,7 @@ def main() -> None:
     A container's first process that does not handle a signal never gets it.
     """
     install_signal_handlers()
-    from service.cli import main
+    from service.cli.commands import main
 
     main()
 

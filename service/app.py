@@ -11,9 +11,8 @@ from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
 
 from models.folder import Folder
-from models.matryoshka import declared
+from models.sentence_transformers.matryoshka import declared
 from service import __version__
-from service.admission import Admission
 from service.api import (
     cohere,
     cohere_v1,
@@ -32,23 +31,24 @@ from service.api import (
 from service.api.info import info
 from service.api.operation import Operation
 from service.api.served import ServedNames
-from service.cache import Cache
-from service.dimensions import Dimensions
-from service.engine.link import Link
-from service.engine.replay import Replay
+from service.context import ServerContext
+from service.engine.host.engine_connection import Link
+from service.engine.host.replay import Replay
 from service.http import handlers
 from service.http.browser_checks import BrowserChecks
-from service.http.edge import Edge
-from service.http.incoming import Bounds
 from service.http.keys import Keys
-from service.http.patience import Patience
-from service.limits import UNBROKEN
-from service.memory_budget import MemoryBudget
+from service.http.middleware import Edge
+from service.http.request_body import Bounds
+from service.http.timeouts import Patience
+from service.inference.dimensions import Dimensions
+from service.inference.pipeline import Pipeline
+from service.inference.vector_cache import Cache
+from service.inputs.reader import Reader
+from service.inputs.turns import Turns
 from service.metrics import Metrics
-from service.pipeline import Pipeline
-from service.process.context import ServerContext
-from service.reading.reader import Reader
-from service.reading.turns import Turns
+from service.request.admission import Admission
+from service.request.limits import UNBROKEN
+from service.request.memory_budget import MemoryBudget
 from service.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from itertools import accumulate, product
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
-from service.call import Call
 from service.process.shared_counters import SharedCounters
+from service.request.request_context import Call
 
 OTHER = "other"  # the path of what no route answers, and of what is no whole request
 _STATUSES = (*(status.value for status in HTTPStatus), 499)  # nginx's, for who has hung up

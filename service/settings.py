@@ -20,8 +20,8 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from models.sources import BUNDLES, DEFAULT, default_cache
-from service.http.origins import origins
+from models.hub.sources import BUNDLES, DEFAULT, default_cache
+from service.origins import origins
 
 PREFIX, FILE = "EMBEDDING_", ".env"
 ANY_NAME = "*"

@@ -9,15 +9,17 @@ from typing import Any
 import hypothesis
 import pytest
 
-from models import isa, precision, sources
+from models.cpu_backend import library
 from models.embedder import Embedder
+from models.hub import sources
+from models.precision import trials
 from tests.programs import pytest_addoption, pytest_runtest_makereport
 from tests.service.server import CAP, Server
 
 __all__ = ["pytest_addoption", "pytest_runtest_makereport"]  # hooks, which pytest finds here
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the first test imports a model hub's client
-isa.limit(CAP)  # before torch computes
+library.limit(CAP)  # before torch computes
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("tests")
 
@@ -71,8 +73,8 @@ Folder = Callable[..., Path]
 
 def precisions() -> list[str]:
     """The precisions of this processor; the others are refused, as a test of its own says."""
-    compiled = [name for name in ("bfloat16", "int8") if isa.best(name)]
-    return ["float32", *(compiled or ["bfloat16"] * precision.short(isa.features()))]
+    compiled = [name for name in ("bfloat16", "int8") if library.best(name)]
+    return ["float32", *(compiled or ["bfloat16"] * trials.short(library.features()))]
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,24 @@ SERVICE = sorted((ROOT / "service").rglob("*.py"))
 OUTSIDE_ENGINE = [path for path in SERVICE if "engine" not in path.parts]
 
 
+# Each package imports only from those before it, and from itself.
+ORDER = {
+    "models": "errors checksum vectors positions config checkpoint tokenizer sentence_transformers "
+    "encoder torch_backend cpu_backend precision families folder footprint convert hub embedder",
+    "service": "origins settings errors process engine request inputs inference metrics api http "
+    "client context app server cli __main__",
+}
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """The modules that a file imports, and the names that it takes from them."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
 def imported(path: Path) -> Iterator[str]:
     """The packages that a file imports, anywhere in it."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -33,16 +51,30 @@ def test_models_know_nothing_of_the_service(path: Path) -> None:
     assert not above & set(imported(path))
 
 
+@pytest.mark.parametrize("path", [*MODELS, *SERVICE], ids=name)
+def test_packages_import_only_from_those_before_them(path: Path) -> None:
+    root, package, *_ = path.relative_to(ROOT).with_suffix("").parts
+    if package == "__init__":  # the facade
+        return
+    order = ORDER[root].split()
+    allowed = order[: order.index(package) + 1]
+    for module in imported_modules(path):
+        top, inner, *_ = [*module.split("."), ""]
+        assert top != root or inner in allowed or inner.startswith("__"), module
+
+
 @pytest.mark.parametrize("path", OUTSIDE_ENGINE, ids=name)
 def test_the_service_outside_its_engine_never_imports_torch(path: Path) -> None:
     assert "torch" not in set(imported(path))
 
 
 def test_what_the_http_process_imports_does_not_load_torch() -> None:
-    modules = ["config", "families", "sentence", "sources", "tables", "tokenizer", "vectors"]
+    packages = {"config", "families", "hub", "positions", "sentence_transformers", "tokenizer"}
+    modules = [name(path).removesuffix(".py").replace("/", ".") for path in MODELS]
+    without_torch = [module for module in modules if module.split(".")[1] in packages]
     program = "import importlib, sys\n" + "\n".join(
         f"importlib.import_module({module!r}); assert 'torch' not in sys.modules, {module!r}"
-        for module in [*(f"models.{module}" for module in modules), "service.app", "service.cli"]
+        for module in [*without_torch, "models.vectors", "service.app", "service.cli.commands"]
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
@@ -52,7 +84,7 @@ def test_what_the_http_process_imports_does_not_load_torch() -> None:
 
 def test_the_process_that_watches_all_others_loads_little() -> None:
     program = (
-        "import sys, service.cli, service.process.bootstrap\n"
+        "import sys, service.cli.commands, service.server.bootstrap\n"
         "assert not {'fastapi', 'numpy', 'tokenizers', 'torch', 'uvicorn'} & {*sys.modules}"
     )
     done = subprocess.run(

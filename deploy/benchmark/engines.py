@@ -12,7 +12,7 @@ from deploy.benchmark.fidelity import fidelity
 from deploy.benchmark.peers.protocol import Job
 from deploy.benchmark.workloads import Workload, calibration, workloads
 from models.folder import Folder
-from models.sources import resolve
+from models.hub.sources import resolve
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from deploy.benchmark.serving import drain, ours, running
 from deploy.benchmark.tables import spread, summary, table
 from deploy.benchmark.worker import Groups, Worker
 from models.folder import Folder
-from models.sources import resolve
+from models.hub.sources import resolve
 
 _BUSY = {Load("short", 128): 1024, Load("passage", 32): 128}  # texts that the engine is given
 _ALONE = {Load("short", 1): 256, Load("passage", 1): 64}  # of which it is given one at a time

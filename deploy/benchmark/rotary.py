@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
-from models import families, weights
-from models.batch import Batch
-from models.encoder import Embeddings
-from models.precision import Precisions
+from models import families
+from models.checkpoint import weights
+from models.encoder.batch import Batch
+from models.precision.trials import Precisions
+from models.torch_backend.encoder import Embeddings
 from models.vectors import Floats, normalize
 
 SIZES = {

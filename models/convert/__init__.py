@@ -8,8 +8,10 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from models import checkpoint, families, modules
+from models import families
+from models.checkpoint import safetensors_files
 from models.errors import ModelError
+from models.sentence_transformers import modules
 
 INSTALL = (
     "the extra 'convert' (in the project's checkout: "
@@ -39,7 +41,7 @@ def unconverted(folder: Path) -> list[str]:
     Raises ModelError for a module that is not implemented.
     """
     parts = [each.path for each in modules.entries(folder) if each.kind not in _WEIGHTLESS]
-    return [part for part in parts if not checkpoint.safetensors(folder / part)]
+    return [part for part in parts if not safetensors_files.safetensors(folder / part)]
 
 
 def refuse_unknown(folder: Path) -> None:

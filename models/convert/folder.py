@@ -5,11 +5,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from models import checkpoint, convert, modules
+from models import convert
+from models.checkpoint import safetensors_files
 from models.convert import tokenizer, weights
 from models.errors import ModelError
 from models.folder import Folder
 from models.footprint import Footprint
+from models.sentence_transformers import modules
 
 _COPIED = (".json", ".md", ".model", ".safetensors", ".txt")
 
@@ -69,6 +71,6 @@ def _check(source: Path, scratch: Path) -> None:
         folder.tokenizer()
         Footprint.of(folder)  # each tensor is one that the family has
         for path in folder.checkpoints():
-            checkpoint.headers(path)
+            safetensors_files.headers(path)
     except ModelError as error:
         raise ModelError(str(error).replace(str(scratch), str(source))) from None

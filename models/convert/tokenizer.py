@@ -11,11 +11,11 @@ from tokenizers import Regex, pre_tokenizers, processors
 from tokenizers import Tokenizer as Rust
 from tokenizers.models import WordLevel
 
-from models import vocabulary
 from models.errors import ModelError
-from models.probes import SENTENCES
-from models.tokenizer import Tokenizer
-from models.vocabulary import added
+from models.precision.calibration_sentences import SENTENCES
+from models.tokenizer import vocabulary
+from models.tokenizer.tokenizer import Tokenizer
+from models.tokenizer.vocabulary import added
 
 REPLACED = (*vocabulary.OLDER, *added.FILES, "entity_vocab.json")
 """Files that tokenizer.json and a new tokenizer_config.json stand for."""

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from models import checkpoint
+from models.checkpoint import safetensors_files
 from models.errors import ModelError
 
 
@@ -21,7 +21,7 @@ def convert(source: Path, target: Path) -> None:
     Shards stay shards, with an index beside them. Raises ModelError for files that cannot be read
     or hold more than tensors.
     """
-    pickled = checkpoint.pickles(source)
+    pickled = safetensors_files.pickles(source)
     if not pickled:
         raise ModelError(f"{source} has neither model.safetensors nor pytorch_model.bin")
     shards: dict[str, str] = {}

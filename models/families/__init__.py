@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from models.blueprint import Blueprint
+from models.config.blueprint import Blueprint
+from models.config.json_config import Raw
 from models.errors import ModelError
 from models.families import (
     albert,
@@ -38,7 +39,6 @@ from models.families import (
     xlnet,
 )
 from models.families.remote_code import refuse_unknown_code
-from models.raw import Raw
 
 FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "albert": albert.read,

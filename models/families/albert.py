@@ -1,9 +1,9 @@
 """ALBERT (Lan et al. 2019, arXiv 1909.11942): narrow tables, and layers that share weights."""
 
-from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, affine
+from models.config.activations import ACTIVATIONS
+from models.config.blueprint import Blueprint, affine
+from models.config.json_config import Raw
 from models.families import bert
-from models.raw import Raw
 
 _LAYER = "encoder.albert_layer_groups.{}.albert_layers.0"
 TENSORS = {

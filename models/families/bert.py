@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, affine
-from models.config import EncoderConfig
-from models.raw import Raw
-from models.schemes import Learned
+from models.config.activations import ACTIVATIONS
+from models.config.blueprint import Blueprint, affine
+from models.config.encoder_config import EncoderConfig
+from models.config.json_config import Raw
+from models.positions.schemes import Learned
 
 TENSORS = {
     "embeddings.word_embeddings.weight": "token_table",

@@ -1,9 +1,9 @@
 """BLOOM (Le Scao et al. 2022, arXiv 2211.05100)."""
 
-from models.blueprint import Blueprint, affine
-from models.config import EncoderConfig
-from models.raw import Raw
-from models.schemes import Alibi
+from models.config.blueprint import Blueprint, affine
+from models.config.encoder_config import EncoderConfig
+from models.config.json_config import Raw
+from models.positions.schemes import Alibi
 
 TRAINED = 2048  # tokens of the longest text of the training, which few configs tell
 

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from models.activations import ACTIVATIONS
-from models.blueprint import LARGEST, Blueprint, Projection, affine
-from models.config import EncoderConfig
-from models.raw import Raw
-from models.schemes import Learned
+from models.config.activations import ACTIVATIONS
+from models.config.blueprint import LARGEST, Blueprint, Projection, affine
+from models.config.encoder_config import EncoderConfig
+from models.config.json_config import Raw
+from models.positions.schemes import Learned
 
 _LAYER = "encoder.layers.{}"
 _PROJECTION = "text_projection.weight"

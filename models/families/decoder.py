@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from models.raw import Raw
+from models.config.json_config import Raw
 
 _KNOWN = (
     "false where that code lets a token see those after it, as for stella_en_1.5B, GritLM, "

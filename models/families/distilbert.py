@@ -1,10 +1,10 @@
 """DistilBERT (Sanh et al. 2019, arXiv 1910.01108)."""
 
-from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, affine
-from models.config import EncoderConfig
-from models.raw import Raw
-from models.schemes import Learned, Sinusoidal
+from models.config.activations import ACTIVATIONS
+from models.config.blueprint import Blueprint, affine
+from models.config.encoder_config import EncoderConfig
+from models.config.json_config import Raw
+from models.positions.schemes import Learned, Sinusoidal
 
 _LAYER = "transformer.layer.{}"
 TENSORS = {

@@ -1,8 +1,8 @@
 """ELECTRA (Clark et al. 2020, arXiv 2003.10555): a BERT with tables of another width."""
 
-from models.blueprint import Blueprint, affine
+from models.config.blueprint import Blueprint, affine
+from models.config.json_config import Raw
 from models.families import bert
-from models.raw import Raw
 
 UNUSED = (
     *bert.UNUSED,

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from models.blueprint import Blueprint
+from models.config.blueprint import Blueprint
+from models.config.json_config import Raw
 from models.families import bert
-from models.raw import Raw
 
 
 def read(raw: Raw) -> Blueprint:

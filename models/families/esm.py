@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from models import checkpoint
-from models.blueprint import Blueprint, affine
+from models.checkpoint import safetensors_files
+from models.config.blueprint import Blueprint, affine
+from models.config.json_config import Raw
 from models.families import bert
-from models.raw import Raw
-from models.schemes import Learned, Rotary, Scheme
+from models.positions.schemes import Learned, Rotary, Scheme
 
 _LAYER = "encoder.layer.{}"
 _SEEN = 1 - 0.15 * 0.8  # the share of tokens that the training did not hide
@@ -75,6 +75,7 @@ def _rotary(raw: Raw) -> Rotary:
 
 def _stored(folder: Path) -> tuple[float, ...]:
     # Older checkpoints hold them as the training had them, in half precision.
-    names = sorted(checkpoint.headers(folder)) if checkpoint.safetensors(folder) else []
+    stored = safetensors_files.safetensors(folder)
+    names = sorted(safetensors_files.headers(folder)) if stored else []
     found = next((name for name in names if name.endswith(_FREQUENCIES)), None)
-    return () if found is None else tuple(map(float, checkpoint.read(folder, found)))
+    return () if found is None else tuple(map(float, safetensors_files.read(folder, found)))

@@ -1,8 +1,8 @@
 """EuroBERT (Boizard et al. 2025, arXiv 2503.05500): a Llama that sees the whole text."""
 
-from models.blueprint import Blueprint
+from models.config.blueprint import Blueprint
+from models.config.json_config import Raw
 from models.families import llama
-from models.raw import Raw
 
 
 def read(raw: Raw) -> Blueprint:

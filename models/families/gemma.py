@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, linear
+from models.config.activations import ACTIVATIONS
+from models.config.blueprint import Blueprint, linear
+from models.config.json_config import Raw
 from models.families import llama, qwen
 from models.families.decoder import is_causal, reaches, sliding_window
 from models.families.rope import rotary
-from models.raw import Raw
-from models.schemes import Rotary
+from models.positions.schemes import Rotary
 
 _HEAD_SIZE = 256
 _SANDWICH = {

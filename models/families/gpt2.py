@@ -1,11 +1,11 @@
 """GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners")."""
 
-from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, affine
-from models.config import EncoderConfig
+from models.config.activations import ACTIVATIONS
+from models.config.blueprint import Blueprint, affine
+from models.config.encoder_config import EncoderConfig
+from models.config.json_config import Raw
 from models.families.decoder import is_causal
-from models.raw import Raw
-from models.schemes import Learned
+from models.positions.schemes import Learned
 
 TENSORS = {
     "wte.weight": "token_table",

@@ -1,11 +1,11 @@
 """GPT-Neo (Black et al. 2021): a GPT-2 in which every second layer sees only near tokens."""
 
-from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, affine, linear
-from models.config import EncoderConfig
+from models.config.activations import ACTIVATIONS
+from models.config.blueprint import Blueprint, affine, linear
+from models.config.encoder_config import EncoderConfig
+from models.config.json_config import Raw
 from models.families.decoder import is_causal
-from models.raw import Raw
-from models.schemes import Learned
+from models.positions.schemes import Learned
 
 _ATTENTION = "h.{}.attn.attention"
 _USUAL = [[["global", "local"], 12]]  # kinds of layers in turn, and how many times

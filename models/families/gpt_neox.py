@@ -1,11 +1,11 @@
 """GPT-NeoX (Black et al. 2022, arXiv 2204.06745), and Pythia, which has its names."""
 
-from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, affine, linear
-from models.config import EncoderConfig
+from models.config.activations import ACTIVATIONS
+from models.config.blueprint import Blueprint, affine, linear
+from models.config.encoder_config import EncoderConfig
+from models.config.json_config import Raw
 from models.families.decoder import is_causal
 from models.families.rope import rotary
-from models.raw import Raw
 
 
 def read(raw: Raw) -> Blueprint:

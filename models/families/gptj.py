@@ -1,11 +1,11 @@
 """GPT-J (Wang and Komatsuzaki 2021)."""
 
-from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, affine, linear
-from models.config import EncoderConfig
+from models.config.activations import ACTIVATIONS
+from models.config.blueprint import Blueprint, affine, linear
+from models.config.encoder_config import EncoderConfig
+from models.config.json_config import Raw
 from models.families.decoder import is_causal
-from models.raw import Raw
-from models.schemes import Rotary
+from models.positions.schemes import Rotary
 
 TENSORS = {
     "wte.weight": "token_table",

@@ -1,10 +1,10 @@
 """GTE v1.5 (Zhang et al. 2024, mGTE, arXiv 2407.19669), in its own names and in transformers'."""
 
-from models.blueprint import Blueprint, affine
+from models.config.blueprint import Blueprint, affine
+from models.config.json_config import Raw
 from models.families import bert
 from models.families.rope import rotary
-from models.raw import Raw
-from models.schemes import Rotary, Scaling, Scheme
+from models.positions.schemes import Rotary, Scaling, Scheme
 
 _BASE = 160_000.0
 _OWN, _LAYER = "encoder.layer.{}", "layers.{}"

@@ -3,10 +3,10 @@
 Its code for programming languages normalises queries, keys and the attention's sum once more.
 """
 
-from models.blueprint import Blueprint, affine
+from models.config.blueprint import Blueprint, affine
+from models.config.json_config import Raw
 from models.families import bert
-from models.raw import Raw
-from models.schemes import Alibi, Scheme
+from models.positions.schemes import Alibi, Scheme
 
 _LAYER = "encoder.layer.{}"
 _PLACED = "embeddings.position_embeddings."

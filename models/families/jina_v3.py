@@ -1,10 +1,10 @@
 """Jina v3 without adapters (Sturua et al. 2024, arXiv 2409.10173): a RoBERTa with rotations."""
 
-from models.blueprint import Blueprint, affine
+from models.config.blueprint import Blueprint, affine
+from models.config.json_config import Raw
 from models.families import bert, roberta
 from models.families.rope import rotary
-from models.raw import Raw
-from models.schemes import Scheme
+from models.positions.schemes import Scheme
 
 _OWN, _LAYER = "encoder.layers.{}", "layers.{}"
 TENSORS = {

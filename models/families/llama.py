@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, linear
-from models.config import EncoderConfig
+from models.config.activations import ACTIVATIONS
+from models.config.blueprint import Blueprint, linear
+from models.config.encoder_config import EncoderConfig
+from models.config.json_config import Raw
 from models.families.decoder import is_causal, reaches, sliding_window
 from models.families.rope import rotary
-from models.raw import Raw
 
 _MINISTRAL3_ROPE = {
     **{"rope_type": "yarn", "rope_theta": 1_000_000.0, "factor": 16.0},

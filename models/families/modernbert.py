@@ -1,10 +1,10 @@
 """ModernBERT (Warner et al. 2024, arXiv 2412.13663)."""
 
-from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, linear
-from models.config import EncoderConfig
+from models.config.activations import ACTIVATIONS
+from models.config.blueprint import Blueprint, linear
+from models.config.encoder_config import EncoderConfig
+from models.config.json_config import Raw
 from models.families.rope import rotary
-from models.raw import Raw
 
 _BASES = {"full_attention": 160_000.0, "sliding_attention": 10_000.0}
 

@@ -1,9 +1,9 @@
 """MPNet (Song et al. 2020, arXiv 2004.09297): a table of positions, and buckets of distances."""
 
-from models.blueprint import Blueprint, affine
+from models.config.blueprint import Blueprint, affine
+from models.config.json_config import Raw
 from models.families import bert
-from models.raw import Raw
-from models.schemes import Buckets, Learned
+from models.positions.schemes import Buckets, Learned
 
 _LAYER, _OFFSET = "encoder.layer.{}", 2
 TENSORS = {

@@ -1,9 +1,9 @@
 """MPT (MosaicML 2023)."""
 
-from models.blueprint import Blueprint, linear
-from models.config import EncoderConfig
-from models.raw import Raw
-from models.schemes import Alibi
+from models.config.blueprint import Blueprint, linear
+from models.config.encoder_config import EncoderConfig
+from models.config.json_config import Raw
+from models.positions.schemes import Alibi
 
 TENSORS = {
     "wte.weight": "token_table",

@@ -1,12 +1,12 @@
 """NomicBERT (Nussbaum et al. 2024, arXiv 2402.01613), in its own names and in transformers'."""
 
-from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, affine, linear
-from models.config import EncoderConfig
+from models.config.activations import ACTIVATIONS
+from models.config.blueprint import Blueprint, affine, linear
+from models.config.encoder_config import EncoderConfig
+from models.config.json_config import Raw
 from models.families import bert
 from models.families.rope import rotary
-from models.raw import Raw
-from models.schemes import Rotary, Scaling, Scheme
+from models.positions.schemes import Rotary, Scaling, Scheme
 
 _OWN, _LAYER = "encoder.layers.{}", "layers.{}"
 _COMMON = {

@@ -1,9 +1,9 @@
 """Qwen2 (Yang et al. 2024, arXiv 2407.10671) and Qwen3 (Yang et al. 2025, arXiv 2505.09388)."""
 
-from models.blueprint import Blueprint, linear
+from models.config.blueprint import Blueprint, linear
+from models.config.json_config import Raw
 from models.families import llama
 from models.families.decoder import is_causal, reaches, sliding_window
-from models.raw import Raw
 
 
 def read(raw: Raw) -> Blueprint:

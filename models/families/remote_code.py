@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from models.raw import Raw
+from models.config.json_config import Raw
 
 EQUAL: Mapping[str, tuple[str, ...]] = {  # by family: classes that it computes the same as
     "eurobert": ("EuroBertModel",),

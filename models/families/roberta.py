@@ -1,9 +1,9 @@
 """RoBERTa (Liu et al. 2019, arXiv 1907.11692), XLM-RoBERTa and CamemBERT: BERT's names."""
 
-from models.blueprint import Blueprint
+from models.config.blueprint import Blueprint
+from models.config.json_config import Raw
 from models.families import bert
-from models.raw import Raw
-from models.schemes import Learned
+from models.positions.schemes import Learned
 
 UNUSED = (*bert.UNUSED, "lm_head.*")
 

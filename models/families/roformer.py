@@ -1,9 +1,9 @@
 """RoFormer (Su et al. 2021, arXiv 2104.09864): a BERT with rotary positions."""
 
-from models.blueprint import Blueprint, affine
+from models.config.blueprint import Blueprint, affine
+from models.config.json_config import Raw
 from models.families import bert
-from models.raw import Raw
-from models.schemes import Rotary, Scheme
+from models.positions.schemes import Rotary, Scheme
 
 _PLACED = "embeddings.position_embeddings."
 TENSORS = {theirs: ours for theirs, ours in bert.TENSORS.items() if not theirs.startswith(_PLACED)}

@@ -1,8 +1,8 @@
 """Rotary settings as config.json has them, in the keys of today and of older releases."""
 
-from models import tables
-from models.raw import Raw
-from models.schemes import Rotary, Scaling
+from models.config.json_config import Raw
+from models.positions import tables
+from models.positions.schemes import Rotary, Scaling
 
 _KINDS = ("default", "linear", "dynamic", "yarn", "llama3")
 

@@ -6,11 +6,11 @@ StaticModel.
 
 from pathlib import Path
 
-from models import checkpoint
-from models.blueprint import Blueprint
-from models.config import ENDLESS, EncoderConfig
+from models.checkpoint import safetensors_files
+from models.config.blueprint import Blueprint
+from models.config.encoder_config import ENDLESS, EncoderConfig
+from models.config.json_config import Raw
 from models.errors import ModelError
-from models.raw import Raw
 
 _TENSORS = {
     "embedding.weight": "token_table",
@@ -25,7 +25,8 @@ def read(folder: Path) -> Blueprint:
 
     Raises ModelError where there is no such table.
     """
-    found = {name: head for name, head in checkpoint.headers(folder).items() if name in _TENSORS}
+    headers = safetensors_files.headers(folder)
+    found = {name: head for name, head in headers.items() if name in _TENSORS}
     table = next((name for name in ("embedding.weight", "embeddings") if name in found), None)
     if table is None:
         raise ModelError(f"{folder}: the checkpoint lacks 'embedding.weight' and 'embeddings'")

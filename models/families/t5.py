@@ -3,11 +3,11 @@
 A layer of an umT5 has buckets of its own.
 """
 
-from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint
-from models.config import EncoderConfig
-from models.raw import Raw
-from models.schemes import Buckets
+from models.config.activations import ACTIVATIONS
+from models.config.blueprint import Blueprint
+from models.config.encoder_config import EncoderConfig
+from models.config.json_config import Raw
+from models.positions.schemes import Buckets
 
 _TRAINED = 512  # tokens of the longest text of the training; T5 has no limit
 _NETWORKS = {  # whether there are gates, and the activation

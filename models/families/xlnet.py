@@ -1,10 +1,10 @@
 """XLNet (Yang et al. 2019, arXiv 1906.08237), with the positions of Transformer-XL."""
 
-from models.activations import ACTIVATIONS
-from models.blueprint import Blueprint, affine
-from models.config import EncoderConfig
-from models.raw import Raw
-from models.schemes import Recurrent
+from models.config.activations import ACTIVATIONS
+from models.config.blueprint import Blueprint, affine
+from models.config.encoder_config import EncoderConfig
+from models.config.json_config import Raw
+from models.positions.schemes import Recurrent
 
 _TRAINED = 512  # tokens of the longest text of the training; XLNet has no limit
 TENSORS = {

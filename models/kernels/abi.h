@@ -1,4 +1,4 @@
-// The layout of what Python hands to the kernels, which must be that of models/structs.py: a library
+// The layout of what Python hands to the kernels, which must be that of models/cpu_backend/abi.py: a library
 // of another one would read wild addresses. ABI is one more after each change of these structs, of
 // what their fields mean, or of a function's arguments.
 

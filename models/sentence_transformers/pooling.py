@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from models.blueprint import Projection
+from models.config.blueprint import Projection
+from models.config.json_config import Raw
 from models.errors import ModelError
-from models.modules import CLIP, STATIC, Entry
-from models.raw import Raw
+from models.sentence_transformers.modules import CLIP, STATIC, Entry
 
 # The booleans of the older schema of 1_Pooling/config.json -> the names of the newer one.
 _BOOLEANS = {

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from models.config.json_config import Raw
 from models.errors import ModelError
-from models.raw import Raw
 
 CARD = "config_sentence_transformers.json"
 

@@ -6,7 +6,7 @@ from fastapi import Request, Response
 
 from service.api.json_dump import dump, dump_response
 from service.api.output import Raw
-from service.call import Call
+from service.request.request_context import Call
 
 
 def call_of(request: Request) -> Call:

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
-from models.tokenizer import Side
+from models.tokenizer.tokenizer import Side
 from service.errors import BadRequest
-from service.reading.options import Reading, Text
-from service.reading.prompts import Role
+from service.inputs.options import Reading, Text
+from service.inputs.prompts import Role
 
 Overflow = Literal["error", "start", "end", "mean"]
 _CUTS: dict[Overflow, Side] = {"start": "left", "end": "right"}

@@ -14,11 +14,11 @@ from service.api.output import convert, express
 from service.api.responses import ENGINE, Responses
 from service.api.shapes.common import CohereError
 from service.api.shapes.vendors import CohereAnswer
-from service.call import Call
 from service.errors import BadRequest
-from service.reading.options import Text
-from service.reading.prompts import Role
-from service.reading.row import Row
+from service.inputs.options import Text
+from service.inputs.prompts import Role
+from service.inputs.row import Row
+from service.request.request_context import Call
 
 Kind = Literal["float", "int8", "uint8", "binary", "ubinary", "base64"]
 Kinds = Annotated[list[Kind], Field(min_length=1), FIRST]

@@ -10,7 +10,7 @@ from service.api.operation import Operation
 from service.api.responses import ENGINE, Responses
 from service.api.shapes.common import CohereError
 from service.api.shapes.vendors import CohereAnswer, CohereFloats
-from service.call import Call
+from service.request.request_context import Call
 
 
 class CohereV1Request(Body):

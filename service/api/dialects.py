@@ -4,13 +4,13 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Discriminator, Field, NonNegativeInt, PositiveInt, Tag
 
-from models.tokenizer import Tokenizer
+from models.tokenizer.tokenizer import Tokenizer
 from service.api.body import FIRST, Body, Ids, Overflow, example, shape
 from service.api.embed import EmbedRequest
 from service.api.output import Encoding, OutputType
 from service.errors import BadRequest
-from service.limits import check_length
-from service.reading.prompts import Role
+from service.inputs.prompts import Role
+from service.request.limits import check_length
 
 Kind = Literal["float", "int8", "uint8", "binary", "ubinary"]
 Cut = Literal["NONE", "START", "END"]

@@ -14,12 +14,12 @@ from service.api.partial import good, results
 from service.api.responses import Responses
 from service.api.served import ServedNames
 from service.api.shapes.embed import EmbedAnswer
-from service.call import Call
-from service.dimensions import Dimensions
 from service.errors import BadRequest
-from service.outcome import Outcome, together
-from service.pipeline import Pipeline
-from service.reading.row import Row
+from service.inference.dimensions import Dimensions
+from service.inference.item_result import Outcome, together
+from service.inference.pipeline import Pipeline
+from service.inputs.row import Row
+from service.request.request_context import Call
 
 
 class EmbedRequest(HostedBody):

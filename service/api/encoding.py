@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from models import tables
-from models.schemes import (
+from models.positions import tables
+from models.positions.schemes import (
     Alibi,
     Buckets,
     Disentangled,

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from models.sentence import SentenceConfig
+from models.sentence_transformers.sentence import SentenceConfig
 from models.vectors import INT8
 from service import __version__
-from service.dimensions import Dimensions
-from service.engine.link import Link
+from service.engine.host.engine_connection import Link
+from service.inference.dimensions import Dimensions
 from service.settings import Settings
 
 _LIMITS = (

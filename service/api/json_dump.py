@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from service.call import Call
-from service.offload import offload
+from service.request.request_context import Call
+from service.request.run_in_thread import offload
 
 LARGE = 1 << 20
 """Bytes that a request takes, of which JSON is put together in steps."""

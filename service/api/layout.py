@@ -18,8 +18,8 @@ from service.api.output import (
     preferred,
     raw,
 )
-from service.call import Call
 from service.errors import BadRequest
+from service.request.request_context import Call
 
 
 @dataclass(frozen=True, slots=True)

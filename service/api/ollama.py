@@ -10,9 +10,9 @@ from service.api.embed import Embedding, EmbedRequest
 from service.api.operation import Operation
 from service.api.responses import ENGINE, Responses
 from service.api.shapes.ollama import OllamaAnswer, OllamaEmbedding
-from service.call import Call
 from service.errors import BadRequest
-from service.limits import check_length
+from service.request.limits import check_length
+from service.request.request_context import Call
 
 _TAG = "Ollama"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from models import checkpoint
+from models.checkpoint import safetensors_files
 from models.folder import Folder
 from service import __version__
 from service.api.answer import answer
@@ -16,9 +16,9 @@ from service.api.operation import Operation
 from service.api.responses import BODY, PLAIN, Responses
 from service.api.served import ServedNames, tagged
 from service.api.shapes.ollama import Loaded, Shown, Tags, Version
-from service.call import Call
-from service.engine.link import Link
+from service.engine.host.engine_connection import Link
 from service.errors import BadRequest
+from service.request.request_context import Call
 
 _TAG = "Ollama"
 _NEVER = "9999-12-31T23:59:59Z"
@@ -114,7 +114,7 @@ class OllamaModels:
     @cached_property
     def _weights(self) -> list[Any]:
         folders = self._folder.checkpoints()
-        return [file.stat() for folder in folders for file in checkpoint.files(folder)]
+        return [file.stat() for folder in folders for file in safetensors_files.files(folder)]
 
     @property
     def _size(self) -> int:
@@ -128,7 +128,7 @@ class OllamaModels:
 
     @cached_property
     def _parameters(self) -> int:
-        tensors = [checkpoint.headers(folder) for folder in self._folder.checkpoints()]
+        tensors = [safetensors_files.headers(folder) for folder in self._folder.checkpoints()]
         headers = [header for found in tensors for header in found.values()]
         return sum(prod(header.shape) for header in headers if header.dtype in _FLOATS)
 

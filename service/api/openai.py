@@ -5,7 +5,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from models.sources import DEFAULT
+from models.hub.sources import DEFAULT
 from models.vectors import Floats, finish
 from service.api.answer import answer
 from service.api.body import batch
@@ -18,7 +18,7 @@ from service.api.served import ServedNames
 from service.api.shapes.common import OpenAIError
 from service.api.shapes.vendors import InfinityModels, Model, Models, OpenAIAnswer
 from service.api.tokens import Tokens
-from service.call import Call
+from service.request.request_context import Call
 
 _TAG = "OpenAI"
 

@@ -12,9 +12,9 @@ from service.api.body import Body
 from service.api.json_dump import LARGE, dump, dump_response
 from service.api.output import Raw
 from service.api.responses import REFERENCE, Responses
-from service.call import Call
-from service.http.json_limits import check_parts
-from service.offload import offload
+from service.request.json_limits import check_parts
+from service.request.request_context import Call
+from service.request.run_in_thread import offload
 
 B = TypeVar("B", bound=Body)
 

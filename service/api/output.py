@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from models.vectors import Floats, quantize
-from service.call import Call
 from service.errors import BadRequest, NotFinite
+from service.request.request_context import Call
 
 Encoding = Literal["float", "base64"]
 OutputType = Literal["float32", "float16", "int8", "uint8", "binary", "ubinary"]

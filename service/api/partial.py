@@ -7,9 +7,9 @@ import numpy as np
 
 from models.vectors import Floats, quantize
 from service.api.output import OutputType, beyond, express, overflown
-from service.error_body import describe
 from service.errors import ServiceError
-from service.outcome import Outcome
+from service.inference.item_result import Outcome
+from service.request.error_body import describe
 
 
 def good(outcomes: Sequence[Outcome], dim: int) -> Floats:

@@ -9,9 +9,9 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from pydantic import Field, model_validator
 
-from models.config import EncoderConfig
-from models.schemes import Learned
-from models.tables import Ints
+from models.config.encoder_config import EncoderConfig
+from models.positions.schemes import Learned
+from models.positions.tables import Ints
 from models.vectors import Floats
 from service.api.answer import call_of, large_answer
 from service.api.body import FIRST, Body, example
@@ -21,12 +21,12 @@ from service.api.output import Array, raw
 from service.api.responses import ENGINE, Responses
 from service.api.scheme import complete
 from service.api.shapes.tokens import PositionsAnswer
-from service.call import Call
 from service.errors import BadRequest
-from service.limits import check_values
-from service.offload import offload
-from service.pipeline import Pipeline
-from service.reading.row import Row
+from service.inference.pipeline import Pipeline
+from service.inputs.row import Row
+from service.request.limits import check_values
+from service.request.request_context import Call
+from service.request.run_in_thread import offload
 
 Name = Literal[
     "none",

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from models import tables
-from models.config import EncoderConfig
-from models.schemes import (
+from models.config.encoder_config import EncoderConfig
+from models.positions import tables
+from models.positions.schemes import (
     Alibi,
     Buckets,
     Disentangled,

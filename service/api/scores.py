@@ -9,8 +9,8 @@ import orjson
 
 from models.vectors import METRICS, Floats
 from service.errors import BadRequest
-from service.limits import check_values
-from service.offload import offload
+from service.request.limits import check_values
+from service.request.run_in_thread import offload
 
 _SMALL = 1 << 20  # multiplications, of a few milliseconds: to ask a thread costs more than fewer do
 _ENTRY = 256  # of them take as long as to write down a score

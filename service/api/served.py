@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from service.errors import UnknownModel
-from service.reading.prompts import Role
+from service.inputs.prompts import Role
 
 _SUFFIXES: dict[str, Role] = {"-query": "query", "-passage": "document"}  # NVIDIA NIM's
 _LATEST = ":latest"

@@ -14,12 +14,12 @@ from service.api.responses import Responses
 from service.api.scores import compare
 from service.api.shapes.similarity import SimilarityAnswer
 from service.api.side import Side, Texts, texts, vectors
-from service.call import Call
 from service.errors import BadRequest, ServiceError
-from service.offload import offload
-from service.pipeline import Pipeline
-from service.reading.options import Reading
-from service.reading.row import Row
+from service.inference.pipeline import Pipeline
+from service.inputs.options import Reading
+from service.inputs.row import Row
+from service.request.request_context import Call
+from service.request.run_in_thread import offload
 
 
 class Sentences(Body):

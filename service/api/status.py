@@ -6,12 +6,12 @@ from typing import Any, Protocol
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from service.admission import Admission
 from service.api.answer import answer
 from service.api.responses import PLAIN, Responses
 from service.api.shapes.status import Info, Live, Ready
 from service.errors import EngineLost, Leaving
 from service.metrics import Metrics
+from service.request.admission import Admission
 
 _LIVE = Responses(Live, (500,)).describe()
 _READY = Responses(Ready, (429, 500, 503)).describe()

@@ -7,18 +7,18 @@ from typing import Annotated, Any
 from pydantic import Discriminator, NonNegativeInt, Tag
 
 from models.errors import Unbroken
-from models.steps import Steps
-from models.tokenizer import Token
+from models.tokenizer.cooperative import Steps
+from models.tokenizer.tokenizer import Token
 from service.api.body import FIRST, Body, On, PromptBody, Texts, example, texts_of
 from service.api.operation import Operation
 from service.api.responses import BODY, Responses
 from service.api.shapes.tokens import TextToken
-from service.call import Call
-from service.limits import check_texts, check_tokens, unbroken
-from service.offload import offload
-from service.reading.offsets import Bytes, bytes_of
-from service.reading.options import Reading
-from service.reading.reader import Reader
+from service.inputs.offsets import Bytes, bytes_of
+from service.inputs.options import Reading
+from service.inputs.reader import Reader
+from service.request.limits import check_texts, check_tokens, unbroken
+from service.request.request_context import Call
+from service.request.run_in_thread import offload
 
 _CHARACTER = 200  # bytes for each character of a text, of which a token has about four
 _SMALL = 2048  # token ids, decoded in a millisecond

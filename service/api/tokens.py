@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Discriminator, NonNegativeInt, Tag
 
-from models.config import EncoderConfig
-from models.tokenizer import Token
+from models.config.encoder_config import EncoderConfig
+from models.tokenizer.tokenizer import Token
 from models.vectors import Floats
 from service.api.body import FIRST, HostedBody, Inputs, ReadingBody, Texts, batch, example, texts_of
 from service.api.layout import Found, Layout
@@ -18,17 +18,17 @@ from service.api.output import Encoding, OutputType
 from service.api.responses import Responses
 from service.api.shapes.common import Matrix
 from service.api.shapes.tokens import TokensAnswer
-from service.call import Call
 from service.errors import BadRequest, ServiceError
-from service.limits import check_values
-from service.offload import offload
-from service.pipeline import Pipeline
-from service.reading.chunks import Document
-from service.reading.offsets import bytes_of
-from service.reading.options import Reading, Text
-from service.reading.pools import Pool
-from service.reading.row import Row
-from service.reading.spans import Span, check_spans, pool_spans
+from service.inference.pipeline import Pipeline
+from service.inputs.chunks import Document
+from service.inputs.offsets import bytes_of
+from service.inputs.options import Reading, Text
+from service.inputs.pools import Pool
+from service.inputs.row import Row
+from service.inputs.spans import Span, check_spans, pool_spans
+from service.request.limits import check_values
+from service.request.request_context import Call
+from service.request.run_in_thread import offload
 
 
 def _depth(value: Any) -> str:

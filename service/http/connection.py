@@ -8,7 +8,6 @@ from httptools import HttpParserError
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from service.call import Call
 from service.errors import (
     Cut,
     HeadTooLarge,
@@ -18,12 +17,13 @@ from service.errors import (
     ServiceError,
     TooManyConnections,
 )
-from service.http.edge import Edge
 from service.http.headers import joined
 from service.http.input_flow import InputFlow
 from service.http.lingering import Lingering
-from service.http.outgoing import Asked, Gathered, Unread
+from service.http.middleware import Edge
 from service.http.upgrade import Declining
+from service.http.write_buffer import Asked, Gathered, Unread
+from service.request.request_context import Call
 
 _MOST = 1 << 16  # bytes of a request before its body, or of what is behind and between its chunks
 _TOO_LARGE = f"the URL and headers, or the trailers, have more than {_MOST} bytes"

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
-from service.call import Call
-from service.error_body import respond
 from service.errors import NotFound, ServiceError, WrongMethod
-from service.http.explanation import service_error
+from service.http.error_responses import service_error
+from service.request.error_body import respond
+from service.request.request_context import Call
 
 
 def install(app: FastAPI) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from service.http.patience import Patience
+from service.http.timeouts import Patience
 
 _MOST = 64 << 20  # bytes
 

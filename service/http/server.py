@@ -12,10 +12,10 @@ from typing import Any
 
 import uvicorn
 
-from service.heap import map_large_blocks
 from service.http.connection import Connection
 from service.http.cors import shared
-from service.http.edge import Edge
+from service.http.middleware import Edge
+from service.process.gc_tuning import map_large_blocks
 from service.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,1 @@
+"""What any process of this program needs: supervision, signals, logs, shared counters."""

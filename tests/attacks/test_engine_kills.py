@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from tests.attacks.load import Load
+from tests.service.api.test_embed import error
 from tests.service.server import Server
-from tests.service.test_embed import error
 from tests.test_gateway import Gateway
 
 pytestmark = pytest.mark.attack

@@ -14,7 +14,7 @@ from tests.service.server import Server
 
 pytestmark = pytest.mark.attack
 
-WORKER = "service.process.http_worker"
+WORKER = "service.server.http_worker"
 
 
 def until(true: Callable[[], object], server: Server) -> None:

@@ -11,7 +11,7 @@ import pytest
 from cohere.core.api_error import ApiError
 
 from models import Embedder
-from models.sources import DEFAULT
+from models.hub.sources import DEFAULT
 from models.vectors import quantize
 from service.api.cohere import CohereRequest
 from service.api.cohere_v1 import CohereV1Request

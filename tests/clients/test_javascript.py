@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from models import Embedder
-from models.sources import DEFAULT
+from models.hub.sources import DEFAULT
 from tests.programs import program
 from tests.service.server import Server
 

@@ -9,7 +9,7 @@ import ollama
 import pytest
 
 from models import Embedder
-from models.sources import DEFAULT
+from models.hub.sources import DEFAULT
 from service import __version__
 from tests.clients.conftest import MANY, Busy
 from tests.service.server import Server

@@ -12,7 +12,7 @@ import pytest
 from openai.types import CreateEmbeddingResponse
 
 from models import Embedder
-from models.sources import DEFAULT
+from models.hub.sources import DEFAULT
 from tests.clients.conftest import MANY, Busy
 from tests.service.server import Server
 

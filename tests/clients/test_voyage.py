@@ -10,7 +10,7 @@ from voyageai.client_async import AsyncClient
 from voyageai.error import APIError, AuthenticationError, InvalidRequestError, RateLimitError
 
 from models import Embedder
-from models.sources import DEFAULT
+from models.hub.sources import DEFAULT
 from models.vectors import finish, quantize
 from tests.clients.conftest import MANY, Busy
 from tests.service.server import Server

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from models.device import ampere
+from models.encoder.device import ampere
 
 since_ampere = pytest.mark.skipif(
     torch.cuda.is_available() and not ampere(torch.device("cuda")),

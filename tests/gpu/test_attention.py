@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.attention import Rules, attend
-from models.packing import Packing, Shape
-from models.varlen import Varlen, choose
+from models.encoder.sequence_layout import Packing, Shape
+from models.torch_backend.attention import Rules, attend
+from models.torch_backend.flash_attention import Varlen, choose
 from tests.gpu.card import since_ampere
-from tests.models.test_varlen import WINDOWS
+from tests.models.torch_backend.test_flash_attention import WINDOWS
 
 pytestmark = [pytest.mark.gpu, since_ampere]
 

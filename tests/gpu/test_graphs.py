@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 import torch
 
-from models import families, weights
-from models.assembly import TorchLayers
-from models.batch import Batch
-from models.encoder import Embeddings, TorchEncoder
-from models.graphs import SHAPES, CudaGraphs, Eager, Forward, Graphs
-from models.linear import Plain
-from models.packing import Shape
+from models import families
+from models.checkpoint import weights
+from models.encoder.batch import Batch
+from models.encoder.sequence_layout import Shape
+from models.torch_backend.assembly import TorchLayers
+from models.torch_backend.cuda_graphs import SHAPES, CudaGraphs, Eager, Forward, Graphs
+from models.torch_backend.encoder import Embeddings, TorchEncoder
+from models.torch_backend.linear import Plain
 from models.vectors import normalize
 from tests.gpu.card import since_ampere
 from tests.models.families.checkpoint import Case, write
-from tests.models.test_graphs import CASES
+from tests.models.torch_backend.test_cuda_graphs import CASES
 
 pytestmark = [pytest.mark.gpu, since_ampere]
 

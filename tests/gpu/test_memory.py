@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from models.embedder import Embedder
-from service.engine.budget import choose
-from service.engine.loop import Loop
-from service.engine.messages import POOLED, Job, Result, pack_jobs
-from service.engine.shares import Shares
+from service.engine.protocol.messages import POOLED, Job, Result, pack_jobs
+from service.engine.worker.batch_sizing import Shares
+from service.engine.worker.budget import choose
+from service.engine.worker.loop import Loop
 from tests.service.rig import Memory, Post
 
 pytestmark = pytest.mark.gpu

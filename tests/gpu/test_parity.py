@@ -10,9 +10,9 @@ import torch
 
 from models.embedder import Embedder
 from models.errors import ModelError
-from models.precision import FAITHFUL
+from models.precision.trials import FAITHFUL
 from models.vectors import Floats, normalize
-from service.engine.load import load
+from service.engine.worker.load import load
 from service.settings import Settings
 from tests.gpu.card import since_ampere
 from tests.models.families.checkpoint import Case

@@ -2,8 +2,8 @@
 
 import pytest
 
-from models.isa import ISAS, computes, features
-from models.packed import DTYPES
+from models.cpu_backend.library import ISAS, computes, features
+from models.cpu_backend.prepack import DTYPES
 
 # Without a compiler at installation there are no libraries, and torch's layers are used: then
 # there is nothing here to compare.

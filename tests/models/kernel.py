@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.attention import Attend, Rules
-from models.varlen import Varlen
+from models.torch_backend.attention import Attend, Rules
+from models.torch_backend.flash_attention import Varlen
 
 
 def kernel(*given: Any, scale: float, window_size: tuple[int, int], enable_gqa: bool) -> Tensor:

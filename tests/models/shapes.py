@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 import torch
 
-from models.config import EncoderConfig
-from models.schemes import Alibi, Buckets, Learned, Rotary, Scheme
-from models.weights import Weights
+from models.checkpoint.weights import Weights
+from models.config.encoder_config import EncoderConfig
+from models.positions.schemes import Alibi, Buckets, Learned, Rotary, Scheme
 
 VOCABULARY = 100
 Size = TypeVar("Size")

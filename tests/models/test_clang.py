@@ -10,7 +10,7 @@ import pytest
 
 from hatch_build import ISAS as ISA_FLAGS
 from hatch_build import LOG, compile_kernels
-from models.isa import unbuilt
+from models.cpu_backend.library import unbuilt
 from tests.programs import program
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 from safetensors.numpy import save_file
 
-from models import weights
+from models.checkpoint import weights
 from models.folder import Folder
 from models.footprint import Footprint
 from tests.models.families.checkpoint import Case, write

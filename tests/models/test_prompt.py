@@ -14,8 +14,8 @@ from sentence_transformers import SentenceTransformer
 from models.embedder import Embedder
 from models.folder import Folder
 from tests.conftest import Folder as Write
-from tests.models.test_modules import SENTENCES, WIDTH
-from tests.models.test_sentence import MODES, POOLING, TRANSFORMER
+from tests.models.sentence_transformers.test_modules import SENTENCES, WIDTH
+from tests.models.sentence_transformers.test_sentence import MODES, POOLING, TRANSFORMER
 
 PROMPT = "for the license: "
 EPSILON = 2.0**-23  # of float32

@@ -17,11 +17,11 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 
 from models.embedder import Embedder
+from models.encoder.threads import alone
 from models.errors import ModelError
 from models.folder import Folder
-from models.threads import alone
 from tests.models import tiny
-from tests.models.test_modules import SENTENCES, randomised
+from tests.models.sentence_transformers.test_modules import SENTENCES, randomised
 
 WIDTH = 20
 WIDTHS = [WIDTH, 64]  # on torch, and compiled where there is a compiler

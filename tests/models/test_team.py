@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.native import NativeEncoder
+from models.cpu_backend.encoder import NativeEncoder
 from tests.models.built import BUILT
-from tests.models.test_native import Pair, batch
+from tests.models.cpu_backend.test_encoder import Pair, batch
 
 TASKS = Path("/proc/self/task")
 ALLOWED = sorted(os.sched_getaffinity(0))

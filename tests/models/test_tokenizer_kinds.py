@@ -13,7 +13,7 @@ from tokenizers import models
 from transformers import PreTrainedTokenizerFast
 
 from models.errors import ModelError
-from models.tokenizer import Tokenizer
+from models.tokenizer.tokenizer import Tokenizer
 from tests.models import kinds
 
 LONG = 4096

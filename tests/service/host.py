@@ -11,11 +11,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from service.http.browser_checks import BrowserChecks
-from service.http.edge import Edge
-from service.http.incoming import Bounds
 from service.http.keys import Keys
-from service.http.patience import Patience
+from service.http.middleware import Edge
+from service.http.request_body import Bounds
 from service.http.server import config
+from service.http.timeouts import Patience
 from service.metrics import Metrics
 from service.process.shared_counters import SharedCounters
 from service.settings import Settings

@@ -8,19 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from service.engine.lines import Mail
-from service.engine.loop import Loop
-from service.engine.messages import (
-    Failure,
-    Ids,
-    Job,
-    Result,
-    pack_jobs,
-    unpack_outcomes,
-)
-from service.engine.running import RunningJobs
-from service.engine.shares import Shares
-from service.engine.wire import Line
+from service.engine.protocol.messages import Failure, Ids, Job, Result, pack_jobs, unpack_outcomes
+from service.engine.protocol.running_jobs import RunningJobs
+from service.engine.protocol.wire import Line
+from service.engine.worker.batch_sizing import Shares
+from service.engine.worker.connections import Mail
+from service.engine.worker.loop import Loop
 
 Floats = npt.NDArray[np.float32]
 POISON, NAN, BIG, HUGE, BROKEN = 13, 14, 15, 16, 17

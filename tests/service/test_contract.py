@@ -16,8 +16,8 @@ import schemathesis
 from schemathesis.config import SchemathesisConfig
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from tests.service.api.test_document import DOCUMENT
 from tests.service.server import Server
-from tests.service.test_document import DOCUMENT
 
 CASES = int(os.environ.get("FUZZ_CASES", "0"))
 

@@ -3,9 +3,9 @@
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Histogram as Theirs
 
-from service.call import Call
 from service.metrics import Histogram, Metrics
 from service.process.shared_counters import SharedCounters, counters_file
+from service.request.request_context import Call
 
 BOUNDS = (0.001, 0.5, 1.0)
 

@@ -7,14 +7,14 @@ import pytest
 from safetensors.numpy import save_file
 
 from models.embedder import Embedder
-from models.truncation import Side
+from models.tokenizer.truncation import Side
 from models.vectors import Floats
 from tests.conftest import Folder as Write
+from tests.models.sentence_transformers.test_sentence import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.test_prompt import PROMPT, write
-from tests.models.test_sentence import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import VOCABULARY, unframed, write_tokenizer
+from tests.service.api.test_embed import error
 from tests.service.server import Server
-from tests.service.test_embed import error
 
 SIDES: list[Side] = ["left", "right"]
 TEXTS = ["the work of others", "", "any copyright in that license is for you"]

@@ -7,9 +7,9 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner
 
-from models import isa
+from models.cpu_backend import library
 from models.sentence_transformers.pooling import AUTO, MODES
-from service.cli import main, read
+from service.cli.commands import main, read
 from service.settings import Settings, unknown
 
 FLOATS = [name for name, field in Settings.model_fields.items() if field.annotation is float]
@@ -28,7 +28,7 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(
 
 
 def test_the_instruction_sets_are_those_of_the_kernels() -> None:
-    assert get_args(Settings.model_fields["isa"].annotation) == isa.CAPS
+    assert get_args(Settings.model_fields["isa"].annotation) == library.CAPS
 
 
 def test_every_pooling_can_be_set() -> None:

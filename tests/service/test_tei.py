@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.service.api.test_embed import error
 from tests.service.server import Server
-from tests.service.test_embed import error
 
 TEXT = "What is Deep Learning?"
 CUT = {"prompt_name": None, "truncate": False, "truncation_direction": "Right"}

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer
 
 from models.convert import tokenizer
 from models.errors import ModelError
-from models.tokenizer import Tokenizer
+from models.tokenizer.tokenizer import Tokenizer
 from tests.models import raw
 
 MARKED = [

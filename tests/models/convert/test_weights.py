@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models import checkpoint
+from models.checkpoint import safetensors_files
 from models.convert import weights
 from models.errors import ModelError
 
@@ -26,7 +26,7 @@ def converted(folder: Path) -> dict[str, Tensor]:
     target = folder / "target"
     target.mkdir()
     weights.convert(folder, target)
-    found = [load_file(path) for path in checkpoint.files(target)]
+    found = [load_file(path) for path in safetensors_files.files(target)]
     return {name: tensor for part in found for name, tensor in part.items()}
 
 

@@ -12,13 +12,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
-from models import families, weights
-from models.assembly import TorchLayers
-from models.batch import Batch
-from models.encoder import Embeddings, Encoder, TorchEncoder
+from models import families
+from models.checkpoint import weights
+from models.config.json_config import read_json
+from models.encoder.batch import Batch
 from models.errors import ModelError
-from models.linear import Layout, Prepacked
-from models.raw import read_json
+from models.torch_backend.assembly import TorchLayers
+from models.torch_backend.encoder import Embeddings, Encoder, TorchEncoder
+from models.torch_backend.linear import Layout, Prepacked
 
 CPU = torch.device("cpu")
 LENGTHS = (3, 40, 1, 17, 16, 33)

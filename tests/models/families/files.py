@@ -11,7 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from models import families, weights
+from models import families
+from models.checkpoint import weights
 from models.errors import ModelError
 
 Tensors = dict[str, Tensor]

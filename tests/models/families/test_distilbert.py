@@ -6,7 +6,7 @@ import pytest
 from transformers import DistilBertForMaskedLM, DistilBertForSequenceClassification
 
 from models import families
-from models.schemes import Sinusoidal
+from models.positions.schemes import Sinusoidal
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import assert_refused
 

@@ -13,15 +13,16 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from transformers import AutoConfig
 
-from models import Embedder, families, weights
-from models.assembly import TorchLayers
-from models.batch import Batch
-from models.blueprint import Blueprint
-from models.encoder import Embeddings
+from models import Embedder, families
+from models.checkpoint import weights
+from models.config.blueprint import Blueprint
+from models.config.json_config import read_json
+from models.encoder.batch import Batch
+from models.encoder.sequence_layout import Packing
 from models.families import FAMILIES
-from models.linear import Plain
-from models.packing import Packing
-from models.raw import read_json
+from models.torch_backend.assembly import TorchLayers
+from models.torch_backend.encoder import Embeddings
+from models.torch_backend.linear import Plain
 from models.vectors import normalize
 from tests.conftest import precisions
 from tests.models.families.checkpoint import CPU, Case, encoder, texts

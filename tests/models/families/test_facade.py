@@ -7,7 +7,8 @@ import pytest
 import torch
 from transformers import T5EncoderModel, UMT5EncoderModel
 
-from models import Embedder, isa, native
+from models import Embedder
+from models.cpu_backend import encoder, library
 from tests.models.families.checkpoint import Case, write
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
@@ -86,8 +87,8 @@ def test_a_vector_is_the_mean_of_what_transformers_has(case: Case, tmp_path: Pat
     model = write(case, tmp_path)
     write_tokenizer(tmp_path)
     embedder = Embedder.load(tmp_path, dtype="float32")
-    compiled = case in COMPILED and isa.best("float32") is not None
-    assert isinstance(embedder._encoder, native.NativeEncoder) == compiled
+    compiled = case in COMPILED and library.best("float32") is not None
+    assert isinstance(embedder._encoder, encoder.NativeEncoder) == compiled
     for ids, vector in zip(embedder.tokenize(TEXTS), embedder.embed(TEXTS), strict=True):
         with torch.inference_mode():
             hidden = model(input_ids=torch.tensor([ids.ids])).last_hidden_state

@@ -8,10 +8,11 @@ import pytest
 import torch
 from transformers import GteForSequenceClassification
 
-from models import families, tables
+from models import families
+from models.config.json_config import Raw
 from models.errors import ModelError
-from models.raw import Raw
-from models.schemes import Rotary
+from models.positions import tables
+from models.positions.schemes import Rotary
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import (
     Tensors,

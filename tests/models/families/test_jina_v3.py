@@ -6,7 +6,7 @@ import pytest
 from transformers import JinaEmbeddingsV3ForMaskedLM
 
 from models import families
-from models.schemes import Rotary
+from models.positions.schemes import Rotary
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import (
     assert_refused,

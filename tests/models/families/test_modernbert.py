@@ -8,7 +8,7 @@ from transformers import ModernBertForMaskedLM, ModernBertForSequenceClassificat
 
 from models import families
 from models.errors import ModelError
-from models.schemes import Rotary
+from models.positions.schemes import Rotary
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import assert_refused, change, edit, loaded
 

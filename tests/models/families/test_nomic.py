@@ -9,7 +9,7 @@ from transformers import NomicBertForMaskedLM
 
 from models import families
 from models.errors import ModelError
-from models.schemes import Rotary
+from models.positions.schemes import Rotary
 from tests.models.families.checkpoint import (
     SIZES,
     Case,

@@ -14,7 +14,8 @@ from transformers import (
     UMT5EncoderModel,
 )
 
-from models import families, weights
+from models import families
+from models.checkpoint import weights
 from models.errors import ModelError
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from models import families
+from models.config.json_config import read_json
 from models.errors import ModelError
-from models.raw import read_json
 from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY, write_model
 

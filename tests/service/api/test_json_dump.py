@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from service.api.json_dump import dump, dump_response
-from service.call import Call
+from service.request.request_context import Call
 
 ROWS = np.arange(200_000, dtype=np.float32).reshape(-1, 10)
 CONTENTS: dict[str, Any] = {

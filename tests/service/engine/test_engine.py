@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from service.engine.process import ready
-from service.engine.spec import EngineSpec
+from service.engine.protocol.spec import EngineSpec
+from service.engine.worker.process import ready
 from service.process.supervisor import REFUSED
 
 

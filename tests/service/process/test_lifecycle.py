@@ -18,10 +18,10 @@ import httpx
 import psutil
 import pytest
 
-from models.precision import FAITHFUL
+from models.precision.trials import FAITHFUL
 from tests.conftest import precisions
+from tests.service.api.test_embed import error
 from tests.service.server import Server
-from tests.service.test_embed import error
 
 
 @pytest.fixture
@@ -32,13 +32,13 @@ def own(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
 
 def test_the_processes_without_the_model_are_small(own: Server) -> None:
     own.post("/embed", {"inputs": ["text " * 200] * 50})
-    [worker] = own.children("service.process.http_worker")
+    [worker] = own.children("service.server.http_worker")
     assert worker.memory_info().rss < 150e6
     assert psutil.Process(own.process.pid).memory_info().rss < 60e6
 
 
 def test_a_process_for_http_that_dies_is_started_again_and_the_rest_goes_on(own: Server) -> None:
-    engine, [worker] = own.engine, own.children("service.process.http_worker")
+    engine, [worker] = own.engine, own.children("service.server.http_worker")
     own.client.close()
     worker.kill()
     own.client = httpx.Client(base_url=own.url, timeout=60)
@@ -106,7 +106,7 @@ def test_as_many_connections_are_taken_as_the_system_allows(
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
     try:
         with Server(tmp_path / "log") as server:
-            [worker] = server.children("service.process.http_worker")
+            [worker] = server.children("service.server.http_worker")
             found = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
@@ -154,7 +154,7 @@ def test_an_engine_that_hangs_is_given_nothing_more_and_is_replaced(own: Server)
 
 
 def test_a_process_for_http_that_hangs_is_replaced(own: Server) -> None:
-    [worker] = own.children("service.process.http_worker")
+    [worker] = own.children("service.server.http_worker")
     own.client.close()
     worker.suspend()
     deadline = time.monotonic() + 300
@@ -462,7 +462,7 @@ def test_a_process_for_http_that_finds_its_model_deleted_is_started_until_it_is_
     model = shutil.copytree(minilm_folder, tmp_path / "model")
     with Server(tmp_path / "log", model=model) as server:
         model.rename(tmp_path / "elsewhere")
-        server.children("service.process.http_worker")[0].kill()
+        server.children("service.server.http_worker")[0].kill()
         deadline = time.monotonic() + 120
         while server.log.count("not a model folder") < 2:
             assert time.monotonic() < deadline, server.log

@@ -13,8 +13,8 @@ import httpx
 import psutil
 import pytest
 
+from tests.service.api.test_embed import error
 from tests.service.server import Server
-from tests.service.test_embed import error
 
 WORKERS = 2
 
@@ -34,7 +34,7 @@ def wait(true: object, server: Server, seconds: float = 60) -> None:
 
 
 def workers(server: Server) -> list[psutil.Process]:
-    return server.children("service.process.http_worker")
+    return server.children("service.server.http_worker")
 
 
 def answering(server: Server) -> set[int]:

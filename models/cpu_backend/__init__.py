@@ -1,0 +1,1 @@
+"""The encoder in compiled kernels: the library, its binary interface, weights laid out for it."""

@@ -1,0 +1,99 @@
+"""The layers of an encoder as the kernels read them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from models.checkpoint.weights import Weights
+from models.config.encoder_config import EncoderConfig
+from models.cpu_backend.abi import Layer, Matrix, Norm, Norms
+from models.cpu_backend.library import kernel
+from models.cpu_backend.prepack import Packer, interleaved
+from models.cpu_backend.rope_cache import pairs
+from models.torch_backend.assembly import matrix
+
+NORMS: Mapping[str, Mapping[str, str]] = {  # by arrangement, what stands before and after a part
+    "post": {"sum": "{}_norm"},
+    "pre": {"entry": "{}_norm"},
+    "sandwich": {"entry": "{}_norm", "exit": "{}_exit_norm"},
+}
+_WHOLE = 1 << 32  # a reach beyond every text
+
+
+class Stack:
+    """The layers of a model for an instruction set and a precision, and the memory they are in.
+
+    Raises AttributeError where the instruction set lacks the precision.
+    """
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        weights: Weights,
+        dtype: str,
+        isa: str,
+        sizes: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        """sizes: for int8, those of the inputs of each product, by its name: see Observed."""
+        self.run = kernel(isa, f"encode_{dtype}")
+        build = _Builder(config, weights, Packer(dtype, sizes))
+        self.layers = (Layer * config.num_layers)(*map(build.layer, range(config.num_layers)))
+        self.first, self.last = build.norm("norm"), build.norm("final_norm")
+        self._packer = build.packer  # holds what these point to; the weights themselves go
+
+
+@dataclass(frozen=True)
+class _Builder:
+    config: EncoderConfig
+    weights: Weights
+    packer: Packer
+
+    def layer(self, index: int) -> Layer:
+        config, name = self.config, f"layers.{index}"
+        scheme, reach = config.scheme(index), config.reaches[index]
+        order = pairs(scheme, config.head_size)
+        return Layer(
+            qkv=self._heads(name, order),
+            output=self._matrix(name, "output"),
+            up=self._gated(name) if config.gated else self._matrix(name, "up"),
+            down=self._matrix(name, "down"),
+            query_norm=self.norm(f"{name}.query_norm", order),
+            key_norm=self.norm(f"{name}.key_norm", order),
+            attention=self._norms(f"{name}.attention"),
+            ffn=self._norms(f"{name}.ffn"),
+            rotation=scheme is config.local,
+            reach=_WHOLE if reach is None else reach,
+        )
+
+    def _heads(self, layer: str, order: Tensor) -> Matrix:
+        # The scores do not depend on the order of the features of queries and keys.
+        config = self.config
+        weight, bias = matrix(self.weights, layer, "qkv")
+        turned = config.num_heads + config.num_kv_heads
+        rows = torch.arange(len(weight)).view(-1, config.head_size)
+        rows[:turned] = rows[:turned, order]
+        rows = rows.flatten()
+        return self.packer.matrix(weight[rows], bias[rows], f"{layer}.qkv")
+
+    def _gated(self, layer: str) -> Matrix:
+        gate, up = (matrix(self.weights, layer, part) for part in ("gate", "up"))
+        weight, bias = (interleaved(*parts) for parts in zip(gate, up, strict=True))
+        return self.packer.matrix(weight, bias, f"{layer}.up")
+
+    def _matrix(self, layer: str, name: str) -> Matrix:
+        return self.packer.matrix(*matrix(self.weights, layer, name), f"{layer}.{name}")
+
+    def _norms(self, part: str) -> Norms:
+        names = NORMS[self.config.arrangement]
+        return Norms(**{place: self.norm(name.format(part)) for place, name in names.items()})
+
+    def norm(self, name: str, order: Tensor | None = None) -> Norm:
+        """A norm of the checkpoint, its features in another order; null where it has none."""
+        weight = self.weights.get(f"{name}.weight")
+        if weight is None:
+            return Norm()
+        bias = self.weights.get(f"{name}.bias", torch.zeros_like(weight))
+        parts = (part if order is None else part[order] for part in (weight, bias))
+        return Norm(*map(self.packer.keep, parts), self.config.norm == "layer")

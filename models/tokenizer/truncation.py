@@ -1,0 +1,13 @@
+"""On which side a text that is too long is cut."""
+
+from typing import Literal, get_args
+
+from models.config.json_config import Raw
+
+Side = Literal["right", "left"]
+
+
+def stated(options: Raw) -> Side | None:
+    """The side that options say, None where they do not; raises ModelError for any other."""
+    side: Side | None = options.only("truncation_side", None, *get_args(Side))
+    return side

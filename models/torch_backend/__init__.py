@@ -1,0 +1,1 @@
+"""The encoder on torch, on any device."""

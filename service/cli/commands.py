@@ -1,0 +1,220 @@
+"""The `embedding-service` command: serve, pull, convert, inspect, info, embed."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import click
+from pydantic import ValidationError
+
+from models.errors import ModelError
+from models.hub import sources
+from service import __version__
+from service.cli.atomic_file import replacing, writing
+from service.process.logging import configure_logging
+from service.process.signals import install_signal_handlers
+from service.settings import FILE, Settings, malformed_line, unknown
+
+_MODEL = ("model", "revision", "cache")
+_ENGINE = ("device", "dtype", "isa", "pooling", "threads")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="embedding-service")
+def main() -> None:
+    """Vectors of sentences, tokens and positions: a server and a tool.
+
+    Every option can also be set as an environment variable, EMBEDDING_ and its name in capitals
+    (EMBEDDING_PORT=9000), or as a line of a file named .env. A flag wins over the environment,
+    the environment over the file.
+    """
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def options(*names: str) -> Callable[[F], F]:
+    """Click options for settings, all of them by default; help and defaults come from Settings."""
+
+    def decorate(command: F) -> F:
+        for name in reversed(names or tuple(Settings.model_fields)):
+            field = Settings.model_fields[name]
+            default = field.get_default(call_default_factory=True)
+            shown = "" if default in (None, "") else f"  [default: {default}]"
+            flag = f"--{name.replace('_', '-')}"
+            kind = click.BOOL if isinstance(default, bool) else None
+            metavar = "NUMBER" if isinstance(default, int | float) and kind is None else None
+            told = f"{field.description}{shown}"
+            command = click.option(flag, name, type=kind, metavar=metavar, help=told)(command)
+        return command
+
+    return decorate
+
+
+def read(flags: dict[str, Any]) -> Settings:
+    """Settings from flags, environment and file; ends the program with a clear message."""
+    try:
+        if line := malformed_line():
+            raise click.UsageError(
+                f"{FILE}, line {line}: write NAME=value; a quote that is opened must be closed"
+            )
+        return Settings(**{name: value for name, value in flags.items() if value is not None})
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{FILE} is no UTF-8; save it as that") from None
+    except ValidationError as error:
+        lines = [
+            f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
+            for found in error.errors(include_url=False)
+        ]
+        raise click.UsageError("\n".join(lines)) from None
+
+
+@main.command()
+@options()
+def serve(**flags: Any) -> None:
+    """Fetch the model if need be, and serve it over HTTP."""
+    settings = read(flags)
+    configure_logging(settings.log_level)
+    install_signal_handlers(0)  # to be told to stop is no failure of a server
+    from service.server.bootstrap import run
+
+    for name in unknown(os.environ):
+        click.echo(f"warning: {name} is no setting; see embedding-service serve --help", err=True)
+    try:
+        status = run(settings, _folder(settings))
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
+    sys.exit(status)
+
+
+@main.command()
+@options(*_MODEL)
+def pull(**flags: Any) -> None:
+    """Fetch a model into the cache and verify every file of it."""
+    click.echo(_folder(read(flags)))
+
+
+@main.command()
+@click.argument("model")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Folder to write, which must not exist; by default one in the cache for a model of a hub "
+    "(serve finds it there), and one beside it, its name with -converted, for a folder.",
+)
+@options("revision", "cache")
+def convert(output: Path | None, **flags: Any) -> None:
+    """Make safetensors and a tokenizer.json of an older MODEL, once, and print its new folder.
+
+    MODEL is a folder, or organisation/name on a hub. Weights that torch.save wrote
+    (pytorch_model.bin, also in shards) are read as tensors alone: code in them is not run.
+    SentencePiece files and older vocabularies need the extra 'convert'.
+    """
+    settings = read(flags)
+    try:
+        click.echo(_converted(settings, output))
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@main.command()
+@click.argument("model", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options("revision", "cache", "pooling")
+def inspect(as_json: bool, **flags: Any) -> None:
+    """Tell what MODEL is (default: the one that is set), without loading its weights."""
+    from models.folder import Folder
+    from service.cli import inspection
+
+    settings = read(flags)
+    try:
+        found = inspection.inspect(Folder.read(_folder(settings), settings.pooling))
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(json.dumps(found, indent=2) if as_json else "\n".join(inspection.lines(found)))
+
+
+@main.command()
+@options(*_MODEL, *_ENGINE)
+def info(**flags: Any) -> None:
+    """Load a model and print what it is, as JSON."""
+    embedder = _load(read(flags))
+    known = {
+        "dim": embedder.dim,
+        "max_length": embedder.max_length,
+        "pooling": embedder.sentence.pooling,
+        "pooling_source": embedder.sentence.pooling_source,
+        "normalize": embedder.sentence.normalize,
+        "prompts": embedder.sentence.prompts,
+        "device": str(embedder.device),
+        "dtype": embedder.dtype,
+        "kernels": embedder.isa,
+        "trials": [asdict(trial) for trial in embedder.trials],
+        "fingerprint": embedder.fingerprint,
+    }
+    click.echo(json.dumps(known, indent=2))
+
+
+@main.command()
+@click.argument("source", type=click.File("rb"), default="-")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="File to write: .npy (one array) or .jsonl (a line for each text).",
+)
+@click.option("--prompt", default=None, help="Put before every text.")
+@options(*_MODEL, *_ENGINE)
+def embed(source: BinaryIO, output: Path, prompt: str | None, **flags: Any) -> None:
+    """Embed each line of SOURCE (default: standard input), which is UTF-8."""
+    if output.suffix not in (".npy", ".jsonl"):
+        raise click.UsageError(f"{output}: the name must end in .npy or .jsonl")
+    from service.cli import embed_file
+
+    settings, texts = read(flags), embed_file.read(source)
+    with replacing(output) as file:
+        vectors = embed_file.embed(_load(settings), texts, prompt)
+        with writing(output):
+            embed_file.write(file, output.suffix, texts, vectors)
+
+
+def _folder(settings: Settings) -> Path:
+    try:
+        return sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _converted(settings: Settings, output: Path | None) -> Path:
+    from models.convert.folder import convert_folder
+
+    model, folder = settings.model, Path(settings.model)
+    if folder.is_dir():
+        source = folder.resolve()
+        target = output or source.with_name(f"{source.name}-converted")
+    elif sources.on_hub(model):
+        source = sources.with_pickles(model, settings.revision, settings.cache)
+        target = output or sources.converted(model, source, settings.cache)
+        if output is None and target.is_dir():
+            return target
+    else:
+        raise ModelError(f"no model {model!r}: give a folder, or organisation/name on a hub")
+    configure_logging(settings.log_level)
+    convert_folder(source, target)
+    return target
+
+
+def _load(settings: Settings) -> Any:
+    from service.engine.worker.load import load
+
+    try:
+        return load(_folder(settings), settings)
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None

@@ -1,0 +1,70 @@
+"""What `embedding-service inspect` tells of a model, read without loading it."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from models.config.encoder_config import EncoderConfig
+from models.folder import Folder
+from models.footprint import Footprint
+from models.positions.schemes import Scheme
+
+_SIZES = ("num_layers", "num_heads", "num_kv_heads", "hidden_size", "intermediate_size")
+_KINDS = ("activation", "gated", "norm", "arrangement", "causal", "max_positions")
+
+
+def inspect(folder: Folder) -> dict[str, Any]:
+    """Everything that was read; raises ModelError for what cannot be."""
+    config, sentence = folder.blueprint.config, folder.sentence
+    tokenizer, footprint = folder.tokenizer(), Footprint.of(folder)
+    return {
+        "family": config.family,
+        **{name: getattr(config, name) for name in (*_SIZES, *_KINDS)},
+        "positions": list(_positions(config)),
+        "tokenizer": {"kind": tokenizer.kind, "vocab_size": tokenizer.vocab_size},
+        "max_length": sentence.max_length,
+        "truncation_side": tokenizer.side,
+        "lowercase": sentence.lowercase,
+        "pooling": sentence.pooling,
+        "pooling_source": sentence.pooling_source,
+        "include_prompt": sentence.include_prompt,
+        "modules": [{"kind": type(step).__name__, **asdict(step)} for step in sentence.modules],
+        "normalize": sentence.normalize,
+        "dim": folder.dim,
+        "prompts": sentence.prompts,
+        "default_prompt": sentence.default_prompt,
+        "parameters": footprint.parameters,
+        "memory_bytes": dict(footprint.memory),
+        "fingerprint": folder.fingerprint(),
+    }
+
+
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """The same for people, a line for each name, or for each part of it."""
+    width = max(map(len, found)) + 2
+    for name, value in found.items():
+        parts = value if isinstance(value, list) else [value]
+        for index, part in enumerate(parts or [()]):
+            yield f"{'' if index else name:{width}}{_shown(part)}"
+
+
+def _positions(config: EncoderConfig) -> Iterator[dict[str, Any]]:
+    # What is added to the input, then what the attention has, then that of its local layers.
+    for scheme in (config.table, config.positions, config.local):
+        if scheme is not None and scheme.name != Scheme.name:
+            yield {"scheme": scheme.name, **asdict(scheme)}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_shown(part)}" for name, part in value.items()) or "none"
+    if isinstance(value, tuple):
+        return ", ".join(map(_shown, value)) or "none"
+    if isinstance(value, str) and not value.strip() == value != "":
+        return json.dumps(value)  # a prompt may begin or end with a space
+    return str(value)

@@ -1,0 +1,72 @@
+"""What every process of a server knows of it, and how it finds the others."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+import orjson
+
+from service.engine.protocol.fd_handoff import Connection, ask
+from service.process.shared_counters import SharedCounters
+from service.settings import Settings
+
+_FIELDS = ("port", "listener_fds", "counters_fd", "handoff_fd", "started")
+
+
+@dataclass(frozen=True)
+class ServerContext:
+    """The same for every process of a server.
+
+    model: the folder of what is served. port: where the server listens.
+    listener_fds: the inherited descriptors of the sockets on which each HTTP process listens.
+    counters_fd, handoff_fd: those of the shared counters, and of the socket on which connections to
+    the engine are requested.
+    started: when the first of the processes was, in seconds since 1970.
+    """
+
+    settings: Settings
+    model: Path
+    port: int
+    listener_fds: Sequence[Sequence[int]]
+    counters_fd: int
+    handoff_fd: int
+    started: int = field(default_factory=lambda: int(time.time()))
+
+    def connect_engine(self) -> Connection:
+        """A new connection to the engine; raises OSError, which may pass."""
+        return ask(self.handoff_fd)
+
+    @property
+    def rows(self) -> int:
+        """Of the shared counters: one for each HTTP process, and one for the rest of the server."""
+        return self.settings.workers + 1
+
+    def counters(self, row: int) -> SharedCounters:
+        """The shared counters, for the process of a row."""
+        return SharedCounters.attach(self.counters_fd, self.rows, row)
+
+    def listeners(self, row: int) -> list[socket]:
+        """The sockets on which the HTTP process of a row listens."""
+        return [socket(fileno=number) for number in self.listener_fds[row]]
+
+    def worker_config(self, row: int) -> bytes:
+        """All of this for the HTTP process of a row: for its input, as it holds the key."""
+        key = self.settings.api_key
+        settings = self.settings.model_dump(mode="json")
+        settings["api_key"] = None if key is None else key.get_secret_value()
+        fields = {name: getattr(self, name) for name in _FIELDS}
+        return orjson.dumps({"settings": settings, "model": str(self.model), "row": row, **fields})
+
+    @classmethod
+    def from_worker_config(cls, config: bytes) -> tuple["ServerContext", int]:
+        """The way back of worker_config: the context, and the row."""
+        fields: dict[str, Any] = orjson.loads(config)
+        context = cls(
+            Settings(**fields["settings"]),
+            Path(fields["model"]),
+            **{name: fields[name] for name in _FIELDS},
+        )
+        return context, fields["row"]

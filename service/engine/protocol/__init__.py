@@ -1,0 +1,1 @@
+"""What both sides of the engine share: messages, the wire, the handing over of sockets."""

@@ -1,0 +1,1 @@
+"""The engine process: jobs, batches, forward passes."""

@@ -1,0 +1,120 @@
+"""The engine's loop: receive, schedule, encode, reply; on one thread, or on some side by side."""
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from models.encoder.threads import alone
+from service.engine.protocol.messages import pack_outcomes
+from service.engine.protocol.progress import Progress
+from service.engine.worker.batch_sizing import Shares
+from service.engine.worker.batches import Pass, Passes
+from service.engine.worker.forward import Model, forward
+from service.engine.worker.job_table import Ledger
+from service.engine.worker.receiver import Intake, Lines
+from service.engine.worker.throughput import Pace
+
+log = logging.getLogger(__name__)
+
+
+class Loop:
+    """Starts a pass as soon as there is work; the next one forms while it runs.
+
+    The thread that calls `run` leads: it waits for messages, and computes few texts with all of the
+    model's threads. When more wait than that pays for, each thread computes passes of its own: none
+    waits for another at a pass's end, and an answer leaves when its pass is done.
+
+    While the leader is away, at a long text, another thread stands in for it: it reads what comes,
+    calls the followers, and computes short texts where all of these are at something.
+
+    Where a device computes, two threads take turns as leaders: while it is at the pass of one, the
+    other reads, packs and queues what has come, so that the device does not wait for that.
+    """
+
+    def __init__(  # noqa: PLR0913 - the last ones by name
+        self,
+        lines: Lines,
+        model: Model,
+        shares: Shares,
+        rate: float,
+        *,
+        linger: float = 0.0,
+        progress: Progress | None = None,
+    ) -> None:
+        """rate: tokens per second of a full pass, as measured before the first.
+
+        linger: seconds in which a leader without work looks for some before it sleeps.
+        progress: what tells of each pass.
+        """
+        self._model, self._shares = model, shares
+        self._ledger, self._pace = Ledger(), Pace(shares, rate)
+        self._books = threading.Lock()  # of the ledger, and of all that is said of passes
+        self._intake = Intake(lines, self._ledger, self._books, linger)
+        progress = progress or Progress()
+        self._passes = Passes(self._ledger, self._pace, progress, self._books)
+
+    def run(self) -> None:
+        """Serve until the server is no more."""
+        shares = self._shares
+        work = [self._follow] * (shares.lanes - 1) + [self._lead] * shares.ahead
+        if not shares.ahead:
+            work.append(self._stand_in)
+        # Daemons: a process whose first thread fails does not wait for them.
+        helpers = [threading.Thread(target=_guard, args=[each], daemon=True) for each in work]
+        for helper in helpers:
+            helper.start()
+        with contextlib.suppress(EOFError):
+            self._lead()
+        self._passes.end()
+        for helper in helpers:
+            helper.join()
+
+    def _lead(self) -> None:
+        while True:
+            self.turn()
+
+    def turn(self) -> None:
+        """Take what has come, waiting for it if there is nothing to do, and run one pass."""
+        self._intake.look()
+        if one := self._passes.lead():
+            with alone() if one.apart else contextlib.nullcontext():
+                self._work(one)
+
+    def _follow(self) -> None:
+        with alone():
+            while one := self._passes.follow():
+                self._work(one)
+                self._intake.glance()
+
+    def _stand_in(self) -> None:
+        with alone():
+            while self._passes.left():
+                if one := self._passes.stand_in():
+                    self._work(one)
+                    self._intake.glance()
+                else:
+                    self._intake.wait()
+
+    def _work(self, one: Pass) -> None:
+        start = time.perf_counter()
+        found = forward(self._model, one.texts)
+        with self._books:
+            self._passes.done(one)
+            began = self._pace.observe(one.tokens, start, time.perf_counter(), one.apart)
+            outbox = self._ledger.settle(one.texts, found, began, self._pace.rate)
+        # Large answers take long to pack: meanwhile other threads take and give what they have.
+        for line, outcomes in outbox.items():
+            line.send(*pack_outcomes(outcomes))
+
+
+def _guard(work: Callable[[], None]) -> None:
+    """What a thread does until the server is no more; if it fails, so does the process."""
+    try:
+        with contextlib.suppress(EOFError):
+            work()
+    except BaseException:
+        log.critical("a thread of the engine has failed, and the engine with it", exc_info=True)
+        os._exit(1)

@@ -1,0 +1,1 @@
+"""From the inputs of a request to vectors."""

@@ -1,0 +1,66 @@
+"""What is put before each text: by name, by text, or by the text's role."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from models.sentence_transformers.sentence import SentenceConfig
+from service.errors import BadRequest
+
+Role = Literal["query", "document", "classification", "clustering"]
+
+# The first that a model has is taken; the order is that of sentence-transformers.
+_NAMES = {
+    "query": ("query", "search_query"),
+    "document": ("document", "passage", "corpus", "search_document"),
+    "classification": ("classification",),
+    "clustering": ("clustering",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """name: None for a text of the client's own, and where there is none."""
+
+    name: str | None
+    text: str
+
+    def as_json(self) -> dict[str, str | None]:
+        """For an answer."""
+        return {"name": self.name, "text": self.text}
+
+
+class Prompts:
+    """The prompts of a model."""
+
+    def __init__(self, sentence: SentenceConfig) -> None:
+        self._texts = sentence.prompts
+        names = (name for name, text in self._texts.items() if text == sentence.default_prompt)
+        self._default = Prompt(next(names, None), sentence.default_prompt)
+
+    def resolve(self, text: str | None, name: str | None, role: Role | None) -> Prompt:
+        """The prompt that is meant; the model's default one if nothing is given.
+
+        A role takes the model's prompt for it, and the default one of a model that has none for
+        it, as sentence-transformers does. Raises BadRequest for a name that the model does not
+        have, and for more than one of the three.
+        """
+        if text is name is role is None:
+            return self._default
+        if (text is not None) + (name is not None) + (role is not None) > 1:
+            raise BadRequest("give one of prompt, prompt_name and input_type", param="prompt")
+        if text is not None:
+            return Prompt(None, text)
+        if role is not None:
+            names = (name for name in _NAMES[role] if name in self._texts)
+            name = next(names, None)
+            return self._default if name is None else Prompt(name, self._texts[name])
+        return self._named(name)
+
+    def _named(self, name: str | None) -> Prompt:
+        if name not in self._texts:
+            raise BadRequest(
+                f"no prompt {name!r}; the model has {sorted(self._texts)}",
+                code="unknown_prompt",
+                param="prompt_name",
+            )
+        return Prompt(name, self._texts[name])

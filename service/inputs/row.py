@@ -1,0 +1,27 @@
+"""What the reader makes of one input: token ids, and the truth about what was cut."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.engine.protocol.messages import Ids
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The token ids of one input, and how many tokens were cut off, or fewer if not counted.
+
+    skip: how many of the ids, the first ones of each window, are not pooled.
+    windows: for an input that is read in several, their ids, which `ids` holds one after another.
+    weights: how many ids of each window are the input's own.
+    """
+
+    ids: Ids
+    dropped: int
+    skip: int = 0
+    windows: Sequence[Ids] = ()
+    weights: Sequence[int] = ()
+
+    def as_json(self) -> dict[str, int | bool]:
+        """The truth about the input, for an answer."""
+        found = {"tokens": len(self.ids), "truncated": self.dropped > 0, "dropped": self.dropped}
+        return {**found, "windows": len(self.windows)} if self.windows else found

@@ -1,0 +1,1 @@
+"""What a request is while it is served: its context, limits, admission, memory, errors."""

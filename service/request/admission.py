@@ -1,0 +1,107 @@
+"""Refuses work that would wait too long, at the door."""
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from service.engine.protocol.sizes import CLASSES, size_class
+from service.errors import Overloaded, TooLarge
+from service.process.shared_counters import SharedCounters
+
+_SMALL = 2048  # tokens, or characters where texts are read: a request of more can wait longer,
+_LARGE = 5  # so many times as long
+_CLEARLY = 1.5  # times as long: texts differ, and so do the neighbours on a machine
+
+
+class Admission:
+    """Expected wait = tokens that are served before / tokens that the engine encodes in a second.
+
+    The engine gives about half of its time to what is due first (see its scheduler), so a request
+    waits for twice what is no larger than itself, if that is less than the whole queue.
+    """
+
+    def __init__(
+        self,
+        max_wait: float,
+        rate: Callable[[], float],
+        counters: SharedCounters,
+        *,
+        timeout: float = math.inf,
+        measured: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """max_wait: seconds, for a request of at most 2048 tokens; for larger ones five times that.
+
+        counters: where every HTTP process of the server counts what it has queued.
+        timeout: seconds after which a request is given up. measured: a rate that can be relied on
+        to say that one will be; 0 while there is none.
+        """
+        self._max_wait, self._rate, self._counters = max_wait, rate, counters
+        self._timeout, self._measured = timeout, measured
+        self._all, self._sizes = (
+            counters.allocate(gauge=True),
+            counters.allocate(CLASSES, gauge=True),
+        )
+
+    @property
+    def queued(self) -> int:
+        """Tokens admitted and not answered, in the whole server."""
+        return int(self._counters.total(self._all))
+
+    @property
+    def backlog(self) -> float:
+        """Seconds in which all that is queued is computed; 0 while no rate is known."""
+        return self._seconds(self.queued)
+
+    def check(self, tokens: int) -> None:
+        """Raises Overloaded where a request of so many tokens would wait too long.
+
+        TooLarge where it is clear that it would not be done in time if it did not wait at all.
+        """
+        wait = self._wait(tokens) if tokens else 0
+        limit = self._max_wait * (_LARGE if tokens > _SMALL else 1)
+        most = min(limit, _CLEARLY * self._timeout - self._takes(tokens))
+        if wait > most:
+            raise Overloaded(
+                f"a request of this size would wait {wait:.1f} s; the limit is {most:.1f} s",
+                # When what waits now is done; not at once for all who were refused together.
+                retry=wait * random.uniform(1, 1.5),  # noqa: S311
+            )
+
+    @contextmanager
+    def admit(self, tokens: int) -> Iterator[None]:
+        """Count tokens as queued for the time of the block; raises Overloaded with a retry time."""
+        self.check(tokens)
+        size = size_class(tokens)
+        self._count(size, tokens)
+        try:
+            yield
+        finally:
+            self._count(size, -tokens)
+
+    def _count(self, size: int, tokens: int) -> None:
+        self._counters.row[self._all] += tokens
+        self._counters.row[self._sizes + size] += tokens
+
+    def _takes(self, tokens: int) -> float:
+        rate = self._measured()
+        seconds = tokens / rate if rate else 0.0
+        if seconds > _CLEARLY * self._timeout:
+            raise TooLarge(
+                f"{tokens} tokens take the engine about {seconds:.0f} s, and a request is given up "
+                f"after {self._timeout:.0f} s; send about {self._timeout * rate:.0f} at a time",
+                code="too_many_tokens",
+            )
+        return seconds
+
+    def _wait(self, tokens: int) -> float:
+        backlog = self.backlog
+        if backlog <= self._max_wait:  # as it mostly is, and then no more need be known
+            return backlog
+        slots = range(self._sizes, self._sizes + size_class(tokens) + 1)
+        smaller = sum(self._counters.total(slot) for slot in slots)
+        return self._seconds(min(self.queued, 2 * smaller))
+
+    def _seconds(self, tokens: float) -> float:
+        rate = self._rate()
+        return tokens / rate if rate else 0.0

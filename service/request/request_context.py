@@ -1,0 +1,75 @@
+"""What is known of one HTTP request while it is answered, and told in its headers."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from service.errors import ServiceError
+from service.request.memory_budget import Reservation
+
+
+@dataclass(slots=True)
+class Call:
+    """Times are in microseconds: tokenising, waiting for the engine, inside forward passes.
+
+    path: without the prefix of a gateway. task: what works on the answer. accept: the media types
+    that the client takes. size: bytes of the body. fault: of the client, for which the work was
+    cancelled. memory: that it takes, if that is much.
+    """
+
+    id: str
+    path: str = ""
+    task: "asyncio.Task[Any] | None" = None
+    accept: bytes = b""
+    size: int = 0
+    fault: ServiceError | None = None
+    memory: Reservation = field(default_factory=Reservation)
+    started: float = field(default_factory=time.perf_counter)
+    texts: int = 0
+    tokens: int = 0
+    truncated: int = 0
+    cached: int = 0
+    tokenize_us: int = 0
+    queue_us: int = 0
+    compute_us: int = 0
+
+    def give_up(self, fault: ServiceError) -> None:
+        """The work has become vain."""
+        self.fault = fault
+        if self.task is not None:
+            self.task.cancel()
+
+    @property
+    def total_us(self) -> int:
+        return round((time.perf_counter() - self.started) * 1e6)
+
+    def account(self) -> dict[str, Any]:
+        """What the whole request took, for an answer that tells it."""
+        return {
+            "usage": {"texts": self.texts, "tokens": self.tokens},
+            "timing": {
+                "tokenize_us": self.tokenize_us,
+                "queue_us": self.queue_us,
+                "compute_us": self.compute_us,
+                "total_us": self.total_us,
+            },
+        }
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers of every answer: ours, and TEI's in whole milliseconds."""
+        total_us = self.total_us
+        return [
+            (b"x-request-id", self.id.encode()),
+            (b"x-tokens", b"%d" % self.tokens),
+            (b"x-truncated", b"%d" % self.truncated),
+            (b"x-cached", b"%d" % self.cached),
+            (b"x-tokenize-us", b"%d" % self.tokenize_us),
+            (b"x-queue-us", b"%d" % self.queue_us),
+            (b"x-compute-us", b"%d" % self.compute_us),
+            (b"x-total-us", b"%d" % total_us),
+            (b"x-tokenization-time", b"%d" % (self.tokenize_us // 1000)),
+            (b"x-queue-time", b"%d" % (self.queue_us // 1000)),
+            (b"x-inference-time", b"%d" % (self.compute_us // 1000)),
+            (b"x-total-time", b"%d" % (total_us // 1000)),
+        ]

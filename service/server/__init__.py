@@ -1,0 +1,1 @@
+"""The processes of a server: bootstrap, watcher, HTTP workers."""

@@ -1,0 +1,51 @@
+"""Start a server: claim what it needs, then watch its processes."""
+
+import asyncio
+import logging
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from socket import socket
+
+from service.context import ServerContext
+from service.engine.protocol.fd_handoff import exchange
+from service.http.listeners import claim, listeners
+from service.process.logging import configure_logging
+from service.process.shared_counters import counters_file
+from service.server.watcher import Watcher
+from service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+def run(settings: Settings, model: Path) -> int:
+    """Serve until told to stop; 0, or 1 when it cannot listen or load the model."""
+    configure_logging(settings.log_level)
+    with ExitStack() as stack:
+        try:
+            # Before the model is loaded: what cannot listen need not wait for it.
+            opened = _listen(settings, stack)
+            requesting, giving = map(stack.enter_context, exchange())
+            counters = stack.enter_context(counters_file(settings.workers + 1))
+        except OSError as error:
+            log.error("the server cannot start: %s", error)
+            return 1
+        context = ServerContext(
+            settings,
+            model,
+            port=opened[0][0].getsockname()[1],
+            listener_fds=[[listener.fileno() for listener in group] for group in opened],
+            counters_fd=counters,
+            handoff_fd=requesting.fileno(),
+        )
+        return asyncio.run(Watcher(context, [*chain(*opened)], giving.fileno()).run())
+
+
+def _listen(settings: Settings, stack: ExitStack) -> list[list[socket]]:
+    """The sockets of each HTTP process."""
+    groups = [claim(settings.host, settings.port)]
+    port = groups[0][0].getsockname()[1]
+    groups += [listeners(settings.host, port) for _ in range(1, settings.workers)]
+    for listener in chain(*groups):
+        stack.enter_context(listener)
+    return groups

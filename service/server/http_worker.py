@@ -1,0 +1,82 @@
+"""An HTTP process of a server: `python -m service.server.http_worker`."""
+
+import asyncio
+import logging
+import sys
+from dataclasses import asdict
+
+import click
+
+from models.errors import ModelError
+from service.app import create_app
+from service.context import ServerContext
+from service.engine.host.engine_connection import Link
+from service.engine.protocol.messages import Description
+from service.http.server import Server, config, vital
+from service.process.gc_tuning import freeze
+from service.process.logging import configure_logging
+from service.process.reports import report
+from service.process.shared_counters import SharedCounters, Slot
+from service.process.signals import install_signal_handlers
+from service.process.supervisor import REFUSED
+
+log = logging.getLogger(__name__)
+
+_HEARTBEAT = 1.0  # seconds
+
+
+def main() -> None:
+    """Serve until the watching process says to stop, or is no more."""
+    context, row = ServerContext.from_worker_config(sys.stdin.buffer.readline())
+    configure_logging(context.settings.log_level)
+    install_signal_handlers(0)
+    counters = context.counters(row)
+    try:
+        server = _server(context, counters)
+    except ModelError as error:
+        if counters.row[Slot.HEARTBEAT]:  # it could be read once, and may be there again later
+            log.error("%s", error)
+            sys.exit(1)
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(REFUSED)
+    server.run(sockets=context.listeners(row))
+    sys.exit(int(server.failed or not server.started))
+
+
+def _server(context: ServerContext, counters: SharedCounters) -> Server:
+    async def beat() -> None:
+        report("ready")
+        while True:
+            counters.row[Slot.HEARTBEAT] += 1
+            await asyncio.sleep(_HEARTBEAT)
+
+    async def follow() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(sys.stdin.fileno(), stop.set)
+        await stop.wait()
+        loop.remove_reader(sys.stdin.fileno())  # at its end it stays readable
+        server.should_exit = True
+
+    def on_ready(engine: Description) -> None:
+        freeze()
+        report("engine_ready", engine=asdict(engine), restarts=link.generation)
+
+    def on_stall() -> None:
+        report("engine_stalled", restarts=link.generation)
+
+    def fail() -> None:
+        server.fail()
+
+    settings = context.settings
+    link = Link(context.connect_engine, counters, on_ready, on_stall)
+    if counters.row[Slot.HEARTBEAT]:  # in another's place: requests come before the engine's line
+        link.expect_engine()
+    background = [vital(link.run, fail), beat, follow]
+    app = create_app(context, link, background, lambda: server.should_exit)
+    server = Server(config(settings, app), settings.drain_delay)
+    return server
+
+
+if __name__ == "__main__":
+    main()

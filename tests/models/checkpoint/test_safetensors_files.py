@@ -1,0 +1,72 @@
+"""A tensor read without torch is the one that torch reads."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from models.checkpoint import safetensors_files
+from models.errors import ModelError
+
+TABLE = torch.randn(32, 12, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("file", ["model.safetensors", "model-00002-of-00002.safetensors"])
+def test_a_tensor_is_read_as_float32_whatever_its_type(
+    tmp_path: Path, dtype: torch.dtype, file: str
+) -> None:
+    table = TABLE.to(dtype)
+    save_file({"first": torch.ones(7), "wanted": table, "z": torch.ones(3)}, tmp_path / file)
+    if file.startswith("model-"):
+        save_file({"another": torch.zeros(5)}, tmp_path / "model-00001-of-00002.safetensors")
+    found = safetensors_files.read(tmp_path, "wanted")
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, table.to(torch.float32).numpy())
+
+
+def test_a_tensor_of_another_type_is_refused_by_name(tmp_path: Path) -> None:
+    save_file({"wanted": torch.ones(3, dtype=torch.int64)}, tmp_path / "model.safetensors")
+    with pytest.raises(ModelError, match="wanted is of type I64"):
+        safetensors_files.read(tmp_path, "wanted")
+
+
+def shards(folder: Path, *names: str, listed: tuple[str, ...] = ()) -> None:
+    """Files of a tensor each, and an index of those that are listed."""
+    for name in names:
+        save_file({name: torch.ones(2)}, folder / name)
+    index = {"weight_map": {f"t{number}": name for number, name in enumerate(listed)}}
+    if listed:
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+
+
+def test_an_index_says_which_are_the_shards_whatever_their_names(tmp_path: Path) -> None:
+    names = ("a.safetensors", "b.safetensors")
+    shards(tmp_path, *names, "model-00001-of-00001.safetensors", listed=(*names, names[0]))
+    assert [path.name for path in safetensors_files.files(tmp_path)] == [*names]
+
+
+def test_a_single_file_goes_before_shards(tmp_path: Path) -> None:
+    other = "model-00001-of-00001.safetensors"
+    shards(tmp_path, "model.safetensors", other, listed=(other,))
+    assert [path.name for path in safetensors_files.files(tmp_path)] == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("name", ["b.safetensors", "../b.safetensors", ""])
+def test_a_shard_that_is_not_beside_its_index_is_named(tmp_path: Path, name: str) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    shards(tmp_path, "b.safetensors")
+    shards(inner, "a.safetensors", listed=("a.safetensors", name))
+    with pytest.raises(ModelError, match=rf"index\.json: the checkpoint lacks \['{name}'\]"):
+        safetensors_files.files(inner)
+
+
+def test_files_of_other_names_are_named(tmp_path: Path) -> None:
+    shards(tmp_path, "weights-2.safetensors", "weights-1.safetensors")
+    named = r"\['weights-1\.safetensors', 'weights-2\.safetensors'\] as its shards: rename"
+    with pytest.raises(ModelError, match=named):
+        safetensors_files.files(tmp_path)

@@ -1,0 +1,247 @@
+"""Tests of reading checkpoints."""
+
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import BertForMaskedLM
+
+from models import families
+from models.checkpoint import safetensors_files, weights
+from models.checkpoint.weights import Weights
+from models.embedder import Embedder
+from models.errors import ModelError
+from models.folder import Folder as ModelFolder
+from tests.conftest import Folder, precisions
+from tests.models.tiny import reference
+
+LAYERS = 3
+Change = Callable[[dict[str, Tensor]], dict[str, Tensor]]
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_bert: Folder) -> Path:
+    return tiny_bert()
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> Weights:
+    return load(folder)
+
+
+def load(folder: Path, *, num_layers: int = LAYERS) -> Weights:
+    """The weights of a BERT, whose config.json need not lie beside them."""
+    config = reference().config.to_dict() | {"num_hidden_layers": num_layers}
+    path = folder / "config.json"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    return weights.load(folder, families.read(folder))
+
+
+def rewritten(folder: Path, target: Path, change: Change) -> Path:
+    save_file(change(load_file(folder / "model.safetensors")), target / "model.safetensors")
+    return target
+
+
+def equal(a: Weights, b: Weights) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_tensors_arrive_under_our_names(folder: Path, plain: Weights) -> None:
+    theirs = load_file(folder / "model.safetensors")
+    pairs = {
+        "token_table": "embeddings.word_embeddings.weight",
+        "position_table": "embeddings.position_embeddings.weight",
+        "segment_table": "embeddings.token_type_embeddings.weight",
+        "norm.weight": "embeddings.LayerNorm.weight",
+        "layers.0.query.bias": "encoder.layer.0.attention.self.query.bias",
+        "layers.1.key.weight": "encoder.layer.1.attention.self.key.weight",
+        "layers.1.value.weight": "encoder.layer.1.attention.self.value.weight",
+        "layers.1.output.weight": "encoder.layer.1.attention.output.dense.weight",
+        "layers.2.attention_norm.bias": "encoder.layer.2.attention.output.LayerNorm.bias",
+        "layers.2.up.weight": "encoder.layer.2.intermediate.dense.weight",
+        "layers.2.down.bias": "encoder.layer.2.output.dense.bias",
+        "layers.2.ffn_norm.weight": "encoder.layer.2.output.LayerNorm.weight",
+    }
+    assert all(torch.equal(plain[ours], theirs[name]) for ours, name in pairs.items())
+
+
+def test_a_checkpoint_with_a_task_head_gives_the_same_weights(
+    tmp_path: Path, plain: Weights
+) -> None:
+    encoder = reference()
+    model = BertForMaskedLM(encoder.config)
+    model.bert.load_state_dict(encoder.state_dict(), strict=False)
+    model.save_pretrained(tmp_path)
+    assert any(name.startswith("bert.") for name in load_file(tmp_path / "model.safetensors"))
+    assert equal(load(tmp_path), plain)
+
+
+def test_a_sharded_checkpoint_gives_the_same_weights(tmp_path: Path, plain: Weights) -> None:
+    reference().save_pretrained(tmp_path, max_shard_size="60KB")
+    assert len(list(tmp_path.glob("model-*-of-*.safetensors"))) > 1
+    assert equal(load(tmp_path), plain)
+
+
+def test_a_lost_shard_is_noticed(tmp_path: Path) -> None:
+    reference().save_pretrained(tmp_path, max_shard_size="60KB")
+    min(tmp_path.glob("model-*.safetensors")).unlink()
+    with pytest.raises(ModelError, match="the checkpoint lacks"):
+        load(tmp_path)
+
+
+def gamma_and_beta(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    def old(name: str) -> str:
+        name = name.replace("LayerNorm.weight", "LayerNorm.gamma")
+        return name.replace("LayerNorm.bias", "LayerNorm.beta")
+
+    return {old(name): tensor for name, tensor in tensors.items()}
+
+
+def prefixed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"bert.{name}": tensor for name, tensor in tensors.items()}
+
+
+def with_position_ids(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return tensors | {"embeddings.position_ids": torch.arange(64)[None]}
+
+
+def without_pooler(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in tensors.items() if not name.startswith("pooler.")}
+
+
+@pytest.mark.parametrize("change", [gamma_and_beta, prefixed, with_position_ids, without_pooler])
+def test_older_and_barer_layouts_give_the_same_weights(
+    folder: Path, tmp_path: Path, plain: Weights, change: Change
+) -> None:
+    assert equal(load(rewritten(folder, tmp_path, change)), plain)
+
+
+def test_a_checkpoint_of_half_precision_is_read_as_float32(folder: Path, tmp_path: Path) -> None:
+    half = rewritten(folder, tmp_path, lambda all: {name: t.half() for name, t in all.items()})
+    assert {tensor.dtype for tensor in load(half).values()} == {torch.float32}
+
+
+def test_an_unknown_tensor_is_named(folder: Path, tmp_path: Path) -> None:
+    changed = rewritten(folder, tmp_path, lambda all: all | {"adapter.weight": torch.zeros(1)})
+    with pytest.raises(ModelError, match=r"unknown tensor 'adapter\.weight'"):
+        load(changed)
+
+
+def test_a_missing_tensor_is_named(folder: Path, tmp_path: Path) -> None:
+    lost = "encoder.layer.2.output.dense.bias"
+    changed = rewritten(
+        folder, tmp_path, lambda all: {name: t for name, t in all.items() if name != lost}
+    )
+    with pytest.raises(ModelError, match=r"lacks \['layers\.2\.down\.bias'\]"):
+        load(changed)
+
+
+def test_a_missing_layer_is_noticed(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"lacks \['layers\.3\."):
+        load(rewritten(folder, tmp_path, dict), num_layers=LAYERS + 1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("token_table", "position_table", "segment_table", "norm.weight", "norm.bias"),
+        *("layers.1.query.weight", "layers.1.output.bias", "layers.0.attention_norm.bias"),
+        *("layers.2.up.weight", "layers.2.up.bias", "layers.2.down.weight", "layers.2.down.bias"),
+    ],
+)
+def test_a_tensor_of_another_shape_is_named(folder: Path, plain: Weights, name: str) -> None:
+    config = families.read(folder).config
+    weights.check(plain, config)
+    tensor = plain[name]
+    shorter = [tensor[1:]] * (name != "segment_table")  # the one table of no told length
+    for other in [tensor[..., :-1], tensor[None], *shorter]:
+        with pytest.raises(ModelError, match=rf"^{name} has the shape .* by config\.json it is"):
+            weights.check(plain | {name: other}, config)
+
+
+def spoilt(name: str, value: float) -> Change:
+    def change(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        tensors[name].view(-1)[7] = value
+        return tensors
+
+    return change
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_a_tensor_with_a_number_that_is_not_finite_is_named(
+    folder: Path, tmp_path: Path, value: float, kind: torch.dtype
+) -> None:
+    name = "encoder.layer.1.attention.self.query.weight"
+    half = rewritten(folder, tmp_path, lambda all: {key: t.to(kind) for key, t in all.items()})
+    load(half)
+    with pytest.raises(ModelError, match=rf"{name} has NaN or infinity.*fetch the model again"):
+        load(rewritten(half, tmp_path, spoilt(name, value)))
+
+
+def test_a_number_that_is_not_finite_where_nothing_reads_it_is_no_fault(
+    folder: Path, tmp_path: Path, plain: Weights
+) -> None:
+    change = spoilt("pooler.dense.weight", float("nan"))
+    assert equal(load(rewritten(folder, tmp_path, change)), plain)
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.uint8, torch.float8_e4m3fn], ids=str)
+def test_a_quantised_tensor_is_named_with_its_type(
+    folder: Path, tmp_path: Path, kind: torch.dtype
+) -> None:
+    name = "encoder.layer.1.output.dense.weight"
+    changed = rewritten(folder, tmp_path, lambda all: all | {name: all[name].to(kind)})
+    with pytest.raises(ModelError, match=rf"{name} is of type {kind}; supported: .*float32"):
+        load(changed)
+
+
+def test_a_broken_file_is_named(folder: Path, tmp_path: Path) -> None:
+    whole = (folder / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ModelError, match=r"model\.safetensors cannot be read: .*fetch the model"):
+        load(tmp_path)
+
+
+def test_a_pickle_is_refused_with_the_command(tmp_path: Path) -> None:
+    torch.save({"weight": torch.zeros(1)}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"pytorch_model\.bin is a pickle, .*convert MODEL`"):
+        load(tmp_path)
+
+
+def test_a_folder_without_weights_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"has no model\.safetensors$"):
+        load(tmp_path)
+
+
+def resident(path: Path) -> int:
+    """Bytes of a file that are mapped into this process and in memory."""
+    maps, total = Path("/proc/self/smaps").read_text().split("VmFlags:"), 0
+    for area in maps:
+        if str(path) in area:
+            total += 1024 * int(area.partition("\nRss:")[2].split()[0])
+    return total
+
+
+def test_of_the_layers_only_what_was_packed_stays_in_memory(
+    minilm_folder: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(minilm_folder, tmp_path / "model"))  # mapped by no other test
+    path = (folder / "model.safetensors").resolve()
+    headers = safetensors_files.headers(folder).items()
+    layers = sum(4 * math.prod(header.shape) for name, header in headers if "layer." in name)
+    rest = path.stat().st_size - layers
+    assert layers > 40_000_000
+    loaded = weights.load(folder, ModelFolder.read(folder).blueprint)
+    assert resident(path) > rest + layers / 2, "the weights are read where they lie"
+    del loaded
+    for dtype in precisions():
+        embedder = Embedder.load(folder, device="cpu", dtype=dtype)
+        embedder.embed(["a text"])
+        assert resident(path) < rest + layers / 4, dtype

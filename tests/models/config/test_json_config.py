@@ -1,0 +1,75 @@
+"""Tests of JSON files asked key by key."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from models.config.json_config import Raw, read_json
+from models.errors import ModelError
+
+
+def raw(folder: Path, values: object) -> Raw:
+    (folder / "config.json").write_text(json.dumps(values), encoding="utf-8")
+    return Raw(folder / "config.json")
+
+
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"config\.json has no 'hidden_size'"):
+        raw(tmp_path, {})["hidden_size"]
+
+
+def test_a_null_is_as_good_as_missing(tmp_path: Path) -> None:
+    values = raw(tmp_path, {"a": None, "b": 0})
+    assert (values.get("a", 1), values.get("b", 1), values.get("c", 1)) == (1, 0, 1)
+
+
+def test_an_option_that_is_not_implemented_is_refused_by_name(tmp_path: Path) -> None:
+    values = raw(tmp_path, {"kind": "other"})
+    with pytest.raises(ModelError, match=r"kind = 'other' is not supported; .*'usual', 'rare'"):
+        values.only("kind", "usual", "rare")
+    assert values.only("missing", "usual", "rare") == "usual"
+
+
+def test_a_value_that_nothing_stands_for_is_refused_with_those_that_something_does(
+    tmp_path: Path,
+) -> None:
+    values = raw(tmp_path, {"kind": "other", "known": "usual"})
+    choices = {"usual": 1, "rare": 2}
+    assert values.among("known", choices) == values.among("missing", choices, "usual") == 1
+    with pytest.raises(ModelError, match=r"kind = 'other' is not supported; .*'rare', 'usual'"):
+        values.among("kind", choices, "usual")
+    with pytest.raises(ModelError, match="has no 'missing'"):
+        values.among("missing", choices)
+
+
+def test_an_option_inside_of_another_is_told_with_both_keys(tmp_path: Path) -> None:
+    values = raw(tmp_path, {"outer": {"inner": {"kind": "other"}}})
+    inner = values.nested("outer").nested("inner")
+    with pytest.raises(ModelError, match=r"config\.json: outer\.inner\.kind = 'other' is not"):
+        inner.only("kind", "usual")
+    with pytest.raises(ModelError, match=r"has no 'outer\.inner\.missing'"):
+        inner["missing"]
+    assert values.nested("missing").get("kind", "usual") == "usual"
+
+
+def test_a_folder_without_a_config_is_no_model_folder(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"config\.json is missing: not a model folder"):
+        Raw(tmp_path / "config.json")
+
+
+def test_a_config_that_is_no_object_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"config\.json is not a JSON object"):
+        raw(tmp_path, [1])
+
+
+def test_broken_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / "broken.json").write_text('{"a": ', encoding="utf-8")
+    with pytest.raises(ModelError, match=r"broken\.json is not valid JSON"):
+        read_json(tmp_path / "broken.json")
+
+
+def test_json_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    (tmp_path / "latin.json").write_bytes('{"a": "é"}'.encode("latin-1"))
+    with pytest.raises(ModelError, match=r"latin\.json is not valid JSON"):
+        read_json(tmp_path / "latin.json")

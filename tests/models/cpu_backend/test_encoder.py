@@ -1,0 +1,325 @@
+"""The compiled encoder against its twin on torch, for every instruction set of this processor."""
+
+import resource
+import weakref
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from models.checkpoint.weights import Weights
+from models.config.encoder_config import EncoderConfig
+from models.cpu_backend.encoder import NativeEncoder, fits
+from models.cpu_backend.layer_weights import Stack
+from models.encoder.batch import Batch
+from models.encoder.pooling import POOLINGS, pool
+from models.encoder.position_tensors import of_layer
+from models.encoder.sequence_layout import Packing
+from models.positions.schemes import Alibi, Recurrent, Rotary, Scaling, Scheme
+from models.torch_backend.assembly import TorchLayers
+from models.torch_backend.encoder import Embeddings, TorchEncoder
+from models.torch_backend.linear import ACTIVATIONS, Layout, Observed, Plain
+from models.torch_backend.quantization import quantize
+from models.vectors import Floats
+from tests.models.built import BUILT, kernels
+from tests.models.shapes import KINDS, NORMED, VOCABULARY, modern, random_weights, shape
+
+CPU = torch.device("cpu")
+F32 = torch.float32
+CLOSE = {"float32": 2e-6, "bfloat16": 0.015, "int8": 0.05}  # of the length of what is expected
+
+
+def batch(lengths: Sequence[int]) -> Batch:
+    noise = torch.Generator().manual_seed(sum(lengths))
+    return Batch.of(
+        [torch.randint(VOCABULARY, (n,), generator=noise).numpy() for n in lengths],
+    )
+
+
+def error(found: Floats, expected: Floats) -> float:
+    return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+
+
+class Pair:
+    """The same encoder twice."""
+
+    def __init__(
+        self, kernels: str, dtype: str, config: EncoderConfig, weights: Weights | None = None
+    ) -> None:
+        self.config, self.weights = config, weights or random_weights(config)
+        assert fits(self.config, self.weights)
+        self.embeddings = Embeddings(config, self.weights, CPU)
+        self.sizes = self._sizes()
+        stack = Stack(config, self.weights, dtype, kernels, self.sizes)
+        like = self.embeddings.tokens
+        scores = of_layer(config, self.weights, "layers.0", config.positions, like)
+        self.ours = NativeEncoder(self.embeddings, stack, scores)
+        self.twin = self.torch(Plain(CPU, F32))
+
+    @classmethod
+    def of(cls, kernels: str, dtype: str, kind: str) -> "Pair":
+        """Of one of KINDS."""
+        return cls(kernels, dtype, KINDS[kind], random_weights(KINDS[kind], kind in NORMED))
+
+    def torch(self, layout: Layout) -> TorchEncoder:
+        layers = TorchLayers(self.config, self.weights, layout, CPU)
+        return TorchEncoder(self.embeddings, layers)
+
+    def _sizes(self) -> dict[str, Tensor]:
+        layout = Observed()
+        self.torch(layout).states(batch([40, 8]), self.config.num_layers)
+        return layout.sizes()
+
+    def check(self, lengths: Sequence[int], close: float) -> None:
+        given = batch(lengths)
+        for count in range(self.config.num_layers + 1):
+            found, expected = self.ours.states(given, count), self.twin.states(given, count)
+            assert error(found, expected) < close
+        modes = list(POOLINGS)
+        assert error(self.ours.vectors(given, modes), self.twin.vectors(given, modes)) < close
+
+
+@kernels
+@pytest.mark.parametrize("activation", sorted(set(ACTIVATIONS) - {"none"}))
+def test_every_activation_equals_its_twin(kernels: str, dtype: str, activation: str) -> None:
+    Pair(kernels, dtype, shape(activation=activation)).check([5, 33], CLOSE[dtype])
+
+
+@kernels
+@settings(max_examples=10)
+@given(
+    lengths=st.lists(st.integers(1, 100), min_size=1, max_size=8),
+    config=st.sampled_from(
+        [
+            *(shape(64, 2, 64), shape(64, 2, 192), shape(128, 2, 64), shape(128, 2, 192)),
+            *(shape(128, 4, 64), shape(128, 4, 192), shape(192, 6, 64), shape(192, 6, 192)),
+        ]
+    ),
+)
+def test_random_shapes_equal_their_twin(
+    kernels: str, dtype: str, lengths: list[int], config: EncoderConfig
+) -> None:
+    Pair(kernels, dtype, config).check(lengths, CLOSE[dtype])
+
+
+@kernels
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lengths", [[1], [17, 1, 90, 33, 28, 64]], ids=str)
+def test_every_kind_equals_its_twin(
+    kernels: str, dtype: str, kind: str, lengths: list[int]
+) -> None:
+    Pair.of(kernels, dtype, kind).check(lengths, CLOSE[dtype])
+
+
+@kernels
+def test_more_tokens_than_fit_one_part_equal_their_twin(kernels: str, dtype: str) -> None:
+    for kind in ("bert", "modern"):
+        Pair.of(kernels, dtype, kind).check([500, 3, 260, 1, 90], CLOSE[dtype])
+
+
+@kernels
+@pytest.mark.parametrize("mode", POOLINGS)
+def test_every_pooling_is_that_of_the_states(kernels: str, dtype: str, mode: str) -> None:
+    pair, given = Pair(kernels, dtype, shape()), batch([3, 1, 40])
+    states = pair.ours.states(given, 2)
+    packing = Packing(given.lengths.tolist(), CPU)
+    expected = pool(torch.from_numpy(states), packing, [mode]).numpy()
+    np.testing.assert_allclose(pair.ours.vectors(given, [mode]), expected, atol=2e-6)
+
+
+@kernels
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", ["cls", "lasttoken"])
+def test_the_one_token_that_is_pooled_has_the_bits_of_its_state(
+    kernels: str, dtype: str, kind: str, mode: str
+) -> None:
+    encoder, given = Pair.of(kernels, dtype, kind).ours, batch([300, 1, 2, 29, 28, 260, 90])
+    states = encoder.states(given, KINDS[kind].num_layers)
+    ends = given.lengths.cumsum()
+    expected = states[ends - given.lengths if mode == "cls" else ends - 1]
+    assert np.array_equal(encoder.vectors(given, [mode]), expected)
+    assert np.array_equal(encoder.vectors(given, [mode, "max"])[:, : expected.shape[1]], expected)
+    assert np.array_equal(encoder.vectors(given, [mode] * 2), np.tile(expected, 2))
+
+
+@kernels
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("kind", ["bert", "biased", "modern", "llama", "gemma"])
+def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
+    kernels: str, dtype: str, threads: int, kind: str
+) -> None:
+    encoder = Pair.of(kernels, dtype, kind).ours
+    given = batch([1, 2, 3, 4, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33, 200, 300])
+    count = KINDS[kind].num_layers
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        together = encoder.states(given, count), encoder.vectors(given, ["mean"])
+        short = encoder.states(Batch.of([given.ids[:12]]), count)  # all threads on one text
+    finally:
+        torch.set_num_threads(before)
+    assert np.array_equal(encoder.states(Batch.of([given.ids[:12]]), count), short)
+    borders = given.lengths.cumsum()[:-1]
+    rows = np.split(given.ids, borders)
+    for row, states, vector in zip(rows, np.split(together[0], borders), together[1], strict=True):
+        alone = Batch.of([row])
+        assert np.array_equal(encoder.states(alone, count), states)
+        assert np.array_equal(encoder.vectors(alone, ["mean"])[0], vector)
+
+
+@kernels
+@pytest.mark.parametrize("broken", [0, 1, 2])
+def test_a_sequence_of_nans_spoils_no_other(kernels: str, dtype: str, broken: int) -> None:
+    pair, rows = Pair(kernels, dtype, shape()), [[1] * 3, [2] * 20, [3] * 5]
+    clean = np.split(pair.ours.states(Batch.of(rows), 2), [3, 23])
+    pair.embeddings.tokens[broken + 1] = float("nan")
+    spoilt = np.split(pair.ours.states(Batch.of(rows), 2), [3, 23])
+    for index in {0, 1, 2} - {broken}:
+        assert np.array_equal(spoilt[index], clean[index])
+    assert np.isnan(spoilt[broken]).all()
+
+
+@kernels
+@pytest.mark.parametrize(("kind", "mode"), [("bert", "cls"), ("causal", "max")])
+def test_a_token_of_nans_leaves_no_number_of_its_text(
+    kernels: str, dtype: str, kind: str, mode: str
+) -> None:
+    pair = Pair.of(kernels, dtype, kind)
+    pair.embeddings.tokens[7] = float("nan")
+    texts = Batch.of([[1] * 70, [1] * 69 + [7]])  # a causal model's first do not see the last
+    good, bad = pair.ours.vectors(texts, [mode])
+    assert np.isfinite(good).all() and np.isnan(bad).all()
+
+
+@kernels
+@pytest.mark.parametrize("lengths", [[15_000], [15_000] * 4], ids=["one text", "a part each"])
+def test_a_pass_that_memory_is_too_small_for_is_refused_and_the_next_is_computed(
+    kernels: str, dtype: str, lengths: list[int]
+) -> None:
+    config = shape(256, 4, 1024, table=Scheme(), reaches=(9, 9))
+    encoder, given = Pair(kernels, dtype, config).ours, batch(lengths)
+
+    def squeezed() -> tuple[int, Floats]:
+        encoder.vectors(batch([12]), ["mean"])  # its threads need some, too
+        for refused in range(100):
+            try:
+                with memory((2 + 12 * refused) << 20):
+                    return refused, encoder.vectors(given, ["mean"])
+            except MemoryError as error:
+                assert "pass of this size" in str(error)
+        raise AssertionError("no memory is enough")
+
+    with ThreadPoolExecutor(1) as alone:  # a new thread has no memory yet
+        refused, found = alone.submit(squeezed).result()
+    assert refused and np.array_equal(found, encoder.vectors(given, ["mean"]))
+
+
+@kernels
+def test_a_model_without_layers_takes_memory_for_its_vectors_alone(
+    kernels: str, dtype: str
+) -> None:
+    config = shape(512, 1, 0, table=Scheme(), layers=0)
+    encoder, tokens = Pair(kernels, dtype, config).ours, 40_000
+    with ThreadPoolExecutor(1) as alone, memory(2 * tokens * 512 * 4):
+        assert alone.submit(encoder.vectors, batch([tokens]), ["mean"]).result().shape == (1, 512)
+
+
+@contextmanager
+def memory(more: int) -> Iterator[None]:
+    """So many bytes may be asked for, and no more."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = pages * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + more, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.mark.parametrize(("kernels", "dtype"), [p for p in BUILT if "int8" in p.values])
+def test_int8_rounds_as_its_twin_does(kernels: str, dtype: str) -> None:
+    pair, given = Pair(kernels, dtype, shape(128, 4, 192, layers=1)), batch([9, 30])
+    expected = pair.torch(Rounded(pair.sizes)).states(given, 1)
+    # Attention in bfloat16 turns a few integers into their neighbours.
+    assert error(pair.ours.states(given, 1), expected) < 0.01
+
+
+class Rounded(Layout):
+    """A layout that rounds as int8 does, and computes in float32."""
+
+    dtype = F32
+
+    def __init__(self, sizes: dict[str, Tensor]) -> None:
+        self.sizes = sizes
+
+    def __call__(
+        self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
+    ) -> "RoundedLinear":
+        quantized = quantize(weight, self.sizes[name], name)
+        rows = quantized.weight.to(F32) * quantized.scales[:, None]
+        return RoundedLinear(Plain(CPU, F32)(rows, bias, activation), quantized.smoothing)
+
+
+class RoundedLinear:
+    def __init__(self, linear: object, smoothing: Tensor) -> None:
+        self.linear, self.smoothing = linear, smoothing
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        smooth = x * self.smoothing
+        least, most = smooth.amin(1, keepdim=True).clamp(max=0), smooth.amax(1, keepdim=True)
+        scale = (most.clamp(min=0) - least) / 255
+        zero = (-least / scale).round()
+        rounded = (smooth / scale + zero).round().clamp(0, 255) - zero
+        assert callable(self.linear)
+        y: Tensor = self.linear(rounded * scale, residual)
+        return y
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        shape(hidden=96, heads=3),
+        shape(inner=100),
+        shape(heads=4),
+        shape(head_size=96, heads=1),
+        shape(softcap=30.0),
+        shape(embedding_size=32),
+        shape(distinct_layers=1),
+        *(shape(arrangement=name) for name in ("parallel", "shared", "twice")),
+        shape(positions=Rotary(dim=32, scaling=Scaling(kind="dynamic", original=8))),
+        shape(positions=Recurrent()),
+        modern(positions=Alibi()),
+        modern(local=Alibi()),
+    ],
+)
+def test_what_the_kernels_cannot_compute_is_left_to_torch(config: EncoderConfig) -> None:
+    assert not fits(config, random_weights(config))
+
+
+@pytest.mark.parametrize("name", ["project.weight", "layers.1.relative.weight"])
+def test_weights_that_the_kernels_do_not_know_are_left_to_torch(name: str) -> None:
+    assert not fits(shape(), random_weights(shape()) | {name: torch.zeros(1)})
+
+
+def test_a_norm_of_all_heads_together_is_left_to_torch() -> None:
+    weights = random_weights(shape(), normed=True)
+    assert fits(shape(), weights)
+    assert not fits(shape(), weights | {"layers.1.key_norm.weight": torch.ones(64)})
+
+
+@kernels
+def test_weights_are_not_held_once_they_are_packed(kernels: str, dtype: str) -> None:
+    config = shape()
+    sizes, weights = Pair(kernels, dtype, config).sizes, random_weights(config)
+    matrices = [weakref.ref(tensor) for tensor in weights.values() if tensor.ndim > 1]
+    stack = Stack(config, weights, dtype, kernels, sizes)
+    del weights
+    assert stack.layers and not any(matrix() is not None for matrix in matrices)

@@ -1,0 +1,105 @@
+"""Tests of which kernels are taken, and of what there is without them."""
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hatch_build import FLAGS, SOURCES, compiler
+from models.cpu_backend.library import CAPS, FOLDER, ISAS, best, features, unbuilt
+from models.embedder import Embedder
+from models.errors import ModelError
+from tests.programs import program
+from tests.service.server import CAP
+
+ALL = frozenset().union(*ISAS.values())
+COMPILED = (FOLDER / "libencoder-avx2.so").exists()
+
+
+def test_the_best_instruction_set_of_a_processor_is_chosen() -> None:
+    # Without a compiler at installation there is none to choose.
+    assert best("float32", ISAS["avx2"]) == ("avx2" if COMPILED else None)
+    assert best("float32", ISAS["avx2"] | ISAS["avx512"]) == ("avx512" if COMPILED else None)
+    assert best("bfloat16", ISAS["avx2"] | ISAS["avx512"]) is None
+    assert best("float32", frozenset()) is None
+
+
+@pytest.mark.parametrize("cap", CAPS)
+def test_a_cap_leaves_the_instruction_sets_from_it_downwards(cap: str) -> None:
+    left = features(cap, ALL)
+    highest = max(CAPS.index(cap), CAPS.index(CAP))
+    expected = [name for name in ISAS if CAPS.index(name) >= highest]
+    assert [name for name, needed in ISAS.items() if needed <= left] == expected
+
+
+def test_a_cap_above_the_processor_changes_nothing() -> None:
+    assert features("bf16", ISAS["avx2"]) == features("auto", ISAS["avx2"])
+
+
+def test_a_cap_of_no_known_name_is_refused(minilm_folder: Path) -> None:
+    with pytest.raises(ModelError, match="'sse' is no instruction set; choose one of auto, amx"):
+        Embedder.load(minilm_folder, isa="sse")
+
+
+def test_a_model_says_which_kernels_it_uses_and_is_capped_by_itself(minilm_folder: Path) -> None:
+    assert Embedder.load(minilm_folder, device="cpu", isa="none").isa is None
+    with pytest.raises(ModelError, match=r"bfloat16 is not supported .* supported: float32$"):
+        Embedder.load(minilm_folder, device="cpu", dtype="bfloat16", isa="avx2")
+    capped = Embedder.load(minilm_folder, device="cpu", dtype="float32", isa="avx2")
+    assert capped.isa == best("float32", features("avx2"))
+
+
+def test_the_cap_of_a_process_binds_torch_too() -> None:
+    code = (
+        "import torch\nfrom models import isa, precision\n"
+        "print('avx2' in isa.features(), isa.best('float32', isa.ISAS['avx2']))\n"
+        "isa.limit('avx2')\n"
+        "print(isa.best('bfloat16'), isa.best('float32', isa.features('bf16')))\n"
+        "print(precision.short(isa.features()), torch.backends.cpu.get_cpu_capability())"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    able, compiled, *capped = found.stdout.split()
+    kernels, ours = (compiled, "AVX2") if able == "True" else ("None", "DEFAULT")
+    assert capped == ["None", kernels, "False", ours]
+
+
+def test_a_processor_that_kernels_would_suit_lacks_them(tmp_path: Path) -> None:
+    assert unbuilt(ISAS["avx2"] | ISAS["avx512"], tmp_path)
+    assert not unbuilt(frozenset({"avx2"}), tmp_path), "there are none for it"
+    assert unbuilt(ISAS["avx2"]) == (not COMPILED)
+
+
+def test_where_there_is_a_compiler_the_kernels_are_built() -> None:
+    command = compiler()
+    able = command and sys.platform == "linux" and platform.machine() == "x86_64"
+    kinds = [("avx2", "-mavx2"), ("bf16", "-mavx512bf16"), ("amx", "-mamx-bf16")]
+    # Those for the matrix unit are GCC's alone.
+    for name, newest in kinds[: 2 if "clang" in os.path.realpath((command or [""])[0]) else 3]:
+        knows = [*(command or []), newest, "-E", "-x", "c++", os.devnull]
+        if able and subprocess.run(knows, capture_output=True, check=False).returncode == 0:
+            hint = "the package was installed without this compiler: make kernels"
+            assert (FOLDER / f"libencoder-{name}.so").exists(), hint
+
+
+def test_libraries_that_are_missing_or_broken_are_done_without(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert best("float32", ISAS["avx2"], tmp_path) is None
+    (tmp_path / "libencoder-avx2.so").write_text("this is no library")
+    assert best("int8", ISAS["avx2"], tmp_path) is None
+    assert "kernels for avx2 are not used" in caplog.text
+
+
+def test_a_library_of_another_version_is_not_called(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    command = compiler() or [program("c++", "g++")]
+    library = tmp_path / "libencoder-avx2.so"
+    flags = [*FLAGS, "-march=x86-64-v3", "-DABI=0", *SOURCES, "-o", str(library)]
+    subprocess.run([*command, *flags], cwd=FOLDER, check=True)
+    assert best("float32", ISAS["avx2"], tmp_path) is None
+    assert "they were compiled from another version; compile them again" in caplog.text
+    assert unbuilt(ISAS["avx2"], tmp_path)

@@ -1,0 +1,202 @@
+"""Compiled linear layers against torch, for every instruction set of this processor."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from models.cpu_backend.linear import Compiled
+from models.cpu_backend.prepack import DTYPES
+from models.torch_backend.linear import ACTIVATIONS, Layout, Linear, Plain
+from tests.models.built import BUILT, kernels
+from tests.models.cpu_backend.test_encoder import Rounded
+
+CPU = torch.device("cpu")
+F32 = torch.float32
+CLOSE = {"float32": 1e-6, "bfloat16": 0.006, "int8": 0.03}  # of the length of what is expected
+FUNCTIONS = {found.number: name for name, found in ACTIVATIONS.items()}  # under one of their names
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def error(found: Tensor, expected: Tensor) -> float:
+    assert found.shape == expected.shape
+    return float((found - expected).norm() / expected.norm())
+
+
+@dataclass(frozen=True)
+class Kind:
+    size: int = 64
+    width: int = 64
+    activation: str = "none"
+    gated: bool = False
+
+    def build(self, layout: Layout, scales: Tensor) -> Linear:
+        gate, up = (
+            (
+                numbers(self.width, self.size, seed=seed) / scales / self.size**0.5,
+                numbers(self.width),
+            )
+            for seed in (1, 2)
+        )
+        if self.gated:
+            return layout.gated(gate, up, self.activation, name="layer")
+        return layout(*gate, self.activation, name="layer")
+
+
+class Pair:
+    """The same layer compiled and on torch."""
+
+    def __init__(self, kernels: str, dtype: str, kind: "Kind") -> None:
+        # As in real models, some inputs are larger than others.
+        self.scales = 1 + 20 * (numbers(kind.size) > 2)
+        self.sizes = {"layer": 4 * self.scales}
+        self.ours = kind.build(Compiled(dtype, kernels, self.sizes), self.scales)
+        self.twin = kind.build(Plain(CPU, F32), self.scales)
+
+    def input(self, rows: int) -> Tensor:
+        return numbers(rows, len(self.scales), seed=rows) * self.scales
+
+    def error(self, rows: int, residual: Tensor | None = None) -> float:
+        x = self.input(rows)
+        return error(self.ours(x, residual), self.twin(x, residual))
+
+
+@kernels
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("activation", FUNCTIONS.values())
+def test_every_activation_equals_torchs(
+    kernels: str, dtype: str, activation: str, gated: bool
+) -> None:
+    assert Pair(kernels, dtype, Kind(128, 64, activation, gated)).error(37) < CLOSE[dtype]
+
+
+@kernels
+@settings(max_examples=25)
+@given(
+    rows=st.integers(1, 700),
+    kind=st.builds(
+        Kind,
+        size=st.sampled_from([1, 64, 100, 128, 192, 320]),
+        width=st.sampled_from([1, 16, 32, 50, 64, 160, 224]),
+        activation=st.sampled_from(["none", "gelu", "silu"]),
+        gated=st.booleans(),
+    ),
+)
+def test_random_shapes_equal_torchs(kernels: str, dtype: str, rows: int, kind: Kind) -> None:
+    pair = Pair(kernels, dtype, kind)
+    assert pair.error(rows) < CLOSE[dtype]
+    assert pair.error(rows, numbers(rows, kind.width)) < CLOSE[dtype]
+
+
+@kernels
+def test_rows_too_wide_for_a_cores_cache_equal_torchs(kernels: str, dtype: str) -> None:
+    assert Pair(kernels, dtype, Kind(4096, 32)).error(401) < CLOSE[dtype]
+
+
+@kernels
+def test_what_is_multiplied_is_rounded_as_its_precision_says(kernels: str, dtype: str) -> None:
+    kind = Kind(192, 96)
+    pair = Pair(kernels, dtype, kind)
+    x = pair.input(50)
+    if dtype == "int8":
+        expected = kind.build(Rounded(pair.sizes), pair.scales)(x)
+    else:
+        rounded = Rounding(DTYPES[dtype])
+        expected = kind.build(rounded, pair.scales)(x.to(rounded.rounding).to(F32))
+    assert error(pair.ours(x), expected) < 2e-6
+
+
+@pytest.mark.parametrize(
+    "kernels", [param.values[0] for param in BUILT if "float32" in param.values]
+)
+def test_a_product_in_float32_is_as_exact_as_float32_is(kernels: str) -> None:
+    x, weight = (numbers(40, 384, seed=i) * 2 ** numbers(40, 384, seed=i + 2) for i in (0, 2))
+    found = Compiled("float32", kernels)(weight, torch.zeros(40))(x)
+    expected, size = x.double() @ weight.double().T, x.double().abs() @ weight.double().abs().T
+    assert ((found - expected).abs() / size).max() < 2**-21
+
+
+class Rounding(Layout):
+    """Weights that another precision has too."""
+
+    dtype = F32
+
+    def __init__(self, rounding: torch.dtype) -> None:
+        self.rounding = rounding
+
+    def __call__(
+        self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
+    ) -> Linear:
+        return Plain(CPU, F32)(weight.to(self.rounding).to(F32), bias, activation)
+
+
+@kernels
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_row_is_the_same_bits_in_every_batch_and_on_any_threads(
+    kernels: str, dtype: str, gated: bool
+) -> None:
+    pair = Pair(kernels, dtype, Kind(128, 96, "gelu", gated))
+    x, residual = pair.input(400), numbers(400, 96)
+    alone = torch.cat([pair.ours(x[i : i + 1], residual[i : i + 1]) for i in range(400)])
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 5):
+            torch.set_num_threads(threads)
+            for rows in (2, 13, 16, 17, 31, 33, 64, 127, 129, 257, 400):
+                assert torch.equal(pair.ours(x[:rows], residual[:rows]), alone[:rows]), rows
+    finally:
+        torch.set_num_threads(before)
+
+
+@kernels
+@pytest.mark.parametrize("activation", FUNCTIONS.values())
+def test_a_row_of_nans_stays_one_and_spoils_no_other(
+    kernels: str, dtype: str, activation: str
+) -> None:
+    pair = Pair(kernels, dtype, Kind(activation=activation))
+    x, residual = pair.input(9), numbers(9, 64)
+    clean = pair.ours(x, residual)
+    x[4], residual[4] = float("nan"), float("nan")
+    spoilt = pair.ours(x, residual)
+    assert spoilt[4].isnan().all()
+    assert torch.equal(spoilt[[0, 1, 2, 3, 5, 6, 7, 8]], clean[[0, 1, 2, 3, 5, 6, 7, 8]])
+    if dtype != "int8":  # which has integers only; the residual keeps what is none
+        assert pair.ours(x)[4].isnan().all()
+
+
+@kernels
+def test_rows_that_lie_apart_are_read_as_they_are(kernels: str, dtype: str) -> None:
+    pair = Pair(kernels, dtype, Kind())
+    x, residual = pair.input(20), numbers(20, 64)
+    apart = pair.ours(x.T.contiguous().T, residual.T.contiguous().T)
+    assert torch.equal(apart, pair.ours(x, residual))
+
+
+@kernels
+def test_no_rows_make_none(kernels: str, dtype: str) -> None:
+    assert Pair(kernels, dtype, Kind()).ours(torch.empty(0, 64)).shape == (0, 64)
+
+
+@kernels
+@pytest.mark.parametrize("size", [64, 100])
+def test_an_input_of_another_shape_or_precision_is_not_read(
+    kernels: str, dtype: str, size: int
+) -> None:
+    layer = Pair(kernels, dtype, Kind(size)).ours
+    for x in (numbers(3, size + 1), numbers(3, size - 1), numbers(3, size).double()):
+        with pytest.raises(AssertionError):
+            layer(x)
+
+
+@kernels
+def test_a_residual_of_another_shape_or_precision_is_not_read(kernels: str, dtype: str) -> None:
+    layer = Pair(kernels, dtype, Kind()).ours
+    for residual in (numbers(2, 64), numbers(3, 32), numbers(3, 64).double()):
+        with pytest.raises(AssertionError):
+            layer(numbers(3, 64), residual=residual)

@@ -1,0 +1,31 @@
+"""Tests of batches of token ids."""
+
+import numpy as np
+import pytest
+
+from models.encoder.batch import Batch
+
+
+def test_sequences_of_any_integers_lie_one_after_another() -> None:
+    batch = Batch.of([[5, 6, 7], np.array([8], dtype=np.int32), [9, 5]])
+    assert batch.ids.tolist() == [5, 6, 7, 8, 9, 5] and batch.ids.dtype == np.int64
+    assert batch.lengths.tolist() == [3, 1, 2] and batch.lengths.dtype == np.int64
+    assert batch.positions.tolist() == [0, 1, 2, 0, 0, 1]
+
+
+def test_what_the_tables_hold_is_accepted() -> None:
+    Batch.of([[0, 9], [3, 4, 5]]).check(10, 3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([[1], [10]], "token ids are 0 to 9"),
+        ([[1, -1]], "token ids are 0 to 9"),
+        ([[1, 2, 3, 4]], "a sequence has 1 to 3 tokens"),
+        ([[1], []], "a sequence has 1 to 3 tokens"),
+    ],
+)
+def test_what_no_table_holds_is_refused(rows: list[list[int]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Batch.of(rows).check(10, 3)

@@ -1,0 +1,57 @@
+"""Tests of the device that a model computes on."""
+
+import pytest
+import torch
+
+from models.encoder.device import find
+from models.errors import ModelError
+
+
+def test_auto_is_a_gpu_where_there_is_one() -> None:
+    assert find("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert find("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["cuda:99", "nonsense", "xla"])
+def test_a_device_that_is_not_there_is_refused_in_one_line(name: str) -> None:
+    with pytest.raises(
+        ModelError, match=f"device '{name}' cannot be had: .* sees here: [0-9]+"
+    ) as no:
+        find(name)
+    assert "\n" not in str(no.value)
+
+
+class Broken:
+    """A device that fails when it is used."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __call__(self, name: str) -> torch.device:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "CUDA error: no kernel image is available for execution on the device\nmore",
+        "CUDA error: invalid device ordinal\nmore",
+    ],
+)
+def test_a_gpu_that_will_never_do_is_refused(what: str) -> None:
+    broken = Broken(torch.AcceleratorError(what))
+    with pytest.raises(ModelError, match=what.partition("\n")[0]):
+        find("cuda", broken)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        torch.AcceleratorError("CUDA error: CUDA-capable device(s) is/are busy or unavailable"),
+    ],
+    ids=str,
+)
+def test_a_gpu_that_may_do_later_is_no_wrong_setting(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        find("cuda", Broken(error))

@@ -1,0 +1,105 @@
+"""Tests of pooling, mode by mode."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+from models.encoder.pooling import POOLINGS, pool
+from models.encoder.sequence_layout import Packing
+from models.sentence_transformers.pooling import MODES
+from models.sentence_transformers.sentence import SentenceConfig
+from tests.models.meta import META, Sent
+
+LENGTHS = [3, 1, 8]
+Floats = npt.NDArray[np.float32]
+PACKING = Packing(LENGTHS, torch.device("cpu"))
+HIDDEN = torch.randn(PACKING.rows, 5, generator=torch.Generator().manual_seed(1))
+
+
+def by_hand(mode: str, states: Floats, skip: int = 0) -> Floats:
+    """One sequence (length, D) without its first rows, as the mode is defined."""
+    count = np.arange(skip + 1, len(states) + 1)[:, None]
+    states = states[skip:]
+    results = {
+        "cls": states[0],
+        "max": states.max(axis=0),
+        "mean": states.sum(axis=0) / len(states),
+        "mean_sqrt_len_tokens": states.sum(axis=0) / np.sqrt(len(states)),
+        "weightedmean": (states * count).sum(axis=0) / count.sum(),
+        "lasttoken": states[-1],
+    }
+    return np.asarray(results[mode], dtype=np.float32)
+
+
+def sequences() -> list[Floats]:
+    return np.split(HIDDEN[: PACKING.tokens].numpy(), np.cumsum(LENGTHS)[:-1])
+
+
+@pytest.mark.parametrize("mode", POOLINGS)
+def test_a_pooling_is_its_definition_in_each_sequence(mode: str) -> None:
+    pooled = pool(HIDDEN, PACKING, [mode]).numpy()
+    assert pooled.shape == (3, 5)
+    for row, states in zip(pooled, sequences(), strict=True):
+        assert_allclose(row, by_hand(mode, states), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("skips", [[2, 0, 3], [0, 0, 7]], ids=str)
+@pytest.mark.parametrize("mode", POOLINGS)
+def test_the_first_rows_of_a_sequence_can_be_left_out_and_the_others_keep_their_places(
+    mode: str, skips: list[int]
+) -> None:
+    pooled = pool(HIDDEN, PACKING, [mode], torch.tensor(skips)).numpy()
+    for row, states, skip in zip(pooled, sequences(), skips, strict=True):
+        assert_allclose(row, by_hand(mode, states, skip), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", POOLINGS)
+def test_a_text_of_which_nothing_is_left_has_the_zero_vector(mode: str) -> None:
+    packing = Packing([2, 3, 1], torch.device("cpu"))
+    hidden = torch.ones(packing.rows, 5)
+    pooled = pool(hidden, packing, [mode], torch.tensor([2, 1, 4]))
+    assert pooled[[0, 2]].eq(0).all() and pooled[1].gt(0).all()
+    assert pool(hidden, packing, [mode], torch.tensor([2, 3, 1])).eq(0).all()
+
+
+@pytest.mark.parametrize("mode", POOLINGS)
+def test_the_rows_after_the_last_token_are_never_pooled(mode: str) -> None:
+    packing = Packing([3, 2], torch.device("cpu"))
+    hidden = torch.full((packing.rows, 5), float("nan"))
+    hidden[: packing.tokens] = 1.0
+    assert packing.rows > packing.tokens
+    assert torch.isfinite(pool(hidden, packing, [mode])).all()
+
+
+@pytest.mark.parametrize("mode", POOLINGS)
+@pytest.mark.parametrize("skips", [[0, 0, 0], [2, 0, 9]], ids=str)
+def test_a_pooling_needs_to_know_nothing_that_the_device_has_computed(
+    mode: str, skips: list[int]
+) -> None:
+    packing = Packing(LENGTHS, META)
+    with Sent():  # type: ignore[no-untyped-call]
+        pooled = pool(HIDDEN.to(META), packing, [mode], torch.tensor(skips))
+    assert pooled.device == META and pooled.shape == (3, 5)
+
+
+def test_several_poolings_stand_side_by_side_in_the_order_given() -> None:
+    both = pool(HIDDEN, PACKING, ["mean", "cls"])
+    expected = [pool(HIDDEN, PACKING, [mode]) for mode in ("mean", "cls")]
+    assert torch.equal(both, torch.cat(expected, dim=1))
+
+
+def test_states_of_low_precision_are_pooled_in_float32() -> None:
+    length = 300
+    packing = Packing([length], torch.device("cpu"))
+    hidden = torch.ones(packing.rows, 4, dtype=torch.bfloat16)
+    for mode in ("mean", "weightedmean"):
+        pooled = pool(hidden, packing, [mode])
+        assert pooled.dtype == torch.float32
+        assert_allclose(pooled.numpy(), 1.0, rtol=1e-6)
+
+
+def test_every_name_that_a_config_may_give_is_implemented() -> None:
+    assert set(MODES) == set(POOLINGS)
+    assert set(SentenceConfig(max_length=1).pooling) <= set(POOLINGS)

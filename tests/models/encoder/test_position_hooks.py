@@ -1,0 +1,247 @@
+"""The laws of the position schemes, and their hooks against the papers."""
+
+import math
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from torch import Tensor
+from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb as turned_by_gptj
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as turned_by_llama
+
+from models.embedder import Embedder
+from models.encoder.position_hooks import (
+    Alibi,
+    Buckets,
+    Disentangled,
+    Padded,
+    Positions,
+    Recurrent,
+    Rotary,
+    Table,
+)
+from models.encoder.sequence_layout import Packing
+from models.positions import schemes, tables
+from models.positions.schemes import Scaling
+
+CPU = torch.device("cpu")
+ALL = slice(None)
+SCALINGS = [
+    Scaling(),
+    Scaling(kind="linear", factor=4.0),
+    Scaling(kind="dynamic", factor=4.0, original=20),
+    Scaling(kind="yarn", factor=4.0, original=20, magnitude=1.2),
+    Scaling(kind="llama3", factor=8.0, original=20, fast=4.0, slow=1.0),
+]
+
+
+def random(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def scored(scheme: Positions, query: Tensor, key: Tensor, queries: slice, keys: slice) -> Tensor:
+    """What a scheme adds to the scores of some queries and keys (H, T, Dh) of one text."""
+    places = torch.arange(query.shape[1])
+    index = places[keys] - places[queries, None] + len(places) - 1
+    relative: Any = scheme.relative(len(places))
+    found = scheme.score(query[None, :, queries], key[None, :, keys], relative, index)
+    assert found is not None
+    return found[0]
+
+
+def turn(scheme: schemes.Rotary, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    """Queries and keys (T, H, Dh) of one text, turned."""
+    packing = Packing([len(query)], CPU)
+    filling = query.new_zeros(packing.rows - len(query), *query.shape[1:])
+    rows, names = (torch.cat([part, filling]) for part in (query, key))
+    turned = Rotary(scheme).rotate(rows, names, packing)
+    return turned[0][: len(query)], turned[1][: len(key)]
+
+
+def test_a_scheme_without_hooks_changes_nothing() -> None:
+    hidden, query, key = random(5, 8), random(5, 2, 4), random(5, 1, 4)
+    scheme = Positions()
+    assert scheme.embed(hidden, torch.zeros(5), torch.arange(5)) is hidden
+    found = scheme.rotate(query, key, Packing([5], CPU))
+    assert found[0] is query and found[1] is key
+    assert scheme.bias(5) is None
+    assert scheme.relative(5) is None
+    assert scheme.score(query, key, torch.empty(0), torch.zeros(5, 5)) is None
+    assert scheme.unscored
+
+
+def test_a_table_adds_the_row_of_each_position_and_leaves_attention_alone() -> None:
+    table, hidden, positions = random(10, 8), random(4, 8), torch.tensor([0, 1, 9, 0])
+    scheme = Table(table)
+    found = scheme.embed(hidden, torch.zeros(4), positions)
+    torch.testing.assert_close(found - hidden, table[positions])
+    assert scheme.unscored
+
+
+def test_padding_has_the_first_row_and_those_after_it_do_not_count_it() -> None:
+    ids = torch.tensor([7, 7, 8, 9, 7, 6, 7])
+    positions = torch.tensor([0, 0, 1, 2, 3, 4, 0])  # of three texts
+    table, hidden = random(5, 8), random(7, 8)
+    found = Padded(table, 7).embed(hidden, ids, positions) - hidden
+    torch.testing.assert_close(found, table[torch.tensor([0, 0, 1, 2, 0, 3, 0])])
+
+
+@pytest.mark.parametrize(("part", "name"), [("token", "word"), ("position", "position")])
+def test_a_one_hot_row_times_a_table_is_a_lookup(
+    embedder: Embedder, minilm_folder: Path, part: str, name: str
+) -> None:
+    ids = np.array([101, 2314, 2924, 2314, 102])
+    with safe_open(minilm_folder / "model.safetensors", framework="np") as checkpoint:
+        table = checkpoint.get_tensor(f"embeddings.{name}_embeddings.weight")
+    one_hot = np.eye(len(table), dtype=np.float32)[ids if part == "token" else np.arange(5)]
+    np.testing.assert_array_equal(one_hot @ table, embedder.hidden([ids], part)[0])
+
+
+def test_a_position_beyond_the_table_is_refused_by_the_length_that_fits(embedder: Embedder) -> None:
+    embedder.hidden([[7] * 512], "position")
+    with pytest.raises(ValueError, match="1 to 512 tokens"):
+        embedder.hidden([[7] * 513], "position")
+
+
+def test_a_word_has_one_token_vector_and_another_state_in_every_context(embedder: Embedder) -> None:
+    texts = embedder.tokenize(["river bank", "money bank"])
+    bank = [row.ids.index(embedder.tokenize(["bank"])[0].ids[1]) for row in texts]
+    ids = [row.ids for row in texts]
+    tokens, states = embedder.hidden(ids, "token"), embedder.hidden(ids)
+    river, money = (rows[i] for rows, i in zip(states, bank, strict=True))
+    np.testing.assert_array_equal(*(rows[i] for rows, i in zip(tokens, bank, strict=True)))
+    cosine = river @ money / np.linalg.norm(river) / np.linalg.norm(money)
+    assert cosine < 0.9
+
+
+@pytest.mark.parametrize("scaling", SCALINGS, ids=lambda scaling: scaling.kind)
+@pytest.mark.parametrize("interleaved", [True, False])
+@pytest.mark.parametrize("dim", [16, 8])
+def test_rotary_scores_depend_on_the_offset_alone(
+    scaling: Scaling, interleaved: bool, dim: int
+) -> None:
+    scheme = schemes.Rotary(dim=dim, interleaved=interleaved, scaling=scaling)
+    query, key = (part.expand(40, 2, 16) for part in (random(2, 16), random(1, 2, 16)))
+    query, key = turn(scheme, query, key)
+    scores = torch.einsum("qhd,khd->hqk", query, key)
+    torch.testing.assert_close(scores[:, 1:, 1:], scores[:, :-1, :-1], atol=1e-4, rtol=0)
+    assert (scores[:, 0, 1] - scores[:, 1, 0]).abs().max() > 1e-2  # and on its direction
+
+
+def test_interleaved_pairs_are_those_of_gptj() -> None:
+    query, key = random(9, 2, 16), random(9, 2, 16) + 1
+    cos, sin = (
+        torch.from_numpy(part)[None] for part in tables.rotary(np.arange(9), schemes.Rotary(dim=8))
+    )
+    ours = turn(schemes.Rotary(dim=8, interleaved=True), query, key)
+    for found, given in zip(ours, (query, key), strict=True):
+        expected = turned_by_gptj(given[None, :, :, :8], sin, cos)[0]
+        torch.testing.assert_close(found[..., :8], expected)
+        assert torch.equal(found[..., 8:], given[..., 8:])
+
+
+def test_pairs_of_the_two_halves_are_those_of_llama() -> None:
+    query, key, scheme = random(9, 2, 16), random(9, 2, 16) + 1, schemes.Rotary(dim=16)
+    cos, sin = (
+        torch.from_numpy(part).repeat(1, 2)[None] for part in tables.rotary(np.arange(9), scheme)
+    )
+    expected = turned_by_llama(query[None], key[None], cos, sin, unsqueeze_dim=2)
+    for found, known in zip(turn(scheme, query, key), expected, strict=True):
+        torch.testing.assert_close(found, known[0])
+
+
+def test_a_magnitude_multiplies_what_is_turned() -> None:
+    query, scheme = random(9, 2, 16), schemes.Rotary(dim=16)
+    larger = replace(scheme, scaling=Scaling(magnitude=1.5))
+    torch.testing.assert_close(turn(larger, query, query)[0], 1.5 * turn(scheme, query, query)[0])
+
+
+def test_the_text_s_own_length_decides_how_dynamic_scaling_stretches() -> None:
+    scheme = schemes.Rotary(dim=16, scaling=SCALINGS[2])
+    texts = [random(length, 2, 16) for length in (20, 40)]
+    packing = Packing([20, 40], CPU)
+    rows = torch.cat([*texts, random(packing.rows - 60, 2, 16)])
+    together = torch.split(Rotary(scheme).rotate(rows, rows, packing)[0][:60], [20, 40])
+    for text, among in zip(texts, together, strict=True):
+        assert torch.equal(turn(scheme, text, text)[0], among)
+    plain = replace(scheme, scaling=Scaling())
+    assert torch.equal(turn(plain, texts[0], texts[0])[0], together[0])
+    assert not torch.allclose(turn(plain, texts[1], texts[1])[0], together[1])
+
+
+def test_alibi_adds_less_the_further_away_and_equally_to_both_sides() -> None:
+    bias = Alibi(schemes.Alibi(), torch.from_numpy(tables.alibi_slopes(4))).bias(5)
+    expected = [[-abs(d) / 4 ** (head + 1) for d in range(-4, 5)] for head in range(4)]
+    torch.testing.assert_close(bias, torch.tensor(expected))
+
+
+def test_buckets_add_the_trained_number_of_the_head_and_bucket() -> None:
+    table = random(8, 3)
+    bias = Buckets(schemes.Buckets(buckets=8, max_distance=20), table).bias(30)
+    for head, distance in product(range(3), range(-29, 30)):
+        bucket = tables.buckets(np.array(distance), 8, 20)
+        assert bias[head, distance + 29] == table[int(bucket), head]
+
+
+def test_recurrent_scores_are_the_four_terms_of_transformer_xl() -> None:
+    """Dai et al. 2019 (arXiv 1901.02860), section 3.3: (a) + (b) + (c) + (d)."""
+    length, heads, size, width = 6, 2, 4, 8
+    states = random(length, width)
+    to_query, to_key, of_position = (random(heads, size, width) + i / 9 for i in range(3))
+    u, v = random(heads, size), random(heads, size) - 0.5
+
+    def sinusoid(distance: int) -> Tensor:
+        angles = [distance / 10_000 ** (2 * i / width) for i in range(width // 2)]
+        return torch.tensor([*map(math.sin, angles), *map(math.cos, angles)])
+
+    query = torch.einsum("qd,hsd->hqs", states, to_query) + u[:, None]  # as a query's bias
+    key = torch.einsum("kd,hsd->hks", states, to_key)
+    scheme = Recurrent(schemes.Recurrent(), of_position, v - u)
+    added = scored(scheme, query, key, ALL, ALL)
+    found = query @ key.mT + added
+    for head, i, j in product(range(heads), range(length), range(length)):
+        asks, holds = to_query[head] @ states[i], to_key[head] @ states[j]
+        place = of_position[head] @ sinusoid(i - j)
+        a, b, c, d = asks @ holds, asks @ place, u[head] @ holds, v[head] @ place
+        torch.testing.assert_close(found[head, i, j], a + b + c + d, atol=1e-4, rtol=1e-4)
+    block = scored(scheme, query, key, slice(2, 4), slice(1, None))
+    torch.testing.assert_close(block, added[:, 2:4, 1:])
+
+
+@pytest.mark.parametrize(("c2p", "p2c"), [(True, True), (True, False), (False, True)])
+def test_disentangled_scores_are_those_of_deberta(c2p: bool, p2c: bool) -> None:
+    """He et al. 2020 (arXiv 2006.03654), equations 2 to 4, with one difference.
+
+    A key meets the vector of delta(i, j), as in the authors' code; the paper writes delta(j, i).
+    """
+    length, heads, size, span = 7, 2, 4, 3
+    query, key = random(heads, length, size), random(heads, length, size) + 0.1
+    place_query, place_key = random(2 * span, heads, size), random(2 * span, heads, size) - 0.1
+    scheme = schemes.Disentangled(
+        buckets=0, max_distance=span, content_to_position=c2p, position_to_content=p2c
+    )
+    hook = Disentangled(scheme, place_query, place_key)
+    found = scored(hook, query, key, ALL, ALL)
+
+    def delta(i: int, j: int) -> int:
+        return 0 if i - j <= -span else 2 * span - 1 if i - j >= span else i - j + span
+
+    for head, i, j in product(range(heads), range(length), range(length)):
+        to_position = query[head, i] @ place_key[delta(i, j), head]
+        to_content = key[head, j] @ place_query[delta(i, j), head]
+        expected = c2p * to_position + p2c * to_content
+        torch.testing.assert_close(found[head, i, j], expected, atol=1e-5, rtol=1e-5)
+    block = scored(hook, query, key, slice(2, 4), slice(1, None))
+    torch.testing.assert_close(block, found[:, 2:4, 1:])
+
+
+def test_what_is_scored_is_known_beforehand() -> None:
+    slopes: Any = torch.ones(2)
+    assert not Alibi(schemes.Alibi(), slopes).unscored
+    assert not Recurrent(schemes.Recurrent(), random(2, 4, 8), random(2, 4)).unscored
+    assert Rotary(schemes.Rotary(dim=4)).unscored

@@ -1,0 +1,254 @@
+"""Tests of models of a hub: what is fetched of one, what of it stays, and what is told."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from models.convert import weights
+from models.errors import ModelError
+from models.hub.sources import resolve
+from tests.conftest import Folder
+from tests.models import kinds
+from tests.models.convert.older import instructor
+from tests.models.hub_server import COMMIT, Hub
+from tests.service.server import Server
+
+NAME = "organisation/name"
+FILES = {
+    "config.json": b"{}",
+    "1_Pooling/config.json": b'{"a": 1}',
+    "model.safetensors": b"weights" * 1000,
+    "tokenizer.json": b"{}",
+    "vocab.txt": b"a\nb\n",
+    "spiece.model": b"pieces",
+}
+OTHERS = {"pytorch_model.bin": b"a pickle", "onnx/model.onnx": b"a graph", "modeling.py": b"code"}
+
+Done = subprocess.CompletedProcess[str]
+Pull = Callable[..., Done]
+
+
+def run(hub: Hub, cache: Path, *command: str, **environment: str) -> Done:
+    """Runs the command: the client of a hub reads its settings once in a process."""
+    return subprocess.run(
+        [sys.executable, "-m", "service", *command, "--cache", str(cache)],
+        env={**os.environ, "HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.url, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def pull(tmp_path: Path) -> Pull:
+    """Runs `embedding-service pull`."""
+
+    def pull(hub: Hub, *flags: str, **environment: str) -> Done:
+        return run(hub, tmp_path, "pull", "--model", NAME, *flags, **environment)
+
+    return pull
+
+
+def found(folder: str) -> dict[str, bytes]:
+    """The files of a folder that was printed."""
+    root = Path(folder.strip())
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_of_a_model_on_a_hub_what_is_read_is_fetched_and_no_code_or_pickle(pull: Pull) -> None:
+    with Hub(NAME, FILES | OTHERS) as hub:
+        done = pull(hub)
+    assert done.returncode == 0, done.stderr
+    assert found(done.stdout) == FILES
+
+
+def test_a_hub_is_not_asked_again_for_what_was_fetched_once(pull: Pull) -> None:
+    with Hub(NAME, FILES) as hub:
+        first = pull(hub)
+        hub.asked.clear()
+        second = pull(hub)
+        assert hub.asked == []
+    assert first.stdout == second.stdout
+    assert pull(hub).stdout == first.stdout  # which is gone now
+
+
+@pytest.mark.parametrize("revision", ["v1", COMMIT])
+def test_a_revision_may_be_a_tag_or_a_commit(pull: Pull, revision: str) -> None:
+    with Hub(NAME, FILES) as hub:
+        assert found(pull(hub, "--revision", revision).stdout) == FILES
+
+
+def test_what_was_broken_off_is_told_in_a_line_and_goes_on(pull: Pull) -> None:
+    with Hub(NAME, FILES) as hub:
+        hub.broken.add("model.safetensors")
+        broken = pull(hub)
+        assert broken.returncode == 1 and broken.stdout == ""
+        last = broken.stderr.splitlines()[-1]
+        assert last.startswith(f"Error: '{NAME}' could not be fetched from the hub: ")
+        assert "Traceback" not in broken.stderr
+        hub.broken.clear()
+        assert found(pull(hub).stdout) == FILES
+
+
+def test_a_model_that_is_not_public_is_had_with_a_token(pull: Pull) -> None:
+    with Hub(NAME, FILES, token="sesame") as hub:
+        refused = pull(hub)
+        assert refused.returncode == 1
+        assert refused.stderr.endswith("one that is not public needs a token in HF_TOKEN\n")
+        assert found(pull(hub, HF_TOKEN="sesame").stdout) == FILES
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--revision", "v9"], "Revision Not Found"),
+        (["--model", "organisation/other"], "Repository Not Found"),
+    ],
+)
+def test_what_a_hub_does_not_have_is_told(pull: Pull, flags: list[str], told: str) -> None:
+    with Hub(NAME, FILES) as hub:
+        done = pull(hub, *flags)
+    assert done.returncode == 1
+    assert "Error: 'organisation/" in done.stderr and told in done.stderr
+
+
+def test_a_model_of_a_hub_is_served_like_any_other(pull: Pull, tiny_bert: Folder) -> None:
+    from models.embedder import Embedder
+
+    folder = tiny_bert()
+    with Hub(NAME, {path.name: path.read_bytes() for path in folder.iterdir()}) as hub:
+        fetched = Path(pull(hub).stdout.strip())
+    one, other = (Embedder.load(each, device="cpu", dtype="float32") for each in (folder, fetched))
+    assert one.fingerprint == other.fingerprint
+    assert one.embed(["a text"]).tobytes() == other.embed(["a text"]).tobytes()
+
+
+@pytest.fixture(scope="module")
+def pickled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of a model whose encoder is pickled, and whose product is safetensors, too."""
+    folder = tmp_path_factory.mktemp("pickled")
+    instructor(folder)
+    weights.convert(folder / "2_Dense", folder / "2_Dense")
+    return found(str(folder))
+
+
+def fetched(hub: Hub) -> set[str]:
+    """The weights that were asked for."""
+    parts = (path.partition("/resolve/")[2].partition("/")[2] for path in hub.asked)
+    return {part for part in parts if part.endswith((".bin", ".safetensors"))}
+
+
+def test_a_model_without_safetensors_is_fetched_and_converted_once(
+    pull: Pull, pickled: dict[str, bytes]
+) -> None:
+    with Hub(NAME, pickled) as hub:
+        first = pull(hub)
+        assert fetched(hub) == {"pytorch_model.bin", "2_Dense/model.safetensors"}
+        hub.asked.clear()
+        second = pull(hub)
+        assert hub.asked == []
+    assert first.returncode == 0, first.stderr
+    assert (
+        f"{NAME} has no safetensors and no tokenizer.json: converting it once, to" in first.stderr
+    )
+    assert first.stdout == second.stdout and "converting" not in second.stderr
+    files = found(first.stdout)
+    assert {"model.safetensors", "2_Dense/model.safetensors", "tokenizer.json"} <= files.keys()
+    assert not any(name.endswith(".bin") for name in files)
+
+
+def test_what_was_converted_has_the_vectors_of_the_original(
+    pull: Pull, pickled: dict[str, bytes], tmp_path: Path
+) -> None:
+    from models.embedder import Embedder
+
+    source = tmp_path / "source"
+    for name, content in pickled.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes(content)
+    with Hub(NAME, pickled) as hub:
+        target = Path(pull(hub).stdout.strip())
+    expected = SentenceTransformer(str(source), device="cpu").encode(["the license"])
+    vectors = Embedder.load(target, device="cpu", dtype="float32").embed(["the license"])
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+def test_a_server_converts_a_model_of_a_hub_by_itself(
+    pickled: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Hub(NAME, pickled) as hub:
+        monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        with Server(tmp_path / "log", model=NAME, cache=tmp_path) as server:
+            server.wait_ready(300)
+            (vector,) = server.post("/embed", {"inputs": ["the license"]}).json()
+            assert "converting it once" in server.log
+    assert len(vector) == 24
+
+
+@pytest.fixture
+def without_extra(tmp_path: Path) -> dict[str, str]:
+    """An environment in which the extra is not installed."""
+    (tmp_path / "bare").mkdir()
+    program = "import sys; sys.modules['transformers'] = None"
+    (tmp_path / "bare" / "sitecustomize.py").write_text(program)
+    paths = [str(tmp_path / "bare"), os.environ.get("PYTHONPATH", "")]
+    return {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def test_without_the_extra_the_command_is_named_and_nothing_large_fetched(
+    pull: Pull, pickled: dict[str, bytes], without_extra: dict[str, str]
+) -> None:
+    with Hub(NAME, pickled) as hub:
+        refused = pull(hub, **without_extra)
+        assert "pytorch_model.bin" not in fetched(hub)
+    assert refused.returncode == 1
+    assert f"run `embedding-service convert {NAME}` once" in refused.stderr
+    assert "the extra 'convert' (in the project's checkout: " in refused.stderr
+
+
+def test_without_the_extra_the_command_converts_what_has_a_tokenizer(
+    pull: Pull, pickled: dict[str, bytes], without_extra: dict[str, str], tmp_path: Path
+) -> None:
+    with Hub(NAME, pickled) as hub:
+        refused = run(hub, tmp_path, "convert", NAME, **without_extra)
+        assert "has no tokenizer.json; to make one, install the extra 'convert'" in refused.stderr
+    content = kinds.text("unigram").encode()
+    with Hub(NAME, {**pickled, "tokenizer.json": content}) as hub:
+        other = tmp_path / "other"
+        done = run(hub, other, "convert", NAME, **without_extra)
+        assert done.returncode == 0, done.stderr
+        again = run(hub, other, "pull", "--model", NAME, **without_extra)
+    assert again.stdout == done.stdout
+    assert found(done.stdout)["tokenizer.json"] == content
+
+
+def test_pickles_of_a_family_that_is_not_served_are_not_fetched(
+    pull: Pull, pickled: dict[str, bytes]
+) -> None:
+    with Hub(NAME, {**pickled, "config.json": b'{"model_type": "convnext"}'}) as hub:
+        refused = pull(hub)
+        assert "pytorch_model.bin" not in fetched(hub)
+    assert refused.returncode == 1 and "model_type = 'convnext'" in refused.stderr
+
+
+def test_a_hub_out_of_reach_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="'organisation/name' could not be fetched from the hub"):
+        resolve(NAME, cache=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["organisation/na me", "organisation/a--b", "-o-/n"])
+def test_a_name_that_no_hub_can_have_is_told(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ModelError, match=name):
+        resolve(name, cache=tmp_path)

@@ -1,0 +1,34 @@
+"""Which files are a folder's tokenizer, and what is told where there is none."""
+
+from pathlib import Path
+
+import pytest
+
+from models.errors import ModelError
+from models.tokenizer import vocabulary
+from models.tokenizer.tokenizer import Tokenizer
+from tests.models import kinds, raw
+
+
+@pytest.mark.parametrize("case", raw.CASES)
+def test_older_files_are_refused_with_the_command(case: str, tmp_path: Path) -> None:
+    folder = raw.write(case, tmp_path)
+    with pytest.raises(ModelError, match=r"has no tokenizer\.json: `embedding-service convert"):
+        Tokenizer(folder, 64)
+
+
+def test_a_folder_without_a_tokenizer_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"has no tokenizer\.json$"):
+        Tokenizer(tmp_path, 64)
+
+
+def test_a_broken_tokenizer_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ModelError, match=r"tokenizer\.json cannot be read"):
+        Tokenizer(tmp_path, 64)
+
+
+def test_tokenizer_json_goes_before_all_others(tmp_path: Path) -> None:
+    folder = kinds.write("wordlevel", raw.write("bert", tmp_path))
+    assert vocabulary.files(folder) == [folder / "tokenizer.json"]
+    assert len(Tokenizer(folder, 64).encode(["the work"])[0].ids) == 2

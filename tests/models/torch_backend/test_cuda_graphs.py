@@ -1,0 +1,165 @@
+"""Tests of recorded passes, with a recorder that repeats what it was shown in the same memory."""
+
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from models import families
+from models.checkpoint import weights
+from models.encoder.batch import Batch
+from models.encoder.sequence_layout import Packing, Shape, round_up
+from models.torch_backend.assembly import TorchLayers
+from models.torch_backend.cuda_graphs import SHAPES, Forward, Graphs
+from models.torch_backend.encoder import Embeddings, TorchEncoder
+from models.torch_backend.flash_attention import Varlen
+from models.torch_backend.linear import Plain, Prepacked
+from tests.models.families.checkpoint import CPU, Case, write
+from tests.models.kernel import by_kernel
+from tests.models.meta import META, OnDevice
+
+SMALL = [Shape(16, 2, 16), Shape(16, 4, 16), Shape(64, 4, 64)]
+DYNAMIC = {
+    "rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 50.0},
+    "max_position_embeddings": 24,
+}
+CASES = [
+    Case("bert"),
+    Case("modernbert", {"local_attention": 10, "pad_token_id": 0}),
+    Case("nomic_bert", DYNAMIC),  # the turns depend on a text's own length
+    Case("qwen3", {"num_key_value_heads": 2, "head_dim": 16}),
+]
+
+
+class Recorder:
+    """Counts what is recorded and replayed."""
+
+    def __init__(self) -> None:
+        self.recorded = self.replayed = 0
+
+    def __call__(self, compute: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
+        found = compute()
+        self.recorded += 1
+
+        def replay() -> None:
+            self.replayed += 1
+            found.copy_(compute())
+
+        return replay, found
+
+
+def encoders(folder: Path, record: Recorder) -> tuple[TorchEncoder, TorchEncoder]:
+    """One that runs a pass step by step, and one that repeats those of small shapes."""
+    blueprint = families.read(folder)
+    loaded = weights.load(folder, blueprint)
+    parts = Embeddings(blueprint.config, loaded, CPU)
+    layers = TorchLayers(blueprint.config, loaded, Prepacked(torch.float32), CPU, by_kernel)
+    assert layers.steady
+    return TorchEncoder(parts, layers), TorchEncoder(
+        parts, layers, lambda whole: Graphs(whole, CPU, record, SMALL)
+    )
+
+
+def batches() -> list[Batch]:
+    """Of all sizes in a mixed order, so that each finds what a larger one left."""
+    noise = np.random.default_rng(5)
+    sizes = [[16], [1], [30, 30, 4], [2], [7, 8], [5, 5, 5], [1, 1, 1, 1], [3, 3], [40], [9] * 5]
+    return [Batch.of([noise.integers(6, 99, length) for length in lengths]) for lengths in sizes]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("poolings", [["mean"], ["cls", "lasttoken"]])
+def test_a_replayed_pass_has_the_bits_of_one_that_is_not(
+    case: Case, poolings: Sequence[str], tmp_path: Path
+) -> None:
+    write(case, tmp_path)
+    record = Recorder()
+    eager, graphs = encoders(tmp_path, record)
+    graphs.warm()
+    assert record.recorded == len(SMALL)
+    for batch in batches():
+        assert np.array_equal(graphs.vectors(batch, poolings), eager.vectors(batch, poolings))
+    assert record.replayed == len(batches()) - 1, "five texts fit in no shape"
+
+
+def test_tokens_that_are_not_pooled_are_left_out_of_a_replayed_pass(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    eager, graphs = encoders(tmp_path, Recorder())
+    graphs.warm()
+    batch = Batch.of([np.arange(6, 12), np.arange(20, 23)], skips=[2, 1])
+    assert np.array_equal(graphs.vectors(batch, ["mean"]), eager.vectors(batch, ["mean"]))
+
+
+def test_threads_that_replay_at_once_do_not_take_each_others_memory(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    eager, graphs = encoders(tmp_path, Recorder())
+    graphs.warm()
+    some = [batch for batch in batches() if len(batch.ids) <= 64]
+    expected = [eager.vectors(batch, ["mean"]) for batch in some]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda batch: graphs.vectors(batch, ["mean"]), some * 20))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(map(np.array_equal, found, expected * 20))
+
+
+def test_before_it_is_warm_and_for_some_layers_nothing_is_replayed(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    record = Recorder()
+    eager, graphs = encoders(tmp_path, record)
+    batch = batches()[0]
+    assert np.array_equal(graphs.vectors(batch, ["mean"]), eager.vectors(batch, ["mean"]))
+    graphs.warm()
+    assert np.array_equal(graphs.states(batch, 3), eager.states(batch, 3))
+    assert record.replayed == 0
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_is_recorded_needs_nothing_of_the_host(case: Case, tmp_path: Path) -> None:
+    from torch.nn.attention.varlen import varlen_attn
+
+    write(case, tmp_path)
+    blueprint = families.read(tmp_path)
+    loaded = weights.load(tmp_path, blueprint)
+    parts = Embeddings(blueprint.config, loaded, META)
+    attention = Varlen(varlen_attn)
+    layers = TorchLayers(
+        blueprint.config, loaded, Plain(META, torch.bfloat16), META, lambda *_: attention
+    )
+
+    def record(compute: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
+        compute()  # as a GPU's recorder does: then everything is there
+        with OnDevice():  # type: ignore[no-untyped-call]
+            return lambda: None, compute()
+
+    def passes(whole: Forward) -> Graphs:
+        return Graphs(whole, META, record, SMALL)
+
+    TorchEncoder(parts, layers, passes).warm()
+
+
+def test_the_smallest_shape_that_holds_a_batch_is_taken() -> None:
+    def forward(ids: Tensor, packing: Packing) -> Tensor:
+        return ids[:, None] + packing.borders.sum()
+
+    graphs = Graphs(forward, CPU, Recorder(), SMALL)
+    graphs.warm()
+    assert graphs.shape([8, 8]) == SMALL[0]
+    assert graphs.shape([1, 1, 1]) == SMALL[1]
+    assert graphs.shape([17]) == graphs.shape([64]) == graphs.shape([1, 1, 1, 14]) == SMALL[2]
+    assert graphs.shape([65]) == Shape.of([65])
+    assert graphs.shape([1] * 5) == Shape.of([1] * 5)
+
+
+def test_the_recorded_shapes_go_from_small_to_large_and_hold_their_rows() -> None:
+    assert sorted(SHAPES, key=lambda shape: (shape.rows, shape.sequences)) == SHAPES
+    assert all(shape.rows == shape.longest == round_up(shape.rows) for shape in SHAPES)
+    assert len(set(SHAPES)) == len(SHAPES) == 17

@@ -1,0 +1,122 @@
+"""Tests of linear layers in every layout and precision."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers.activations import ACT2FN
+
+from models.config.activations import ACTIVATIONS as NAMES
+from models.cpu_backend import library
+from models.cpu_backend.linear import Compiled
+from models.precision.trials import short
+from models.torch_backend.linear import ACTIVATIONS, Layout, Observed, Plain, Prepacked
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+ROUNDING = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+DTYPES = [torch.float32] + [torch.bfloat16] * short(library.features())
+
+LAYOUTS: list[Layout] = [kind for dtype in DTYPES for kind in (Plain(CPU, dtype), Prepacked(dtype))]
+LAYOUTS += [Compiled("float32", name) for name in [library.best("float32")] if name]
+
+layouts = pytest.mark.parametrize(
+    "layout", LAYOUTS, ids=lambda layout: f"{type(layout).__name__}-{layout.dtype}"
+)
+
+
+def reference(y: Tensor, activation: str) -> Tensor:
+    """The activations as their papers write them."""
+    if activation == "gelu":
+        return y * (1 + torch.erf(y / 2**0.5)) / 2
+    if activation == "gelu_tanh":
+        return y * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (y + 0.044715 * y**3))) / 2
+    if activation in ("silu", "gelu_sigmoid"):
+        return y / (1 + torch.exp(-(1.702 if activation == "gelu_sigmoid" else 1) * y))
+    if activation == "tanh":
+        return 1 - 2 / (1 + torch.exp(2 * y))
+    return y.clamp(min=0) if activation == "relu" else y
+
+
+def numbers(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape)))
+
+
+@layouts
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_layer_is_product_bias_and_activation(layout: Layout, activation: str) -> None:
+    x, weight, bias = numbers(6, 16), numbers(8, 16) / 4, numbers(8)
+    x, weight, bias = (tensor.to(layout.dtype).float() for tensor in (x, weight, bias))
+    y = layout(weight, bias, activation)(x.to(layout.dtype))
+    assert y.dtype == layout.dtype
+    expected = reference(F.linear(x.double(), weight.double(), bias.double()), activation)
+    rounding = ROUNDING[layout.dtype]
+    torch.testing.assert_close(y.double(), expected, atol=rounding, rtol=rounding)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES.keys() & ACT2FN.keys()))
+def test_an_activation_is_what_transformers_calls_so(name: str) -> None:
+    x = numbers(50, 20)
+    torch.testing.assert_close(ACTIVATIONS[NAMES[name]].function(x), ACT2FN[name](x))
+
+
+@layouts
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_gated_layer_is_the_product_of_two(layout: Layout, activation: str) -> None:
+    x, gate, up = (
+        numbers(6, 16),
+        (numbers(8, 16) / 4, numbers(8)),
+        (-numbers(8, 16), 2 * numbers(8)),
+    )
+    y = layout.gated(gate, up, activation)(x.to(layout.dtype))
+    first, second = (F.linear(x.double(), *(part.double() for part in each)) for each in (gate, up))
+    expected, rounding = reference(first, activation) * second, 4 * ROUNDING[layout.dtype]
+    torch.testing.assert_close(y.double(), expected, atol=4 * rounding, rtol=rounding)
+
+
+@layouts
+def test_a_residual_is_added_to_a_gated_layer(layout: Layout) -> None:
+    x, residual = numbers(6, 16).to(layout.dtype), numbers(6, 8).to(layout.dtype)
+    gated = layout.gated((numbers(8, 16), numbers(8)), (numbers(8, 16), numbers(8)), "silu")
+    torch.testing.assert_close(gated(x, residual=residual), gated(x) + residual)
+
+
+@layouts
+def test_a_residual_is_added(layout: Layout) -> None:
+    x, weight, bias, residual = numbers(6, 16), numbers(8, 16) / 4, numbers(8), 3 * numbers(6, 8)
+    y = layout(weight, bias)(x.to(layout.dtype), residual=residual.to(layout.dtype))
+    rounding = 2 * ROUNDING[layout.dtype]
+    expected = F.linear(x, weight, bias) + residual
+    torch.testing.assert_close(y.float(), expected, atol=2 * rounding, rtol=rounding)
+
+
+@layouts
+def test_a_call_changes_none_of_its_inputs(layout: Layout) -> None:
+    x, residual = numbers(6, 16).to(layout.dtype), numbers(6, 8).to(layout.dtype)
+    kept = x.clone(), residual.clone()
+    layer = layout(numbers(8, 16), numbers(8))
+    first = layer(x, residual=residual)
+    assert torch.equal(x, kept[0])
+    assert torch.equal(residual, kept[1])
+    assert torch.equal(layer(x, residual=residual), first)
+
+
+def size(x: Tensor) -> Tensor:
+    return x.pow(4).mean(dim=0).pow(0.25)
+
+
+def test_an_observed_layer_remembers_the_size_of_each_input_and_changes_nothing() -> None:
+    layout = Observed()
+    weight, bias = numbers(8, 16), numbers(8)
+    layer = layout(weight, bias, "gelu", name="up")
+    first, second = numbers(6, 16), -3 * numbers(5, 16)
+    for x in (first, second):
+        assert torch.equal(layer(x), Plain(CPU, torch.float32)(weight, bias, "gelu")(x))
+    torch.testing.assert_close(layout.sizes()["up"], size(torch.cat([first, second])))
+
+
+def test_an_observed_gated_layer_remembers_the_size_of_each_input() -> None:
+    layout, x = Observed(), numbers(6, 16)
+    gate, up = (numbers(8, 16), numbers(8)), (numbers(8, 16), -numbers(8))
+    y = layout.gated(gate, up, "silu", name="up")(x)
+    assert torch.equal(y, Plain(CPU, torch.float32).gated(gate, up, "silu")(x))
+    torch.testing.assert_close(layout.sizes()["up"], size(x))

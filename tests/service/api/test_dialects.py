@@ -1,0 +1,386 @@
+"""The fields of Voyage, Jina and NIM on /v1/embeddings, sent as they are."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models import Embedder
+from models.hub.sources import DEFAULT
+from models.vectors import normalize, quantize
+from service.api.dialects import EmbeddingsRequest
+from tests.conftest import Folder
+from tests.service.api.test_embed import error
+from tests.service.server import Server
+
+LONG = "beginning " + "word " * 600 + "ending"
+
+
+@pytest.fixture(scope="module")
+def prompted(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    prompts = {"query": "query: ", "document": "document: ", "classification": "class: "}
+    folder = tiny_bert({"config_sentence_transformers.json": {"prompts": prompts}})
+    log = tmp_path_factory.mktemp("prompted") / "log"
+    with Server(log, model=folder, served_name="of-a-query") as running:
+        yield running
+
+
+def embed(server: Server, text: str, **fields: object) -> Any:
+    answer = server.post("/v1/embeddings", {"input": text, **fields})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"][0]["embedding"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "prompt"),
+    [
+        ({}, ""),
+        ({"input_type": None}, ""),
+        ({"model": "of-a-query"}, ""),
+        ({"input_type": "query"}, "query: "),
+        ({"input_type": "document"}, "document: "),
+        ({"input_type": "passage"}, "document: "),
+        ({"task": "retrieval.query"}, "query: "),
+        ({"task": "retrieval.passage"}, "document: "),
+        ({"task": "classification"}, "class: "),
+        ({"task": "separation"}, ""),
+        ({"task": "text-matching"}, ""),
+        ({"model": "of-a-query-query"}, "query: "),
+        ({"model": "of-a-query-passage"}, "document: "),
+        ({"model": "of-a-query-query", "input_type": "query"}, "query: "),
+        ({"task": "retrieval.passage", "input_type": "passage"}, "document: "),
+    ],
+)
+def test_a_role_takes_the_prompt_of_the_model(
+    prompted: Server, fields: dict[str, object], prompt: str
+) -> None:
+    assert embed(prompted, "red", **fields) == embed(prompted, f"{prompt}red")
+
+
+@pytest.mark.parametrize("suffix", ["-query", "-passage"])
+def test_a_model_without_prompts_reads_both_roles_alike(server: Server, suffix: str) -> None:
+    assert embed(server, "red", model=f"{DEFAULT}{suffix}") == embed(server, "red")
+
+
+@pytest.mark.parametrize("model", ["-query", f"{DEFAULT}-Query", f"{DEFAULT}-query-query", "query"])
+def test_what_only_resembles_the_model_is_another_one(server: Server, model: str) -> None:
+    answer = server.post("/v1/embeddings", {"input": "a", "model": model})
+    assert error(answer, 404)["code"] == "model_not_found"
+
+
+@pytest.mark.parametrize(
+    ("fields", "side"),
+    [
+        ({}, "right"),
+        ({"truncate": True}, "right"),
+        ({"truncation": True}, "right"),
+        ({"truncate": "END"}, "right"),
+        ({"truncate": "START"}, "left"),
+    ],
+)
+def test_a_long_text_is_cut_where_it_is_asked(
+    server: Server, embedder: Embedder, fields: dict[str, object], side: Any
+) -> None:
+    ids = embedder.tokenizer.encode([LONG], side)[0].ids
+    found = np.array(embed(server, LONG, **fields), dtype=np.float32)
+    np.testing.assert_array_equal(found, embedder.encode([ids])[0])
+
+
+@pytest.mark.parametrize(
+    "fields", [{"truncate": False}, {"truncation": False}, {"truncate": "NONE"}]
+)
+def test_a_long_text_is_refused_where_it_must_not_be_cut(
+    server: Server, fields: dict[str, object]
+) -> None:
+    answer = server.post("/v1/embeddings", {"input": LONG, **fields})
+    assert error(answer, 400)["code"] == "input_too_long"
+
+
+@pytest.mark.parametrize("length", [3, 10, 255, 256, -1])
+def test_truncate_prompt_tokens_cuts_to_so_many_tokens(
+    server: Server, embedder: Embedder, length: int
+) -> None:
+    whole = [token.id for token in embedder.tokenizer.tokens(LONG)]
+    most = 256 if length == -1 else length
+    answer = server.post("/v1/embeddings", {"input": LONG, "truncate_prompt_tokens": length})
+    assert answer.json()["usage"]["prompt_tokens"] == most
+    assert answer.headers["x-truncated"] == "1"
+    found = np.array(answer.json()["data"][0]["embedding"], dtype=np.float32)
+    cut = [*whole[: most - 1], whole[-1]]
+    np.testing.assert_array_equal(found, embedder.encode([np.array(cut, dtype=np.int32)])[0])
+
+
+def test_truncate_prompt_tokens_cuts_token_ids_and_multivectors_too(server: Server) -> None:
+    fields = {"truncate_prompt_tokens": 4}
+    cut = embed(server, "one two three four", **fields)
+    assert cut == embed(server, "one two") != embed(server, "one two three four")
+    ids = [row["id"] for row in server.post("/tokenize", {"inputs": "one two three"}).json()[0]]
+    answer = server.post("/v1/embeddings", {"input": [ids, "red"], **fields}).json()
+    assert [row["embedding"] for row in answer["data"]] == [cut, embed(server, "red")]
+    assert answer["usage"]["total_tokens"] == 4 + 3
+    (states,) = multivectors(server, "one two three", **fields)
+    assert states == multivectors(server, "one two")[0]
+
+
+def test_truncate_prompt_tokens_cuts_where_the_model_does_and_leaves_its_prompt_out(
+    tiny_bert: Folder, tmp_path: Path
+) -> None:
+    """A model that cuts at the start and does not pool its prompt."""
+    files = {
+        "config_sentence_transformers.json": {"prompts": {"query": "the "}},
+        "sentence_bert_config.json": {"tokenizer_args": {"truncation_side": "left"}},
+        "modules.json": [
+            {"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
+            {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        ],
+        "1_Pooling/config.json": {"pooling_mode_mean_tokens": True, "include_prompt": False},
+    }
+    settings: dict[str, Any] = {"model": tiny_bert(files), "auto_truncate": False}
+    with Server(tmp_path / "log", **settings) as server:
+        text = "you and any work for this"
+        left = embed(server, text, truncate_prompt_tokens=5)
+        assert left == embed(server, "work for this") != embed(server, "you and any")
+        query = embed(server, text, truncate_prompt_tokens=5, input_type="query")
+        assert query == left  # the prompt is the first that is cut off
+        kept = embed(server, text, truncate_prompt_tokens=9, input_type="query")
+        assert kept == embed(server, text, input_type="query") != embed(server, text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "told"),
+    [
+        ({"truncate_prompt_tokens": 257}, "truncate_prompt_tokens", "the model reads 256"),
+        ({"truncate_prompt_tokens": 2}, "truncate_prompt_tokens", "2 special tokens"),
+        ({"truncate_prompt_tokens": 0}, "truncate_prompt_tokens", "2 special tokens"),
+        ({"truncate_prompt_tokens": -2}, "truncate_prompt_tokens", "greater than or equal to -1"),
+        ({"truncate_prompt_tokens": 9, "truncate": True}, "truncate_prompt_tokens", "not both"),
+        ({"truncate_prompt_tokens": 9, "truncation": False}, "truncate_prompt_tokens", "not both"),
+        ({"truncate_prompt_tokens": 9, "late_chunking": True}, "late_chunking", "does not go"),
+        ({"add_special_tokens": False}, "add_special_tokens", "always"),
+        ({"normalize": True, "normalized": True}, "normalized", "not both"),
+        ({"encoding_type": "float", "output_dtype": "float"}, "encoding_type", "not both"),
+        ({"encoding_type": "base64", "encoding_format": "float"}, "encoding_format", "not both"),
+        ({"input": [{"image": "aGk="}]}, "input.0.image", "unknown field 'input.0.image'"),
+        ({"input": {"text": "a", "url": "b"}}, "input.url", "unknown field 'input.url'"),
+        ({"input": [{"text": 5}]}, "input", "input.0.text: Input should be a valid string"),
+    ],
+)
+def test_what_the_fields_do_not_say_is_refused(
+    server: Server, fields: dict[str, object], param: str, told: str
+) -> None:
+    found = error(server.post("/v1/embeddings", {"input": "red", **fields}), 400)
+    assert found["param"] == param and told in found["message"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"drop_params": True},  # RAGFlow
+        {"metadata": {"user": "me", "run": 7}},  # Mistral
+        {"add_special_tokens": True},
+        {"normalize": True},
+        {"encoding_type": "float"},
+        {"dimensions": 0, "modality": "text"},  # Infinity's client
+        {"truncate_prompt_tokens": 9},
+    ],
+)
+def test_what_changes_nothing_may_be_sent(server: Server, fields: dict[str, object]) -> None:
+    assert embed(server, "red", **fields) == embed(server, "red")
+
+
+def test_each_field_may_be_null(server: Server) -> None:
+    optional = set(EmbeddingsRequest.model_fields) - {"input"}
+    assert embed(server, "red", **dict.fromkeys(optional)) == embed(server, "red")
+
+
+def test_normalize_false_keeps_the_length_too(server: Server) -> None:
+    assert embed(server, "red", normalize=False) == embed(server, "red", normalized=False)
+
+
+@pytest.mark.parametrize("one", [True, False])
+def test_objects_of_a_text_are_texts(server: Server, one: bool) -> None:
+    texts: list[Any] = [{"text": "red"}, "blue", {"text": "green"}, [101, 2417, 102]]
+    inputs = texts[0] if one else texts
+    same = "red" if one else ["red", "blue", "green", "red"]
+    found, expected = (
+        [row["embedding"] for row in server.post("/v1/embeddings", {"input": each}).json()["data"]]
+        for each in (inputs, same)
+    )
+    assert found == expected
+
+
+def test_the_answer_has_the_id_of_the_request(server: Server) -> None:
+    answer = server.post("/v1/embeddings", {"input": "red"})
+    assert answer.json()["id"] == answer.headers["x-request-id"] != ""
+
+
+@pytest.mark.parametrize("field", ["embedding_type", "output_dtype", "encoding_type"])
+@pytest.mark.parametrize("kind", ["int8", "uint8", "binary", "ubinary"])
+def test_the_type_of_the_numbers_has_two_names(
+    server: Server, embedder: Embedder, field: str, kind: str
+) -> None:
+    expected = quantize(embedder.embed(["red"]), kind)[0]
+    assert embed(server, "red", **{field: kind}) == expected.tolist()
+    encoded = embed(server, "red", **{field: kind, "encoding_format": "base64"})
+    assert encoded == base64.b64encode(expected.tobytes()).decode()
+
+
+def test_floats_are_the_default_under_every_name(server: Server) -> None:
+    plain = embed(server, "red")
+    for fields in ({"embedding_type": "float"}, {"output_dtype": "float"}, {"normalized": True}):
+        assert embed(server, "red", **fields) == plain
+    encoded = embed(server, "red", encoding_format="base64")
+    assert embed(server, "red", embedding_type="base64") == encoded
+
+
+def test_normalized_false_keeps_the_length_of_the_pooled_vector(server: Server) -> None:
+    expected = server.post("/embed", {"inputs": "red", "normalize": False}).json()[0]
+    assert embed(server, "red", normalized=False) == expected != embed(server, "red")
+
+
+def test_output_dimension_is_dimensions(cutting: Server) -> None:
+    short = embed(cutting, "red", output_dimension=32)
+    assert short == embed(cutting, "red", dimensions=32) and len(short) == 32
+
+
+def test_late_chunking_reads_the_inputs_as_one_text(server: Server) -> None:
+    chunks = ["Berlin is large.", "Its people like it."]
+    body = {"input": chunks, "late_chunking": True}
+    found = [row["embedding"] for row in server.post("/v1/embeddings", body).json()["data"]]
+    ours = server.post("/embed", {"inputs": chunks, "late_chunking": True}).json()
+    assert found == ours != server.post("/embed", {"inputs": chunks}).json()
+
+
+def multivectors(server: Server, inputs: object, **fields: object) -> list[Any]:
+    body = {"input": inputs, "return_multivector": True, **fields}
+    answer = server.post("/v1/embeddings", body)
+    assert answer.status_code == 200, answer.text
+    rows = answer.json()["data"]
+    assert [row["index"] for row in rows] == [*range(len(rows))]
+    return [row["embeddings"] for row in rows]
+
+
+def test_multivectors_are_the_states_of_every_token_of_unit_length(
+    server: Server, embedder: Embedder
+) -> None:
+    texts = ["red", "a longer text", LONG]
+    expected = embedder.hidden([row.ids for row in embedder.tokenizer.encode(texts)])
+    found = multivectors(server, texts)
+    plain = multivectors(server, texts, normalized=False)
+    for states, units, whole in zip(expected, found, plain, strict=True):
+        np.testing.assert_array_equal(np.array(whole, dtype=np.float32), states)
+        np.testing.assert_array_equal(np.array(units, dtype=np.float32), normalize(states))
+    assert [len(each) for each in found] == [3, 5, 256]
+
+
+def test_multivectors_are_of_token_ids_and_prompts_too(server: Server, prompted: Server) -> None:
+    assert multivectors(server, [[101, 2417, 102]]) == multivectors(server, "red")
+    asked = multivectors(prompted, "red", task="retrieval.query")
+    assert asked == multivectors(prompted, "query: red")
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "binary", "ubinary", "float"])
+def test_each_of_the_multivectors_has_the_type_that_is_asked_for(server: Server, kind: str) -> None:
+    (floats,) = multivectors(server, "red")
+    dtype = "float32" if kind == "float" else kind
+    expected = quantize(np.array(floats, dtype=np.float32), dtype)
+    (found,) = multivectors(server, "red", embedding_type=kind)
+    np.testing.assert_array_equal(np.array(found, dtype=expected.dtype), expected)
+    encoded = multivectors(server, "red", output_dtype=kind, encoding_format="base64")[0]
+    assert encoded == [base64.b64encode(row.tobytes()).decode() for row in expected]
+
+
+def test_multivectors_are_counted_and_limited(server: Server) -> None:
+    body = {"input": ["red", LONG], "return_multivector": True}
+    answer = server.post("/v1/embeddings", body)
+    assert answer.json()["usage"] == {"prompt_tokens": 259, "total_tokens": 259}
+    assert answer.headers["x-truncated"] == "1"
+    answer = server.post("/v1/embeddings", {**body, "input": [LONG] * 50})
+    assert error(answer, 413)["code"] == "too_many_values"
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"late_chunking": True, "input": [101, 102]}, "late_chunking"),
+        ({"return_multivector": True, "late_chunking": True}, "late_chunking"),
+        ({"return_multivector": True, "dimensions": 128}, "dimensions"),
+        ({"return_multivector": True, "output_dimension": 128}, "output_dimension"),
+        ({"task": "code.query"}, "task"),
+        ({"input_type": "image"}, "input_type"),
+        ({"truncate": "MIDDLE"}, "truncate"),
+        ({"truncate": "END", "truncation": True}, "truncation"),
+        ({"dimensions": 8, "output_dimension": 8}, "output_dimension"),
+        ({"output_dtype": "int8", "embedding_type": "int8"}, "embedding_type"),
+        ({"embedding_type": "base64", "encoding_format": "float"}, "encoding_format"),
+        ({"embedding_type": ["float", "binary"]}, "embedding_type"),
+        ({"input_type": "query", "task": "retrieval.passage"}, "task"),
+        ({"input_type": "query", "model": f"{DEFAULT}-passage"}, "input_type"),
+        ({"modality": "image"}, "modality"),
+        ({"modality": ["text", "image"]}, "modality"),
+        ({"embed_dtype": "float16"}, "embed_dtype"),
+    ],
+)
+def test_what_is_not_offered_is_refused_by_name(
+    server: Server, fields: dict[str, object], param: str
+) -> None:
+    answer = server.post("/v1/embeddings", {"input": "red", **fields})
+    found = error(answer, 400)
+    assert found["param"] == param and param in found["message"]
+    assert answer.json()["detail"] == found["message"]  # for Voyage's client
+
+
+def test_fields_that_are_off_may_be_sent(server: Server) -> None:
+    fields = {"late_chunking": False, "return_multivector": False, "modality": None}
+    assert embed(server, "red", **fields) == embed(server, "red")
+
+
+@pytest.mark.parametrize("truncate", [0, 1, 1.0, "true", "end", []])
+def test_truncate_is_true_or_false_or_a_word_in_capitals(server: Server, truncate: object) -> None:
+    answer = server.post("/v1/embeddings", {"input": "red", "truncate": truncate})
+    expected = "truncate: Input should be true, false, 'NONE', 'START' or 'END'"
+    assert error(answer, 400)["message"] == expected
+
+
+@pytest.mark.parametrize(
+    ("modality", "expected"),
+    [
+        ("image", "modality: Input should be 'text'"),
+        (["text", "image"], "modality.1: Input should be 'text'"),
+        (5, "modality: Input should be a valid array"),
+    ],
+)
+def test_another_modality_is_refused_without_names_of_types(
+    server: Server, modality: object, expected: str
+) -> None:
+    answer = server.post("/v1/embeddings", {"input": "red", "modality": modality})
+    assert error(answer, 400)["message"] == expected
+
+
+@pytest.mark.parametrize("modality", ["text", ["text"]])
+def test_the_modality_is_text(server: Server, modality: object) -> None:
+    assert embed(server, "red", modality=modality) == embed(server, "red")
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "expected"),
+    [
+        ("/v1/embeddings", "input", "a text, its token ids, or a list of either"),
+        ("/embed", "inputs", "a text, its token ids, or a list of either"),
+        ("/tokens", "inputs", "a text or a list of texts"),
+        ("/tokenize", "inputs", "a text or a list of texts"),
+        ("/decode", "ids", "token ids or a list of them"),
+        ("/similarity", "a", "a text, a list of texts, or a list of vectors"),
+    ],
+)
+@pytest.mark.parametrize("value", [5, {"text": "red"}])
+def test_what_is_neither_is_told_all_that_may_be(
+    server: Server, path: str, field: str, expected: str, value: object
+) -> None:
+    if path == "/v1/embeddings" and value == {"text": "red"}:
+        return  # Jina's, which is read there
+    found = error(server.post(path, {field: value}), 400)
+    assert found["message"] == f"{field}: Input should be {expected}" and found["param"] == field

@@ -1,0 +1,135 @@
+"""Operations, and the edge around them, without a server."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from service.api.body import Body
+from service.api.operation import Operation
+from service.api.responses import Responses
+from service.errors import BadRequest
+from service.http.browser_checks import BrowserChecks
+from service.http.keys import Keys
+from service.http.middleware import Edge
+from service.http.request_body import Bounds
+from service.http.timeouts import Patience
+from service.metrics import Metrics
+from service.process.shared_counters import SharedCounters
+from service.request.request_context import Call
+
+
+class Numbers(Body):
+    numbers: list[int]
+
+
+async def add(call: Call, body: Numbers) -> Any:
+    if not body.numbers:
+        raise BadRequest("nothing to add", code="no_input")
+    if body.numbers == [13]:
+        raise RuntimeError("a secret")
+    return {"sum": sum(body.numbers)}
+
+
+async def elsewhere(scope: Scope, receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 202, "headers": []})
+    await send({"type": "http.response.body", "body": b"null"})
+
+
+@dataclass
+class Asked:
+    """A request and what became of it."""
+
+    path: str
+    parts: list[bytes]
+    method: str = "POST"
+    sent: list[Message] = field(default_factory=list)
+
+    async def receive(self) -> Message:
+        part = self.parts.pop(0)
+        return {"type": "http.request", "body": part, "more_body": bool(self.parts)}
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+    @property
+    def status(self) -> int:
+        status: int = self.sent[0]["status"]
+        return status
+
+    @property
+    def content(self) -> Any:
+        return orjson.loads(self.sent[1]["body"])
+
+
+def ask(path: str, *parts: bytes, method: str = "POST", most: int = 100) -> Asked:
+    operation = Operation("/add", Numbers, add, "Sums", "tests", Responses(int), aliases=("/plus",))
+    own = Responses(int)
+    other = Operation("/v1/sums", Numbers, add, "Sums", "tests", own)
+    bounds, metrics = Bounds(most, Patience(1.0)), Metrics(SharedCounters.private())
+    edge = Edge(
+        elsewhere,
+        [operation, other],
+        root_path="/prefix",
+        bounds=bounds,
+        keys=Keys([]),
+        metrics=metrics,
+        browsers=BrowserChecks("*", "*"),
+    )
+    asked = Asked(path, list(parts), method)
+    scope: Scope = {"type": "http", "method": method, "path": path, "headers": []}
+    scope["http_version"] = "1.0"
+    asyncio.run(edge(scope, asked.receive, asked.send))
+    return asked
+
+
+@pytest.mark.parametrize("path", ["/add", "/plus", "/prefix/add"])
+def test_a_body_in_parts_is_answered_in_json(path: str) -> None:
+    found = ask(path, b'{"numbers"', b": [1, ", b"2]}")
+    assert (found.status, found.content) == (200, {"sum": 3})
+    headers = dict(found.sent[0]["headers"])
+    assert headers[b"content-length"] == b"9" and headers[b"content-type"] == b"application/json"
+
+
+def test_a_large_body_whose_end_trickles_is_read() -> None:
+    drops = [b" "] * 5000
+    found = ask("/add", b'{"numbers": [1, 2', b" " * (8 << 20), *drops, b"]}", most=9 << 20)
+    assert found.content == {"sum": 3}
+
+
+@pytest.mark.parametrize(("path", "method"), [("/add", "GET"), ("/no", "POST")])
+def test_what_is_no_operation_goes_the_long_way(path: str, method: str) -> None:
+    assert ask(path, b"{}", method=method).status == 202
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b'{"numbers": []}', 400, "no_input"),
+        (b'{"numbers": 1}', 400, "invalid_request"),
+        (b'{"numbers": [%s]}' % (b"1," * 100), 413, "body_too_large"),
+    ],
+)
+def test_a_wrong_body_is_told_in_the_one_shape(body: bytes, status: int, code: str) -> None:
+    found = ask("/add", body)
+    assert (found.status, found.content["code"]) == (status, code)
+
+
+@pytest.mark.parametrize("path", ["/v1/sums", "/prefix/v1/sums"])
+@pytest.mark.parametrize("body", [b'{"numbers": []}', b'{"numbers": 1}', b"1" * 101])
+def test_an_error_has_the_shape_of_its_path(path: str, body: bytes) -> None:
+    found = ask(path, body)
+    assert found.content["error"]["code"] and found.status >= 400
+
+
+def test_what_nobody_expected_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        found = ask("/add", b'{"numbers": [13]}')
+    error = found.content
+    assert (found.status, error["code"]) == (500, "internal_error")
+    assert "secret" not in str(error) and "a secret" in caplog.text
+    assert error["request_id"] in caplog.text

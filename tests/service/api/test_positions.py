@@ -1,0 +1,421 @@
+"""GET and POST /positions against a running server."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from models.config.encoder_config import EncoderConfig
+from models.families import rope
+from models.positions import tables
+from models.positions.schemes import (
+    Alibi,
+    Buckets,
+    Disentangled,
+    Learned,
+    Recurrent,
+    Rotary,
+    Scaling,
+    Scheme,
+    Sinusoidal,
+)
+from models.vectors import Floats
+from service.api.encoding import numbers, options
+from service.api.positions import Name, PositionsRequest, operation
+from service.errors import BadRequest
+from service.inputs.row import Row
+from service.request.request_context import Call
+from tests.service.api.test_embed import error
+from tests.service.server import Server
+
+
+def test_the_models_own_table_is_the_default(server: Server, minilm_folder: str) -> None:
+    with safe_open(f"{minilm_folder}/model.safetensors", framework="np") as checkpoint:
+        table = checkpoint.get_tensor("embeddings.position_embeddings.weight")
+    found = server.post("/positions", {"positions": [0, 7, 511]}).json()
+    assert found["scheme"] == "learned" and found["positions"] == [0, 7, 511]
+    np.testing.assert_array_equal(np.array(found["vectors"], dtype=np.float32), table[[0, 7, 511]])
+
+
+def test_sinusoidal_has_the_width_of_the_model_by_default(server: Server) -> None:
+    found = server.post("/positions", {"scheme": "sinusoidal", "count": 3}).json()
+    expected = tables.sinusoidal(np.arange(3), 384)
+    np.testing.assert_array_equal(np.array(found["vectors"], dtype=np.float32), expected)
+
+
+def test_rotary_answers_cosine_and_sine_of_each_pair(server: Server) -> None:
+    body = {"scheme": "rotary", "positions": [5], "dim": 4, "base": 100}
+    found = server.post("/positions", body).json()
+    np.testing.assert_allclose(found["cos"], [[np.cos(5), np.cos(0.5)]], rtol=1e-6)
+    np.testing.assert_allclose(found["sin"], [[np.sin(5), np.sin(0.5)]], rtol=1e-6)
+
+
+def test_alibi_answers_slopes_and_the_bias_of_every_pair(server: Server) -> None:
+    found = server.post("/positions", {"scheme": "alibi", "heads": 8, "count": 3}).json()
+    assert found["slopes"] == [2.0**-power for power in range(1, 9)]
+    assert found["bias"][0] == [[0, -0.5, -1], [-0.5, 0, -0.5], [-1, -0.5, 0]]
+    default = server.post("/positions", {"scheme": "alibi", "count": 1}).json()
+    assert len(default["slopes"]) == 12
+
+
+def test_alibi_that_is_causal_has_nothing_for_keys_that_come_after(server: Server) -> None:
+    body = {"scheme": "alibi", "heads": 1, "steepest": 1, "causal": True, "positions": [3, 5]}
+    assert server.post("/positions", body).json()["bias"] == [[[0, None], [-1, 0]]]
+
+
+@pytest.mark.parametrize("scheme", ["relative", "mpnet"])
+def test_relative_answers_the_bucket_of_every_pair(server: Server, scheme: str) -> None:
+    body = {"scheme": scheme, "positions": [0, 1, 200], "bidirectional": False}
+    assert server.post("/positions", body).json()["buckets"] == [[0, 0, 0], [1, 0, 0], [31, 31, 0]]
+
+
+def test_disentangled_answers_the_row_of_every_pair_counted_from_the_middle(server: Server) -> None:
+    body = {"scheme": "disentangled", "positions": [0, 2, 300], "buckets": 8, "max_distance": 64}
+    found = server.post("/positions", body).json()
+    assert found["buckets"] == [[0, -2, -8], [2, 0, -8], [7, 7, 0]]
+    plain = server.post("/positions", {**body, "buckets": 0}).json()
+    assert plain["buckets"] == [[0, -2, -64], [2, 0, -64], [63, 63, 0]]
+
+
+def test_transformer_xl_answers_the_sinusoid_of_every_distance(server: Server) -> None:
+    body = {"scheme": "transformer_xl", "positions": [0, 3], "dim": 4, "base": 100}
+    found = server.post("/positions", body).json()
+    assert found["distances"] == [-3, 0, 3]
+    np.testing.assert_allclose(
+        found["vectors"][2], [np.sin(3), np.sin(0.3), np.cos(3), np.cos(0.3)], rtol=1e-6
+    )
+
+
+def test_no_scheme_answers_no_numbers(server: Server) -> None:
+    found = server.post("/positions", {"scheme": "none", "count": 2}).json()
+    assert found == {"scheme": "none", "parameters": {}, "positions": [0, 1]}
+    assert server.post("/positions", {"layer": 6, "count": 2}).json() == found
+
+
+@pytest.mark.parametrize(
+    ("interleaved", "pairs"), [(True, [[0, 1], [2, 3]]), (False, [[0, 2], [1, 3]])]
+)
+def test_rotary_names_the_columns_that_are_turned_together(
+    server: Server, interleaved: bool, pairs: object
+) -> None:
+    body = {"scheme": "rotary", "dim": 4, "interleaved": interleaved, "count": 1}
+    found = server.post("/positions", body).json()
+    assert found["pairs"] == pairs and found["parameters"]["interleaved"] is interleaved
+
+
+@pytest.mark.parametrize(
+    ("given", "scaling"),
+    [
+        ({"scaling": "linear", "factor": 4}, Scaling(kind="linear", factor=4, original=512)),
+        (
+            {"scaling": "dynamic", "factor": 2, "original": 10, "length": 40},
+            Scaling(kind="dynamic", factor=2, original=10),
+        ),
+        ({"scaling": "ntk", "factor": 2}, Scaling(kind="ntk", factor=2)),
+        (
+            {"scaling": "yarn", "factor": 4, "fast": 16, "whole": False},
+            Scaling(
+                kind="yarn", factor=4, original=512, magnitude=1.13862944, fast=16, whole=False
+            ),
+        ),
+        (
+            {"scaling": "llama3", "factor": 8, "original": 64},
+            Scaling(kind="llama3", factor=8, original=64, fast=4, slow=1),
+        ),
+    ],
+    ids=lambda given: given.get("scaling") if isinstance(given, dict) else "",
+)
+def test_rotary_is_stretched_as_asked(
+    server: Server, given: dict[str, object], scaling: Scaling
+) -> None:
+    body = {"scheme": "rotary", "positions": [0, 9, 30], "dim": 16, "base": 1000, **given}
+    found = server.post("/positions", body).json()
+    scheme = Rotary(dim=16, base=1000, scaling=scaling)
+    expected = tables.rotary(np.array([0, 9, 30]), scheme, 40)
+    for part, known in zip(("cos", "sin"), expected, strict=True):
+        np.testing.assert_allclose(found[part], known, rtol=1e-6, atol=1e-7)
+    assert found["parameters"].items() >= given.items()
+    again = server.post(
+        "/positions", {"scheme": "rotary", "positions": [0, 9, 30], **found["parameters"]}
+    )
+    assert again.json() == found
+
+
+def config(**different: Any) -> EncoderConfig:
+    sizes = {"hidden_size": 64, "num_layers": 3, "num_heads": 4, "intermediate_size": 96}
+    rest = {"family": "any", "vocab_size": 99, "max_positions": 128, "norm_eps": 1e-5}
+    return EncoderConfig(**{**sizes, **rest, **different})
+
+
+OWN: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"table": Sinusoidal(base=500.0), "embedding_size": 32}, {"dim": 32, "base": 500.0}),
+    (
+        {"positions": Rotary(dim=8, base=500.0, interleaved=True)},
+        {"dim": 8, "base": 500.0, "interleaved": True, "scaling": "default"},
+    ),
+    (
+        {"positions": Rotary(dim=8, scaling=Scaling(kind="linear", factor=3.0))},
+        {"dim": 8, "base": 1e4, "interleaved": False, "scaling": "linear", "factor": 3.0},
+    ),
+    (
+        {"positions": Alibi(steepest=4.0), "causal": True},
+        {"heads": 4, "steepest": 4.0, "causal": True},
+    ),
+    (
+        {"positions": Buckets(buckets=8, max_distance=20)},
+        {"buckets": 8, "max_distance": 20, "bidirectional": True},
+    ),
+    (
+        {"positions": Disentangled(buckets=8, max_distance=20)},
+        {"buckets": 8, "max_distance": 20},
+    ),
+    ({"positions": Recurrent(base=500.0)}, {"dim": 64, "base": 500.0}),
+]
+
+
+@pytest.mark.parametrize(("model", "parameters"), OWN, ids=lambda part: str(part)[:60])
+def test_what_is_not_given_is_the_models_own(
+    model: dict[str, Any], parameters: dict[str, Any]
+) -> None:
+    served = config(**model)
+    own = PositionsRequest().encoding(served)
+    assert own.parameters == parameters
+    assert own.scheme in (model.get("table"), model.get("positions"))
+    named = PositionsRequest.model_validate({"scheme": own.name})
+    assert named.encoding(served).parameters == parameters
+    other = PositionsRequest.model_validate({"scheme": own.name}).encoding(config())
+    assert other.parameters != parameters
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "trained"),
+    [
+        ({"positions": Buckets(buckets=8)}, {}, True),
+        ({"positions": Buckets(buckets=8)}, {"scheme": "relative", "buckets": 8}, True),
+        ({"positions": Buckets(buckets=8)}, {"buckets": 16}, False),
+        ({"positions": Buckets(buckets=8)}, {"max_distance": 64}, False),
+        ({"positions": Buckets(buckets=8)}, {"bidirectional": False}, False),
+        ({"positions": Buckets()}, {"scheme": "mpnet"}, False),
+        ({"positions": Buckets(), "family": "mpnet"}, {"scheme": "mpnet"}, True),
+        ({"positions": Buckets(), "family": "mpnet"}, {"scheme": "relative"}, True),
+        ({"positions": Buckets(), "family": "mpnet", "table": Learned()}, {"layer": 1}, True),
+        ({}, {"scheme": "relative"}, False),
+    ],
+    ids=str,
+)
+def test_only_the_models_own_buckets_have_trained_numbers_which_count_for_each_head(
+    model: dict[str, Any], asked: dict[str, Any], trained: bool
+) -> None:
+    found = PositionsRequest.model_validate({"count": 10, **asked}).encoding(config(**model))
+    assert found.values == (500 if trained else 100) and found.trained == trained
+
+
+FIELDS = PositionsRequest.model_json_schema()["properties"]
+
+
+def extremes(option: str) -> list[Any]:
+    """The least, the largest and a middle one of an option's numbers, or all of its values."""
+    told = FIELDS[option]["anyOf"][0]
+    if told["type"] == "boolean":
+        return [False, True]
+    if "enum" in told:
+        return list(told["enum"])
+    above, most = told.get("exclusiveMinimum"), told["maximum"]
+    least = told["minimum"] if above is None else float(np.nextafter(above, 2))
+    return [least, type(least)((least * most) ** 0.5), most]
+
+
+def tables_of(body: dict[str, Any]) -> Iterator[Any]:
+    """What a body is answered; nothing where it is refused."""
+    with contextlib.suppress(BadRequest):
+        asked = PositionsRequest.model_validate(body).encoding(config())
+        yield from numbers(asked.scheme, asked).values()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "scaling"),
+    [
+        *(("rotary", scaling) for scaling in extremes("scaling")),
+        *((name, "default") for name in get_args(Name) if name not in ("learned", "rotary")),
+    ],
+)
+def test_numbers_however_small_or_large_are_answered_in_finite_ones(
+    scheme: str, scaling: str
+) -> None:
+    body = {"scheme": scheme, "positions": [0, 1, 1_000_000]}
+    body |= {"scaling": scaling} if scheme == "rotary" else {}
+    free = [name for name in options(scheme, scaling) if name not in ("dim", "scaling", "causal")]
+    for chosen in itertools.product(*map(extremes, free)):
+        for dim in (2, 4, 512) if "dim" in options(scheme) else (None,):
+            given = {**body, **dict(zip(free, chosen, strict=True)), "dim": dim}
+            assert all(np.isfinite(table).all() for table in tables_of(given)), given
+
+
+def test_a_layer_has_the_scheme_of_its_own() -> None:
+    whole, local = Rotary(dim=16, base=160_000.0), Rotary(dim=16)
+    table, reaches = Learned(), (None, 5, 5)
+    served = config(positions=whole, local=local, reaches=reaches, table=table)
+    found = [PositionsRequest(layer=layer).encoding(served).scheme for layer in range(4)]
+    assert found == [table, whole, local, local]
+    assert PositionsRequest().encoding(served).scheme == table
+    assert PositionsRequest(scheme="rotary").encoding(served).scheme == whole
+    assert PositionsRequest(scheme="rotary", layer=2, dim=4).encoding(served).scheme == Rotary(
+        dim=4
+    )
+
+
+def test_every_scheme_and_scaling_of_a_model_can_be_asked_for() -> None:
+    schemes = {"none", "mpnet", *(each.name for each in Scheme.__subclasses__())}
+    assert set(get_args(Name)) == schemes
+    kinds = PositionsRequest.model_json_schema()["properties"]["scaling"]["anyOf"][0]["enum"]
+    assert set(kinds) == {*rope._KINDS, "ntk"}
+
+
+@pytest.mark.parametrize(
+    ("query", "body"),
+    [
+        ("", {}),
+        ("?scheme=sinusoidal&count=4&dim=6&base=500", {"count": 4, "dim": 6, "base": 500}),
+        ("?scheme=rotary&positions=0,3,9", {"positions": [0, 3, 9]}),
+        (
+            "?scheme=rotary&scaling=linear&factor=1.5&interleaved=true",
+            {"scaling": "linear", "factor": 1.5, "interleaved": True},
+        ),
+        ("?layer=0&count=2", {"layer": 0, "count": 2}),
+        (
+            "?scheme=relative&buckets=16&bidirectional=false",
+            {"buckets": 16, "bidirectional": False},
+        ),
+    ],
+)
+def test_a_query_says_the_same_as_a_body(
+    server: Server, query: str, body: dict[str, object]
+) -> None:
+    scheme = query.partition("scheme=")[2].partition("&")[0]
+    body = {**body, "scheme": scheme} if scheme else body
+    found = server.client.get(f"/positions{query}")
+    assert found.status_code == 200, found.text
+    assert found.content == server.post("/positions", body).content
+
+
+@pytest.mark.parametrize(
+    ("param", "body"),
+    [
+        ("heads", {"scheme": "rotary", "heads": 8}),
+        ("dim", {"scheme": "rotary", "dim": 7}),
+        ("factor", {"scheme": "rotary", "factor": 2}),
+        ("factor", {"scheme": "rotary", "scaling": "yarn"}),
+        ("factor", {"scheme": "rotary", "scaling": "ntk", "factor": 1e-300}),
+        ("fast", {"scheme": "rotary", "scaling": "linear", "factor": 2, "fast": 2}),
+        ("fast", {"scheme": "rotary", "scaling": "yarn", "factor": 2, "slow": 32}),
+        ("fast", {"scheme": "rotary", "scaling": "llama3", "factor": 2, "slow": 4}),
+        ("dim", {"scheme": "rotary", "scaling": "dynamic", "factor": 2, "dim": 2}),
+        ("scaling", {"scheme": "rotary", "scaling": "longrope", "factor": 2}),
+        ("base", {"scheme": "rotary", "base": 1}),
+        ("positions", {"positions": [512]}),
+        ("positions", {"positions": [-1]}),
+        ("positions", {"positions": []}),
+        ("count", {"count": 0}),
+        (None, {"count": 2, "positions": [1]}),
+        ("heads", {"scheme": "alibi", "heads": 0}),
+        ("buckets", {"scheme": "relative", "buckets": 64, "max_distance": 32}),
+        ("buckets", {"scheme": "relative", "buckets": 3}),
+        ("buckets", {"scheme": "disentangled", "buckets": 64, "max_distance": 33}),
+        ("buckets", {"scheme": "disentangled", "buckets": 2}),
+        ("dim", {"scheme": "transformer_xl", "dim": 7}),
+        ("scheme", {"scheme": "polar"}),
+        ("dim", {"scheme": "learned", "dim": 4}),
+        ("dim", {"dim": 4}),
+        ("layer", {"layer": 7}),
+        ("layer", {"layer": 1, "scheme": "learned"}),
+    ],
+)
+def test_a_wrong_body_is_refused(server: Server, param: str | None, body: object) -> None:
+    assert error(server.post("/positions", body), 400)["param"] == param
+    assert error(server.client.get("/positions?count=many"), 400)["param"] == "count"
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [
+        ("positions=1,1_0", "positions"),
+        ("count=1_0", "count"),
+        ("scheme=rotary&base=1_0.5", "base"),
+    ],
+)
+def test_a_number_of_a_query_is_written_as_in_json(server: Server, query: str, param: str) -> None:
+    assert error(server.client.get(f"/positions?{query}"), 400)["param"] == param
+
+
+def test_a_table_that_the_model_does_not_have_is_refused() -> None:
+    with pytest.raises(BadRequest, match="no trained table"):
+        PositionsRequest(scheme="learned").encoding(config())
+
+
+class Echo:
+    """A pipeline whose table has a token's id for its vector."""
+
+    async def submit(self, call: Call, rows: Sequence[Row], output: str) -> Floats:
+        return rows[0].ids[:, None].astype(np.float32)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2])
+def test_a_table_is_not_asked_with_padding_which_has_no_position(offset: int) -> None:
+    pipeline: Any = Echo()
+    own = config(table=Learned(offset=offset))
+    found = operation(pipeline, own, None, 1000).work(Call("a"), PositionsRequest(count=5))
+    ids = asyncio.run(found)["vectors"]
+    assert len(ids) == 5 and offset - 1 not in ids
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"scheme": "alibi", "heads": 1024, "count": 64},
+        {"scheme": "relative", "count": 2001},
+        {"scheme": "disentangled", "count": 2001},
+        {"scheme": "transformer_xl", "positions": list(range(2001)), "dim": 2},
+        {"scheme": "transformer_xl", "count": 100, "dim": 65_536},
+        {"scheme": "sinusoidal", "count": 1_000_000},
+        {"scheme": "rotary", "count": 1_000_000},
+    ],
+    ids=lambda body: "-".join(map(str, body.values()))[:40],
+)
+def test_an_answer_of_too_many_numbers_is_refused(server: Server, body: object) -> None:
+    assert error(server.post("/positions", body), 413)["code"] == "too_many_values"
+
+
+def test_no_scheme_has_no_numbers_to_be_too_many() -> None:
+    body = PositionsRequest(scheme="none", count=1_000_000)
+    assert body.encoding(config()).values == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({"count": 3}, ["vectors"]),
+        ({"scheme": "sinusoidal", "count": 3}, ["vectors"]),
+        ({"scheme": "rotary", "count": 3}, ["cos", "sin"]),
+        ({"scheme": "alibi", "count": 3}, ["bias"]),
+        ({"scheme": "relative", "count": 3}, ["buckets"]),
+    ],
+)
+def test_a_table_is_had_as_bytes(
+    server: Server, body: dict[str, object], fields: list[str]
+) -> None:
+    found = server.post("/positions", body).json()
+    expected = np.squeeze([found[field] for field in fields], axis=0 if len(fields) == 1 else ())
+    query = "&".join(f"{name}={value}" for name, value in body.items())
+    accept = {"accept": "application/octet-stream"}
+    for answer in (
+        server.post("/positions", body, **accept),
+        server.client.get(f"/positions?{query}", headers=accept),
+    ):
+        shape = [int(size) for size in answer.headers["x-shape"].split(",")]
+        table = np.frombuffer(answer.content, dtype=answer.headers["x-dtype"]).reshape(shape)
+        np.testing.assert_allclose(table, expected, rtol=1e-6)

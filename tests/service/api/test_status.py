@@ -1,0 +1,197 @@
+"""GET /live, /ready, /health, /info, /metrics, the documents, and what every answer carries."""
+
+import asyncio
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from models.cpu_backend.library import best, features
+from models.hub.sources import DEFAULT
+from service import __version__
+from service.api.status import router
+from service.errors import Overloaded
+from service.metrics import Metrics
+from service.process.shared_counters import SharedCounters
+from service.request.admission import Admission
+from tests.service.api.test_embed import error
+from tests.service.server import Server
+
+
+def test_a_ready_server_says_so(server: Server) -> None:
+    assert server.client.get("/live").json() == {"status": "live"}
+    for path in ("/ready", "/health", "/ping", "/"):
+        assert server.client.get(path).json()["status"] == "ready"
+
+
+@dataclass
+class Awake:
+    """An engine that embeds."""
+
+    embeds: bool = True
+
+
+def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:
+    admission = Admission(1.0, lambda: 60.0, SharedCounters.private())
+    routes = router(Awake(), admission, Metrics(SharedCounters.private()), lambda: False, dict)
+    ready = next(each for each in routes.routes if each.path == "/ready")  # type: ignore[attr-defined]
+    with admission.admit(1000):
+        assert asyncio.run(ready.endpoint()).status_code == 200  # type: ignore[attr-defined]
+    with admission.admit(60), admission.admit(60), pytest.raises(Overloaded) as refused:
+        asyncio.run(ready.endpoint())  # type: ignore[attr-defined]
+    assert 2.0 <= (refused.value.retry or 0) <= 3.0
+
+
+def test_info_tells_the_model_its_precision_and_the_limits(server: Server) -> None:
+    found = server.client.get("/info").json()
+    assert (found["version"], found["model"]) == (__version__, DEFAULT)
+    engine = found["engine"]
+    assert engine["dtype"] == "float32" and engine["device"] == "cpu" and engine["threads"] >= 1
+    assert engine["pooling"] == ["mean"] and engine["max_length"] == 256 and engine["dim"] == 384
+    assert re.fullmatch("[0-9a-f]{16}-float32", engine["fingerprint"])
+    assert engine["kernels"] == best("float32")
+    assert found["limits"]["max_texts"] == 2048
+    assert engine["max_batch_tokens"] == 2048, "the default of 0 is what was chosen"
+
+
+def test_info_tells_the_instruction_set_that_a_cap_leaves(tmp_path: Path) -> None:
+    with Server(tmp_path / "log", isa="avx2") as capped:
+        engine = capped.client.get("/info").json()["engine"]
+        assert engine["kernels"] == best("float32", features("avx2"))
+    with Server(tmp_path / "log", isa="none", dtype="auto") as torch_alone:
+        engine = torch_alone.client.get("/info").json()["engine"]
+        assert engine["kernels"] is None
+        assert [trial["dtype"] for trial in engine["trials"]] == ["float32"]
+
+
+def _metric(server: Server, name: str) -> float:
+    text = server.client.get("/metrics").text
+    found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    return float(found.group(1)) if found else 0.0
+
+
+def test_metrics_count_what_was_done(server: Server) -> None:
+    ok = 'embedding_requests_total{path="/embed",status="200"}'
+    bad = 'embedding_requests_total{path="/embed",status="400"}'
+    names = [ok, bad, "embedding_texts_total", "embedding_tokens_total"]
+    names += ["embedding_truncated_texts_total", "embedding_compute_seconds_count"]
+    before = [_metric(server, name) for name in names]
+    server.post("/embed", {"inputs": ["a b", "c " * 300]})
+    server.post("/embed", {"inputs": []})
+    after = [_metric(server, name) for name in names]
+    assert [b - a for a, b in zip(before, after, strict=True)] == [1, 1, 2, 260, 1, 1]
+    assert _metric(server, "embedding_ready") == 1
+    assert _metric(server, "embedding_queued_tokens") == 0
+
+
+def test_the_document_names_every_metric_with_its_type(server: Server) -> None:
+    text = server.client.get("/metrics").text
+    served = re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)
+    document = Path("docs/metrics.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \| (\w+) \|", document, re.MULTILINE) == served
+
+
+def test_an_unknown_path_does_not_make_a_metric_of_its_own(server: Server) -> None:
+    assert error(server.client.get("/no/such/path"), 404)["code"] == "not_found"
+    assert "/no/such/path" not in server.client.get("/metrics").text
+
+
+def test_an_unknown_path_is_told_the_known_ones(server: Server) -> None:
+    message = error(server.client.get("/embeddigs"), 404)["message"]
+    for known in ("GET /info", "POST /embed", "GET /positions", "POST /positions"):
+        assert f" {known}," in message
+    assert " GET /v1/models/{name}," in message
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/embed", "POST"),
+        ("HEAD", "/embed", "POST"),
+        ("PUT", "/positions", "GET, HEAD, POST"),
+        ("PUT", "/", "GET, HEAD, POST"),
+        ("POST", "/ping", "GET, HEAD"),
+        ("POST", "/live", "GET, HEAD"),
+        ("DELETE", "/v1/models/any", "GET, HEAD"),
+    ],
+)
+def test_a_wrong_method_is_told_the_right_ones(
+    server: Server, method: str, path: str, allowed: str
+) -> None:
+    answer = server.client.request(method, path)
+    assert answer.status_code == 405 and answer.headers["allow"] == allowed
+    if method != "HEAD":
+        assert error(answer, 405)["code"] == "method_not_allowed"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/ping", "/live", "/ready", "/health", "/metrics", "/info", "/v1/models"]
+)
+def test_what_is_got_can_be_asked_for_its_head(server: Server, path: str) -> None:
+    answer = server.client.head(path)
+    assert answer.status_code == 200 and answer.content == b""
+    assert answer.headers["content-type"] == server.client.get(path).headers["content-type"]
+
+
+def test_a_request_id_is_echoed_and_an_unprintable_one_is_not(server: Server) -> None:
+    assert (
+        server.post("/embed", {"inputs": "a"}, **{"x-request-id": "mine-1"}).headers["x-request-id"]
+        == "mine-1"
+    )
+    for bad in ("a b", "x" * 129, "<script>"):
+        found = server.post("/embed", {"inputs": "a"}, **{"x-request-id": bad})
+        assert re.fullmatch("[0-9a-f]{32}", found.headers["x-request-id"])
+
+
+def test_the_trace_id_is_the_request_id_when_there_is_no_other(server: Server) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    found = server.client.get("/live", headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
+    assert found.headers["x-request-id"] == trace
+
+
+def test_every_answer_tells_what_it_cost(server: Server) -> None:
+    answers = [
+        server.client.get("/live"),
+        server.post("/embed", {"inputs": "a"}),
+        server.post("/embed", {}),
+        server.client.get("/nothing"),
+    ]
+    for answer in answers:
+        for name in ("tokens", "truncated", "tokenize-us", "queue-us", "compute-us", "total-us"):
+            assert int(answer.headers[f"x-{name}"]) >= 0
+    times = answers[1].headers
+    parts = sum(int(times[f"x-{name}-us"]) for name in ("tokenize", "queue", "compute"))
+    assert 0 < parts <= int(times["x-total-us"])
+
+
+def test_the_openapi_document_describes_every_endpoint(server: Server) -> None:
+    document = server.client.get("/openapi.json").json()
+    assert set(document["paths"]) == {
+        *("/embed", "/tokens", "/embed_all", "/positions", "/similarity", "/tokenize", "/decode"),
+        *("/v1/embeddings", "/v1/models", "/v1/models/{name}", "/models", "/v2/embed", "/v1/embed"),
+        *("/api/embed", "/api/embeddings", "/api/tags", "/api/ps", "/api/version", "/api/show"),
+        *("/live", "/ready", "/health", "/info", "/metrics"),
+    }
+    for reference in re.findall(r'"#/components/schemas/(\w+)"', str(document).replace("'", '"')):
+        assert reference in document["components"]["schemas"]
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert operation["summary"], path
+            assert method == "get" or operation["requestBody"]["required"]
+
+
+def test_the_documents_page_needs_nothing_from_elsewhere(server: Server) -> None:
+    found = server.client.get("/docs")
+    assert found.headers["content-type"].startswith("text/html")
+    assert "openapi.json" in found.text
+    assert not re.findall(r"(?:https?:)?//\w[\w.]*\.\w+|<link|\ssrc=|@import", found.text)
+
+
+@pytest.mark.parametrize("path", ["/live", "/embed"])
+def test_a_connection_is_kept_after_an_error(server: Server, path: str) -> None:
+    with httpx.Client(base_url=server.url) as client:
+        for _ in range(3):
+            client.post(path, content=b"{")
+        assert client.get("/live").status_code == 200

@@ -1,0 +1,17 @@
+"""The classes of requests by their size."""
+
+from service.engine.protocol.sizes import CLASSES, most, size_class
+
+
+def test_a_query_is_of_the_first_class_and_each_next_is_twice_as_large() -> None:
+    borders = [0, 1, 64, 65, 128, 129, 256, 257, 300_000]
+    assert [size_class(tokens) for tokens in borders] == [0, 0, 0, 1, 1, 2, 2, 3, 13]
+
+
+def test_a_class_has_requests_up_to_its_most() -> None:
+    for size in range(CLASSES - 1):
+        assert (size_class(most(size)), size_class(most(size) + 1)) == (size, size + 1)
+
+
+def test_there_is_a_last_class() -> None:
+    assert size_class(10**12) == CLASSES - 1

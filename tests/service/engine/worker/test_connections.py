@@ -1,0 +1,96 @@
+"""Lines over real sockets: they come, speak, go, and end with the server."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from service.engine.protocol.fd_handoff import ask, exchange
+from service.engine.protocol.wire import Inbox, pack
+from service.engine.worker.connections import GONE, Lines
+
+GREETING = ["description", {"dim": 3}], b""
+
+
+class Server:
+    """An exchange, and a lifeline."""
+
+    def __init__(self) -> None:
+        self._asking, self._giving = exchange()
+        self._read, self._write = os.pipe()
+        self.lines = Lines(self._giving, self._read, GREETING)
+
+    def ask(self) -> socket.socket:
+        return ask(self._asking.fileno())[0]
+
+    def connect(self) -> socket.socket:
+        end = self.ask()
+        self.lines.receive(wait=True)
+        return end
+
+    def end(self) -> None:
+        os.close(self._write)
+
+    def close(self) -> None:
+        self.lines.close()
+        self._asking.close()
+        self._giving.close()
+        os.close(self._read)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with closing(Server()) as found:
+        yield found
+
+
+def heads(end: socket.socket) -> list[object]:
+    return [head for head, _ in Inbox().feed(end.recv(1000))]
+
+
+def test_who_connects_is_greeted_and_heard(server: Server) -> None:
+    with server.connect() as one, server.connect() as other:
+        assert heads(one) == heads(other) == [GREETING[0]]
+        one.sendall(pack("from one"))
+        other.sendall(pack("from other") + pack("more"))
+        mail = server.lines.receive(wait=True) + server.lines.receive(wait=False)
+        said = {message[0]: line for line, message in mail}
+        assert set(said) == {"from one", "from other", "more"}
+        assert said["from other"] is said["more"] is not said["from one"]
+        said["from one"].send("an answer")
+        assert heads(one) == ["an answer"]
+        assert server.lines.receive(wait=False) == []
+
+
+def test_who_leaves_is_told_of_and_the_others_stay(server: Server) -> None:
+    with server.connect() as one, server.connect() as other:
+        one.close()
+        [(_, message)] = server.lines.receive(wait=True)
+        assert message is GONE
+        with server.connect() as late:  # at the descriptor that is free again
+            assert heads(late) == [GREETING[0]]
+        other.sendall(pack("still here"))
+        said = [message[0] for _, message in server.lines.receive(wait=True)]
+        assert "still here" in said
+
+
+def test_who_has_asked_before_anyone_listened_is_greeted(server: Server) -> None:
+    with server.ask() as early:
+        server.lines.receive(wait=True)
+        assert heads(early) == [GREETING[0]]
+
+
+def test_who_left_before_anyone_listened_is_told_of(server: Server) -> None:
+    server.ask().close()
+    server.lines.receive(wait=True)
+    [(_, message)] = server.lines.receive(wait=True)
+    assert message is GONE
+
+
+def test_the_end_of_the_lifeline_ends_all(server: Server) -> None:
+    with server.connect():
+        server.end()
+        with pytest.raises(EOFError):
+            server.lines.receive(wait=True)

@@ -1,0 +1,175 @@
+"""The scheduler, with lists of integers."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.engine.worker.scheduler import Item, Scheduler
+
+Jobs = list[tuple[list[int], int]]  # of each the lengths of its texts, and its size
+
+
+def fill(*jobs: tuple[list[int], int]) -> Scheduler[int]:
+    scheduler: Scheduler[int] = Scheduler()
+    for job, (lengths, size) in enumerate(jobs):
+        scheduler.add(job, lengths, "pooled", size)
+    return scheduler
+
+
+def singles(*lengths: int) -> Scheduler[int]:
+    return fill(*(([length], 0) for length in lengths))
+
+
+def drain(scheduler: Scheduler[int], budget: int) -> list[list[int]]:
+    batches = []
+    while scheduler:
+        batches.append([item.length for item in scheduler.next(budget)])
+    return batches
+
+
+def jobs(batch: list[Item[int]]) -> list[int]:
+    return [item.job for item in batch]
+
+
+def test_nothing_waiting_is_no_batch() -> None:
+    assert singles().next(10) == []
+
+
+def test_jobs_of_a_size_are_served_as_they_came() -> None:
+    assert drain(singles(50, 60, 5, 70, 64), 180) == [[50, 60, 5], [70, 64]]
+    assert drain(fill(([3, 4], 0), ([5], 0)), 100) == [[3, 4, 5]]
+
+
+def test_half_of_a_pass_is_for_those_that_came_first_and_half_for_those_due_first() -> None:
+    scheduler = fill(([10] * 20, 2), ([10] * 3, 1), ([10], 0), ([10] * 2, 1))
+    assert jobs(scheduler.next(80)) == [0, 0, 0, 0, 2, 1, 1, 1]
+    assert jobs(scheduler.next(80)) == [3, 0, 0, 0, 3, 0, 0, 0]
+
+
+def test_small_jobs_are_not_held_up_by_much_larger_ones_that_would_fill_their_pass() -> None:
+    scheduler = fill(([10] * 20, 4), ([10] * 20, 4), ([10], 1))
+    assert jobs(scheduler.next(80)) == [0, 0, 0, 0, 2]
+    assert jobs(scheduler.next(80)) == [0] * 8
+    assert jobs(fill(([10], 0), ([10] * 20, 4)).next(80)) == [0, 1, 1, 1]
+    scheduler = fill(([10], 1), ([10] * 20, 4), ([10] * 20, 3))
+    assert jobs(scheduler.next(80)) == [0, 1, 1, 1, 2, 2, 2, 2], "1 as the oldest"
+
+
+def passes_until(scheduler: Scheduler[int], job: int, budget: int, kind: str = "pooled") -> int:
+    """How many passes it takes to serve a job while a new query comes before each."""
+    for number in range(1, 2000):
+        scheduler.add(1000 + number, [12], kind, 0)
+        if job in jobs(scheduler.next(budget)):
+            return number
+    raise AssertionError("never")
+
+
+@pytest.mark.parametrize("length", [14, 250, 300, 495, 505, 512, 600])
+def test_a_query_waits_for_no_more_than_one_pass_however_long_the_texts_before_it(
+    length: int,
+) -> None:
+    scheduler = fill(([length] * 500, 9), ([12], 0))
+    assert passes_until(scheduler, 1, 511) <= 2
+
+
+@pytest.mark.parametrize("kind", ["pooled", "tokens"])
+def test_a_request_of_middle_size_is_due_before_queries_that_come_much_later(kind: str) -> None:
+    scheduler = fill(([14] * 15_000, 12))
+    scheduler.add(1, [100] * 3, kind, 3)
+    assert passes_until(scheduler, 1, 511) <= 16 * 512 / 256
+
+
+def test_a_middle_job_is_not_due_before_sixteen_times_its_tokens() -> None:
+    scheduler = fill(([14] * 15_000, 12), ([100] * 3, 3))  # a job of its class has up to 512
+    tokens = scheduler.tokens
+    passes = passes_until(scheduler, 1, 511)
+    assert tokens + 12 * passes - scheduler.tokens >= 16 * 512 - 16 * 64, "less what a query waits"
+
+
+def test_a_query_of_another_kind_does_not_wait_for_queries_that_come_after_it() -> None:
+    scheduler = fill(([14] * 15_000, 12), ([12], 0))
+    scheduler.add(2, [12], "tokens", 0)
+    assert passes_until(scheduler, 2, 511) <= 4
+
+
+def test_what_came_first_goes_on_however_much_that_is_smaller_comes() -> None:
+    scheduler, done = fill(([10] * 40, 5)), 0
+    for query in range(1, 11):
+        for part in range(20):
+            scheduler.add(100 * query + part, [10], "pooled", 0)
+        done += jobs(scheduler.next(80)).count(0)
+    assert done == 35, "half, less the texts that every other pass begins with"
+
+
+def test_a_long_text_that_came_first_begins_every_other_pass() -> None:
+    scheduler = fill(([70] * 2, 3))
+    for query in range(1, 30):
+        scheduler.add(query, [10], "pooled", 0)
+    assert jobs(scheduler.next(100)) == [0, 1, 2, 3]
+    assert jobs(scheduler.next(100)) == [*range(4, 14)]
+    assert jobs(scheduler.next(100)) == [0, 14, 15, 16]
+
+
+def test_what_is_longer_than_the_budget_goes_alone() -> None:
+    assert drain(singles(50, 1, 60), 10) == [[50], [1], [60]]
+
+
+def test_kinds_do_not_mix() -> None:
+    scheduler = singles(2, 3)
+    scheduler.add(7, [1], "tokens", 0)
+    scheduler.add(8, [1], "pooled", 0)
+    assert jobs(scheduler.next(10)) == [0, 1, 8]
+    assert jobs(scheduler.next(10)) == [7]
+
+
+def test_small_jobs_do_not_wait_for_a_large_one_of_another_kind_and_it_does_not_for_them() -> None:
+    scheduler = fill(([10] * 9, 4))
+    for job in range(1, 7):
+        scheduler.add(job, [10], "tokens", 0)
+    passes = [jobs(scheduler.next(20)) for _ in range(7)]
+    assert passes == [[0, 0], [1, 2], [0, 0], [3, 4], [0, 0], [5, 6], [0, 0]]
+
+
+def test_a_cancelled_job_is_forgotten_and_others_stay() -> None:
+    scheduler = fill(([4, 1], 0), ([5], 0))
+    assert jobs(scheduler.next(4)) == [0]
+    scheduler.cancel(0)
+    scheduler.cancel("never seen")  # type: ignore[arg-type]
+    assert scheduler.tokens == 5 and drain(scheduler, 10) == [[5]]
+
+
+@given(
+    st.lists(st.tuples(st.lists(st.integers(0, 200), min_size=1, max_size=9), st.integers(0, 9))),
+    st.integers(1, 400),
+)
+def test_every_text_is_served_once_within_the_budget_and_the_oldest_in_every_other_pass(
+    asked: Jobs, budget: int
+) -> None:
+    scheduler = fill(*asked)
+    odd = False
+    left = {(job, index) for job, (lengths, _) in enumerate(asked) for index in range(len(lengths))}
+    while left:
+        assert scheduler
+        assert scheduler.tokens == sum(asked[job][0][index] for job, index in left)
+        batch = scheduler.next(budget)
+        taken = {(item.job, item.index) for item in batch}
+        assert len(taken) == len(batch) and taken <= left
+        # The first of every two passes begins with it.
+        odd = not odd
+        assert min(left) in taken or not odd
+        assert len(batch) == 1 or sum(item.length for item in batch) <= budget
+        assert all(item.length == asked[item.job][0][item.index] for item in batch)
+        left -= taken
+    assert not scheduler and not scheduler.tokens and not scheduler.next(budget)
+
+
+def test_who_takes_only_short_texts_takes_what_is_due_first_of_them() -> None:
+    scheduler = fill(([600, 5], 4), ([90, 80], 2), ([7], 0), ([900], 4), ([8], 0))
+    assert jobs(scheduler.short(100)) == [2, 4]
+    assert jobs(scheduler.short(100)) == [1]
+    assert jobs(scheduler.short(100)) == [1]
+    assert scheduler.short(100) == [] and scheduler.tokens == 1505
+
+
+def test_a_text_of_just_the_budget_is_short() -> None:
+    assert jobs(singles(101, 100).short(100)) == [1]

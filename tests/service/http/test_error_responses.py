@@ -1,0 +1,67 @@
+"""What is told of a body that is wrong."""
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from service.api.body import Body
+from service.api.cohere import CohereRequest
+from service.api.dialects import EmbeddingsRequest
+from service.api.embed import EmbedRequest
+from service.api.positions import PositionsRequest
+from service.api.similarity import SimilarityRequest
+from service.api.text import DecodeRequest
+from service.api.tokens import TokensRequest
+from service.http.error_responses import explain
+
+
+@pytest.mark.parametrize("name", ["<b>", "<text>", "<", "normalise"])
+def test_an_unknown_field_is_named_as_it_was_sent(name: str) -> None:
+    with pytest.raises(ValidationError) as found:
+        EmbedRequest.model_validate({"inputs": "a", name: 1})
+    told = explain(found.value)
+    assert (told.message, told.param) == (f"unknown field {name!r}", name)
+    with pytest.raises(ValidationError) as found:
+        SimilarityRequest.model_validate({"inputs": {"source_sentence": "a", name: 1}})
+    assert explain(found.value).param == f"inputs.{name}"
+
+
+def test_the_branches_of_a_union_are_not_named() -> None:
+    with pytest.raises(ValidationError) as found:
+        EmbedRequest.model_validate({"inputs": ["a", [1, "b"]]})
+    told = explain(found.value)
+    assert told.message.startswith("inputs.1.1: ") and (told.param, told.index) == ("inputs", 1)
+
+
+COHERE = {"model": "m", "input_type": "clustering"}
+
+
+@pytest.mark.parametrize(
+    ("body", "sent", "index"),
+    [
+        (EmbedRequest, {"inputs": ["a", 5]}, 1),
+        (EmbedRequest, {"inputs": ["a", [1, "b"]]}, 1),
+        (EmbedRequest, {"inputs": [101, 7592, "b"]}, 0),
+        (EmbedRequest, {"inputs": 5}, None),
+        (EmbeddingsRequest, {"input": ["a", 5]}, 1),
+        (EmbeddingsRequest, {"input": "a", "modality": ["text", "image"]}, None),
+        (CohereRequest, {**COHERE, "texts": ["a", 5]}, 1),
+        (CohereRequest, {**COHERE, "inputs": [{"content": []}]}, 0),
+        (CohereRequest, {**COHERE, "texts": ["a"], "embedding_types": ["float", "x"]}, None),
+        (DecodeRequest, {"ids": [[1], [-1]]}, 1),
+        (DecodeRequest, {"ids": [1, -1]}, 0),
+        (SimilarityRequest, {"inputs": {"source_sentence": "a", "sentences": ["b", 5]}}, 1),
+        (SimilarityRequest, {"a": "a", "b": ["b", 5]}, 1),
+        (SimilarityRequest, {"a": [[1.0], ["x"]], "b": "b"}, 1),
+        (TokensRequest, {"chunks": [["a"], ["b", 5]]}, 1),
+        (TokensRequest, {"inputs": ["a", "b"], "spans": [[[0, 1]], [[0, "x"]]]}, 1),
+        (PositionsRequest, {"positions": [0, "x"]}, None),
+    ],
+)
+def test_the_index_is_that_of_an_input_or_there_is_none(
+    body: type[Body], sent: dict[str, object], index: int | None
+) -> None:
+    with pytest.raises(ValidationError) as found:
+        body.model_validate_json(json.dumps(sent))
+    assert explain(found.value).index == index

@@ -1,0 +1,95 @@
+"""Which lengths vectors are cut to: what the model declares, and what the operator allows."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.errors import ModelError
+from models.hub.sources import DEFAULT
+from models.vectors import normalize
+from service.errors import BadRequest
+from service.inference.dimensions import Dimensions
+from tests.conftest import Folder
+from tests.service.api.test_embed import error, vectors
+from tests.service.server import Server, error_of
+
+
+def test_a_cut_vector_is_normalised_again(cutting: Server) -> None:
+    whole = vectors(cutting.post("/embed", {"inputs": "matryoshka", "normalize": False}))
+    for body, expected in (
+        ({"dimensions": 64}, normalize(whole[:, :64])),
+        ({"dimensions": 64, "normalize": False}, whole[:, :64]),
+    ):
+        found = vectors(cutting.post("/embed", {"inputs": "matryoshka", **body}))
+        np.testing.assert_allclose(found, expected, atol=1e-7)
+    assert cutting.client.get("/info").json()["dimensions"] == {"full": 384, "allowed": "any"}
+
+
+def test_a_model_that_declares_nothing_is_not_cut(server: Server) -> None:
+    for path, field in (("/embed", "inputs"), ("/v1/embeddings", "input")):
+        found = error(server.post(path, {field: "a", "dimensions": 64}), 400)
+        assert (found["code"], found["param"]) == ("dimensions_not_offered", "dimensions")
+        assert "EMBEDDING_DIMENSIONS" in found["message"]
+        assert server.post(path, {field: "a", "dimensions": 384}).status_code == 200
+    assert server.client.get("/info").json()["dimensions"] == {"full": 384, "allowed": []}
+
+
+def test_a_model_is_cut_to_the_lengths_that_it_declares(tiny_bert: Folder, tmp_path: Path) -> None:
+    with Server(tmp_path / "log", model=tiny_bert(matryoshka_dimensions=[32, 16])) as server:
+        whole = vectors(server.post("/embed", {"inputs": "the work", "normalize": False}))
+        body = {"input": "the work", "dimensions": 16}
+        (found,) = server.post("/v1/embeddings", body).json()["data"]
+        np.testing.assert_allclose(found["embedding"], normalize(whole[:, :16])[0], atol=1e-7)
+        refused = error(server.post("/embed", {"inputs": "a", "dimensions": 24}), 400)
+        assert "this model has 48 and 16, 32" in refused["message"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "declared", "allowed"),
+    [
+        ("declared", (), set[int]()),
+        ("declared", (2, 4), {2, 4}),
+        ("declared", range(1, 9), set(range(1, 9))),
+        ("any", (2, 4), set(range(1, 9))),
+        ("none", (2, 4), set[int]()),
+        ("3,5", (2, 4), {3, 5}),
+    ],
+)
+def test_the_operator_has_the_last_word(
+    setting: str, declared: Collection[int], allowed: set[int]
+) -> None:
+    dimensions = Dimensions.of(setting, 8, declared)
+    for asked in range(1, 8):
+        if asked in allowed:
+            dimensions.check(asked)
+        else:
+            with pytest.raises(BadRequest):
+                dimensions.check(asked)
+    dimensions.check(None)
+    dimensions.check(8)
+    with pytest.raises(BadRequest, match="dimensions is 9, the model has 8"):
+        dimensions.check(9)
+
+
+@pytest.mark.parametrize(("setting", "wrong"), [("0", 0), ("4,9", 9)])
+def test_a_length_that_no_vector_has_is_told_at_the_start(setting: str, wrong: int) -> None:
+    with pytest.raises(ModelError, match=f"dimensions: {wrong} is none of 1 to 8"):
+        Dimensions.of(setting, 8, ())
+
+
+@pytest.mark.parametrize("asked", [64, 385])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/embeddings", {"input": "a"}),
+        ("/v2/embed", {"texts": ["a"], "model": DEFAULT, "input_type": "clustering"}),
+    ],
+)
+def test_a_refusal_names_the_field_that_the_client_knows(
+    server: Server, asked: int, path: str, body: dict[str, object]
+) -> None:
+    answer = server.post(path, {**body, "output_dimension": asked})
+    assert answer.status_code == 400 and answer.headers["x-tokens"] == "0"  # before any work
+    assert error_of(answer)["param"] == "output_dimension"

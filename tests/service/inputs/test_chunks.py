@@ -1,0 +1,132 @@
+"""Late chunking on /embed and /tokens, against the library's hidden states."""
+
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import Embedder
+from models.tokenizer.cooperative import finish
+from models.tokenizer.tokenizer import Tokenizer
+from models.vectors import normalize
+from service.errors import BadRequest
+from service.inputs.chunks import Chunks
+from tests.conftest import Folder
+from tests.service.api.test_embed import error, vectors
+from tests.service.server import Server
+
+CHUNKS = ["Berlin is the capital of Germany.", "Its inhabitants like it,", "for it is large."]
+
+
+def test_a_chunk_is_the_mean_of_its_tokens_with_the_others_in_view(
+    server: Server, embedder: Embedder
+) -> None:
+    parts = [row.ids[1:-1] for row in embedder.tokenize(CHUNKS)]
+    states = embedder.hidden([[101, *chain(*parts), 102]])[0][1:-1]
+    borders = np.cumsum([len(part) for part in parts])[:-1]
+    means = np.stack([part.mean(axis=0) for part in np.split(states, borders)])
+    body = {"inputs": CHUNKS, "late_chunking": True}
+    found = vectors(server.post("/embed", body))
+    np.testing.assert_allclose(found, normalize(means), atol=1e-6)
+    assert np.abs(found - embedder.embed(CHUNKS)).max() > 0.01
+    results = server.post("/tokens", {"chunks": [CHUNKS, CHUNKS[:1]]}).json()["results"]
+    chunked = [chunk["embedding"] for chunk in results[0]["chunks"]]
+    np.testing.assert_allclose(np.array(chunked), means, atol=1e-5)
+    assert len(results[1]["chunks"]) == 1
+
+
+def test_the_prompt_belongs_to_no_chunk(server: Server, embedder: Embedder) -> None:
+    prompt = embedder.tokenize(["passage:"])[0].ids[:-1]
+    part = embedder.tokenize(CHUNKS[:1])[0].ids[1:]
+    mean = embedder.hidden([[*prompt, *part]])[0][len(prompt) : -1].mean(axis=0)
+    body = {"inputs": CHUNKS[:1], "late_chunking": True, "prompt": "passage: "}
+    found = vectors(server.post("/embed", body))
+    np.testing.assert_allclose(found, normalize(mean[None]), atol=1e-6)
+
+
+def test_details_tell_the_tokens_of_each_chunk_and_of_the_whole(server: Server) -> None:
+    body = {"inputs": CHUNKS, "late_chunking": True, "details": True}
+    found = server.post("/embed", body).json()
+    tokens = [row["tokens"] for row in found["inputs"]]
+    assert found["usage"] == {"texts": 3, "tokens": sum(tokens) + 2}
+
+
+LONG = ["word " * 100, "next " * 100, "then " * 100, "last " * 100]
+
+
+@pytest.mark.parametrize(
+    ("side", "kept"), [("end", [100, 100, 54, None]), ("start", [None, 54, 100, 100])]
+)
+def test_chunks_beyond_the_models_length_are_cut_or_errors_in_their_places(
+    server: Server, side: str, kept: list[int | None]
+) -> None:
+    body = {"inputs": LONG, "late_chunking": True, "on_overflow": side}
+    found = server.post("/embed", {**body, "partial": True}).json()
+    for index, (result, tokens) in enumerate(zip(found["results"], kept, strict=True)):
+        if tokens is None:
+            assert (result["error"]["code"], result["error"]["index"]) == ("chunk_cut_off", index)
+        else:
+            assert (result["tokens"], result["dropped"]) == (tokens, 100 - tokens)
+    assert error(server.post("/embed", body), 400)["index"] == kept.index(None)
+    fitting = [text for text, tokens in zip(LONG, kept, strict=True) if tokens]
+    same = server.post("/embed", {**body, "inputs": fitting, "details": True}).json()
+    assert [row["tokens"] for row in same["inputs"]] == [tokens for tokens in kept if tokens]
+    vectors = [r["embedding"] for r in found["results"] if "embedding" in r]
+    np.testing.assert_allclose(vectors, same["embeddings"], atol=1e-6)
+
+
+def test_without_cutting_the_first_chunk_that_does_not_fit_is_named(server: Server) -> None:
+    body = {"inputs": LONG, "late_chunking": True, "on_overflow": "error"}
+    found = error(server.post("/embed", body), 400)
+    assert (found["code"], found["index"]) == ("input_too_long", 2)
+    body = {"chunks": [["fits"], LONG], "on_overflow": "error"}
+    found = error(server.post("/tokens", body), 400)
+    assert (found["code"], found["index"], found["param"]) == ("input_too_long", 1, "chunks")
+    assert "chunk 2" in found["message"]
+
+
+def test_chunks_that_just_fit_are_read(minilm_folder: Path) -> None:
+    chunks = Chunks(Tokenizer(minilm_folder, 8))
+    found = finish(chunks.read(["one two three", "four five six"], "", None))
+    assert found.places == [(1, 4), (4, 7)] and found.dropped == [0, 0]
+    with pytest.raises(BadRequest, match="with chunk 1 the text has 7 tokens, the model reads 6 "):
+        finish(chunks.read(["one two three", "four five six seven"], "", None))
+
+
+def test_a_prompt_that_leaves_exactly_no_room_is_refused(minilm_folder: Path) -> None:
+    chunks = Chunks(Tokenizer(minilm_folder, 8))
+    assert finish(chunks.read(["one"], "long " * 5, None)).places == [(6, 7)]
+    with pytest.raises(BadRequest, match="the prompt takes the 8 tokens"):
+        finish(chunks.read(["one"], "long " * 6, "right"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"inputs": [[101, 102], "text"]},
+        {"inputs": ["a", ""]},
+        {"inputs": ["a"], "on_overflow": "mean"},
+        {"inputs": ["a"], "prompt": "long " * 300},
+    ],
+)
+def test_what_cannot_be_chunked_is_refused(server: Server, body: dict[str, object]) -> None:
+    assert error(server.post("/embed", {**body, "late_chunking": True}), 400)["message"]
+
+
+def test_a_model_that_does_not_take_the_mean_has_no_late_chunking_on_embed(
+    tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = "sentence_transformers.models"
+    files = {
+        "1_Pooling/config.json": {"pooling_mode": "cls"},
+        "modules.json": [
+            {"idx": 0, "name": "0", "path": "", "type": f"{path}.Transformer"},
+            {"idx": 1, "name": "1", "path": "1_Pooling", "type": f"{path}.Pooling"},
+        ],
+    }
+    log = tmp_path_factory.mktemp("cls") / "log"
+    with Server(log, model=tiny_bert(files)) as server:
+        found = error(server.post("/embed", {"inputs": ["a"], "late_chunking": True}), 400)
+        assert (found["code"], found["param"]) == ("not_offered", "late_chunking")
+        assert server.post("/tokens", {"chunks": [["a"]]}).status_code == 200

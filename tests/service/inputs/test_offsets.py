@@ -1,0 +1,41 @@
+"""Tests of where tokens stand among bytes."""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.tokenizer.tokenizer import Token
+from service.inputs.offsets import bytes_of
+
+
+def token(start: int | None, stop: int | None) -> Token:
+    return Token(1, "", special=False, start=start, stop=stop)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.data())
+def test_a_border_stands_behind_the_bytes_of_all_before_it(text: str, data: st.DataObject) -> None:
+    border = st.none() | st.integers(0, len(text))
+    borders = data.draw(st.lists(st.tuples(border, border)))
+    found = bytes_of(text, [token(*each) for each in borders])
+    for index in (index for each in borders for index in each):
+        assert found[index] == (None if index is None else len(text[:index].encode()))
+
+
+def test_a_text_of_millions_of_characters_is_not_counted_one_by_one() -> None:
+    text, steps = "wörd " * 800_000, 0
+
+    def count(frame: FrameType, event: str, argument: object) -> Callable[..., Any]:
+        nonlocal steps
+        steps += 1
+        return count
+
+    sys.settrace(count)
+    try:
+        bytes_of(text, [token(None, None), token(0, 4), token(5, len(text))])
+    finally:
+        sys.settrace(None)
+    assert 0 < steps < 1000

@@ -1,0 +1,164 @@
+"""What becomes of an input that is too long, against a running server and the library."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer as Rust
+from tokenizers import models
+
+from models import Embedder
+from models.tokenizer.cooperative import finish
+from models.tokenizer.tokenizer import Tokenizer
+from models.vectors import Floats, normalize
+from service.errors import BadRequest, TooLarge
+from service.inputs.overflow import Windows, spread
+from service.inputs.row import Row
+from tests.models import kinds
+from tests.service.api.test_embed import error, vectors
+from tests.service.server import Server
+
+LONG = " ".join(f"word {number} of a long text," for number in range(120))
+
+
+@pytest.fixture(scope="session")
+def whole(minilm_folder: Path) -> list[int]:
+    """The token ids of LONG, none cut off."""
+    return Tokenizer(minilm_folder, 10**6).encode([LONG])[0].ids
+
+
+def batched(ids: list[int], size: int) -> Iterator[list[int]]:
+    return (ids[start : start + size] for start in range(0, len(ids), size))
+
+
+def mean(embedder: Embedder, windows: list[list[int]], weights: list[int]) -> Floats:
+    pooled = embedder.encode(windows, normalized=False)
+    average: Floats = np.average(pooled, axis=0, weights=weights).astype(np.float32)
+    return average
+
+
+@pytest.mark.parametrize("side", ["start", "end"])
+def test_tokens_are_cut_off_where_it_says(
+    server: Server, embedder: Embedder, whole: list[int], side: str
+) -> None:
+    found = vectors(server.post("/embed", {"inputs": LONG, "on_overflow": side}))
+    kept = [101, *whole[-255:]] if side == "start" else [*whole[:255], 102]
+    np.testing.assert_array_equal(found, embedder.encode([kept]))
+    body = {"inputs": LONG, "truncation_direction": "left" if side == "start" else "right"}
+    np.testing.assert_array_equal(found, vectors(server.post("/embed", body)))
+
+
+def test_an_error_names_the_input_and_what_to_do(server: Server) -> None:
+    for path in ("/embed", "/tokens"):
+        found = error(server.post(path, {"inputs": ["a", LONG], "on_overflow": "error"}), 400)
+        assert (found["code"], found["index"]) == ("input_too_long", 1)
+        assert "on_overflow" in found["message"]
+    body = {"a": ["a", "b"], "b": [LONG], "on_overflow": "error"}
+    assert error(server.post("/similarity", body), 400)["code"] == "input_too_long"
+
+
+def test_the_mean_of_windows_is_weighted_by_their_own_tokens(
+    server: Server, embedder: Embedder, whole: list[int]
+) -> None:
+    parts = list(batched(whole[1:-1], 254))
+    assert len(parts) == 4 and len(parts[-1]) < 254
+    expected = mean(embedder, [[101, *part, 102] for part in parts], [len(p) for p in parts])
+    body = {"inputs": ["short", LONG], "on_overflow": "mean", "normalize": False}
+    found = vectors(server.post("/embed", body))
+    np.testing.assert_allclose(found[1], expected, atol=1e-6)
+    alone = vectors(server.post("/embed", {"inputs": "short", "normalize": False}))
+    np.testing.assert_array_equal(found[:1], alone)
+    unit = vectors(server.post("/embed", {"inputs": LONG, "on_overflow": "mean"}))
+    np.testing.assert_allclose(unit, normalize(found[1:]), atol=1e-7)
+
+
+def test_windows_of_token_ids_are_those_of_the_text(server: Server, whole: list[int]) -> None:
+    found = vectors(server.post("/embed", {"inputs": [LONG, whole], "on_overflow": "mean"}))
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_ids_without_special_tokens_get_none_in_their_windows(
+    server: Server, embedder: Embedder, whole: list[int]
+) -> None:
+    ids = whole[1:301]
+    expected = mean(embedder, [ids[:256], ids[256:]], [256, 44])
+    body = {"inputs": ids, "on_overflow": "mean", "normalize": False}
+    found = vectors(server.post("/embed", body))
+    np.testing.assert_allclose(found[0], expected, atol=1e-6)
+
+
+def test_a_prompt_is_put_before_every_window(
+    server: Server, embedder: Embedder, whole: list[int]
+) -> None:
+    prompt = embedder.tokenize(["text for:"])[0].ids[1:-1]
+    parts = list(batched(whole[1:-1], 251))
+    windows = [[101, *prompt, *part, 102] for part in parts]
+    expected = normalize(mean(embedder, windows, [len(part) for part in parts])[None])
+    body = {"inputs": LONG, "on_overflow": "mean", "prompt": "text for: "}
+    np.testing.assert_allclose(vectors(server.post("/embed", body)), expected, atol=1e-6)
+
+
+def test_details_tell_the_windows_and_every_token_that_was_read(
+    server: Server, whole: list[int]
+) -> None:
+    body = {"inputs": ["short", LONG], "on_overflow": "mean", "details": True}
+    found = server.post("/embed", body).json()
+    read = len(whole) - 2 + 2 * 4
+    assert found["inputs"] == [
+        {"tokens": 3, "truncated": False, "dropped": 0},
+        {"tokens": read, "truncated": False, "dropped": 0, "windows": 4},
+    ]
+    assert found["usage"] == {"texts": 2, "tokens": read + 3}
+
+
+def test_both_ways_to_say_it_at_once_are_refused(server: Server) -> None:
+    for other in ({"truncate": True}, {"truncation_direction": "right"}):
+        body = {"inputs": "a", "on_overflow": "end", **other}
+        assert error(server.post("/embed", body), 400)["param"] == "on_overflow"
+    assert error(server.post("/embed", {"inputs": "a", "on_overflow": "START"}), 400)
+
+
+def test_a_prompt_that_leaves_no_room_is_refused(server: Server) -> None:
+    body = {"inputs": "a", "on_overflow": "mean", "prompt": "long " * 300}
+    assert error(server.post("/embed", body), 400)["code"] == "prompt_too_long"
+
+
+def test_windows_are_counted_before_they_are_made(minilm_folder: Path) -> None:
+    tokenizer = Tokenizer(minilm_folder, 256)
+    windows = Windows(tokenizer, max_tokens=10_000)
+    assert len(finish(windows.of_text("a " * 2540, "", 0)).windows) == 10
+    with pytest.raises(TooLarge, match="input 3 has 128000 tokens or more in windows") as refused:
+        finish(windows.of_text("a " * 1000, "b " * 252, 3))
+    assert refused.value.index == 3
+    with pytest.raises(BadRequest, match="shorten it"):
+        finish(windows.of_text("a " * 1000, "b " * 254, 0))
+
+
+def test_no_more_of_a_text_is_read_than_its_windows_may_have(minilm_folder: Path) -> None:
+    windows = Windows(Tokenizer(minilm_folder, 256, piece=1000), max_tokens=10_000)
+    steps = windows.of_text("a " * 50_000, "", 0)
+    for _ in range(19):
+        next(steps)
+    with pytest.raises(TooLarge, match=r"input 0 has 10[0-9]{3} tokens or more"):
+        finish(steps)
+
+
+def test_windows_of_ids_are_framed_where_the_vocabulary_has_no_letters(tmp_path: Path) -> None:
+    digits = {str(digit): digit for digit in range(10)}
+    rust = Rust(models.BPE({**digits, "<": 10, ">": 11}, []))
+    rust.add_special_tokens(["<", ">"])
+    kinds.frame(rust, "< $A >")
+    rust.save(str(tmp_path / "tokenizer.json"))
+    windows = Windows(Tokenizer(tmp_path, 4), max_tokens=100)
+    text = finish(windows.of_text("12345", "", 0))
+    for row in (text, windows.of_ids([10, 1, 2, 3, 4, 5, 11], 0)):
+        assert [part.tolist() for part in row.windows] == [
+            *([10, 1, 2, 11], [10, 3, 4, 11], [10, 5, 11])
+        ]
+
+
+def test_the_prompt_of_every_window_is_left_out_of_its_pooling() -> None:
+    ids = np.arange(6, dtype=np.int32)
+    row = Row(ids, 0, skip=2, windows=[ids[:3], ids[3:]], weights=[1, 1])
+    assert [part.skip for part in spread([row, Row(ids, 0, skip=1)])] == [2, 2, 1]

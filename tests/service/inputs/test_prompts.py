@@ -1,0 +1,112 @@
+"""The prompts of a model that has some, by name, by text and by role."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from models.sentence_transformers.sentence import SentenceConfig
+from service.errors import BadRequest
+from service.inputs.prompts import Prompt, Prompts, Role
+from tests.conftest import Folder
+from tests.service.api.test_embed import error, vectors
+from tests.service.server import Server
+
+PROMPTS = {"query": "query: ", "passage": "passage: ", "plain": ""}
+
+
+@pytest.fixture(scope="module")
+def prompted(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    card = {"prompts": PROMPTS, "default_prompt_name": "passage"}
+    folder = tiny_bert({"config_sentence_transformers.json": card})
+    with Server(tmp_path_factory.mktemp("prompted") / "log", model=folder) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "text"),
+    [
+        ({}, "passage", "passage: "),
+        ({"prompt_name": "plain"}, "plain", ""),
+        ({"prompt_name": "query"}, "query", "query: "),
+        ({"input_type": "query"}, "query", "query: "),
+        ({"input_type": "document"}, "passage", "passage: "),
+        ({"prompt": "of my own: "}, None, "of my own: "),
+    ],
+)
+def test_details_tell_the_prompt_that_was_put_before_each_text(
+    prompted: Server, asked: dict[str, str], name: str | None, text: str
+) -> None:
+    found = prompted.post("/embed", {"inputs": "the work", "details": True, **asked}).json()
+    assert found["prompt"] == {"name": name, "text": text}
+    plain = {"inputs": text + "the work", "prompt": ""}
+    assert [found["embeddings"][0]] == prompted.post("/embed", plain).json()
+
+
+def test_token_ids_get_no_prompt(prompted: Server) -> None:
+    body = {"inputs": "the work", "prompt": ""}
+    ids = [token["id"] for token in prompted.post("/tokenize", body).json()[0]]
+    plain = vectors(prompted.post("/embed", {"inputs": "the work", "prompt": ""}))
+    assert (vectors(prompted.post("/embed", {"inputs": ids})) == plain).all()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"prompt_name": None},
+        {"prompt_name": "query"},
+        {"prompt_name": "plain"},
+        {"input_type": "query"},
+        {"prompt": "of my own: "},
+    ],
+)
+def test_as_many_tokens_are_told_as_are_read(prompted: Server, asked: dict[str, str]) -> None:
+    body = {"inputs": "the work", **asked}
+    read = prompted.post("/embed", body).headers["x-tokens"]
+    assert len(prompted.post("/tokenize", body).json()[0]) == int(read)
+
+
+@pytest.mark.parametrize("path", ["/embed", "/tokenize"])
+@pytest.mark.parametrize("name", ["", "title"])
+def test_a_name_that_the_model_lacks_is_refused_by_name(
+    prompted: Server, path: str, name: str
+) -> None:
+    found = error(prompted.post(path, {"inputs": "a", "prompt_name": name}), 400)
+    assert (found["code"], found["param"]) == ("unknown_prompt", "prompt_name")
+
+
+@pytest.mark.parametrize(
+    ("names", "role", "chosen"),
+    [
+        (("query", "document"), "document", "document"),
+        (("corpus", "passage"), "document", "passage"),
+        (("search_query", "search_document"), "query", "search_query"),
+        (("search_query", "search_document"), "document", "search_document"),
+        (("clustering", "classification"), "classification", "classification"),
+        (("clustering", "classification"), "clustering", "clustering"),
+        (("query",), "document", None),
+        ((), "query", None),
+    ],
+)
+def test_a_role_takes_the_models_prompt_for_it_or_else_the_default(
+    names: tuple[str, ...], role: Role, chosen: str | None
+) -> None:
+    prompts = Prompts(SentenceConfig(max_length=9, prompts={name: f"{name}: " for name in names}))
+    expected = Prompt(chosen, f"{chosen}: " if chosen else "")
+    assert prompts.resolve(None, None, role) == expected
+
+
+def test_more_than_one_prompt_is_refused(prompted: Server) -> None:
+    for body in (
+        {"prompt": "a", "prompt_name": "query"},
+        {"prompt": "a", "input_type": "query"},
+        {"prompt_name": "query", "input_type": "query"},
+    ):
+        assert error(prompted.post("/embed", {"inputs": "a", **body}), 400)["param"] == "prompt"
+    found = error(prompted.post("/embed", {"inputs": "a", "input_type": "title"}), 400)
+    assert found["param"] == "input_type"
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(BadRequest, match=r"the model has \['query'\]"):
+        Prompts(SentenceConfig(max_length=9, prompts={"query": "q"})).resolve(None, "title", None)

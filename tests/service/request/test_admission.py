@@ -1,0 +1,155 @@
+"""Admission: expected wait = tokens queued / tokens per second."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from service.errors import Overloaded, TooLarge
+from service.process.shared_counters import SharedCounters, counters_file
+from service.request.admission import Admission
+
+
+@pytest.fixture
+def tables() -> Iterator[list[SharedCounters]]:
+    """Those of two processes."""
+    with counters_file(2) as file:
+        yield [SharedCounters.attach(file, 2, row) for row in (0, 1)]
+
+
+def is_open(admission: Admission) -> bool:
+    """Whether a query would be admitted."""
+    try:
+        admission.check(1)
+    except Overloaded:
+        return False
+    return True
+
+
+def test_nothing_is_refused_before_a_rate_is_known() -> None:
+    admission = Admission(1.0, lambda: 0.0, SharedCounters.private())
+    with admission.admit(10**9), admission.admit(10**9):
+        assert is_open(admission) and admission.backlog == 0
+
+
+def test_a_wait_beyond_the_limit_is_refused_with_the_time_to_return() -> None:
+    admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
+    with admission.admit(400):  # however large, a request that finds no queue is admitted
+        assert admission.backlog == 4
+        with pytest.raises(Overloaded) as refused, admission.admit(400):
+            raise AssertionError("admitted")
+        assert 4.0 <= (refused.value.retry or 0) <= 6.0
+    assert admission.queued == 0 and is_open(admission)
+
+
+def test_a_wait_of_just_the_limit_is_admitted() -> None:
+    admission = Admission(1.0, lambda: 60.0, SharedCounters.private())
+    with admission.admit(60), admission.admit(60):
+        assert not is_open(admission)
+
+
+def test_a_request_waits_for_no_more_than_twice_of_what_is_no_larger() -> None:
+    admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
+    with admission.admit(900), admission.admit(20), admission.admit(20):
+        assert admission.backlog == pytest.approx(9.4) and is_open(admission)
+        with (
+            pytest.raises(Overloaded, match=r"wait 9\.4 s; the limit is 1\.0 s") as refused,
+            admission.admit(1000),
+        ):
+            raise AssertionError("admitted")
+        assert 9.4 <= (refused.value.retry or 0) <= 14.1
+        with admission.admit(20), pytest.raises(Overloaded, match=r"1\.2 s"), admission.admit(20):
+            raise AssertionError("admitted")
+    assert admission.queued == 0
+    with admission.admit(20), admission.admit(20):
+        assert is_open(admission), "what was answered is waited for"
+
+
+def timely(rate: float, measured: float) -> Admission:
+    """One of a server that gives up on a request after ten seconds."""
+    counters = SharedCounters.private()
+    return Admission(5.0, lambda: rate, counters, timeout=10.0, measured=lambda: measured)
+
+
+def test_what_clearly_takes_longer_than_the_timeout_is_refused_with_what_fits() -> None:
+    admission = timely(100.0, 100.0)
+    with admission.admit(1500):
+        pass
+    with (
+        pytest.raises(
+            TooLarge, match=r"1501 tokens .* 15 s, .* 10 s; .* 1000 at a time"
+        ) as refused,
+        admission.admit(1501),
+    ):
+        raise AssertionError("admitted")
+    assert refused.value.code == "too_many_tokens"
+
+
+def test_a_wait_after_which_too_little_time_is_left_is_refused() -> None:
+    admission = timely(100.0, 100.0)
+    with admission.admit(400):
+        with admission.admit(1000):
+            pass
+        with pytest.raises(Overloaded, match=r"wait 4\.0 s; the limit is 3\.0 s") as refused:
+            admission.check(1200)
+        assert 4.0 <= (refused.value.retry or 0) <= 6.0
+
+
+def test_nothing_is_too_large_for_a_rate_that_was_not_measured_under_load() -> None:
+    admission = timely(100.0, 0.0)
+    with admission.admit(10**9):
+        assert admission.queued == 10**9
+
+
+def test_what_need_not_be_computed_waits_for_nothing() -> None:
+    admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
+    with admission.admit(900), admission.admit(20), admission.admit(60):
+        assert not is_open(admission)
+        with admission.admit(0):
+            assert admission.queued == 980
+
+
+def test_what_fails_leaves_the_queue() -> None:
+    admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
+    with pytest.raises(RuntimeError), admission.admit(100):
+        raise RuntimeError
+    assert admission.queued == 0
+
+
+def test_what_all_processes_have_queued_is_waited_for(tables: list[SharedCounters]) -> None:
+    one, other = (Admission(1.0, lambda: 100.0, counters) for counters in tables)
+    with one.admit(150):
+        assert other.queued == 150
+        with pytest.raises(Overloaded), other.admit(150):
+            raise AssertionError("admitted")
+    with other.admit(50):
+        assert one.queued == 50
+
+
+def test_what_a_process_that_died_had_queued_is_forgotten(tables: list[SharedCounters]) -> None:
+    first, second = (Admission(1.0, lambda: 100.0, counters) for counters in tables)
+    with second.admit(60):
+        assert first.queued == 60
+        tables[0].clear_gauges(1)
+        assert first.queued == 0
+        with first.admit(500), first.admit(10):
+            assert first.queued == 510
+
+
+def test_who_is_refused_comes_again_when_the_queue_is_done_and_not_with_all_others() -> None:
+    admission, seconds = Admission(2.0, lambda: 100.0, SharedCounters.private()), set()
+    with admission.admit(800):
+        for _ in range(500):
+            with pytest.raises(Overloaded) as refused:
+                admission.check(1000)
+            seconds.add(int(refused.value.headers["retry-after"]))
+    assert seconds == {8, 9, 10, 11, 12}
+
+
+def test_a_large_request_may_wait_five_times_as_long() -> None:
+    admission = Admission(2.0, lambda: 100.0, SharedCounters.private())
+    with admission.admit(900):
+        admission.check(2049)
+        with pytest.raises(Overloaded, match=r"wait 9\.0 s; the limit is 2\.0 s"):
+            admission.check(2048)
+        with admission.admit(200), pytest.raises(Overloaded, match=r"the limit is 10\.0 s"):
+            admission.check(2049)

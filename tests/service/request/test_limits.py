@@ -1,0 +1,109 @@
+"""Limits, keys and truncation policy as settings of the server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.service.api.test_embed import error
+from tests.service.server import Server
+
+
+def _key(value: str) -> httpx.Headers:
+    return httpx.Headers([(b"authorization", value.encode())])
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(
+        tmp_path_factory.mktemp("strict") / "log",
+        max_body_bytes=2000,
+        max_texts=4,
+        max_tokens=20,
+        max_values=10_000,
+        auto_truncate="false",
+        api_key="old,sésame",
+        served_name="mini",
+        root_path="/models/mini",
+    ) as running:
+        running.client.headers = _key("Bearer sésame")
+        yield running
+
+
+def test_a_larger_body_is_refused_whether_or_not_its_length_is_announced(strict: Server) -> None:
+    announced = error(strict.post("/embed", {"inputs": "a" * 2000}), 413)
+    assert announced["code"] == "body_too_large" and "2000" in announced["message"]
+    chunks = (b'{"inputs": "', b"a" * 1990, b'"}')
+    assert (
+        error(strict.client.post("/embed", content=iter(chunks)), 413)["code"] == "body_too_large"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code"),
+    [
+        ("/embed", {"inputs": ["a"] * 5}, "too_many_texts"),
+        ("/tokenize", {"inputs": ["a"] * 5}, "too_many_texts"),
+        ("/decode", {"ids": [[101]] * 5}, "too_many_texts"),
+        ("/v1/embeddings", {"input": ["a"] * 5}, "too_many_texts"),
+        ("/embed", {"inputs": ["one two three four five six"] * 4}, "too_many_tokens"),
+        ("/tokens", {"inputs": "one two three four five six " * 4}, "too_many_tokens"),
+        ("/tokenize", {"inputs": "one two three four five six " * 4}, "too_many_tokens"),
+        ("/decode", {"ids": [[101] * 10, [102] * 11]}, "too_many_tokens"),
+        ("/tokens", {"inputs": "one", "spans": [[[0, 1]] * 27]}, "too_many_values"),
+        ("/positions", {"scheme": "relative", "count": 101}, "too_many_values"),
+        ("/similarity", {"a": [[1.0]] * 101, "b": [[1.0]] * 100}, "too_many_values"),
+    ],
+)
+def test_every_limit_has_its_own_code(strict: Server, path: str, body: object, code: str) -> None:
+    assert error(strict.post(path, body), 413)["code"] == code
+
+
+def test_token_vectors_count_against_the_limit_of_values(tmp_path: Path) -> None:
+    with Server(tmp_path / "log", max_values=1000) as small:
+        assert error(small.post("/tokens", {"inputs": "a b"}), 413)["code"] == "too_many_values"
+
+
+def test_the_server_can_refuse_truncation_by_default(strict: Server) -> None:
+    found = error(strict.post("/embed", {"inputs": "a " * 300}), 400)
+    assert found["code"] == "input_too_long"
+
+
+@pytest.mark.parametrize("given", ["bearer sésame", "BEARER sésame", "Bearer  sésame"])
+def test_the_schemes_case_does_not_matter(strict: Server, given: str) -> None:
+    answer = strict.client.get("/info", headers=_key(given))
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "given", [None, "Bearer wrong", "sésame", "Basic sésame", "Bearer", "Bearersésame"]
+)
+def test_without_the_key_nothing_but_health_is_answered(strict: Server, given: str | None) -> None:
+    headers = None if given is None else _key(given)
+    bare = strict.url.removesuffix("/models/mini")
+    for path in ("/info", "/v1/models", "/nothing"):
+        answer = httpx.get(bare + path, headers=headers)
+        assert error(answer, 401)["code"] == "invalid_api_key"
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert error(httpx.post(f"{bare}/", json={"inputs": "a"}, headers=headers), 401)
+    health = ("/", "/ping", "/live", "/ready", "/health")
+    for path in (*health, "/metrics", "/docs", "/openapi.json"):
+        assert httpx.get(bare + path).status_code == httpx.get(strict.url + path).status_code == 200
+
+
+def test_the_key_is_never_logged(strict: Server) -> None:
+    assert "sésame" not in strict.log and "KEY" in strict.log
+
+
+def test_the_served_name_is_the_model_of_the_openai_api(strict: Server) -> None:
+    assert strict.client.get("/v1/models").json()["data"][0]["id"] == "mini"
+    assert strict.post("/v1/embeddings", {"input": "a", "model": "mini"}).status_code == 200
+    found = error(strict.post("/v1/embeddings", {"input": "a", "model": "other"}), 404)
+    assert found["code"] == "model_not_found" and "mini" in found["message"]
+
+
+def test_a_slash_too_many_is_no_path_and_nobody_is_sent_elsewhere(strict: Server) -> None:
+    for path in ("/embed/", "/models/mini/embed/", "/ready/"):
+        for answer in (strict.post(path, {"inputs": "a"}), strict.client.get(path)):
+            assert error(answer, 404)["code"] == "not_found" and "location" not in answer.headers
