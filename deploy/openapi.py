@@ -9,7 +9,7 @@ import httpx
 from models.hub.sources import DEFAULT, resolve
 from service.app import create_app
 from service.context import ServerContext
-from service.engine.host.engine_connection import Link
+from service.engine.host.engine_connection import EngineConnection
 from service.process.shared_counters import SharedCounters
 from service.settings import Settings
 
@@ -19,7 +19,7 @@ FILE = Path(__file__).parent.parent / "docs" / "openapi.json"
 async def served() -> bytes:
     """The document; nothing in it depends on the model or on settings."""
     context = ServerContext(Settings(), resolve(DEFAULT), 0, [], counters_fd=0, handoff_fd=0)
-    app = create_app(context, Link(context.connect_engine, SharedCounters.private()))
+    app = create_app(context, EngineConnection(context.connect_engine, SharedCounters.private()))
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://localhost"
     ) as it:

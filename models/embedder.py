@@ -13,7 +13,7 @@ from models.cpu_backend import library as instructions
 from models.encoder.batch import Batch, Rows, up_to
 from models.encoder.device import find
 from models.encoder.head import Head
-from models.errors import ModelError, Wordless
+from models.errors import EmptyTextError, ModelError
 from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
 from models.precision.calibration_sentences import SENTENCES
@@ -156,7 +156,7 @@ class Embedder:
         rows = self.tokenizer.encode([before + text for text in texts], count=count)
         for index, row in enumerate(rows):
             if len(row.ids) < self.config.shortest:
-                raise Wordless(index)
+                raise EmptyTextError(index)
         vectors = np.empty((len(rows), self.dim), dtype=np.float32)
         for chosen in _batches([len(row.ids) for row in rows], budget):
             skips = [rows[i].left(skip, side) for i in chosen]

@@ -5,7 +5,7 @@ class ModelError(Exception):
     """A model that cannot be found, fetched, verified or loaded; the message says what to do."""
 
 
-class Wordless(ValueError):
+class EmptyTextError(ValueError):
     """A text without a token, in a model that needs one. index: which text it is."""
 
     def __init__(self, index: int) -> None:
@@ -13,7 +13,7 @@ class Wordless(ValueError):
         self.index = index
 
 
-class Unbroken(ValueError):
+class UnsplittableTextError(ValueError):
     """A text that cannot be tokenised piece by piece."""
 
     def __init__(self, most: int) -> None:

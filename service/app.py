@@ -32,14 +32,14 @@ from service.api.info import info
 from service.api.operation import Operation
 from service.api.served import ServedNames
 from service.context import ServerContext
-from service.engine.host.engine_connection import Link
+from service.engine.host.engine_connection import EngineConnection
 from service.engine.host.replay import Replay
 from service.http import handlers
 from service.http.browser_checks import BrowserChecks
 from service.http.keys import Keys
-from service.http.middleware import Edge
+from service.http.middleware import Middleware
 from service.http.request_body import Bounds
-from service.http.timeouts import Patience
+from service.http.timeouts import Timeouts
 from service.inference.dimensions import Dimensions
 from service.inference.pipeline import Pipeline
 from service.inference.vector_cache import Cache
@@ -61,10 +61,10 @@ Background = Callable[[], Coroutine[Any, Any, None]]
 
 def create_app(
     context: ServerContext,
-    link: Link,
+    link: EngineConnection,
     background: Sequence[Background] = (),
     leaving: Callable[[], bool] = lambda: False,
-) -> Edge:
+) -> Middleware:
     """The application of a server, in one of its HTTP processes.
 
     background: what runs as long as it does, and ends in the other order. leaving: whether the
@@ -108,14 +108,14 @@ def create_app(
     app = _fastapi(operations, routers, _lifespan(background), settings.root_path)
     paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
     metrics.watch(paths)
-    return Edge(
+    return Middleware(
         app,
         operations,
         root_path=settings.root_path,
         paths=paths,
         bounds=Bounds(
             settings.max_body_bytes,
-            Patience(settings.receive_timeout),
+            Timeouts(settings.receive_timeout),
             MemoryBudget(settings.max_buffered_bytes),
             settings.max_connections,
         ),
@@ -140,7 +140,7 @@ def _reader(settings: Settings, model: Folder) -> Reader:
     )
 
 
-def _admission(settings: Settings, link: Link) -> Admission:
+def _admission(settings: Settings, link: EngineConnection) -> Admission:
     return Admission(
         settings.max_wait,
         lambda: link.rate.latest,
@@ -150,7 +150,7 @@ def _admission(settings: Settings, link: Link) -> Admission:
     )
 
 
-def _metrics(admission: Admission, link: Link, replay: Replay) -> Metrics:
+def _metrics(admission: Admission, link: EngineConnection, replay: Replay) -> Metrics:
     metrics = Metrics(link.counters)
     metrics.gauge("queued_tokens", "Tokens admitted and not answered.", lambda: admission.queued)
     metrics.gauge(

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
 from service.process.shared_counters import SharedCounters
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 OTHER = "other"  # the path of what no route answers, and of what is no whole request
 _STATUSES = (*(status.value for status in HTTPStatus), 499)  # nginx's, for who has hung up
@@ -76,21 +76,21 @@ class Metrics:
         """A total that another module counts, read at every scrape."""
         self._others.append((f"embedding_{name}", text, read))
 
-    def observe(self, call: Call, path: str, status: int) -> None:
+    def observe(self, context: RequestContext, path: str, status: int) -> None:
         """Count an answered request, and what was done for it unless that was in vain."""
         row = self._row
         row[self._requests.get((path, status), self._requests[OTHER, status])] += 1
-        if not call.texts or status >= HTTPStatus.BAD_REQUEST:
+        if not context.texts or status >= HTTPStatus.BAD_REQUEST:
             return
-        row[self._texts] += call.texts
-        row[self._tokens] += call.tokens
-        row[self._truncated] += call.truncated
-        row[self._cached] += call.cached
-        self._length.observe(call.tokens)
-        self._total.observe(call.total_us / 1e6)
-        self._tokenize.observe(call.tokenize_us / 1e6)
-        self._queue.observe(call.queue_us / 1e6)
-        self._compute.observe(call.compute_us / 1e6)
+        row[self._texts] += context.texts
+        row[self._tokens] += context.tokens
+        row[self._truncated] += context.truncated
+        row[self._cached] += context.cached
+        self._length.observe(context.tokens)
+        self._total.observe(context.total_us / 1e6)
+        self._tokenize.observe(context.tokenize_us / 1e6)
+        self._queue.observe(context.queue_us / 1e6)
+        self._compute.observe(context.compute_us / 1e6)
 
     def text(self) -> bytes:
         """Everything in Prometheus' text format."""

@@ -14,7 +14,7 @@ from itertools import chain
 
 from tokenizers import Tokenizer, models
 
-from models.errors import Unbroken
+from models.errors import UnsplittableTextError
 from models.tokenizer.truncation import Side
 from models.tokenizer.vocabulary.steps import steps
 
@@ -92,7 +92,7 @@ class Excerpts:
             if border := self._both.search(text, place, place + size):
                 return border.start()
         if left > self._longest:
-            raise Unbroken(self._longest)
+            raise UnsplittableTextError(self._longest)
         return len(text)
 
     def _local(self) -> bool:

@@ -6,13 +6,13 @@ from fastapi import Request, Response
 
 from service.api.json_dump import dump, dump_response
 from service.api.output import Raw
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 
-def call_of(request: Request) -> Call:
+def context_of(request: Request) -> RequestContext:
     """The account of this request that its headers and metrics are made of."""
-    call: Call = request.state.call
-    return call
+    context: RequestContext = request.state.context
+    return context
 
 
 def answer(content: Any) -> Response:
@@ -20,9 +20,9 @@ def answer(content: Any) -> Response:
     return Response(dump(content), media_type="application/json")
 
 
-async def large_answer(call: Call, content: Any) -> Response:
+async def large_answer(context: RequestContext, content: Any) -> Response:
     """The same of content that may be large, unless it is something else already."""
     if isinstance(content, Raw):
         headers = {name.decode(): value.decode() for name, value in content.head()}
         return Response(content.payload, headers=headers)
-    return Response(await dump_response(call, content), media_type="application/json")
+    return Response(await dump_response(context, content), media_type="application/json")

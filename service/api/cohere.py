@@ -18,7 +18,7 @@ from service.errors import BadRequest
 from service.inputs.options import Text
 from service.inputs.prompts import Role
 from service.inputs.row import Row
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 Kind = Literal["float", "int8", "uint8", "binary", "ubinary", "base64"]
 Kinds = Annotated[list[Kind], Field(min_length=1), FIRST]
@@ -94,14 +94,14 @@ class CohereRequest(Body):
 def operation(embedding: Embedding) -> Operation[CohereRequest]:
     """The operation of this module."""
 
-    async def cohere(call: Call, body: CohereRequest) -> Any:
+    async def cohere(context: RequestContext, body: CohereRequest) -> Any:
         embedding.names.check(body.model)
-        rows, vectors = await embedding.vectors(call, body.native(), "output_dimension")
+        rows, vectors = await embedding.vectors(context, body.native(), "output_dimension")
         return {
-            "id": call.id,
+            "id": context.id,
             "embeddings": by_type(vectors, body.embedding_types or ["float"]),
             "texts": body.content,
-            "meta": meta(rows, call, "2"),
+            "meta": meta(rows, context, "2"),
             "response_type": "embeddings_by_type",
         }
 
@@ -120,11 +120,11 @@ def _express(vectors: Floats, kind: Kind) -> Any:
     return convert(vectors, "float32" if kind == "float" else kind)
 
 
-def meta(rows: Sequence[Row], call: Call, version: str) -> dict[str, Any]:
+def meta(rows: Sequence[Row], context: RequestContext, version: str) -> dict[str, Any]:
     """What the request took, and a warning for each input that was cut."""
     told: dict[str, Any] = {
         "api_version": {"version": version},
-        "billed_units": {"input_tokens": call.tokens},
+        "billed_units": {"input_tokens": context.tokens},
     }
     cut = [
         f"input {index} was truncated to {len(row.ids)} tokens"

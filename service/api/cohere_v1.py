@@ -10,7 +10,7 @@ from service.api.operation import Operation
 from service.api.responses import ENGINE, Responses
 from service.api.shapes.common import CohereError
 from service.api.shapes.vendors import CohereAnswer, CohereFloats
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 
 class CohereV1Request(Body):
@@ -42,15 +42,15 @@ class CohereV1Request(Body):
 def operation(embedding: Embedding) -> Operation[CohereV1Request]:
     """The operation of this module."""
 
-    async def cohere_v1(call: Call, body: CohereV1Request) -> Any:
+    async def cohere_v1(context: RequestContext, body: CohereV1Request) -> Any:
         embedding.names.check(body.model or embedding.names.first)
-        rows, vectors = await embedding.vectors(call, body.native())
+        rows, vectors = await embedding.vectors(context, body.native())
         kinds = body.embedding_types
         return {
-            "id": call.id,
+            "id": context.id,
             "embeddings": by_type(vectors, kinds) if kinds else vectors,
             "texts": body.texts,
-            "meta": meta(rows, call, "1"),
+            "meta": meta(rows, context, "1"),
             "response_type": "embeddings_by_type" if kinds else "embeddings_floats",
         }
 

@@ -16,10 +16,10 @@ from service.api.served import ServedNames
 from service.api.shapes.embed import EmbedAnswer
 from service.errors import BadRequest
 from service.inference.dimensions import Dimensions
-from service.inference.item_result import Outcome, together
+from service.inference.item_result import ItemResult, together
 from service.inference.pipeline import Pipeline
 from service.inputs.row import Row
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 
 class EmbedRequest(HostedBody):
@@ -61,13 +61,17 @@ class Embedding:
     dimensions: Dimensions
     layers: int
 
-    async def embed(self, call: Call, body: EmbedRequest) -> Any:
+    async def embed(self, context: RequestContext, body: EmbedRequest) -> Any:
         if body.partial:
-            return await self._partial(call, body)
-        return self._answer(call, body, *await self.vectors(call, body))
+            return await self._partial(context, body)
+        return self._answer(context, body, *await self.vectors(context, body))
 
     async def vectors(
-        self, call: Call, body: EmbedRequest, cut: str = "dimensions", length: int | None = None
+        self,
+        context: RequestContext,
+        body: EmbedRequest,
+        cut: str = "dimensions",
+        length: int | None = None,
     ) -> tuple[list[Row], Floats]:
         """What was read of each input, and the finished vectors: rows, (B, dimensions).
 
@@ -75,14 +79,14 @@ class Embedding:
         """
         self.dimensions.check(body.dimensions, cut)
         if body.late_chunking:
-            rows, vectors = together(await self._late(call, body))
+            rows, vectors = together(await self._late(context, body))
         else:
             inputs, reading = batch(body.inputs), body.reading(count=body.details).within(length)
-            call.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
-            rows, vectors = await self.pipeline.embed(call, inputs, reading)
+            context.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
+            rows, vectors = await self.pipeline.embed(context, inputs, reading)
         return rows, finish(vectors, body.dimensions, body.normalize)
 
-    async def _late(self, call: Call, body: EmbedRequest) -> list[Outcome]:
+    async def _late(self, context: RequestContext, body: EmbedRequest) -> list[ItemResult]:
         sentence = self.pipeline.reader.sentence
         if sentence.pooling != ("mean",) or sentence.modules:
             raise BadRequest(
@@ -91,38 +95,51 @@ class Embedding:
                 code="not_offered",
                 param="late_chunking",
             )
-        return await self.pipeline.late(call, chunks(body.inputs), body.whole(), self.layers)
+        return await self.pipeline.late(context, chunks(body.inputs), body.whole(), self.layers)
 
-    async def _partial(self, call: Call, body: EmbedRequest) -> Any:
-        only_json(call, partial=True)
+    async def _partial(self, context: RequestContext, body: EmbedRequest) -> Any:
+        only_json(context, partial=True)
         self.dimensions.check(body.dimensions)
         if body.late_chunking:
-            outcomes = await self._late(call, body)
+            outcomes = await self._late(context, body)
         else:
             reading, inputs = body.reading(count=True), batch(body.inputs)
-            call.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
-            outcomes = await self.pipeline.attempt(call, inputs, reading)
+            context.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
+            outcomes = await self.pipeline.attempt(context, inputs, reading)
         found = good(outcomes, self.dimensions.full)
         vectors = finish(found, body.dimensions, body.normalize)
         listed = results(outcomes, vectors, body.output_dtype, body.encoding_format)
         failed = sum("error" in result for result in listed)
-        about = self._about(call, body, vectors.shape[1])
+        about = self._about(context, body, vectors.shape[1])
         return {"results": listed, "failed": failed, **about}
 
-    def _answer(self, call: Call, body: EmbedRequest, rows: Sequence[Row], vectors: Floats) -> Any:
+    def _answer(
+        self, context: RequestContext, body: EmbedRequest, rows: Sequence[Row], vectors: Floats
+    ) -> Any:
         values = convert(vectors, body.output_dtype)
-        if found := raw(call, values):
-            only_json(call, details=body.details, encoding_format=body.encoding_format != "float")
+        if found := raw(context, values):
+            only_json(
+                context, details=body.details, encoding_format=body.encoding_format != "float"
+            )
             return found
         shown = express(values, body.encoding_format)
         if not body.details:
             return shown
         inputs = [row.as_json() for row in rows]
-        return {"embeddings": shown, "inputs": inputs, **self._about(call, body, vectors.shape[1])}
+        return {
+            "embeddings": shown,
+            "inputs": inputs,
+            **self._about(context, body, vectors.shape[1]),
+        }
 
-    def _about(self, call: Call, body: EmbedRequest, width: int) -> dict[str, Any]:
+    def _about(self, context: RequestContext, body: EmbedRequest, width: int) -> dict[str, Any]:
         prompt = self.pipeline.reader.prompt(body.reading()).as_json()
-        return {"model": self.names.first, "dimensions": width, "prompt": prompt, **call.account()}
+        return {
+            "model": self.names.first,
+            "dimensions": width,
+            "prompt": prompt,
+            **context.account(),
+        }
 
 
 def operation(embedding: Embedding) -> Operation[EmbedRequest]:

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 
-from service.api.answer import call_of, large_answer
+from service.api.answer import context_of, large_answer
 from service.api.embed import Embedding, EmbedRequest
 from service.api.operation import read_body
 
@@ -16,9 +16,9 @@ def router(embedding: Embedding) -> APIRouter:
 
     async def feature_extraction(request: Request) -> Response:
         embedding.names.check("/".join(request.path_params.values()))
-        call = call_of(request)
-        body = await read_body(EmbedRequest, call, request.receive)
-        return await large_answer(call, await embedding.embed(call, body))
+        context = context_of(request)
+        body = await read_body(EmbedRequest, context, request.receive)
+        return await large_answer(context, await embedding.embed(context, body))
 
     for path in _PATHS:
         for name in _NAMES:

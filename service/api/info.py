@@ -5,7 +5,7 @@ from typing import Any
 from models.sentence_transformers.sentence import SentenceConfig
 from models.vectors import INT8
 from service import __version__
-from service.engine.host.engine_connection import Link
+from service.engine.host.engine_connection import EngineConnection
 from service.inference.dimensions import Dimensions
 from service.settings import Settings
 
@@ -23,7 +23,7 @@ _POOLINGS = {"lasttoken": "last_token"}  # by the names of sentence-transformers
 
 
 def info(
-    settings: Settings, link: Link, sentence: SentenceConfig, dimensions: Dimensions
+    settings: Settings, link: EngineConnection, sentence: SentenceConfig, dimensions: Dimensions
 ) -> dict[str, Any]:
     """All of it as it is now: what only the engine knows is None until that has started."""
     return {
@@ -46,7 +46,7 @@ def info(
     }
 
 
-def _teis(settings: Settings, link: Link, sentence: SentenceConfig) -> dict[str, Any]:
+def _teis(settings: Settings, link: EngineConnection, sentence: SentenceConfig) -> dict[str, Any]:
     engine, length = link.description, sentence.max_length
     connections = settings.max_connections * settings.workers
     # Its clients send as many texts at once as they are told, however long these are.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 from service.request.run_in_thread import offload
 
 LARGE = 1 << 20
@@ -19,9 +19,9 @@ def dump(content: Any) -> bytes:
     return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-async def dump_response(call: Call, content: Any) -> bytes:
+async def dump_response(context: RequestContext, content: Any) -> bytes:
     """JSON of a response, put together in a thread and in steps where the request is large."""
-    if call.memory.size <= LARGE:
+    if context.memory.size <= LARGE:
         return dump(content)
     return await offload(lambda: dump(_in_steps(content)), small=False)
 

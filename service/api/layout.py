@@ -19,7 +19,7 @@ from service.api.output import (
     raw,
 )
 from service.errors import BadRequest
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +54,17 @@ class Layout:
         items = [{**item, "embedding": vector} for item, vector in rows]
         return {found.name: items, **found.about}
 
-    def raw(self, call: Call, all_found: Sequence[Found]) -> Raw | None:
+    def raw(self, context: RequestContext, all_found: Sequence[Found]) -> Raw | None:
         """The vectors of the one input as bytes, if the client takes those; raises BadRequest."""
-        if preferred(call.accept) == JSON:
+        if preferred(context.accept) == JSON:
             return None
-        only_json(call, layout=self.block, encoding_format=self.encoding != "float")
+        only_json(context, layout=self.block, encoding_format=self.encoding != "float")
         if len(all_found) > 1:
             raise BadRequest(
                 "the token vectors of several texts have no one shape: send one text at a time, "
                 "or accept application/json with layout block"
             )
-        return raw(call, self._values(all_found[0], 0))
+        return raw(context, self._values(all_found[0], 0))
 
     def _values(self, found: Found, index: int) -> Array:
         vectors = normalize(found.vectors) if self.normalized else found.vectors

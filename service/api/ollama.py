@@ -12,7 +12,7 @@ from service.api.responses import ENGINE, Responses
 from service.api.shapes.ollama import OllamaAnswer, OllamaEmbedding
 from service.errors import BadRequest
 from service.request.limits import check_length
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 _TAG = "Ollama"
 
@@ -72,7 +72,7 @@ class Ollama:
 
     embedding: Embedding
 
-    async def ollama(self, call: Call, body: OllamaRequest) -> Any:
+    async def ollama(self, context: RequestContext, body: OllamaRequest) -> Any:
         length, dimensions = self._check(body), body.dimensions or 0
         shorter = 0 < dimensions < self.embedding.dimensions.full
         asked = EmbedRequest(
@@ -80,19 +80,19 @@ class Ollama:
             on_overflow=OVERFLOW[body.truncate is not False],
             dimensions=dimensions if shorter else None,
         )
-        _, vectors = await self.embedding.vectors(call, asked, length=length)
+        _, vectors = await self.embedding.vectors(context, asked, length=length)
         return {
             "model": body.model,
             "embeddings": vectors,
-            "total_duration": call.total_us * 1000,
+            "total_duration": context.total_us * 1000,
             "load_duration": 0,
-            "prompt_eval_count": call.tokens,
+            "prompt_eval_count": context.tokens,
         }
 
-    async def ollama_prompt(self, call: Call, body: OllamaPromptRequest) -> Any:
+    async def ollama_prompt(self, context: RequestContext, body: OllamaPromptRequest) -> Any:
         length = self._check(body)
         asked = EmbedRequest(inputs=body.prompt, normalize=False)
-        _, (vector,) = await self.embedding.vectors(call, asked, length=length)
+        _, (vector,) = await self.embedding.vectors(context, asked, length=length)
         return {"embedding": vector}
 
     def _check(self, body: OllamaBody) -> int | None:

@@ -16,9 +16,9 @@ from service.api.operation import Operation
 from service.api.responses import BODY, PLAIN, Responses
 from service.api.served import ServedNames, tagged
 from service.api.shapes.ollama import Loaded, Shown, Tags, Version
-from service.engine.host.engine_connection import Link
+from service.engine.host.engine_connection import EngineConnection
 from service.errors import BadRequest
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 _TAG = "Ollama"
 _NEVER = "9999-12-31T23:59:59Z"
@@ -42,7 +42,7 @@ class OllamaShowRequest(Body):
 class OllamaModels:
     """The served model in the words in which Ollama tells of its models."""
 
-    def __init__(self, names: ServedNames, folder: Folder, link: Link) -> None:
+    def __init__(self, names: ServedNames, folder: Folder, link: EngineConnection) -> None:
         self._names, self._folder, self._link = names, folder, link
 
     def tags(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class OllamaModels:
             ]
         }
 
-    async def show(self, call: Call, body: OllamaShowRequest) -> Any:
+    async def show(self, context: RequestContext, body: OllamaShowRequest) -> Any:
         name = body.model or body.name
         if not name:
             raise BadRequest("give a model", param="model")

@@ -18,7 +18,7 @@ from service.api.served import ServedNames
 from service.api.shapes.common import OpenAIError
 from service.api.shapes.vendors import InfinityModels, Model, Models, OpenAIAnswer
 from service.api.tokens import Tokens
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 _TAG = "OpenAI"
 
@@ -27,18 +27,18 @@ def operation(embedding: Embedding, tokens: Tokens) -> Operation[EmbeddingsReque
     """The operation of this module."""
     names = embedding.names
 
-    async def embeddings(call: Call, body: EmbeddingsRequest) -> Any:
+    async def embeddings(context: RequestContext, body: EmbeddingsRequest) -> Any:
         asked = body.native(names.role_of(body.model or names.first))
         length = body.length(embedding.pipeline.reader.tokenizer)
         if body.return_multivector:
             reading = asked.reading().within(length)
-            found = await tokens.last(call, batch(asked.inputs), reading)
-            return _listing("embeddings", _each(found, asked), names.first, call)
+            found = await tokens.last(context, batch(asked.inputs), reading)
+            return _listing("embeddings", _each(found, asked), names.first, context)
         cut = "dimensions" if body.output_dimension is None else "output_dimension"
-        _, vectors = await embedding.vectors(call, asked, cut, length)
+        _, vectors = await embedding.vectors(context, asked, cut, length)
         values = convert(vectors, asked.output_dtype)
         shown = express(values, asked.encoding_format)
-        return _listing("embedding", shown, names.first, call)
+        return _listing("embedding", shown, names.first, context)
 
     return Operation(
         "/v1/embeddings",
@@ -102,9 +102,9 @@ def _each(found: Sequence[Floats], asked: EmbedRequest) -> list[Any]:
     ]
 
 
-def _listing(name: str, values: Any, model: str, call: Call) -> dict[str, Any]:
+def _listing(name: str, values: Any, model: str, context: RequestContext) -> dict[str, Any]:
     data = [
         {"object": "embedding", "index": index, name: value} for index, value in enumerate(values)
     ]
-    usage = {"prompt_tokens": call.tokens, "total_tokens": call.tokens}
-    return {"id": call.id, "object": "list", "data": data, "model": model, "usage": usage}
+    usage = {"prompt_tokens": context.tokens, "total_tokens": context.tokens}
+    return {"id": context.id, "object": "list", "data": data, "model": model, "usage": usage}

@@ -13,7 +13,7 @@ from service.api.json_dump import LARGE, dump, dump_response
 from service.api.output import Raw
 from service.api.responses import REFERENCE, Responses
 from service.request.json_limits import check_parts
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 from service.request.run_in_thread import offload
 
 B = TypeVar("B", bound=Body)
@@ -42,7 +42,7 @@ class Operation(Generic[B]):
 
     path: str
     body: type[B]
-    work: Callable[[Call, B], Coroutine[Any, Any, Any]]
+    work: Callable[[RequestContext, B], Coroutine[Any, Any, Any]]
     summary: str
     tag: str
     responses: Responses
@@ -54,13 +54,13 @@ class Operation(Generic[B]):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises ValidationError for a wrong body, and ServiceError."""
-        call: Call = scope["state"]["call"]
-        content = await self.work(call, await read_body(self.body, call, receive))
+        context: RequestContext = scope["state"]["context"]
+        content = await self.work(context, await read_body(self.body, context, receive))
         if isinstance(content, Raw):
             payload, headers = content.payload, content.head()
         else:
-            large = call.memory.size > LARGE
-            payload = await dump_response(call, content) if large else dump(content)
+            large = context.memory.size > LARGE
+            payload = await dump_response(context, content) if large else dump(content)
             headers = [_JSON, (b"content-length", b"%d" % len(payload))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": payload})
@@ -86,11 +86,11 @@ class Operation(Generic[B]):
         }
 
 
-async def read_body(model: type[B], call: Call, receive: Receive) -> B:
+async def read_body(model: type[B], context: RequestContext, receive: Receive) -> B:
     """The body of a request; raises ValidationError for a wrong one, and ServiceError."""
     text = await _read(receive)
-    call.size = len(text)
-    if call.size <= _SMALL:
+    context.size = len(text)
+    if context.size <= _SMALL:
         return _parse(model, text)
     return await offload(partial(_parse, model, text), small=False)
 

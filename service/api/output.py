@@ -11,7 +11,7 @@ import numpy as np
 
 from models.vectors import Floats, quantize
 from service.errors import BadRequest, NotFinite
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 Encoding = Literal["float", "base64"]
 OutputType = Literal["float32", "float16", "int8", "uint8", "binary", "ubinary"]
@@ -72,12 +72,12 @@ def block(values: Array, encoding: str) -> Any:
     return values if encoding == "float" else base64.b64encode(values.tobytes()).decode()
 
 
-def raw(call: Call, array: Array, **headers: str) -> Raw | None:
+def raw(context: RequestContext, array: Array, **headers: str) -> Raw | None:
     """The array's bytes if the client accepts those rather than JSON, else None.
 
     headers: more of them, with _ for -; the shape and the type of the numbers are always told.
     """
-    media = preferred(call.accept)
+    media = preferred(context.accept)
     if media == JSON:
         return None
     told = {"x-shape": ",".join(map(str, array.shape)), "x-dtype": array.dtype.name, **headers}
@@ -86,10 +86,10 @@ def raw(call: Call, array: Array, **headers: str) -> Raw | None:
     return Raw(media, payload, pairs)
 
 
-def only_json(call: Call, **fields: object) -> None:
+def only_json(context: RequestContext, **fields: object) -> None:
     """Raises BadRequest for fields that only JSON has when the client accepts something else."""
     wrong = next((name for name, given in fields.items() if given), None)
-    if wrong is not None and preferred(call.accept) != JSON:
+    if wrong is not None and preferred(context.accept) != JSON:
         raise BadRequest(
             f"{wrong} goes with JSON only; accept application/json or leave it out", param=wrong
         )

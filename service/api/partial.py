@@ -8,18 +8,18 @@ import numpy as np
 from models.vectors import Floats, quantize
 from service.api.output import OutputType, beyond, express, overflown
 from service.errors import ServiceError
-from service.inference.item_result import Outcome
+from service.inference.item_result import ItemResult
 from service.request.error_body import describe
 
 
-def good(outcomes: Sequence[Outcome], dim: int) -> Floats:
+def good(outcomes: Sequence[ItemResult], dim: int) -> Floats:
     """The vectors that there are: (at most B, dim)."""
     vectors = [outcome[1] for outcome in outcomes if not isinstance(outcome, ServiceError)]
     return np.stack(vectors) if vectors else np.empty((0, dim), dtype=np.float32)
 
 
 def results(
-    outcomes: Sequence[Outcome], vectors: Floats, dtype: OutputType, encoding: str
+    outcomes: Sequence[ItemResult], vectors: Floats, dtype: OutputType, encoding: str
 ) -> list[dict[str, Any]]:
     """What an answer tells of each input. vectors: finished ones, of those that have any."""
     values = quantize(vectors, dtype)

@@ -13,7 +13,7 @@ from models.config.encoder_config import EncoderConfig
 from models.positions.schemes import Learned
 from models.positions.tables import Ints
 from models.vectors import Floats
-from service.api.answer import call_of, large_answer
+from service.api.answer import context_of, large_answer
 from service.api.body import FIRST, Body, example
 from service.api.encoding import Encoding, numbers
 from service.api.operation import Operation
@@ -25,7 +25,7 @@ from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
 from service.inputs.row import Row
 from service.request.limits import check_values
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 from service.request.run_in_thread import offload
 
 Name = Literal[
@@ -121,19 +121,19 @@ def operation(
 ) -> Operation[PositionsRequest]:
     """The operation of this module. biases: the model's trained ones, if any: (buckets, H)."""
 
-    async def positions(call: Call, body: PositionsRequest) -> Any:
+    async def positions(context: RequestContext, body: PositionsRequest) -> Any:
         asked = body.encoding(config)
         check_values(asked.values, max_values)
-        call.memory.grow_by_numbers(asked.values)
+        context.memory.grow_by_numbers(asked.values)
         match asked.scheme:
             case Learned(padding=padding):
-                found = await _learned(call, asked.positions, padding)
+                found = await _learned(context, asked.positions, padding)
             case scheme:
                 work = partial(numbers, scheme, asked)
                 found = await offload(work, asked.values <= _SMALL)
         if asked.trained and biases is not None and "buckets" in found:
             found["bias"] = np.ascontiguousarray(biases.T[:, found["buckets"]])
-        if (table := _table(found)) is not None and (answer := raw(call, table)):
+        if (table := _table(found)) is not None and (answer := raw(context, table)):
             return answer
         return {
             "scheme": asked.name,
@@ -142,7 +142,7 @@ def operation(
             **found,
         }
 
-    async def _learned(call: Call, rows: Ints, padding: int) -> dict[str, Any]:
+    async def _learned(context: RequestContext, rows: Ints, padding: int) -> dict[str, Any]:
         last = rows.max()
         if last >= config.max_positions:
             raise BadRequest(
@@ -151,7 +151,7 @@ def operation(
             )
         # The position part of a text is the table's beginning; of one without padding.
         text = Row(np.full(last + 1, int(padding == 0), dtype=np.int32), 0)
-        table = await pipeline.submit(call, [text], "position")
+        table = await pipeline.submit(context, [text], "position")
         return {"vectors": table[rows]}
 
     return Operation(_PATH, PositionsRequest, positions, _SUMMARY, _TAG, _RESPONSES)
@@ -172,8 +172,8 @@ def router(post: Operation[PositionsRequest]) -> APIRouter:
         if "positions" in fields:
             fields["positions"] = fields["positions"].split(",")
         body = PositionsRequest.model_validate(fields, strict=False)
-        call = call_of(request)
-        return await large_answer(call, await post.work(call, body))
+        context = context_of(request)
+        return await large_answer(context, await post.work(context, body))
 
     return routes
 

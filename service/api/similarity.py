@@ -18,7 +18,7 @@ from service.errors import BadRequest, ServiceError
 from service.inference.pipeline import Pipeline
 from service.inputs.options import Reading
 from service.inputs.row import Row
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 from service.request.run_in_thread import offload
 
 
@@ -79,44 +79,46 @@ class _Similarity:
     pipeline: Pipeline
     max_values: int
 
-    async def similarity(self, call: Call, body: SimilarityRequest) -> Any:
+    async def similarity(self, context: RequestContext, body: SimilarityRequest) -> Any:
         if body.inputs is not None:
-            return await self._source(call, body, body.inputs)
+            return await self._source(context, body, body.inputs)
         _check_sides(body)
         first, second = texts(body.a, "a"), texts(body.b, "b")
-        (left, a), (right, b) = await self._embed(call, body, first, second)
+        (left, a), (right, b) = await self._embed(context, body, first, second)
         if not (left and right):
             read = partial(_sides, body, a if left else None, b if right else None)
-            a, b = await offload(read, call.size <= _SMALL)
+            a, b = await offload(read, context.size <= _SMALL)
         if a.shape[1] != b.shape[1]:
             raise BadRequest(f"a has {a.shape[1]} dimensions, b has {b.shape[1]}", param="b")
-        found = {"metric": body.metric, **await self._compare(call, a, b, body)}
+        found = {"metric": body.metric, **await self._compare(context, a, b, body)}
         sides = {"a": left, "b": right}
         told = {name: [row.as_json() for row in rows] for name, rows in sides.items() if rows}
-        return {**found, "inputs": told, **self._about(call, body)} if body.details else found
+        return {**found, "inputs": told, **self._about(context, body)} if body.details else found
 
-    async def _source(self, call: Call, body: SimilarityRequest, inputs: Sentences) -> Any:
+    async def _source(
+        self, context: RequestContext, body: SimilarityRequest, inputs: Sentences
+    ) -> Any:
         _check_source(body, inputs)
         first = texts(inputs.source_sentence, "inputs", "source_sentence")
         second = texts(inputs.sentences, "inputs", "sentences")
-        ((source,), a), (others, b) = await self._embed(call, body, first, second)
-        (scores,) = (await self._compare(call, a, b, body))["scores"]
+        ((source,), a), (others, b) = await self._embed(context, body, first, second)
+        (scores,) = (await self._compare(context, a, b, body))["scores"]
         if not body.details:
             return scores
         told = {"source_sentence": source.as_json(), "sentences": [row.as_json() for row in others]}
         found = {"metric": body.metric, "scores": scores, "inputs": told}
-        return {**found, **self._about(call, body)}
+        return {**found, **self._about(context, body)}
 
     async def _compare(
-        self, call: Call, a: Floats, b: Floats, body: SimilarityRequest
+        self, context: RequestContext, a: Floats, b: Floats, body: SimilarityRequest
     ) -> dict[str, Any]:
         values = len(a) * (1 if body.mode == "pairwise" else len(b))
         if values <= self.max_values:  # else it is refused for that
-            call.memory.grow_by_numbers(values)
+            context.memory.grow_by_numbers(values)
         return await compare(a, b, body, self.max_values)
 
     async def _embed(
-        self, call: Call, body: SimilarityRequest, first: Texts, second: Texts
+        self, context: RequestContext, body: SimilarityRequest, first: Texts, second: Texts
     ) -> tuple[Read, Read]:
         """Vectors as sentence-transformers compares them: of unit length if the model says so."""
         reading, places = body.reading(count=body.details), [*first, *second]
@@ -124,7 +126,7 @@ class _Similarity:
             return ([], _NONE), ([], _NONE)
         given, half = [*first.values(), *second.values()], len(first)
         try:
-            rows, found = await self.pipeline.embed(call, given, reading)
+            rows, found = await self.pipeline.embed(context, given, reading)
         except ServiceError as error:
             if error.index is not None:
                 error.locate(places[error.index])
@@ -132,8 +134,11 @@ class _Similarity:
         found = finish(found, None, self.pipeline.reader.sentence.normalize)
         return (rows[:half], found[:half]), (rows[half:], found[half:])
 
-    def _about(self, call: Call, body: SimilarityRequest) -> dict[str, Any]:
-        return {"prompt": self.pipeline.reader.prompt(body.reading()).as_json(), **call.account()}
+    def _about(self, context: RequestContext, body: SimilarityRequest) -> dict[str, Any]:
+        return {
+            "prompt": self.pipeline.reader.prompt(body.reading()).as_json(),
+            **context.account(),
+        }
 
 
 def operation(pipeline: Pipeline, max_values: int) -> Operation[SimilarityRequest]:

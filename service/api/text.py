@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, NonNegativeInt, Tag
 
-from models.errors import Unbroken
+from models.errors import UnsplittableTextError
 from models.tokenizer.cooperative import Steps
 from models.tokenizer.tokenizer import Token
 from service.api.body import FIRST, Body, On, PromptBody, Texts, example, texts_of
@@ -17,7 +17,7 @@ from service.inputs.offsets import Bytes, bytes_of
 from service.inputs.options import Reading
 from service.inputs.reader import Reader
 from service.request.limits import check_texts, check_tokens, unbroken
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 from service.request.run_in_thread import offload
 
 _CHARACTER = 200  # bytes for each character of a text, of which a token has about four
@@ -60,17 +60,17 @@ class DecodeRequest(Body):
 def operations(reader: Reader, max_texts: int, max_tokens: int) -> list[Operation[Any]]:
     """The operations of this module."""
 
-    async def tokenize(call: Call, body: TokenizeRequest) -> Any:
+    async def tokenize(context: RequestContext, body: TokenizeRequest) -> Any:
         texts = texts_of(body.inputs)
         check_texts(len(texts), max_texts)
         asked = Reading(prompt=body.prompt, prompt_name=body.prompt_name, role=body.input_type)
         special, prompt = body.add_special_tokens, reader.prompt(asked).text
         steps = _listed(reader, texts, prompt, special, max_tokens)
         size = sum(map(len, texts)) + len(texts) * len(prompt)
-        call.memory.grow(_CHARACTER * size)
-        return await reader.take(call, steps, size, size)
+        context.memory.grow(_CHARACTER * size)
+        return await reader.take(context, steps, size, size)
 
-    async def decode(call: Call, body: DecodeRequest) -> Any:
+    async def decode(context: RequestContext, body: DecodeRequest) -> Any:
         rows: Any = body.ids if _kind(body.ids) == "<rows>" else [body.ids]
         check_texts(len(rows), max_texts)
         check_tokens(sum(map(len, rows)), max_tokens)
@@ -98,7 +98,7 @@ def _listed(
                 total += len(piece)
                 check_tokens(total, most)
                 yield
-        except Unbroken as error:
+        except UnsplittableTextError as error:
             raise unbroken(error, index) from None
         byte = bytes_of(whole, tokens)
         found.append([_token(token, byte) for token in tokens])

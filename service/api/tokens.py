@@ -27,7 +27,7 @@ from service.inputs.pools import Pool
 from service.inputs.row import Row
 from service.inputs.spans import Span, check_spans, pool_spans
 from service.request.limits import check_values
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 from service.request.run_in_thread import offload
 
 
@@ -87,44 +87,48 @@ class Tokens:
     config: EncoderConfig
     max_values: int
 
-    async def tokens(self, call: Call, body: TokensRequest) -> Any:
+    async def tokens(self, context: RequestContext, body: TokensRequest) -> Any:
         layer = _layer(body.layer, self.config)
-        found = await self._found(call, body, layer)
+        found = await self._found(context, body, layer)
         layout = Layout(
             body.layout == "block", body.normalize, body.output_dtype, body.encoding_format
         )
-        if answer := layout.raw(call, found):
+        if answer := layout.raw(context, found):
             return answer
         results = [layout.lay(each, index) for index, each in enumerate(found)]
         return {"layer": layer, "dtype": body.output_dtype, "results": results}
 
-    async def embed_all(self, call: Call, body: EmbedAllRequest) -> Any:
-        return await self.last(call, batch(body.inputs), body.whole())
+    async def embed_all(self, context: RequestContext, body: EmbedAllRequest) -> Any:
+        return await self.last(context, batch(body.inputs), body.whole())
 
-    async def last(self, call: Call, inputs: Sequence[Text], reading: Reading) -> list[Floats]:
+    async def last(
+        self, context: RequestContext, inputs: Sequence[Text], reading: Reading
+    ) -> list[Floats]:
         """The vectors of all tokens after the last layer: B times (length, D)."""
-        rows = await self.pipeline.reader.read(call, inputs, reading)
-        return await self._states(call, rows, self.config.num_layers)
+        rows = await self.pipeline.reader.read(context, inputs, reading)
+        return await self._states(context, rows, self.config.num_layers)
 
-    async def _found(self, call: Call, body: TokensRequest, layer: int | str) -> list[Found]:
+    async def _found(
+        self, context: RequestContext, body: TokensRequest, layer: int | str
+    ) -> list[Found]:
         if body.inputs is not None and body.chunks is None:
-            return await self._texts(call, texts_of(body.inputs), body, layer)
+            return await self._texts(context, texts_of(body.inputs), body, layer)
         if body.chunks is None or body.inputs is not None:
             raise BadRequest("give either inputs or chunks", param="inputs")
         if body.spans is not None:
             raise BadRequest("spans go with inputs", param="spans")
-        return await self._chunks(call, body.chunks, body, layer)
+        return await self._chunks(context, body.chunks, body, layer)
 
     async def _texts(
-        self, call: Call, texts: list[str], body: TokensRequest, layer: int | str
+        self, context: RequestContext, texts: list[str], body: TokensRequest, layer: int | str
     ) -> list[Found]:
         if body.spans is not None:
             check_spans(body.spans, texts)
             spans = sum(map(len, body.spans))
             check_values(spans * self.config.hidden_size, self.max_values)
-            call.memory.grow_by_numbers(spans * self.config.hidden_size)
-        rows, described = await self.pipeline.reader.describe(call, texts, body.whole())
-        states = await self._states(call, rows, layer)
+            context.memory.grow_by_numbers(spans * self.config.hidden_size)
+        rows, described = await self.pipeline.reader.describe(context, texts, body.whole())
+        states = await self._states(context, rows, layer)
         read = list(zip(texts, rows, described, states, strict=True))
         if body.spans is not None:  # there may be thousands: beside the event loop
             work = partial(_spanned, read, body.spans, body.pooling)
@@ -135,38 +139,44 @@ class Tokens:
         ]
 
     async def _chunks(
-        self, call: Call, chunks: list[list[str]], body: TokensRequest, layer: int | str
+        self,
+        context: RequestContext,
+        chunks: list[list[str]],
+        body: TokensRequest,
+        layer: int | str,
     ) -> list[Found]:
         size, documents = sum(len(text) for texts in chunks for text in texts), []
         whole = body.whole()
         for index, texts in enumerate(chunks):
-            documents.append(await self._document(call, index, texts, whole, size))
-            self._check(call)
+            documents.append(await self._document(context, index, texts, whole, size))
+            self._check(context)
         if not documents:
             raise BadRequest("give at least one text", code="no_input", param="chunks")
-        states = await self._states(call, [document.row for document in documents], layer)
+        states = await self._states(context, [document.row for document in documents], layer)
         return [
             _chunked(index, document, vectors, body.pooling)
             for index, (document, vectors) in enumerate(zip(documents, states, strict=True))
         ]
 
     async def _document(
-        self, call: Call, index: int, chunks: list[str], reading: Reading, size: int
+        self, context: RequestContext, index: int, chunks: list[str], reading: Reading, size: int
     ) -> Document:
         try:
-            return await self.pipeline.reader.document(call, chunks, reading, size)
+            return await self.pipeline.reader.document(context, chunks, reading, size)
         except BadRequest as error:
             if error.param is None:  # it is of a chunk; here a document is an input
                 error.param, error.index = "chunks", index
             raise
 
-    async def _states(self, call: Call, rows: list[Row], layer: str | int) -> list[Floats]:
-        self._check(call)
-        call.memory.grow_by_numbers(call.tokens * self.config.hidden_size)
-        return await self.pipeline.hidden(call, rows, layer)
+    async def _states(
+        self, context: RequestContext, rows: list[Row], layer: str | int
+    ) -> list[Floats]:
+        self._check(context)
+        context.memory.grow_by_numbers(context.tokens * self.config.hidden_size)
+        return await self.pipeline.hidden(context, rows, layer)
 
-    def _check(self, call: Call) -> None:
-        check_values(call.tokens * self.config.hidden_size, self.max_values)
+    def _check(self, context: RequestContext) -> None:
+        check_values(context.tokens * self.config.hidden_size, self.max_values)
 
 
 def operations(work: Tokens) -> list[Operation[Any]]:

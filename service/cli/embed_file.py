@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from models.embedder import Embedder
-from models.errors import Wordless
+from models.errors import EmptyTextError
 from models.vectors import Floats
 
 _CHUNK = 1024  # texts embedded between two steps of the progress bar
@@ -38,7 +38,7 @@ def embed(embedder: Embedder, texts: Sequence[str], prompt: str | None) -> Float
         for chunk in _chunks(texts):
             try:
                 parts.append(embedder.embed(chunk, prompt=prompt))
-            except Wordless as error:
+            except EmptyTextError as error:
                 line = bar.pos + error.index + 1
                 raise click.ClickException(
                     f"line {line} has no tokens, and the model needs one: take it out"

@@ -20,10 +20,10 @@ from service.errors import (
 from service.http.headers import joined
 from service.http.input_flow import InputFlow
 from service.http.lingering import Lingering
-from service.http.middleware import Edge
+from service.http.middleware import Middleware
 from service.http.upgrade import Declining
-from service.http.write_buffer import Asked, Gathered, Unread
-from service.request.request_context import Call
+from service.http.write_buffer import Asked, Unread, WriteBuffer
+from service.request.request_context import RequestContext
 
 _MOST = 1 << 16  # bytes of a request before its body, or of what is behind and between its chunks
 _TOO_LARGE = f"the URL and headers, or the trailers, have more than {_MOST} bytes"
@@ -54,7 +54,7 @@ class Connection(Declining):
     _socket: asyncio.Transport
     _lingering: Lingering | None
 
-    def __init__(self, edge: Edge, **given: Any) -> None:
+    def __init__(self, edge: Middleware, **given: Any) -> None:
         """given: what uvicorn gives."""
         super().__init__(**given)
         self._edge, self._patience = edge, edge.bounds.patience
@@ -64,7 +64,7 @@ class Connection(Declining):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._socket, self._lingering = transport, None
-        super().connection_made(Gathered(transport, self.loop, self._close))  # type: ignore[arg-type]
+        super().connection_made(WriteBuffer(transport, self.loop, self._close))  # type: ignore[arg-type]
         self.flow = InputFlow(self.transport, self.loop, self._parse_unparsed)
         transport.set_write_buffer_limits(high=0)  # so that whatever is unread pauses writing
         self._unread = Unread(transport, self._patience)
@@ -241,9 +241,9 @@ class Connection(Declining):
         return self.cycle if known else None
 
     def _give_up(self, cycle: RequestResponseCycle, error: ServiceError) -> None:
-        call: Call | None = cycle.scope["state"].get("call")
-        if call is not None and not cycle.response_started:
-            call.give_up(error)
+        context: RequestContext | None = cycle.scope["state"].get("context")
+        if context is not None and not cycle.response_started:
+            context.give_up(error)
 
     def _refuse(self, error: Cut) -> None:
         answer = self._edge.refuse(error, joined(self.headers or ()))

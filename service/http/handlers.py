@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Match, Route
 from service.errors import NotFound, ServiceError, WrongMethod
 from service.http.error_responses import service_error
 from service.request.error_body import respond
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 
 def install(app: FastAPI) -> None:
@@ -24,8 +24,8 @@ def install(app: FastAPI) -> None:
 
 
 async def _answer(request: Request, error: Exception) -> Response:
-    call: Call = request.state.call
-    return respond(service_error(error), call.id, call.path)
+    context: RequestContext = request.state.context
+    return respond(service_error(error), context.id, context.path)
 
 
 async def _http(request: Request, error: Exception) -> Response:

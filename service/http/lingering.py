@@ -2,7 +2,7 @@
 
 import asyncio
 
-from service.http.timeouts import Patience
+from service.http.timeouts import Timeouts
 
 _MOST = 64 << 20  # bytes
 
@@ -14,7 +14,7 @@ class Lingering:
     lose the response that they have not read: https://www.rfc-editor.org/rfc/rfc9112#section-9.6
     """
 
-    def __init__(self, transport: asyncio.Transport, patience: Patience) -> None:
+    def __init__(self, transport: asyncio.Transport, patience: Timeouts) -> None:
         self._transport, self._patience, self._left = transport, patience, _MOST
         transport.write_eof()
         patience.begin(self)

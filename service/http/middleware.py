@@ -29,12 +29,12 @@ from service.http.headers import (
     joined,
 )
 from service.http.keys import Keys
-from service.http.request_body import Bounds, Incoming, Inflated, too_large
+from service.http.request_body import Bounds, DecompressedBody, RequestBody, too_large
 from service.metrics import OTHER, Metrics
 from service.process.gc_tuning import trim
 from service.request.error_body import respond
 from service.request.memory_budget import SMALL, Reservation
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 _LARGE = 1 << 20  # bytes of a request; to trim the heap takes milliseconds after so much
 _PIECE = 1 << 18  # bytes of a response that are sent at a time
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 _OPEN = {"/", "/ping", "/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"}
 
 
-class Edge:
+class Middleware:
     """ASGI application around the whole server: goes straight to an operation, else to `app`."""
 
     def __init__(  # noqa: PLR0913 - all but two by name
@@ -77,9 +77,11 @@ class Edge:
             scope["path"] = self._root_path + path  # as ASGI has it, for the routes of `app`
         operation = scope["route"] = self._posts.get(path)
         task, accept = asyncio.current_task(), headers.get(b"accept", b"")
-        call = Call(identify(headers), path, task, accept, memory=Reservation(self.bounds.budget))
-        scope.setdefault("state", {})["call"] = call
-        incoming = Incoming(receive, self.bounds, call)
+        context = RequestContext(
+            identify(headers), path, task, accept, memory=Reservation(self.bounds.budget)
+        )
+        scope.setdefault("state", {})["context"] = context
+        incoming = RequestBody(receive, self.bounds, context)
         answered = _Answered(self._metrics, self._failures, scope, send)
         try:
             posted = scope["method"] == "POST"
@@ -90,20 +92,20 @@ class Edge:
             if posted:
                 check_type(headers.get(b"content-type", JSON))
                 app = operation or app
-            await app(scope, self._plain(incoming, headers, call), answered)
+            await app(scope, self._plain(incoming, headers, context), answered)
         except (Exception, asyncio.CancelledError) as error:
             await answered.fail(error)
         finally:
             incoming.close()
-            if call.memory.size > SMALL:
-                _give_back(call.memory)
+            if context.memory.size > SMALL:
+                _give_back(context.memory)
 
     def refuse(self, error: Cut, headers: Headers) -> Response:
         """What is told of what is no whole request."""
-        call = Call(identify(headers))
-        self._metrics.observe(call, OTHER, error.status)
-        answer = respond(error, call.id)
-        answer.raw_headers += call.headers()
+        context = RequestContext(identify(headers))
+        self._metrics.observe(context, OTHER, error.status)
+        answer = respond(error, context.id)
+        answer.raw_headers += context.headers()
         return answer
 
     def _route_path(self, path: str) -> str:
@@ -121,11 +123,11 @@ class Edge:
         if length.isdigit() and int(length) > self.bounds.size:
             raise too_large(self.bounds.size)
 
-    def _plain(self, incoming: Incoming, headers: Headers, call: Call) -> Receive:
+    def _plain(self, incoming: RequestBody, headers: Headers, context: RequestContext) -> Receive:
         encoding = headers.get(b"content-encoding")
         if encoding is None or encoding.strip().lower() == b"identity":
             return incoming
-        return Inflated(incoming, encoding, self.bounds.size, call.memory)
+        return DecompressedBody(incoming, encoding, self.bounds.size, context.memory)
 
 
 class _Answered:
@@ -133,15 +135,15 @@ class _Answered:
 
     def __init__(self, metrics: Metrics, failures: FailureLog, scope: Scope, send: Send) -> None:
         self._metrics, self._failures, self._scope, self._send = metrics, failures, scope, send
-        self._call: Call = scope["state"]["call"]
+        self._context: RequestContext = scope["state"]["context"]
         self._begun = False
 
     def __call__(self, message: Message) -> Awaitable[None]:
         if message["type"] == "http.response.start":
             self._begun = True
-            message["headers"] = [*message["headers"], *self._call.headers()]
-            path = getattr(self._scope["route"], "path", self._call.path)
-            self._metrics.observe(self._call, path, message["status"])
+            message["headers"] = [*message["headers"], *self._context.headers()]
+            path = getattr(self._scope["route"], "path", self._context.path)
+            self._metrics.observe(self._context, path, message["status"])
         elif len(message.get("body", b"")) > _PIECE:
             return self._in_pieces(message)
         return self._send(message)
@@ -156,15 +158,15 @@ class _Answered:
 
     async def fail(self, error: BaseException) -> None:
         """Answer with an error, if nothing has been answered."""
-        found = _told(error, self._call)
+        found = _told(error, self._context)
         if found.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(found, Unexpected):
-            self._failures.write(self._call.id, self._call.path, found.status, found.message)
+            self._failures.write(self._context.id, self._context.path, found.status, found.message)
         if not self._begun:
-            answer = respond(found, self._call.id, self._call.path)
+            answer = respond(found, self._context.id, self._context.path)
             head = {"status": answer.status_code, "headers": answer.raw_headers}
             await self({"type": "http.response.start", **head})
             await self({"type": "http.response.body", "body": answer.body})
-        elif isinstance(error, asyncio.CancelledError) and self._call.fault is None:
+        elif isinstance(error, asyncio.CancelledError) and self._context.fault is None:
             raise error  # the server stops; uvicorn ends the connection
 
 
@@ -175,14 +177,14 @@ def _give_back(memory: Reservation) -> None:
         trim()
 
 
-def _told(error: BaseException, call: Call) -> ServiceError:
-    if call.fault is not None:
-        return call.fault
+def _told(error: BaseException, context: RequestContext) -> ServiceError:
+    if context.fault is not None:
+        return context.fault
     if isinstance(error, asyncio.CancelledError):
         return _leaving()
     found = service_error(error)
     if isinstance(found, Unexpected):
-        log.error("request %s failed", call.id, exc_info=error)
+        log.error("request %s failed", context.id, exc_info=error)
     return found
 
 

@@ -8,9 +8,9 @@ from functools import partial
 from starlette.types import Message, Receive
 
 from service.errors import BadRequest, ReceiveTimeout, TooLarge, Unsupported
-from service.http.timeouts import Patience
+from service.http.timeouts import Timeouts
 from service.request.memory_budget import MemoryBudget, Reservation
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 from service.request.run_in_thread import offload
 
 # The formats of https://www.rfc-editor.org/rfc/rfc9110#field.content-encoding, for zlib.
@@ -31,16 +31,16 @@ class Bounds:
     """
 
     size: int
-    patience: Patience
+    patience: Timeouts
     budget: MemoryBudget = field(default_factory=MemoryBudget)
     connections: int = sys.maxsize
 
 
-class Incoming:
+class RequestBody:
     """Receives a body, refusing what is beyond the limit though no length was announced."""
 
-    def __init__(self, receive: Receive, bounds: Bounds, call: Call) -> None:
-        self._receive, self._bounds, self._call = receive, bounds, call
+    def __init__(self, receive: Receive, bounds: Bounds, context: RequestContext) -> None:
+        self._receive, self._bounds, self._context = receive, bounds, context
         self._left = bounds.size
 
     async def __call__(self) -> Message:
@@ -52,7 +52,7 @@ class Incoming:
         self._left -= size
         if self._left < 0:
             raise too_large(self._bounds.size)
-        self._call.memory.grow(_COPIES * size)
+        self._context.memory.grow(_COPIES * size)
         return message
 
     def close(self) -> None:
@@ -62,10 +62,10 @@ class Incoming:
     def expire(self) -> None:
         """Answer without what does not come in time."""
         late = ReceiveTimeout("the body did not come in time; send it at once")
-        self._call.give_up(late)
+        self._context.give_up(late)
 
 
-class Inflated:
+class DecompressedBody:
     """The same of a compressed body. What it inflates to is under the limit, as it inflates."""
 
     def __init__(self, receive: Receive, encoding: bytes, most: int, memory: Reservation) -> None:

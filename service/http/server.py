@@ -14,7 +14,7 @@ import uvicorn
 
 from service.http.connection import Connection
 from service.http.cors import shared
-from service.http.middleware import Edge
+from service.http.middleware import Middleware
 from service.process.gc_tuning import map_large_blocks
 from service.settings import Settings
 
@@ -69,7 +69,7 @@ def vital(work: Work, fail: Callable[[], None]) -> Work:
     return run
 
 
-def config(settings: Settings, app: Edge) -> uvicorn.Config:
+def config(settings: Settings, app: Middleware) -> uvicorn.Config:
     """How uvicorn runs the application."""
     return uvicorn.Config(
         shared(app, settings.cors_origins),

@@ -12,7 +12,7 @@ class Awaited(Protocol):
         """What is done then."""
 
 
-class Patience:
+class Timeouts:
     """Gives up on what does not come in time, or up to a tenth of it later.
 
     A timer for each would cost more than to validate a body.

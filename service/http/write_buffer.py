@@ -10,7 +10,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from service.http.timeouts import Patience
+from service.http.timeouts import Timeouts
 
 
 class Asked:
@@ -37,7 +37,7 @@ class Asked:
 class Unread:
     """What is left of an answer that a client does not read as fast as it is sent."""
 
-    def __init__(self, transport: asyncio.Transport, patience: Patience) -> None:
+    def __init__(self, transport: asyncio.Transport, patience: Timeouts) -> None:
         self._transport, self._patience, self._left = transport, patience, 0
 
     def begin(self) -> None:
@@ -67,7 +67,7 @@ def _held(socket: int) -> int:
     return int.from_bytes(told, sys.byteorder)
 
 
-class Gathered:
+class WriteBuffer:
     """A transport that sends together what is written in one turn of the event loop."""
 
     def __init__(

@@ -8,11 +8,11 @@ from models.vectors import Floats
 from service.errors import ServiceError
 from service.inputs.row import Row
 
-Outcome = tuple[Row, Floats] | ServiceError
+ItemResult = tuple[Row, Floats] | ServiceError
 """What was read of an input and its vector (D,), or what is wrong with it."""
 
 
-def together(outcomes: Sequence[Outcome]) -> tuple[list[Row], Floats]:
+def together(outcomes: Sequence[ItemResult]) -> tuple[list[Row], Floats]:
     """All of them together: rows, (B, D); raises the first error."""
     good = []
     for outcome in outcomes:

@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from models.errors import Unbroken
+from models.errors import UnsplittableTextError
 from models.tokenizer.cooperative import Steps
 from models.tokenizer.tokenizer import Side, Tokenizer
 from models.vectors import Floats
@@ -86,14 +86,14 @@ class Chunks:
             for piece in self._tokenizer.outline(text, prompt, special=False):
                 found.add(piece)
                 yield
-        except Unbroken as error:
+        except UnsplittableTextError as error:
             raise unbroken(error, 0) from None
         return found
 
     def _ids(self, text: str, index: int) -> Steps[Sequence[int]]:
         try:
             return (yield from self._tokenizer.ids(text))
-        except Unbroken as error:
+        except UnsplittableTextError as error:
             raise unbroken(error, index) from None
 
     def _cut(self, head: Sequence[int], ids: list[Ids], room: int, side: Side) -> Document:

@@ -16,7 +16,7 @@ from service.inputs.row import Row
 from service.inputs.rows import Rows
 from service.inputs.turns import Turns
 from service.request.limits import check_texts, check_tokens
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 _LONG = 20_000  # characters; more are tokenised beside the event loop
 _TOGETHER = 1 << 17  # characters of short texts that are tokenised in one step
@@ -59,86 +59,95 @@ class Reader:
         )
         self.check = self._rows.check
 
-    async def read(self, call: Call, inputs: Sequence[Text], reading: Reading) -> list[Row]:
+    async def read(
+        self, context: RequestContext, inputs: Sequence[Text], reading: Reading
+    ) -> list[Row]:
         """Rows of each input, in order; raises BadRequest, TooLarge, Overloaded or TimedOut."""
-        return await self._each(call, inputs, reading, self._rows.read, list)
+        return await self._each(context, inputs, reading, self._rows.read, list)
 
     async def attempt(
-        self, call: Call, inputs: Sequence[Text], reading: Reading
+        self, context: RequestContext, inputs: Sequence[Text], reading: Reading
     ) -> list[Row | ServiceError]:
         """The same, with what is wrong with an input in its place."""
-        return await self._each(call, inputs, reading, self._rows.attempt, _good)
+        return await self._each(context, inputs, reading, self._rows.attempt, _good)
 
     async def describe(
-        self, call: Call, texts: Sequence[str], reading: Reading
+        self, context: RequestContext, texts: Sequence[str], reading: Reading
     ) -> tuple[list[Row], list[list[Token]]]:
         """The same of texts, and the tokens of each row, which take longer."""
         counted = replace(reading, count=True)
-        found = await self._each(call, texts, counted, self._rows.describe, _first)
+        found = await self._each(context, texts, counted, self._rows.describe, _first)
         return _first(found), [tokens for _, tokens in found]
 
     async def document(
-        self, call: Call, chunks: Sequence[str], reading: Reading, size: int
+        self, context: RequestContext, chunks: Sequence[str], reading: Reading, size: int
     ) -> Document:
         """Consecutive chunks of a text as one row; raises what `read` does.
 
         size: characters of all documents of the request.
         """
-        for texts in (len(chunks), call.texts + len(chunks)):
+        for texts in (len(chunks), context.texts + len(chunks)):
             check_texts(texts, self._max_texts)
         prompt = self.prompt(reading).text
         read = sum(map(len, chunks), len(prompt))
         steps = self._rows.document(chunks, prompt, reading)
-        found = await self.take(call, steps, size + len(prompt), read)
-        self._account(call, [found.row], len(chunks))
+        found = await self.take(context, steps, size + len(prompt), read)
+        self._account(context, [found.row], len(chunks))
         return found
 
-    async def take(self, call: Call, steps: Steps[R], size: int, read: int) -> R:
+    async def take(self, context: RequestContext, steps: Steps[R], size: int, read: int) -> R:
         """What steps find in texts of so many characters, and read so many of them at most."""
         start = time.perf_counter()
         try:
             if size <= _LONG:
                 return finish(steps)
-            return await self._turns.take(steps, read, call.tokenize_us / 1e6)
+            return await self._turns.take(steps, read, context.tokenize_us / 1e6)
         finally:
-            call.tokenize_us += round((time.perf_counter() - start) * 1e6)
+            context.tokenize_us += round((time.perf_counter() - start) * 1e6)
 
     def prompt(self, reading: Reading) -> Prompt:
         """What is put before each text; raises BadRequest."""
         return self._prompts.resolve(reading.prompt, reading.prompt_name, reading.role)
 
     async def _each(
-        self, call: Call, inputs: Sequence[T], reading: Reading, work: Work[T, R], rows: Kept[R]
+        self,
+        context: RequestContext,
+        inputs: Sequence[T],
+        reading: Reading,
+        work: Work[T, R],
+        rows: Kept[R],
     ) -> list[R]:
         check_texts(len(inputs), self._max_texts)
         prompt = self.prompt(reading).text
         size = sum(map(len, inputs)) + len(inputs) * len(prompt)
         if size <= _LONG:
-            found = await self.take(call, work(inputs, prompt, reading, 0), size, size)
-            self._account(call, rows(found))
+            found = await self.take(context, work(inputs, prompt, reading, 0), size, size)
+            self._account(context, rows(found))
             return found
         most = self._rows.reach(reading)
         read = sum(min(len(prompt) + len(item), most) for item in inputs)
         groups = _groups(inputs, len(prompt))
         steps = (work(group, prompt, reading, first) for first, group in groups)
-        return await self.take(call, self._grouped(call, steps, rows), size, read)
+        return await self.take(context, self._grouped(context, steps, rows), size, read)
 
     def _grouped(
-        self, call: Call, groups: Iterable[Steps[list[R]]], rows: Kept[R]
+        self, context: RequestContext, groups: Iterable[Steps[list[R]]], rows: Kept[R]
     ) -> Steps[list[R]]:
         found: list[R] = []
         for steps in groups:
             more = yield from steps
-            self._account(call, rows(more))
+            self._account(context, rows(more))
             found += more
             yield
         return found
 
-    def _account(self, call: Call, rows: Sequence[Row], texts: int | None = None) -> None:
-        call.texts += len(rows) if texts is None else texts
-        call.tokens += sum(len(row.ids) for row in rows)
-        call.truncated += sum(row.dropped > 0 for row in rows)
-        check_tokens(call.tokens, self._max_tokens)
+    def _account(
+        self, context: RequestContext, rows: Sequence[Row], texts: int | None = None
+    ) -> None:
+        context.texts += len(rows) if texts is None else texts
+        context.tokens += sum(len(row.ids) for row in rows)
+        context.truncated += sum(row.dropped > 0 for row in rows)
+        check_tokens(context.tokens, self._max_tokens)
 
 
 def _good(found: Sequence[Row | ServiceError]) -> list[Row]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.errors import Unbroken
+from models.errors import UnsplittableTextError
 from models.sentence_transformers.sentence import SentenceConfig
 from models.tokenizer.cooperative import Steps
 from models.tokenizer.tokenizer import Ids, Side, Token, Tokenizer
@@ -49,7 +49,7 @@ class Rows:
         """A row of each input. first: the index of the first one. Raises BadRequest, TooLarge."""
         try:
             return (yield from self._read(inputs, prompt, reading, first))
-        except Unbroken as error:  # of a text that is long enough to be read alone
+        except UnsplittableTextError as error:  # of a text that is long enough to be read alone
             raise unbroken(error, first) from None
 
     def attempt(
@@ -75,7 +75,7 @@ class Rows:
             described = self._tokenizer.described(text, prompt, self._side(reading), count)
             try:
                 ids, tokens = yield from described
-            except Unbroken as error:
+            except UnsplittableTextError as error:
                 raise unbroken(error, index) from None
             found.append((self._row(index, ids, reading), tokens))
         return found

@@ -1,6 +1,6 @@
 """Limits that several endpoints share, each with its own code."""
 
-from models.errors import Unbroken
+from models.errors import UnsplittableTextError
 from models.tokenizer.tokenizer import Tokenizer
 from service.errors import BadRequest, TooLarge
 
@@ -55,6 +55,6 @@ def no_room(max_length: int) -> BadRequest:
     )
 
 
-def unbroken(error: Unbroken, index: int) -> BadRequest:
+def unbroken(error: UnsplittableTextError, index: int) -> BadRequest:
     """What is told of an input that cannot be read piece by piece."""
     return BadRequest(f"input {index}: {error}", code="unbroken_text", index=index)

@@ -10,7 +10,7 @@ from service.request.memory_budget import Reservation
 
 
 @dataclass(slots=True)
-class Call:
+class RequestContext:
     """Times are in microseconds: tokenising, waiting for the engine, inside forward passes.
 
     path: without the prefix of a gateway. task: what works on the answer. accept: the media types

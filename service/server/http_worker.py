@@ -10,7 +10,7 @@ import click
 from models.errors import ModelError
 from service.app import create_app
 from service.context import ServerContext
-from service.engine.host.engine_connection import Link
+from service.engine.host.engine_connection import EngineConnection
 from service.engine.protocol.messages import Description
 from service.http.server import Server, config, vital
 from service.process.gc_tuning import freeze
@@ -69,7 +69,7 @@ def _server(context: ServerContext, counters: SharedCounters) -> Server:
         server.fail()
 
     settings = context.settings
-    link = Link(context.connect_engine, counters, on_ready, on_stall)
+    link = EngineConnection(context.connect_engine, counters, on_ready, on_stall)
     if counters.row[Slot.HEARTBEAT]:  # in another's place: requests come before the engine's line
         link.expect_engine()
     background = [vital(link.run, fail), beat, follow]

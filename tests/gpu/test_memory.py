@@ -9,7 +9,7 @@ import torch
 
 from models.embedder import Embedder
 from service.engine.protocol.messages import POOLED, Job, Result, pack_jobs
-from service.engine.worker.batch_sizing import Shares
+from service.engine.worker.batch_sizing import BatchSizing
 from service.engine.worker.budget import choose
 from service.engine.worker.loop import Loop
 from tests.service.rig import Memory, Post
@@ -39,7 +39,7 @@ def test_a_batch_too_large_for_the_memory_is_answered_in_parts(
         gpu.encode(rows)
     line, post = Memory(), Post()
     post.received.append((line, pack_jobs([(1, Job(POOLED, rows))])))
-    Loop(post, gpu, Shares(TEXTS * 256), 1.0).run()
+    Loop(post, gpu, BatchSizing(TEXTS * 256), 1.0).run()
     found = line.sent[1]
     assert isinstance(found, Result) and "OutOfMemoryError" in caplog.text
     alone = gpu.encode(rows[-2:], normalized=False)

@@ -12,10 +12,10 @@ from uvicorn.server import ServerState
 
 from service.http.browser_checks import BrowserChecks
 from service.http.keys import Keys
-from service.http.middleware import Edge
+from service.http.middleware import Middleware
 from service.http.request_body import Bounds
 from service.http.server import config
-from service.http.timeouts import Patience
+from service.http.timeouts import Timeouts
 from service.metrics import Metrics
 from service.process.shared_counters import SharedCounters
 from service.settings import Settings
@@ -80,8 +80,8 @@ async def host(
 ) -> AsyncIterator[Host]:
     """Serves an application for as long as the block takes. given: settings."""
     metrics, state = Metrics(SharedCounters.private()), ServerState()
-    bounds = Bounds(1 << 20, Patience(patience), connections=connections)
-    edge = Edge(
+    bounds = Bounds(1 << 20, Timeouts(patience), connections=connections)
+    edge = Middleware(
         app,
         [],
         root_path="",

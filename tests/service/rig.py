@@ -11,7 +11,7 @@ import torch
 from service.engine.protocol.messages import Failure, Ids, Job, Result, pack_jobs, unpack_outcomes
 from service.engine.protocol.running_jobs import RunningJobs
 from service.engine.protocol.wire import Line
-from service.engine.worker.batch_sizing import Shares
+from service.engine.worker.batch_sizing import BatchSizing
 from service.engine.worker.connections import Mail
 from service.engine.worker.loop import Loop
 
@@ -112,7 +112,7 @@ class Rig:
     ) -> None:
         self.line, self.other, self.post = Memory(), Memory(), Post()
         self.model = model or Sum()
-        self.loop = Loop(self.post, self.model, Shares(budget, lanes, ahead), rate)
+        self.loop = Loop(self.post, self.model, BatchSizing(budget, lanes, ahead), rate)
 
     def send(
         self,

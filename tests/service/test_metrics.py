@@ -5,7 +5,7 @@ from prometheus_client import Histogram as Theirs
 
 from service.metrics import Histogram, Metrics
 from service.process.shared_counters import SharedCounters, counters_file
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 BOUNDS = (0.001, 0.5, 1.0)
 
@@ -25,7 +25,7 @@ def test_a_histogram_counts_as_prometheus_does() -> None:
 def test_a_request_without_texts_is_counted_and_its_times_are_not() -> None:
     metrics = Metrics(SharedCounters.private())
     metrics.watch(["/live"])
-    metrics.observe(Call("a"), "/live", 200)
+    metrics.observe(RequestContext("a"), "/live", 200)
     text = metrics.text().decode()
     assert 'embedding_requests_total{path="/live",status="200"} 1.0' in text
     assert "embedding_request_seconds_count 0.0" in text
@@ -35,7 +35,7 @@ def test_what_was_done_in_vain_is_not_counted_as_done() -> None:
     metrics = Metrics(SharedCounters.private())
     metrics.watch(["/embed"])
     for status in (413, 429, 504):
-        metrics.observe(Call("a", texts=2, tokens=7), "/embed", status)
+        metrics.observe(RequestContext("a", texts=2, tokens=7), "/embed", status)
     text = metrics.text().decode()
     assert 'embedding_requests_total{path="/embed",status="429"} 1.0' in text
     for name in ("texts_total", "tokens_total", "queue_seconds_count", "request_seconds_count"):
@@ -47,10 +47,10 @@ def test_all_processes_tell_the_same_sums() -> None:
         processes = [Metrics(SharedCounters.attach(file, 2, row)) for row in (0, 1)]
     for metrics in processes:
         metrics.watch(["/embed", "/live"])
-    call = Call("a", texts=2, tokens=7)
-    processes[0].observe(call, "/embed", 200)
-    processes[1].observe(call, "/embed", 200)
-    processes[1].observe(Call("b"), "/live", 200)
+    context = RequestContext("a", texts=2, tokens=7)
+    processes[0].observe(context, "/embed", 200)
+    processes[1].observe(context, "/embed", 200)
+    processes[1].observe(RequestContext("b"), "/live", 200)
     assert processes[0].text() == processes[1].text()
     text = processes[0].text().decode()
     assert 'embedding_requests_total{path="/embed",status="200"} 2.0' in text

@@ -15,7 +15,7 @@ from service.engine.protocol.messages import (
     unpack_outcomes,
 )
 from service.engine.protocol.running_jobs import RunningJobs
-from service.engine.protocol.wire import Inbox, pack, widen
+from service.engine.protocol.wire import MessageReader, pack, widen
 from service.errors import EncodingFailed, EngineDied, EngineLost, NotFinite, ServiceError
 
 
@@ -36,7 +36,7 @@ class Client(asyncio.Protocol):
         self._waiting: dict[int, asyncio.Future[Result]] = {}
         self._outbox: list[tuple[int, Job]] = []
         self._number = count()
-        self._inbox = Inbox()
+        self._inbox = MessageReader()
         self.lost = asyncio.Event()
 
     @classmethod

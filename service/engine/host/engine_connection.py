@@ -24,7 +24,7 @@ _EVER = 1e9  # seconds
 _RESTART = 60.0  # seconds that an engine which died may take to be there again
 
 
-class Link:
+class EngineConnection:
     """Gives jobs to the engine; those that wait when it dies fail with EngineDied."""
 
     def __init__(

@@ -33,7 +33,7 @@ def pack(head: Any, body: Any = b"") -> bytes:
     return b"".join([_LENGTHS.pack(len(text), len(numbers)), text, numbers])
 
 
-class Inbox:
+class MessageReader:
     """Cuts what arrives, in whatever pieces, into messages."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Line:
         self.running = running
         widen(end)
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", patience, 0))
-        self._socket, self._inbox = end, Inbox()
+        self._socket, self._inbox = end, MessageReader()
         self._outbox: deque[memoryview] = deque()  # what a thread is sending, and what follows
         self._lock = threading.Lock()
 

@@ -12,7 +12,7 @@ _LEVEL = 0.8  # of all lanes must have work until a long text ends that one of t
 
 
 @dataclass(frozen=True)
-class Shares:
+class BatchSizing:
     """budget: the most tokens of a pass. lanes: how many passes can run, each on its own thread.
 
     ahead: how many can wait on the device for the one that it computes.
@@ -26,7 +26,7 @@ class Shares:
     ahead: int = 0
     rate: float = inf
 
-    def at(self, rate: float) -> "Shares":
+    def at(self, rate: float) -> "BatchSizing":
         """Those of another rate."""
         return replace(self, rate=rate)
 

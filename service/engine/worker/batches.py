@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from service.engine.protocol.progress import Progress
 from service.engine.worker.forward import Text
-from service.engine.worker.job_table import Ledger
-from service.engine.worker.throughput import Pace
+from service.engine.worker.job_table import JobTable
+from service.engine.worker.throughput import Throughput
 
 
 @dataclass(slots=True, eq=False)
-class Pass:
+class Batch:
     """Texts that are computed as one.
 
     tokens: of all texts. apart: on one thread. away: whether it is long, and the leader is away as
@@ -24,7 +24,7 @@ class Pass:
     away: bool
 
 
-class Passes:
+class Batches:
     """Who computes what: see service.engine.worker.loop for the leader, followers and the stand-in.
 
     A text that is to be alone is computed while no other pass runs. Before a pass begins, its jobs
@@ -32,7 +32,7 @@ class Passes:
     """
 
     def __init__(
-        self, ledger: Ledger, pace: Pace, progress: Progress, books: threading.Lock
+        self, ledger: JobTable, pace: Throughput, progress: Progress, books: threading.Lock
     ) -> None:
         """progress: told of each pass. books: held by whoever reads or writes the ledger."""
         self._ledger, self._pace, self._progress, self._books = ledger, pace, progress, books
@@ -43,7 +43,7 @@ class Passes:
         self._alone = False  # a text is computed that is to be alone, or waits until it can be
         self._running = 0
 
-    def lead(self) -> Pass | None:
+    def lead(self) -> Batch | None:
         """The leader's next pass, if there is work."""
         with self._books:
             while self._alone:
@@ -59,7 +59,7 @@ class Passes:
             together = not running and shares.together(longest, waiting)
             return self._begin(texts, apart and not together, away=True)
 
-    def follow(self) -> Pass | None:
+    def follow(self) -> Batch | None:
         """A follower's next pass, when there is more than the leader does; None at the end."""
         with self._books:
             self._work.wait_for(lambda: self._ended or self._follows())
@@ -68,7 +68,7 @@ class Passes:
             most = self._pace.shares.size(self._ledger.waiting, True)
             return self._begin(self._ledger.take(most))
 
-    def stand_in(self) -> Pass | None:
+    def stand_in(self) -> Batch | None:
         """A pass of short texts, if the leader is away and every follower is at something."""
         with self._books:
             if not self._away or self._alone or self._ledger.idle:
@@ -84,7 +84,7 @@ class Passes:
             self._leave.wait_for(lambda: self._ended or self._away)
             return not self._ended
 
-    def done(self, one: Pass) -> None:
+    def done(self, one: Batch) -> None:
         """A pass was computed. Call with the books open."""
         self._running -= 1
         self._progress.end(one)
@@ -105,7 +105,7 @@ class Passes:
             self._work.notify_all()
             self._leave.notify_all()
 
-    def _begin(self, texts: Sequence[Text], apart: bool = True, away: bool = False) -> Pass | None:
+    def _begin(self, texts: Sequence[Text], apart: bool = True, away: bool = False) -> Batch | None:
         if self._apart and not self._ledger.idle:
             self._work.notify()
         if not texts:
@@ -117,7 +117,7 @@ class Passes:
         for text in texts:
             line, number = text.item.job
             line.running.begin(number)
-        one = Pass(texts, sum([text.item.length for text in texts]), apart, away)
+        one = Batch(texts, sum([text.item.length for text in texts]), apart, away)
         self._progress.begin(one, self._pace.expected(one.tokens, apart))
         return one
 

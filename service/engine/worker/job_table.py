@@ -45,7 +45,7 @@ class _Open:
         return Result(whole, round(queued * 1e6), round(computed * 1e6), rate)
 
 
-class Ledger:
+class JobTable:
     """Takes jobs in, gives texts out to be computed, and takes back what became of them."""
 
     def __init__(self) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from models.encoder.threads import alone
 from service.engine.protocol.messages import pack_outcomes
 from service.engine.protocol.progress import Progress
-from service.engine.worker.batch_sizing import Shares
-from service.engine.worker.batches import Pass, Passes
+from service.engine.worker.batch_sizing import BatchSizing
+from service.engine.worker.batches import Batch, Batches
 from service.engine.worker.forward import Model, forward
-from service.engine.worker.job_table import Ledger
-from service.engine.worker.receiver import Intake, Lines
-from service.engine.worker.throughput import Pace
+from service.engine.worker.job_table import JobTable
+from service.engine.worker.receiver import Lines, Receiver
+from service.engine.worker.throughput import Throughput
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Loop:
         self,
         lines: Lines,
         model: Model,
-        shares: Shares,
+        shares: BatchSizing,
         rate: float,
         *,
         linger: float = 0.0,
@@ -50,11 +50,11 @@ class Loop:
         progress: what tells of each pass.
         """
         self._model, self._shares = model, shares
-        self._ledger, self._pace = Ledger(), Pace(shares, rate)
+        self._ledger, self._pace = JobTable(), Throughput(shares, rate)
         self._books = threading.Lock()  # of the ledger, and of all that is said of passes
-        self._intake = Intake(lines, self._ledger, self._books, linger)
+        self._intake = Receiver(lines, self._ledger, self._books, linger)
         progress = progress or Progress()
-        self._passes = Passes(self._ledger, self._pace, progress, self._books)
+        self._passes = Batches(self._ledger, self._pace, progress, self._books)
 
     def run(self) -> None:
         """Serve until the server is no more."""
@@ -98,7 +98,7 @@ class Loop:
                 else:
                     self._intake.wait()
 
-    def _work(self, one: Pass) -> None:
+    def _work(self, one: Batch) -> None:
         start = time.perf_counter()
         found = forward(self._model, one.texts)
         with self._books:

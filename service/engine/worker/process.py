@@ -13,7 +13,7 @@ from models.errors import ModelError
 from service.engine.protocol.messages import Description
 from service.engine.protocol.progress import Progress
 from service.engine.protocol.spec import Decisions, EngineSpec
-from service.engine.worker.batch_sizing import Shares
+from service.engine.worker.batch_sizing import BatchSizing
 from service.engine.worker.budget import Budget, choose
 from service.engine.worker.connections import Lines
 from service.engine.worker.cpus import allotted
@@ -38,7 +38,7 @@ def run(spec: EngineSpec, on_ready: Callable[[Decisions], None]) -> None:
     lines = Lines(socket.socket(fileno=spec.exchange), sys.stdin.fileno(), greeting)
     on_ready(_decisions(embedder, budget))
     freeze()
-    shares = Shares(budget.tokens, embedder.lanes, embedder.ahead)
+    shares = BatchSizing(budget.tokens, embedder.lanes, embedder.ahead)
     counters = SharedCounters.attach(spec.counters_fd, spec.counters_rows, spec.counters_rows - 1)
     linger = _LINGER * (allotted() > 1)
     progress = Progress(counters)

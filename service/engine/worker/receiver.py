@@ -7,7 +7,7 @@ from typing import Protocol
 
 from service.engine.protocol.messages import unpack_jobs
 from service.engine.worker.connections import GONE, Mail
-from service.engine.worker.job_table import Ledger
+from service.engine.worker.job_table import JobTable
 
 
 class Lines(Protocol):
@@ -16,13 +16,13 @@ class Lines(Protocol):
     def receive(self, wait: bool) -> Mail: ...
 
 
-class Intake:
+class Receiver:
     """Reads the lines, on one thread at a time. Every method raises EOFError at the end of all."""
 
     def __init__(
         self,
         lines: Lines,
-        ledger: Ledger,
+        ledger: JobTable,
         books: AbstractContextManager[object],
         linger: float = 0.0,
     ) -> None:

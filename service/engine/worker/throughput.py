@@ -1,14 +1,14 @@
 """How fast the engine is when it is busy, by which a queue's length in seconds is known."""
 
-from service.engine.worker.batch_sizing import Shares
+from service.engine.worker.batch_sizing import BatchSizing
 
 _WEIGHT = 0.2  # of the latest pass
 
 
-class Pace:
+class Throughput:
     """shares: how what waits is divided at the rate that was measured lately."""
 
-    def __init__(self, shares: Shares, rate: float) -> None:
+    def __init__(self, shares: BatchSizing, rate: float) -> None:
         """rate: as measured before the first pass."""
         self.shares = shares.at(rate)
         self._began = self._ended = 0.0  # of the latest passes

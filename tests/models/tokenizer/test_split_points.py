@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from models.convert.tokenizer import convert
-from models.errors import Unbroken
+from models.errors import UnsplittableTextError
 from models.tokenizer import tokenizer as tokenizing
 from models.tokenizer import vocabulary
 from models.tokenizer.cooperative import finish
@@ -159,7 +159,7 @@ def test_tokens_of_pieces_are_those_of_the_text(
 
 def test_a_text_that_cannot_be_cut_for_too_long_is_refused(rust: Tokenizer) -> None:
     excerpts, words = Excerpts(rust, 1000), "a word " * 100
-    with pytest.raises(Unbroken, match="more than 1000 characters in a row"):
+    with pytest.raises(UnsplittableTextError, match="more than 1000 characters in a row"):
         list(excerpts.pieces(words + "-" * 1100 + words, 100))
     assert "".join(words[slice(*place)] for place in excerpts.pieces(words, 400)) == words
 

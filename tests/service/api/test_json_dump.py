@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from service.api.json_dump import dump, dump_response
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 ROWS = np.arange(200_000, dtype=np.float32).reshape(-1, 10)
 CONTENTS: dict[str, Any] = {
@@ -29,17 +29,21 @@ CONTENTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", CONTENTS)
 def test_a_large_response_is_the_same_as_if_it_were_small(name: str) -> None:
-    call = Call("a")
-    call.memory.grow(1 << 24)
-    large = asyncio.run(dump_response(call, CONTENTS[name]))
-    assert large == dump(CONTENTS[name]) == asyncio.run(dump_response(Call("b"), CONTENTS[name]))
+    context = RequestContext("a")
+    context.memory.grow(1 << 24)
+    large = asyncio.run(dump_response(context, CONTENTS[name]))
+    assert (
+        large
+        == dump(CONTENTS[name])
+        == asyncio.run(dump_response(RequestContext("b"), CONTENTS[name]))
+    )
 
 
 def test_the_event_loop_goes_on_while_a_large_response_is_put_together() -> None:
     async def run() -> int:
-        call, turns = Call("a"), 0
-        call.memory.grow(1 << 24)
-        dumping = asyncio.create_task(dump_response(call, {"vectors": np.tile(ROWS, (10, 1))}))
+        context, turns = RequestContext("a"), 0
+        context.memory.grow(1 << 24)
+        dumping = asyncio.create_task(dump_response(context, {"vectors": np.tile(ROWS, (10, 1))}))
         while not dumping.done():
             await asyncio.sleep(0)
             turns += 1

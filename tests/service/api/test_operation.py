@@ -15,19 +15,19 @@ from service.api.responses import Responses
 from service.errors import BadRequest
 from service.http.browser_checks import BrowserChecks
 from service.http.keys import Keys
-from service.http.middleware import Edge
+from service.http.middleware import Middleware
 from service.http.request_body import Bounds
-from service.http.timeouts import Patience
+from service.http.timeouts import Timeouts
 from service.metrics import Metrics
 from service.process.shared_counters import SharedCounters
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 
 class Numbers(Body):
     numbers: list[int]
 
 
-async def add(call: Call, body: Numbers) -> Any:
+async def add(context: RequestContext, body: Numbers) -> Any:
     if not body.numbers:
         raise BadRequest("nothing to add", code="no_input")
     if body.numbers == [13]:
@@ -70,8 +70,8 @@ def ask(path: str, *parts: bytes, method: str = "POST", most: int = 100) -> Aske
     operation = Operation("/add", Numbers, add, "Sums", "tests", Responses(int), aliases=("/plus",))
     own = Responses(int)
     other = Operation("/v1/sums", Numbers, add, "Sums", "tests", own)
-    bounds, metrics = Bounds(most, Patience(1.0)), Metrics(SharedCounters.private())
-    edge = Edge(
+    bounds, metrics = Bounds(most, Timeouts(1.0)), Metrics(SharedCounters.private())
+    edge = Middleware(
         elsewhere,
         [operation, other],
         root_path="/prefix",

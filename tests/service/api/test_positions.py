@@ -29,7 +29,7 @@ from service.api.encoding import numbers, options
 from service.api.positions import Name, PositionsRequest, operation
 from service.errors import BadRequest
 from service.inputs.row import Row
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 from tests.service.api.test_embed import error
 from tests.service.server import Server
 
@@ -360,7 +360,7 @@ def test_a_table_that_the_model_does_not_have_is_refused() -> None:
 class Echo:
     """A pipeline whose table has a token's id for its vector."""
 
-    async def submit(self, call: Call, rows: Sequence[Row], output: str) -> Floats:
+    async def submit(self, context: RequestContext, rows: Sequence[Row], output: str) -> Floats:
         return rows[0].ids[:, None].astype(np.float32)
 
 
@@ -368,7 +368,9 @@ class Echo:
 def test_a_table_is_not_asked_with_padding_which_has_no_position(offset: int) -> None:
     pipeline: Any = Echo()
     own = config(table=Learned(offset=offset))
-    found = operation(pipeline, own, None, 1000).work(Call("a"), PositionsRequest(count=5))
+    found = operation(pipeline, own, None, 1000).work(
+        RequestContext("a"), PositionsRequest(count=5)
+    )
     ids = asyncio.run(found)["vectors"]
     assert len(ids) == 5 and offset - 1 not in ids
 

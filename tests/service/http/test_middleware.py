@@ -17,12 +17,12 @@ from service.errors import BadRequest
 from service.http import handlers
 from service.http.browser_checks import BrowserChecks
 from service.http.keys import Keys
-from service.http.middleware import Edge
+from service.http.middleware import Middleware
 from service.http.request_body import Bounds
-from service.http.timeouts import Patience
+from service.http.timeouts import Timeouts
 from service.metrics import Metrics
 from service.process.shared_counters import SharedCounters
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 
 KEY = "sesame"
 
@@ -55,7 +55,7 @@ def fastapi() -> FastAPI:
     return app
 
 
-async def nothing(call: Call, body: Body) -> None:
+async def nothing(context: RequestContext, body: Body) -> None:
     return None
 
 
@@ -67,9 +67,9 @@ NOTHING = Operation("/nothing", Body, nothing, "", "", Responses(None), aliases=
 def ask(
     path: str, method: str = "GET", root_path: str = "/prefix", **headers: str
 ) -> list[Message]:
-    bounds, sent, app = Bounds(100, Patience(1.0)), list[Message](), fastapi()
+    bounds, sent, app = Bounds(100, Timeouts(1.0)), list[Message](), fastapi()
     app.root_path = root_path
-    edge = Edge(
+    edge = Middleware(
         app,
         [NOTHING],
         root_path=root_path,

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from service.http.timeouts import Patience
+from service.http.timeouts import Timeouts
 
 
 class Awaited:
@@ -20,7 +20,7 @@ class Awaited:
 
 def test_what_does_not_come_is_given_up_in_time_and_what_came_is_not() -> None:
     async def run() -> None:
-        patience, late, came = Patience(0.1), Awaited(), Awaited()
+        patience, late, came = Timeouts(0.1), Awaited(), Awaited()
         patience.begin(late)
         patience.begin(came)
         patience.end(came)
@@ -35,7 +35,7 @@ def test_one_that_cannot_be_given_up_does_not_keep_the_others_waiting() -> None:
     async def run() -> None:
         told: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
-        patience, broken = Patience(0.05), Awaited(RuntimeError("broken"))
+        patience, broken = Timeouts(0.05), Awaited(RuntimeError("broken"))
         beside, after = Awaited(), Awaited()
         patience.begin(broken)
         patience.begin(beside)
@@ -49,7 +49,7 @@ def test_one_that_cannot_be_given_up_does_not_keep_the_others_waiting() -> None:
 
 def test_to_begin_again_does_not_make_the_wait_longer() -> None:
     async def run() -> None:
-        patience, late = Patience(0.1), Awaited()
+        patience, late = Timeouts(0.1), Awaited()
         async with asyncio.timeout(60):
             while not late.given_up.is_set():
                 patience.begin(late)

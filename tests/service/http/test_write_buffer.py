@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from service.http.timeouts import Patience
-from service.http.write_buffer import Asked, Gathered, Unread
+from service.http.timeouts import Timeouts
+from service.http.write_buffer import Asked, Unread, WriteBuffer
 
 
 class Pipe(asyncio.Transport):
@@ -35,7 +35,7 @@ class Pipe(asyncio.Transport):
 def test_what_is_written_in_one_turn_is_sent_together() -> None:
     async def run() -> None:
         pipe = Pipe()
-        gathered = Gathered(pipe, asyncio.get_running_loop(), pipe.close)
+        gathered = WriteBuffer(pipe, asyncio.get_running_loop(), pipe.close)
         gathered.write(b"head ")
         gathered.write(b"body")
         assert pipe.sent == []
@@ -50,7 +50,7 @@ def test_what_is_written_in_one_turn_is_sent_together() -> None:
 def test_closing_sends_what_is_held_and_nothing_after() -> None:
     async def run() -> None:
         pipe = Pipe()
-        gathered = Gathered(pipe, asyncio.get_running_loop(), pipe.close)
+        gathered = WriteBuffer(pipe, asyncio.get_running_loop(), pipe.close)
         gathered.write(b"last")
         gathered.close()
         gathered.write(b"late")
@@ -83,7 +83,7 @@ def unread(pipe: Slow) -> int:
     """How many bytes of an answer are left when it is given up."""
 
     async def run() -> int:
-        Unread(pipe, Patience(0.05)).begin()
+        Unread(pipe, Timeouts(0.05)).begin()
         await asyncio.wait_for(pipe.aborted.wait(), 120)
         return pipe.waiting
 

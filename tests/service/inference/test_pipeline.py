@@ -13,7 +13,7 @@ from service.inputs.options import Reading
 from service.inputs.reader import Reader
 from service.process.shared_counters import SharedCounters
 from service.request.admission import Admission
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 from tests.service.inputs.test_reader import LONG, reader
 
 __all__ = ["reader"]
@@ -55,9 +55,9 @@ def test_the_size_of_a_job_is_that_of_the_whole_request(reader: Reader) -> None:
     engine = Noting()
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), engine, 1)
     texts = ["one two three four five six seven eight"] * 9  # of ten tokens
-    asyncio.run(pipeline.embed(Call("a"), texts, Reading()))
-    asyncio.run(pipeline.embed(Call("a"), texts[:1], Reading()))
-    asyncio.run(pipeline.attempt(Call("a"), texts, Reading()))
+    asyncio.run(pipeline.embed(RequestContext("a"), texts, Reading()))
+    asyncio.run(pipeline.embed(RequestContext("a"), texts[:1], Reading()))
+    asyncio.run(pipeline.attempt(RequestContext("a"), texts, Reading()))
     whole, alone, *parts = engine.jobs
     assert (whole.size, alone.size) == (1, 0)
     assert [part.size for part in parts] == [1] * 9
@@ -69,15 +69,15 @@ def test_only_what_is_computed_waits_in_the_queue(reader: Reader) -> None:
         new, known = (Pipeline(reader, admission, Noting(known=each), 1) for each in (0, 4))
         for work in (Pipeline.embed, Pipeline.attempt):
             with pytest.raises(Overloaded):
-                asyncio.run(work(new, Call("a"), ["a text"], Reading()))
-            asyncio.run(work(known, Call("a"), ["a text"], Reading()))
+                asyncio.run(work(new, RequestContext("a"), ["a text"], Reading()))
+            asyncio.run(work(known, RequestContext("a"), ["a text"], Reading()))
 
 
 def test_the_time_that_reading_took_is_not_waited_for_the_engine(reader: Reader) -> None:
-    engine, call = Noting(), Call("a", tokenize_us=400_000)
+    engine, context = Noting(), RequestContext("a", tokenize_us=400_000)
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), engine, 1)
-    asyncio.run(pipeline.embed(call, ["a text"], Reading()))
-    asyncio.run(pipeline.attempt(call, ["a text"], Reading()))
+    asyncio.run(pipeline.embed(context, ["a text"], Reading()))
+    asyncio.run(pipeline.attempt(context, ["a text"], Reading()))
     assert all(0 < timeout <= 0.6 for timeout in engine.timeouts) and len(engine.timeouts) == 2
 
 
@@ -90,15 +90,15 @@ def test_a_window_that_fails_is_told_of_the_input_that_it_is_part_of(
     )
     inputs, reading = ["short", LONG, "also short"], Reading(truncate=False, windows=True)
     with pytest.raises(EncodingFailed) as failed:
-        asyncio.run(pipeline.embed(Call("a"), inputs, reading))
+        asyncio.run(pipeline.embed(RequestContext("a"), inputs, reading))
     assert failed.value.index == owner
 
 
 def test_an_input_that_fails_alone_leaves_the_others(reader: Reader) -> None:
-    call, reading = Call("a"), Reading(truncate=False, windows=True)
+    context, reading = RequestContext("a"), Reading(truncate=False, windows=True)
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), Failing(2), 1)
-    first, second, third = asyncio.run(pipeline.attempt(call, ["short", LONG, "also"], reading))
+    first, second, third = asyncio.run(pipeline.attempt(context, ["short", LONG, "also"], reading))
     assert isinstance(second, EncodingFailed) and second.index == 1
     assert not isinstance(first, Exception) and not isinstance(third, Exception)
     assert (first[1] == 1).all() and (third[1] == 1).all()
-    assert (call.queue_us, call.compute_us) == (5, 7)
+    assert (context.queue_us, context.compute_us) == (5, 7)

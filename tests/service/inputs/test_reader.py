@@ -26,7 +26,7 @@ from service.inputs.row import Row
 from service.inputs.turns import Turns
 from service.process.shared_counters import SharedCounters
 from service.request.admission import Admission
-from service.request.request_context import Call
+from service.request.request_context import RequestContext
 from tests.conftest import Folder
 from tests.models.tiny import VOCABULARY, with_token
 
@@ -94,7 +94,7 @@ def test_token_vectors_read_each_text_once(reader: Reader, minilm_folder: Path) 
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), Zeros(), 1)
     operation, _ = operations(Tokens(pipeline, families.read(minilm_folder).config, 10**9))
     body = TokensRequest(inputs=["Hello, world", "a second text"])
-    found: Any = asyncio.run(operation.work(Call("a"), body))
+    found: Any = asyncio.run(operation.work(RequestContext("a"), body))
     assert [len(result["tokens"]) for result in found["results"]] == [5, 5]
     assert isinstance(reader.tokenizer, Counting) and reader.tokenizer.read == 2
 
@@ -102,7 +102,7 @@ def test_token_vectors_read_each_text_once(reader: Reader, minilm_folder: Path) 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_described_texts_are_the_rows_that_are_read(reader: Reader, side: Side) -> None:
     reading, texts = Reading(side=side, prompt="query: "), ["short", LONG, ""]
-    plain, told = Call("a"), Call("b")
+    plain, told = RequestContext("a"), RequestContext("b")
     rows = asyncio.run(reader.read(plain, texts, reading))
     again, described = asyncio.run(reader.describe(told, texts, reading))
     for row, other, found in zip(rows, again, described, strict=True):
@@ -114,7 +114,7 @@ def test_described_texts_are_the_rows_that_are_read(reader: Reader, side: Side) 
 
 def test_a_long_text_that_may_not_be_cut_is_refused_when_described_too(reader: Reader) -> None:
     with pytest.raises(BadRequest, match="602 tokens in input 1"):
-        asyncio.run(reader.describe(Call("a"), ["a", LONG], Reading(truncate=False)))
+        asyncio.run(reader.describe(RequestContext("a"), ["a", LONG], Reading(truncate=False)))
 
 
 VERY_LONG = "many words " * 3000
@@ -124,20 +124,20 @@ def test_a_refusal_of_a_very_long_text_tells_its_whole_length(reader: Reader) ->
     refused = Reading(truncate=False)
     for work in (reader.read, reader.describe):
         with pytest.raises(BadRequest, match="6002 tokens in input 0"):
-            asyncio.run(work(Call("a"), [VERY_LONG], refused))
+            asyncio.run(work(RequestContext("a"), [VERY_LONG], refused))
 
 
 def test_tokens_that_are_cut_off_are_counted_on_request(reader: Reader) -> None:
-    (row,) = asyncio.run(reader.read(Call("a"), [VERY_LONG], Reading(count=True)))
+    (row,) = asyncio.run(reader.read(RequestContext("a"), [VERY_LONG], Reading(count=True)))
     assert row.dropped == 6002 - 256
-    (row,) = asyncio.run(reader.read(Call("a"), [VERY_LONG], Reading()))
+    (row,) = asyncio.run(reader.read(RequestContext("a"), [VERY_LONG], Reading()))
     assert 0 < row.dropped < 6002 - 256
 
 
 def test_a_refusal_of_a_text_beyond_all_limits_does_not_count_its_tokens(reader: Reader) -> None:
     for work in (reader.read, reader.describe):
         with pytest.raises(BadRequest, match="more than 10000 tokens in input 0"):
-            asyncio.run(work(Call("a"), [VERY_LONG * 9], Reading(truncate=False)))
+            asyncio.run(work(RequestContext("a"), [VERY_LONG * 9], Reading(truncate=False)))
 
 
 def test_no_more_texts_are_read_than_the_tokens_of_a_request_allow(minilm_folder: Path) -> None:
@@ -146,7 +146,7 @@ def test_no_more_texts_are_read_than_the_tokens_of_a_request_allow(minilm_folder
     for work in (small.read, small.attempt):
         tokenizer.read = 0
         with pytest.raises(TooLarge, match="has 768 tokens or more, the limit is 600"):
-            asyncio.run(work(Call("a"), [VERY_LONG * 9] * 10, Reading()))
+            asyncio.run(work(RequestContext("a"), [VERY_LONG * 9] * 10, Reading()))
         assert tokenizer.read == 3
 
 
@@ -155,29 +155,29 @@ def test_what_is_long_is_read_beside_the_event_loop_and_so_are_long_prompts(
 ) -> None:
     tokenizer = reader.tokenizer
     assert isinstance(tokenizer, Counting)
-    asyncio.run(reader.read(Call("a"), ["short"] * 3, Reading(prompt="of all ")))
+    asyncio.run(reader.read(RequestContext("a"), ["short"] * 3, Reading(prompt="of all ")))
     assert tokenizer.threads == {threading.current_thread().name}
     tokenizer.threads = frozenset()
     for inputs, prompt in ((["short"], VERY_LONG), (["short"] * 9, LONG), ([VERY_LONG], "")):
-        asyncio.run(reader.read(Call("a"), inputs, Reading(prompt=prompt)))
+        asyncio.run(reader.read(RequestContext("a"), inputs, Reading(prompt=prompt)))
     assert tokenizer.threads and threading.current_thread().name not in tokenizer.threads
 
 
 def test_a_text_that_cannot_be_read_piece_by_piece_is_refused_with_its_index(
     reader: Reader,
 ) -> None:
-    texts, call, plain = ["short", "x" * 200_000], Call("a"), Reading()
+    texts, context, plain = ["short", "x" * 200_000], RequestContext("a"), Reading()
     for asked in (
-        reader.read(call, texts, plain),
-        reader.describe(call, texts, plain),
-        reader.document(call, texts, plain, 200_000),
-        reader.document(call, texts[::-1], plain, 200_000),
+        reader.read(context, texts, plain),
+        reader.describe(context, texts, plain),
+        reader.document(context, texts, plain, 200_000),
+        reader.document(context, texts[::-1], plain, 200_000),
     ):
         with pytest.raises(BadRequest, match="more than 150000 characters in a row") as refused:
             asyncio.run(asked)
         assert refused.value.code == "unbroken_text"
     assert refused.value.index == 0
-    good, bad = asyncio.run(reader.attempt(call, texts, plain))
+    good, bad = asyncio.run(reader.attempt(context, texts, plain))
     assert isinstance(good, Row) and isinstance(bad, BadRequest) and bad.index == 1
 
 
@@ -196,9 +196,9 @@ def test_a_long_input_is_cut_where_the_model_says_unless_the_request_does(ends: 
 
     def read(side: Side | None) -> list[list[int]]:
         found = Reading(side=side, prompt="any license ")
-        rows = asyncio.run(ends.read(Call("a"), [text, ids], found))
-        described, _ = asyncio.run(ends.describe(Call("a"), [text], found))
-        late = asyncio.run(ends.document(Call("a"), ["the ", "of " * 99], found, 300))
+        rows = asyncio.run(ends.read(RequestContext("a"), [text, ids], found))
+        described, _ = asyncio.run(ends.describe(RequestContext("a"), [text], found))
+        late = asyncio.run(ends.document(RequestContext("a"), ["the ", "of " * 99], found, 300))
         assert described[0].ids.tolist() == rows[0].ids.tolist()
         kept = [len(row.ids) for row in late.rows()]
         return [*([*row.ids.tolist(), row.skip] for row in rows), kept]
@@ -215,7 +215,7 @@ def test_a_shorter_length_keeps_the_frame_and_the_tokens_of_its_side(
 
     def read(side: Side, length: int) -> Row:
         reading = Reading(side=side, prompt=prompt, length=length)
-        (row,) = asyncio.run(ends.read(Call("a"), [text], reading))
+        (row,) = asyncio.run(ends.read(RequestContext("a"), [text], reading))
         return row
 
     whole = [*ends.tokenizer.encode([prompt])[0].ids[:-1], *inner * (words // 2), 3]
@@ -238,7 +238,7 @@ def test_a_text_longer_than_a_shorter_length_may_be_refused(reader: Reader) -> N
     with pytest.raises(
         BadRequest, match="length is 9 tokens, however you requested 10 tokens in input 1"
     ):
-        asyncio.run(reader.read(Call("a"), ["many " * 7, "many " * 8], reading))
+        asyncio.run(reader.read(RequestContext("a"), ["many " * 7, "many " * 8], reading))
 
 
 @pytest.fixture
@@ -255,40 +255,40 @@ MISSING = rf"the token '<new>' has id {TABLE}, the model's table ends at {TABLE 
 def test_a_text_with_a_token_that_the_table_lacks_is_refused_however_it_is_read(
     short: Reader,
 ) -> None:
-    texts, call = ["the work", "a <new> work"], Call("a")
+    texts, context = ["the work", "a <new> work"], RequestContext("a")
     plain, windows = Reading(), Reading(windows=True)
     long = [texts[0], "the work " * 99 + texts[1]]
     for asked in (
-        short.read(call, texts, plain),
-        short.read(call, long, windows),
-        short.describe(call, texts, plain),
-        short.document(call, texts, plain, 99),
+        short.read(context, texts, plain),
+        short.read(context, long, windows),
+        short.describe(context, texts, plain),
+        short.document(context, texts, plain, 99),
     ):
         with pytest.raises(BadRequest, match=MISSING) as refused:
             asyncio.run(asked)
         assert (refused.value.code, refused.value.index) == ("unknown_token", 1)
-    good, bad = asyncio.run(short.attempt(call, texts, plain))
+    good, bad = asyncio.run(short.attempt(context, texts, plain))
     assert isinstance(good, Row) and isinstance(bad, BadRequest)
 
 
 def test_token_ids_are_those_that_the_table_and_the_tokenizer_have(short: Reader) -> None:
     with pytest.raises(BadRequest, match=rf"id {TABLE} is not in .* \(0 to {TABLE - 1}\)"):
-        asyncio.run(short.read(Call("a"), [[2, 3], [TABLE]], Reading()))
+        asyncio.run(short.read(RequestContext("a"), [[2, 3], [TABLE]], Reading()))
 
 
 def test_documents_count_together_against_the_limit_of_texts(reader: Reader) -> None:
-    call, chunks = Call("a"), ["a", "b", "c", "d", "e"]
+    context, chunks = RequestContext("a"), ["a", "b", "c", "d", "e"]
     for _ in range(2):
-        asyncio.run(reader.document(call, chunks, Reading(), 5))
+        asyncio.run(reader.document(context, chunks, Reading(), 5))
     with pytest.raises(TooLarge, match="has 11 texts, the limit is 10"):
-        asyncio.run(reader.document(call, ["f"], Reading(), 1))
+        asyncio.run(reader.document(context, ["f"], Reading(), 1))
 
 
 def test_the_prompt_of_every_window_is_left_out_of_its_pooling(minilm_folder: Path) -> None:
     sentence = SentenceConfig(max_length=256, include_prompt=False)
     reader = reading_with(Tokenizer(minilm_folder, 256), sentence)
     reading = Reading(windows=True, prompt="text for: ")
-    (row,) = asyncio.run(reader.read(Call("a"), [LONG], reading))
+    (row,) = asyncio.run(reader.read(RequestContext("a"), [LONG], reading))
     prompt = reader.tokenizer.encode(["text for:"])[0].ids[:-1]
     parts = spread([row])
     assert len(parts) == 3

@@ -9,11 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from service.engine.host.engine_connection import Link
+from service.engine.host.engine_connection import EngineConnection
 from service.engine.protocol.fd_handoff import Connection
 from service.engine.protocol.messages import POOLED, Job, Result, pack_outcomes, unpack_jobs
 from service.engine.protocol.progress import Progress
-from service.engine.protocol.wire import Inbox, pack
+from service.engine.protocol.wire import MessageReader, pack
 from service.errors import EngineLost
 from service.process.shared_counters import SharedCounters
 from tests.service.rig import running
@@ -41,7 +41,7 @@ class Engine:
     async def _serve(self, end: socket.socket) -> None:
         reader, writer = await asyncio.open_unix_connection(sock=end)
         writer.write(pack(["description", DESCRIPTION]))
-        inbox = Inbox()
+        inbox = MessageReader()
         while data := await reader.read(1 << 16):
             for (verb, content), body in inbox.feed(data):
                 for number, job in unpack_jobs(content, body) if verb == "jobs" else ():
@@ -64,7 +64,7 @@ def test_an_engine_that_hangs_is_given_nothing_more_and_told_of() -> None:
     async def run() -> None:
         stalls, answering = list[None](), [True]
         ask, counters = Engine(lambda tokens: answering[0]).ask, SharedCounters.private()
-        link = Link(ask, counters, on_stall=lambda: stalls.append(None), beat=0.01)
+        link = EngineConnection(ask, counters, on_stall=lambda: stalls.append(None), beat=0.01)
         running = asyncio.create_task(link.run())
         await until(lambda: link.embeds)
         answering.clear()
@@ -84,7 +84,7 @@ def test_an_engine_that_computes_is_only_busy_though_it_answers_nothing() -> Non
     async def run() -> None:
         stalls, answering = list[None](), [True]
         ask, counters = Engine(lambda tokens: answering[0]).ask, SharedCounters.private()
-        link = Link(ask, counters, on_stall=lambda: stalls.append(None), beat=0.01)
+        link = EngineConnection(ask, counters, on_stall=lambda: stalls.append(None), beat=0.01)
         running = asyncio.create_task(link.run())
         await until(lambda: link.embeds)
         answering[0], progress = False, Progress(counters)
@@ -112,7 +112,7 @@ def test_a_line_that_cannot_be_had_is_asked_for_again_until_it_can(
             return engine.ask()
 
         ready = asyncio.Event()
-        link = Link(ask, SharedCounters.private(), lambda _: ready.set())
+        link = EngineConnection(ask, SharedCounters.private(), lambda _: ready.set())
         running = asyncio.create_task(link.run())
         async with asyncio.timeout(120):
             await ready.wait()
@@ -127,7 +127,7 @@ def test_a_line_that_cannot_be_had_is_asked_for_again_until_it_can(
 def test_what_computes_is_described_before_its_first_answer() -> None:
     # Else vectors of another engine, of which some are kept, could be taken for its own.
     async def run() -> None:
-        link = Link(Engine(lambda tokens: tokens == 9).ask, SharedCounters.private())
+        link = EngineConnection(Engine(lambda tokens: tokens == 9).ask, SharedCounters.private())
         running = asyncio.create_task(link.run())
         await asyncio.sleep(0.1)
         assert not link.embeds
@@ -163,7 +163,7 @@ class Mortal(Engine):
 def test_who_waits_for_an_engine_that_died_gets_the_next_one() -> None:
     async def run() -> None:
         engine = Mortal()
-        link = Link(engine.ask, SharedCounters.private())
+        link = EngineConnection(engine.ask, SharedCounters.private())
         with pytest.raises(EngineLost, match="no engine"):
             await link.connected(60)  # it never was there, so nobody knows whether it will be
         serving = asyncio.create_task(link.run())
@@ -193,7 +193,7 @@ def test_who_waits_for_an_engine_that_died_gets_the_next_one() -> None:
 def test_a_link_in_place_of_another_makes_its_first_requests_wait_for_the_engine() -> None:
     async def run() -> None:
         engine = Mortal()
-        link = Link(engine.ask, SharedCounters.private())
+        link = EngineConnection(engine.ask, SharedCounters.private())
         link.expect_engine()
         with pytest.raises(TimeoutError):
             await link.connected(0.01)

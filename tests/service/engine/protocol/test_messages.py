@@ -13,12 +13,12 @@ from service.engine.protocol.messages import (
     unpack_jobs,
     unpack_outcomes,
 )
-from service.engine.protocol.wire import Inbox, Message, pack
+from service.engine.protocol.wire import Message, MessageReader, pack
 
 
 def over(message: Message) -> Message:
     """A message as it comes out at the other end, without its verb."""
-    ((_, content), body), *none = Inbox().feed(pack(*message))
+    ((_, content), body), *none = MessageReader().feed(pack(*message))
     assert not none
     return content, body
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.engine.protocol.wire import Inbox, Line, pack
+from service.engine.protocol.wire import Line, MessageReader, pack
 from tests.service.rig import running
 
 MESSAGES: list[tuple[Any, Any]] = [
@@ -37,7 +37,7 @@ def line_of(end: socket.socket) -> Line:
 @pytest.mark.parametrize("size", [1, 2, 5, 16, 17, 1000])
 def test_messages_arrive_whole_in_whatever_pieces_they_come(size: int) -> None:
     sent = b"".join(pack(head, body) for head, body in MESSAGES)
-    inbox = Inbox()
+    inbox = MessageReader()
     pieces = [sent[i : i + size] for i in range(0, len(sent), size)]
     found = [message for piece in pieces for message in inbox.feed(piece)]
     assert [head for head, _ in found] == [head for head, _ in MESSAGES]
@@ -46,7 +46,7 @@ def test_messages_arrive_whole_in_whatever_pieces_they_come(size: int) -> None:
 
 def test_numbers_lie_where_numpy_reads_them_fastest() -> None:
     for length in range(20):
-        [(_, body)] = Inbox().feed(pack("x" * length, np.zeros(3, dtype=np.float32)))
+        [(_, body)] = MessageReader().feed(pack("x" * length, np.zeros(3, dtype=np.float32)))
         assert np.frombuffer(body, dtype=np.float32).flags.aligned
 
 

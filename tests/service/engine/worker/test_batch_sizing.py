@@ -4,14 +4,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from service.engine.worker.batch_sizing import Shares
+from service.engine.worker.batch_sizing import BatchSizing
 
 BUDGETS, LANES, WAITING = st.integers(1, 100_000), st.integers(1, 128), st.integers(0, 1_000_000)
 
 
 @given(BUDGETS, WAITING, st.integers(0, 9))
 def test_with_one_lane_every_pass_may_have_the_budget(budget: int, waiting: int, busy: int) -> None:
-    shares = Shares(budget)
+    shares = BatchSizing(budget)
     assert not shares.apart(waiting, busy)
     assert shares.size(waiting, apart=False) == shares.full(apart=False) == budget
 
@@ -21,7 +21,7 @@ def test_with_one_lane_every_pass_may_have_the_budget(budget: int, waiting: int,
 def test_no_pass_is_larger_than_the_budget_or_empty(
     budget: int, lanes: int, waiting: int, apart: bool, rate: float
 ) -> None:
-    assert 1 <= Shares(budget, lanes, rate=rate).size(waiting, apart) <= budget
+    assert 1 <= BatchSizing(budget, lanes, rate=rate).size(waiting, apart) <= budget
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_no_pass_is_larger_than_the_budget_or_empty(
 def test_a_pass_on_a_cpu_takes_thirty_milliseconds_if_it_can(
     lanes: int, apart: bool, rate: float, tokens: int
 ) -> None:
-    shares = Shares(2048, lanes).at(rate)
+    shares = BatchSizing(2048, lanes).at(rate)
     assert shares.full(apart) == tokens
     assert shares.size(10**6, apart) in (tokens, tokens - 1)
     assert shares.long(shares.full_apart + 1)
 
 
 def test_a_pass_on_a_device_is_as_large_as_it_may_be() -> None:
-    assert Shares(65536, ahead=1, rate=100.0).full(False) == 65536
+    assert BatchSizing(65536, ahead=1, rate=100.0).full(False) == 65536
 
 
 @pytest.mark.parametrize(
@@ -58,21 +58,21 @@ def test_a_pass_on_a_device_is_as_large_as_it_may_be() -> None:
 def test_much_work_is_done_apart_and_whatever_comes_beside_it(
     waiting: int, passes: int, apart: bool
 ) -> None:
-    assert Shares(2048, 2).apart(waiting, passes) == apart
+    assert BatchSizing(2048, 2).apart(waiting, passes) == apart
 
 
 @pytest.mark.parametrize(
     ("waiting", "size"), [(10, 64), (200, 100), (600, 300), (1024, 512), (1100, 275), (9999, 500)]
 )
 def test_lanes_that_start_together_end_together(waiting: int, size: int) -> None:
-    assert Shares(2048, 2).size(waiting, apart=True) == size
+    assert BatchSizing(2048, 2).size(waiting, apart=True) == size
 
 
 @pytest.mark.parametrize(
     ("budget", "lanes", "most"), [(2048, 2, 512), (400, 2, 400), (2048, 1, 2048)]
 )
 def test_a_text_is_long_that_is_more_than_a_pass(budget: int, lanes: int, most: int) -> None:
-    shares = Shares(budget, lanes)
+    shares = BatchSizing(budget, lanes)
     assert not shares.long(most) and shares.long(most + 1)
 
 
@@ -83,4 +83,4 @@ def test_a_text_is_long_that_is_more_than_a_pass(budget: int, lanes: int, most: 
 def test_a_long_text_is_computed_by_all_threads_where_most_would_be_idle_beside_it(
     lanes: int, waiting: int, together: bool
 ) -> None:
-    assert Shares(2048, lanes).together(8000, waiting) == together
+    assert BatchSizing(2048, lanes).together(8000, waiting) == together

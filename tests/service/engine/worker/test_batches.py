@@ -7,10 +7,10 @@ from math import inf
 from service.engine.protocol.messages import Job
 from service.engine.protocol.progress import Progress
 from service.engine.protocol.sizes import size_class
-from service.engine.worker.batch_sizing import Shares
-from service.engine.worker.batches import Pass, Passes
-from service.engine.worker.job_table import Ledger
-from service.engine.worker.throughput import Pace
+from service.engine.worker.batch_sizing import BatchSizing
+from service.engine.worker.batches import Batch, Batches
+from service.engine.worker.job_table import JobTable
+from service.engine.worker.throughput import Throughput
 from tests.service.rig import Memory, ids
 
 
@@ -18,9 +18,9 @@ class Given:
     """What is given out of texts of such lengths, each a job."""
 
     def __init__(self, *lengths: int, lanes: int = 2) -> None:
-        self.line, self.ledger, self.books = Memory(), Ledger(), threading.Lock()
-        pace = Pace(Shares(2048, lanes), inf)
-        self.passes = Passes(self.ledger, pace, Progress(), self.books)
+        self.line, self.ledger, self.books = Memory(), JobTable(), threading.Lock()
+        pace = Throughput(BatchSizing(2048, lanes), inf)
+        self.passes = Batches(self.ledger, pace, Progress(), self.books)
         self.come(*lengths)
 
     def come(self, *lengths: int, alone: bool = False) -> None:
@@ -29,13 +29,13 @@ class Given:
             job = Job("pooled", [ids([1] * length)], size=size_class(length), alone=alone)
             self.ledger.accept(key, job)
 
-    def done(self, one: Pass | None) -> None:
+    def done(self, one: Batch | None) -> None:
         assert one
         with self.books:
             self.passes.done(one)
 
 
-def lengths(one: Pass | None) -> list[int]:
+def lengths(one: Batch | None) -> list[int]:
     return [text.item.length for text in one.texts] if one else []
 
 

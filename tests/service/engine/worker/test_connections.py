@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from service.engine.protocol.fd_handoff import ask, exchange
-from service.engine.protocol.wire import Inbox, pack
+from service.engine.protocol.wire import MessageReader, pack
 from service.engine.worker.connections import GONE, Lines
 
 GREETING = ["description", {"dim": 3}], b""
@@ -47,7 +47,7 @@ def server() -> Iterator[Server]:
 
 
 def heads(end: socket.socket) -> list[object]:
-    return [head for head, _ in Inbox().feed(end.recv(1000))]
+    return [head for head, _ in MessageReader().feed(end.recv(1000))]
 
 
 def test_who_connects_is_greeted_and_heard(server: Server) -> None:

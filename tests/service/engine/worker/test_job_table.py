@@ -5,15 +5,15 @@ import time
 import numpy as np
 
 from service.engine.protocol.messages import Failure, Job, Result
-from service.engine.worker.job_table import Ledger
+from service.engine.worker.job_table import JobTable
 from service.engine.worker.scheduler import Item
 from tests.service.rig import Memory, ids
 
 LINE, OTHER = Memory(), Memory()
 
 
-def fill(*jobs: list[list[int]]) -> Ledger:
-    ledger = Ledger()
+def fill(*jobs: list[list[int]]) -> JobTable:
+    ledger = JobTable()
     for number, rows in enumerate(jobs):
         ledger.accept((LINE, number), Job("pooled", [ids(row) for row in rows]))
     return ledger
@@ -33,7 +33,7 @@ def test_what_waits_is_counted_until_it_is_taken_or_forgotten() -> None:
 
 
 def test_a_text_is_given_out_with_what_is_not_pooled_of_it() -> None:
-    ledger = Ledger()
+    ledger = JobTable()
     ledger.accept((LINE, 1), Job(2, [ids([1, 2]), ids([3])], skips=[1, 0]))
     first, second = ledger.take(10)
     assert (first.ids.tolist(), first.skip, second.skip) == ([1, 2], 1, 0)
@@ -52,7 +52,7 @@ def test_a_job_is_answered_when_its_last_text_is_done_and_in_its_order() -> None
 
 
 def test_a_job_waits_until_its_first_pass_begins_and_is_computed_until_its_last_is_done() -> None:
-    ledger, now = Ledger(), time.perf_counter()
+    ledger, now = JobTable(), time.perf_counter()
     ledger.accept((LINE, 0), Job("pooled", [ids([1]), ids([2])], begun=now - 5))
     texts = ledger.take(2)
     assert not ledger.settle(texts[1:], vectors(1), now - 3, 1.0)
@@ -62,14 +62,14 @@ def test_a_job_waits_until_its_first_pass_begins_and_is_computed_until_its_last_
 
 
 def test_a_job_waits_from_when_the_server_sent_it() -> None:
-    ledger, job = Ledger(), Job("pooled", [ids([1])], begun=time.perf_counter() - 5)
+    ledger, job = JobTable(), Job("pooled", [ids([1])], begun=time.perf_counter() - 5)
     ledger.accept((LINE, 1), job)
     ((_, result),) = ledger.settle(ledger.take(1), vectors(1), time.perf_counter(), 1.0)[LINE]
     assert isinstance(result, Result) and 5_000_000 <= result.queue_us < 6_000_000
 
 
 def test_small_jobs_do_not_wait_for_a_large_one() -> None:
-    ledger = Ledger()
+    ledger = JobTable()
     ledger.accept((LINE, 1), Job("pooled", [ids([1])] * 9, size=3))
     ledger.accept((LINE, 2), Job("pooled", [ids([1])]))
     assert [text.item.job[1] for text in ledger.take(4)] == [1, 1, 2]

@@ -14,7 +14,7 @@ import torch
 from models.encoder.threads import count
 from service.engine.protocol.messages import Ids, Result
 from service.engine.protocol.progress import Progress
-from service.engine.worker.batch_sizing import Shares
+from service.engine.worker.batch_sizing import BatchSizing
 from service.engine.worker.connections import GONE, Mail
 from service.engine.worker.loop import Loop
 from service.process.shared_counters import SharedCounters, Slot
@@ -188,7 +188,7 @@ def test_a_follower_takes_in_what_comes_while_the_leader_computes() -> None:
     rig.send(1, [1] * 500, [1] * 500)
     rig.send(2, [5])
     post = Later(rig.post.received, lambda: bool(rig.model.batches))
-    rig.loop = Loop(post, rig.model, Shares(2048, 2), FAST)
+    rig.loop = Loop(post, rig.model, BatchSizing(2048, 2), FAST)
     rig.run()
     assert rig.result(1) == [[500], [500]] and rig.result(2) == [[5]]
 
@@ -253,7 +253,7 @@ def test_while_one_thread_is_long_at_it_the_other_takes_what_comes_and_then_they
     for number in (3, 9, 5):
         rig.send(number, [number])
     post = Trickle(rig.post.received, lambda: {0, 3, 9} <= set(rig.line.sent))
-    rig.loop = Loop(post, rig.model, Shares(2048, 2), FAST)
+    rig.loop = Loop(post, rig.model, BatchSizing(2048, 2), FAST)
     rig.run()
     assert rig.result(0) == [[510], [600]]
     assert [rig.result(number) for number in (3, 9, 5)] == [[[3]], [[9]], [[5]]]
@@ -265,7 +265,7 @@ def test_when_the_server_is_no_more_what_waits_is_not_computed() -> None:
     rig = Rig(lanes=2, budget=600, model=Pair())
     rig.send(1, *[[1] * 600] * 20)
     rig.post = Cut(rig.post.received)
-    rig.loop = Loop(rig.post, rig.model, Shares(600, 2), FAST)
+    rig.loop = Loop(rig.post, rig.model, BatchSizing(600, 2), FAST)
     rig.run()
     assert sum(rig.model.batches) <= 3
 
@@ -318,7 +318,7 @@ def test_while_a_device_computes_the_next_pass_is_read_and_asked_for() -> None:
     rig.send(1, [1, 2])
     rig.send(2, [3])
     post = Later(rig.post.received, lambda: bool(rig.model.batches))
-    rig.loop = Loop(post, rig.model, Shares(100, ahead=1), 1.0)
+    rig.loop = Loop(post, rig.model, BatchSizing(100, ahead=1), 1.0)
     rig.run()
     assert rig.result(1) == [[3]] and rig.result(2) == [[3]]
     assert rig.model.batches == [1, 1]
@@ -360,7 +360,7 @@ def test_an_answer_that_takes_long_to_send_holds_up_no_other_thread() -> None:
     rig.send(1, [1, 2])
     rig.send(2, [3], line=rig.other)
     post = Later(rig.post.received, lambda: bool(rig.model.batches))
-    rig.loop = Loop(post, rig.model, Shares(100, ahead=1), 1.0)
+    rig.loop = Loop(post, rig.model, BatchSizing(100, ahead=1), 1.0)
     rig.run()
     assert rig.result(1) == [[3]] and 2 in rig.other.sent
 
@@ -370,7 +370,7 @@ def test_every_pass_is_told_of_when_it_begins_and_ends() -> None:
     rig = Rig(model=Noting(counters))
     rig.send(1, [1] * 50)
     progress = Progress(counters)
-    rig.loop = Loop(rig.post, rig.model, Shares(100), 10.0, progress=progress)
+    rig.loop = Loop(rig.post, rig.model, BatchSizing(100), 10.0, progress=progress)
     rig.run()
     assert isinstance(rig.model, Noting)
     assert rig.model.noted == [(1, 5.0)]  # 50 tokens at 10 a second
@@ -422,7 +422,7 @@ def beside(long: int, lanes: int, budget: int = 2048) -> Patient:
     rig.send(1, *[[1] * (budget + 1)] * long)
     rig.send(2, [5])
     post = Later(rig.post.received, lambda: len(model.batches) >= min(long, lanes))
-    rig.loop = Loop(post, model, Shares(budget, lanes), FAST)
+    rig.loop = Loop(post, model, BatchSizing(budget, lanes), FAST)
     rig.run()
     assert rig.result(1) == [[budget + 1]] * long and rig.result(2) == [[5]]
     return model
@@ -447,7 +447,7 @@ def test_after_a_long_text_few_texts_are_computed_by_all_threads_again() -> None
     for number, row in enumerate([[1] * 2049, [5], [6], [7]]):
         rig.send(number, row)
     post = Steps(rig.post.received, lambda: len(rig.line.sent))
-    rig.loop = Loop(post, model, Shares(2048, 2), FAST)
+    rig.loop = Loop(post, model, BatchSizing(2048, 2), FAST)
     rig.run()
     assert [rig.result(number) for number in range(4)] == [[[2049]], [[5]], [[6]], [[7]]]
     assert model.threads[2:] == [(1, torch.get_num_threads())] * 2

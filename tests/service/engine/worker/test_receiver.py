@@ -7,8 +7,8 @@ import pytest
 
 from service.engine.protocol.messages import Job, pack_jobs
 from service.engine.worker.connections import GONE, Mail
-from service.engine.worker.job_table import Ledger
-from service.engine.worker.receiver import Intake
+from service.engine.worker.job_table import JobTable
+from service.engine.worker.receiver import Receiver
 from tests.service.rig import Memory, ids
 
 LINE = Memory()
@@ -30,15 +30,15 @@ class Slow:
 
 
 @pytest.fixture
-def ledger() -> Ledger:
-    return Ledger()
+def ledger() -> JobTable:
+    return JobTable()
 
 
 @pytest.fixture
-def reading(ledger: Ledger) -> Iterator[tuple[Slow, Intake]]:
+def reading(ledger: JobTable) -> Iterator[tuple[Slow, Receiver]]:
     """A thread waits for a job."""
     lines = Slow(job(1))
-    intake = Intake(lines, ledger, threading.Lock())
+    intake = Receiver(lines, ledger, threading.Lock())
     thread = threading.Thread(target=intake.wait)
     thread.start()
     assert lines.waiting.wait(timeout=120)
@@ -51,25 +51,25 @@ def job(number: int) -> Mail:
     return [(LINE, pack_jobs([(number, Job("pooled", [ids([1])]))]))]
 
 
-def test_jobs_come_in_and_go_with_who_forgets_them_or_leaves(ledger: Ledger) -> None:
+def test_jobs_come_in_and_go_with_who_forgets_them_or_leaves(ledger: JobTable) -> None:
     forgotten: Mail = [(LINE, (["cancel", 1], b""))]
-    intake = Intake(Slow(job(1) + job(2), forgotten, [(LINE, GONE)]), ledger, threading.Lock())
+    intake = Receiver(Slow(job(1) + job(2), forgotten, [(LINE, GONE)]), ledger, threading.Lock())
     for left in (2, 1, 0):
         intake.glance()
         assert len(ledger) == left
 
 
-def test_who_has_work_waits_for_nothing(ledger: Ledger) -> None:
+def test_who_has_work_waits_for_nothing(ledger: JobTable) -> None:
     lines = Slow(job(1))
     lines.free.set()
-    intake = Intake(lines, ledger, threading.Lock())
+    intake = Receiver(lines, ledger, threading.Lock())
     intake.look()
     intake.look()
     assert lines.waits == [True, False]
 
 
 def test_who_has_work_does_not_wait_for_another_that_reads(
-    ledger: Ledger, reading: tuple[Slow, Intake]
+    ledger: JobTable, reading: tuple[Slow, Receiver]
 ) -> None:
     lines, intake = reading
     ledger.accept((LINE, 2), Job("pooled", [ids([1])]))
@@ -79,7 +79,7 @@ def test_who_has_work_does_not_wait_for_another_that_reads(
 
 
 def test_who_has_none_takes_what_came_to_another_that_read(
-    ledger: Ledger, reading: tuple[Slow, Intake]
+    ledger: JobTable, reading: tuple[Slow, Receiver]
 ) -> None:
     lines, intake = reading
     threading.Timer(0.1, lines.free.set).start()
@@ -98,24 +98,24 @@ class Late:
         return job(1) if len(self.waits) == 3 else []
 
 
-def test_who_has_nothing_to_do_looks_again_before_it_sleeps(ledger: Ledger) -> None:
+def test_who_has_nothing_to_do_looks_again_before_it_sleeps(ledger: JobTable) -> None:
     lines = Late()
-    Intake(lines, ledger, threading.Lock(), linger=20).look()
+    Receiver(lines, ledger, threading.Lock(), linger=20).look()
     assert lines.waits == [False, False, False, False] and len(ledger) == 1
 
 
-def test_who_has_looked_long_enough_sleeps(ledger: Ledger) -> None:
+def test_who_has_looked_long_enough_sleeps(ledger: JobTable) -> None:
     lines = Late()
-    Intake(lines, ledger, threading.Lock(), linger=0.0).look()
+    Receiver(lines, ledger, threading.Lock(), linger=0.0).look()
     assert lines.waits == [True]
     quiet = Slow()
     quiet.free.set()
-    Intake(quiet, ledger, threading.Lock(), linger=0.05).look()
+    Receiver(quiet, ledger, threading.Lock(), linger=0.05).look()
     assert quiet.waits[-1] and not any(quiet.waits[:-1])
 
 
-def test_who_stands_in_for_another_sleeps_at_once(ledger: Ledger) -> None:
+def test_who_stands_in_for_another_sleeps_at_once(ledger: JobTable) -> None:
     lines = Slow()
     lines.free.set()
-    Intake(lines, ledger, threading.Lock(), linger=20).wait()
+    Receiver(lines, ledger, threading.Lock(), linger=20).wait()
     assert lines.waits == [True]
