@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from service.engine.protocol.fd_handoff import Connection, ask
+from service.engine.protocol.fd_handoff import Connection, request_connection
 from service.process.shared_counters import SharedCounters
 from service.settings import Settings
 
@@ -37,7 +37,7 @@ class ServerContext:
 
     def connect_engine(self) -> Connection:
         """A new connection to the engine; raises OSError, which may pass."""
-        return ask(self.handoff_fd)
+        return request_connection(self.handoff_fd)
 
     @property
     def rows(self) -> int:

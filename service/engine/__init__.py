@@ -1,1 +1,1 @@
-"""The engine process, and the line on which the HTTP processes talk to it."""
+"""The engine process, and the connections on which HTTP processes send it jobs."""

@@ -31,7 +31,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     gc.collect()
-    gc.freeze()  # a collection in an engine would copy all the pages that it shares with this
+    gc.freeze()  # a collection in the engine would copy the memory pages shared with this process
     while True:
         decisions, status = _launch(spec)
         if status == 0:  # the server is no more

@@ -8,7 +8,7 @@ from pathlib import Path
 from socket import socket
 
 from service.context import ServerContext
-from service.engine.protocol.fd_handoff import exchange
+from service.engine.protocol.fd_handoff import handoff_pair
 from service.http.listeners import claim, listeners
 from service.process.logging import configure_logging
 from service.process.shared_counters import counters_file
@@ -25,7 +25,7 @@ def run(settings: Settings, model: Path) -> int:
         try:
             # Before the model is loaded: what cannot listen need not wait for it.
             opened = _listen(settings, stack)
-            requesting, giving = map(stack.enter_context, exchange())
+            requesting, giving = map(stack.enter_context, handoff_pair())
             counters = stack.enter_context(counters_file(settings.workers + 1))
         except OSError as error:
             log.error("the server cannot start: %s", error)

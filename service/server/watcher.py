@@ -142,7 +142,7 @@ class Watcher:
             threads=settings.threads,
             max_batch_tokens=settings.max_batch_tokens,
             log_level=settings.log_level,
-            exchange=self._engine_fd,
+            handoff=self._engine_fd,
             counters_fd=self._context.counters_fd,
             counters_rows=self._context.rows,
         )

@@ -37,10 +37,10 @@ def test_a_batch_too_large_for_the_memory_is_answered_in_parts(
     rows = [np.full(256, 1000 + n, dtype=np.int32) for n in range(TEXTS)]
     with pytest.raises(torch.OutOfMemoryError):
         gpu.encode(rows)
-    line, post = Memory(), Post()
-    post.received.append((line, pack_jobs([(1, Job(POOLED, rows))])))
+    connection, post = Memory(), Post()
+    post.received.append((connection, pack_jobs([(1, Job(POOLED, rows))])))
     Loop(post, gpu, BatchSizing(TEXTS * 256), 1.0).run()
-    found = line.sent[1]
+    found = connection.sent[1]
     assert isinstance(found, Result) and "OutOfMemoryError" in caplog.text
     alone = gpu.encode(rows[-2:], normalized=False)
     np.testing.assert_allclose(found.vectors[-2:], alone, atol=1e-4)

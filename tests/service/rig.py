@@ -10,7 +10,7 @@ import torch
 
 from service.engine.protocol.messages import Failure, Ids, Job, Result, pack_jobs, unpack_outcomes
 from service.engine.protocol.running_jobs import RunningJobs
-from service.engine.protocol.wire import Line
+from service.engine.protocol.wire import WorkerConnection
 from service.engine.worker.batch_sizing import BatchSizing
 from service.engine.worker.connections import Mail
 from service.engine.worker.loop import Loop
@@ -71,7 +71,7 @@ def running() -> RunningJobs:
     return RunningJobs(mmap.mmap(-1, 1 << 14))
 
 
-class Memory(Line):
+class Memory(WorkerConnection):
     """A line that keeps what is sent."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Rig:
         ahead: int = 0,
         rate: float = 1e6,
     ) -> None:
-        self.line, self.other, self.post = Memory(), Memory(), Post()
+        self.connection, self.other, self.post = Memory(), Memory(), Post()
         self.model = model or Sum()
         self.loop = Loop(self.post, self.model, BatchSizing(budget, lanes, ahead), rate)
 
@@ -120,25 +120,25 @@ class Rig:
         *rows: list[int],
         output: str | int = "pooled",
         skips: Sequence[int] = (),
-        line: Memory | None = None,
+        connection: Memory | None = None,
     ) -> None:
         job = Job(output, [ids(row) for row in rows], skips)
-        self.post.received.append((line or self.line, pack_jobs([(number, job)])))
+        self.post.received.append((connection or self.connection, pack_jobs([(number, job)])))
 
     def cancel(self, number: int) -> None:
-        self.post.received.append((self.line, (["cancel", number], b"")))
+        self.post.received.append((self.connection, (["cancel", number], b"")))
 
     def run(self) -> None:
         """Until there is nothing to do."""
         self.loop.run()
 
     def result(self, number: int) -> list[list[float]]:
-        found = self.line.sent[number]
+        found = self.connection.sent[number]
         assert isinstance(found, Result)
         rows: list[list[float]] = found.vectors.tolist()
         return rows
 
     def failure(self, number: int) -> Failure:
-        found = self.line.sent[number]
+        found = self.connection.sent[number]
         assert isinstance(found, Failure)
         return found

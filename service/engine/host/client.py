@@ -1,4 +1,4 @@
-"""The HTTP process's end of the line to one engine process."""
+"""The HTTP process's end of the connection to one engine process."""
 
 import asyncio
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Client(asyncio.Protocol):
         self._waiting: dict[int, asyncio.Future[Result]] = {}
         self._outbox: list[tuple[int, Job]] = []
         self._number = count()
-        self._inbox = MessageReader()
+        self._reader = MessageReader()
         self.lost = asyncio.Event()
 
     @classmethod
@@ -84,7 +84,7 @@ class Client(asyncio.Protocol):
             del self._waiting[number]
 
     def close(self, error: ServiceError) -> None:
-        """Fail everything that waits and leave the line."""
+        """Fail every waiting job and close the connection."""
         self._transport.abort()
         self.lost.set()
         futures: list[asyncio.Future[Any]] = [self._described, *self._waiting.values()]
@@ -109,7 +109,7 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop with what the engine has sent."""
-        for (verb, content), body in self._inbox.feed(data):
+        for (verb, content), body in self._reader.feed(data):
             if verb == "description":
                 self._described.set_result(Description(**content))
                 continue

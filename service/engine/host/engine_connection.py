@@ -1,4 +1,4 @@
-"""An HTTP process's link to whichever engine runs."""
+"""An HTTP process's connection to whichever engine runs."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ class EngineConnection:
         on_stall: Callable[[], None] = lambda: None,
         beat: float = _BEAT,
     ) -> None:
-        """ask: for an end of a line to the engine; may raise OSError. counters: where all count.
+        """ask: requests a connection to the engine; may raise OSError. counters: of all processes.
 
         on_ready: called when an engine embeds for the first time. on_stall: when it hangs, again
         and again. beat: seconds that count as one of those in which an engine is watched.
@@ -96,7 +96,7 @@ class EngineConnection:
             try:
                 client = await Client.connect(self._ask(), self._disconnect)
             except OSError as error:  # no descriptor is free, say: that passes
-                log.error("there is no line to the engine: %s", error)
+                log.error("cannot connect to the engine: %s", error)
                 await asyncio.sleep(_BEAT)
             else:
                 await self._attend(client)

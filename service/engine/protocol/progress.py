@@ -42,13 +42,13 @@ class Liveness:
 
     def __init__(self, counters: SharedCounters) -> None:
         self._counters = counters
-        self._passes, self._quiet = -1.0, 0.0
+        self._batches, self._quiet = -1.0, 0.0
 
     def look(self, waiting: bool) -> None:
         """Call once a second. waiting: whether there is a job that the engine should do."""
-        passes = self._counters.total(Slot.ENGINE_PASSES)
-        moves = passes != self._passes or not waiting
-        self._passes, self._quiet = passes, 0.0 if moves else self._quiet + _TICK
+        batches = self._counters.total(Slot.ENGINE_PASSES)
+        moves = batches != self._batches or not waiting
+        self._batches, self._quiet = batches, 0.0 if moves else self._quiet + _TICK
 
     @property
     def silent(self) -> bool:

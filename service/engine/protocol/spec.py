@@ -23,7 +23,9 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
-    """What an engine process is started with. exchange: where it gives lines, a descriptor.
+    """What an engine process is started with.
+
+    handoff: the descriptor on which it hands out connections.
 
     max_batch_tokens: 0 for what the engine finds best. isa: the highest instruction set to use.
     pooling: in place of the one that the model's files name, unless auto.
@@ -39,7 +41,7 @@ class EngineSpec:
     threads: int
     max_batch_tokens: int
     log_level: str
-    exchange: int
+    handoff: int
     counters_fd: int
     counters_rows: int
     decisions: Decisions | None = None

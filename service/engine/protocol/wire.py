@@ -34,7 +34,7 @@ def pack(head: Any, body: Any = b"") -> bytes:
 
 
 class MessageReader:
-    """Cuts what arrives, in whatever pieces, into messages."""
+    """Split a stream of bytes into messages."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -53,8 +53,8 @@ class MessageReader:
             yield orjson.loads(whole[:head]), whole[head:]
 
 
-class Line:
-    """The engine's end of a line to one HTTP process.
+class WorkerConnection:
+    """The engine's end of a connection to one HTTP process.
 
     running: its jobs that are being computed.
     """
@@ -64,7 +64,7 @@ class Line:
         self.running = running
         widen(end)
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", patience, 0))
-        self._socket, self._inbox = end, MessageReader()
+        self._socket, self._reader = end, MessageReader()
         self._outbox: deque[memoryview] = deque()  # what a thread is sending, and what follows
         self._lock = threading.Lock()
 
@@ -81,12 +81,12 @@ class Line:
             data = b""
         if not data:
             raise EOFError
-        return list(self._inbox.feed(data))
+        return list(self._reader.feed(data))
 
     def send(self, head: Any, body: Any = b"") -> None:
         """Send a message; what the other end does not take at once goes on beside the caller.
 
-        The line ends where the other end is closed or does not read.
+        The connection ends where the other end is closed or does not read.
         """
         data = memoryview(pack(head, body))
         with self._lock:
@@ -108,7 +108,7 @@ class Line:
             return self._outbox[0] if self._outbox else memoryview(b"")
 
     def _push(self, data: memoryview, flags: int = 0) -> memoryview:
-        """What is left of it; waits until the other end takes some, unless the flags say no."""
+        """Send, and return the unsent rest; waits until some is taken unless flags forbid it."""
         try:
             return data[self._socket.send(data, flags) :]
         except OSError as error:

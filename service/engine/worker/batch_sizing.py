@@ -1,4 +1,4 @@
-"""How what waits is divided into passes: arithmetic, nothing else."""
+"""How many tokens go into a batch: arithmetic, nothing else."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,9 +30,9 @@ class BatchSizing:
         """Those of another rate."""
         return replace(self, rate=rate)
 
-    def apart(self, waiting: int, passes: int) -> bool:
+    def apart(self, waiting: int, batches: int) -> bool:
         """Whether to compute with one thread, when so many tokens wait and so many passes run."""
-        return self.lanes > 1 and (passes > 0 or waiting > self.full_together)
+        return self.lanes > 1 and (batches > 0 or waiting > self.full_together)
 
     def size(self, waiting: int, apart: bool) -> int:
         """The most tokens of the next pass. Apart: such that all lanes end at about one time."""

@@ -1,42 +1,42 @@
-"""The engine's end of its lines: any number of HTTP processes, that come and go."""
+"""The engine's ends of its connections to HTTP processes, which come and go."""
 
 import selectors
 import socket
 from collections.abc import Callable
 
-from service.engine.protocol.fd_handoff import give
-from service.engine.protocol.wire import Line, Message
+from service.engine.protocol.fd_handoff import hand_over
+from service.engine.protocol.wire import Message, WorkerConnection
 
-GONE: Message = (["gone", None], b"")  # the last message of a line
+GONE: Message = (["gone", None], b"")  # the last message of a connection
 
-Mail = list[tuple[Line, Message]]
+Mail = list[tuple[WorkerConnection, Message]]
 
 
-class Lines:
-    """Whoever asks gets a line, and is told the greeting first."""
+class Connections:
+    """Accepts connections, and sends the greeting on each."""
 
-    def __init__(self, exchange: socket.socket, lifeline: int, greeting: Message) -> None:
-        """exchange: the engine's end of it (see service.engine.protocol.fd_handoff).
+    def __init__(self, handoff: socket.socket, lifeline: int, greeting: Message) -> None:
+        """handoff: the engine's end of it (see fd_handoff).
 
         lifeline: a descriptor whose end of file tells that the server is no more.
         """
-        self._exchange, self._greeting = exchange, greeting
+        self._handoff, self._greeting = handoff, greeting
         self._selector = selectors.DefaultSelector()
-        self._watch(exchange, self._give)
+        self._watch(handoff, self._give)
         self._watch(lifeline, _end)
 
     def receive(self, wait: bool) -> Mail:
-        """What has come on all lines; waits for something if told to.
+        """The messages that have come on all connections; waits for one if told to.
 
         Raises EOFError when the server is no more.
         """
         ready = self._selector.select(None if wait else 0)
-        return [mail for key, _ in ready for mail in key.data()]
+        return [messages for key, _ in ready for messages in key.data()]
 
     def close(self) -> None:
-        """End every line."""
+        """Close every connection."""
         for key in list(self._selector.get_map().values()):
-            if isinstance(key.fileobj, socket.socket) and key.fileobj is not self._exchange:
+            if isinstance(key.fileobj, socket.socket) and key.fileobj is not self._handoff:
                 key.fileobj.close()
         self._selector.close()
 
@@ -44,19 +44,19 @@ class Lines:
         self._selector.register(source, selectors.EVENT_READ, act)
 
     def _give(self) -> Mail:
-        end, running = give(self._exchange)
-        line = Line(end, running)
-        self._watch(end, lambda: self._read(end, line))
-        line.send(*self._greeting)
+        end, running = hand_over(self._handoff)
+        connection = WorkerConnection(end, running)
+        self._watch(end, lambda: self._read(end, connection))
+        connection.send(*self._greeting)
         return []
 
-    def _read(self, end: socket.socket, line: Line) -> Mail:
+    def _read(self, end: socket.socket, connection: WorkerConnection) -> Mail:
         try:
-            return [(line, message) for message in line.receive(wait=False)]
+            return [(connection, message) for message in connection.receive(wait=False)]
         except EOFError:
             self._selector.unregister(end)
             end.close()
-            return [(line, GONE)]
+            return [(connection, GONE)]
 
 
 def _end() -> Mail:

@@ -34,8 +34,8 @@ def _quotas(mount: Path, own: Path) -> Iterator[int]:
 
 def _groups(mount: Path, own: Path) -> Iterator[Path]:
     # https://www.man7.org/linux/man-pages/man7/cgroups.7.html, /proc/pid/cgroup
-    lines = own.read_text().splitlines() if own.exists() else []
-    for _, controllers, path in (line.split(":", 2) for line in lines):
+    connections = own.read_text().splitlines() if own.exists() else []
+    for _, controllers, path in (connection.split(":", 2) for connection in connections):
         if controllers == "" or "cpu" in controllers.split(","):
             top = mount / "cpu" if controllers else mount
             inner = top / path.lstrip("/")

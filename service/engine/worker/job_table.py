@@ -1,4 +1,4 @@
-"""The jobs that are not answered yet, and how far each has come: bookkeeping, nothing else."""
+"""The jobs without a result yet, and the progress of each: bookkeeping, nothing else."""
 
 import time
 from collections import defaultdict
@@ -10,17 +10,17 @@ import numpy as np
 
 from models.vectors import Floats
 from service.engine.protocol.messages import Failure, Job, Result
-from service.engine.protocol.wire import Line
+from service.engine.protocol.wire import WorkerConnection
 from service.engine.worker.forward import Text
 from service.engine.worker.scheduler import Item, Scheduler
 
-Key = tuple[Line, int]  # of a job: its number on its line
-Outbox = Mapping[Line, Sequence[tuple[int, Result | Failure]]]
+Key = tuple[WorkerConnection, int]  # of a job: its number on its connection
+ResultsByConnection = Mapping[WorkerConnection, Sequence[tuple[int, Result | Failure]]]
 
 
 @dataclass
 class _Open:
-    """A job that is not answered yet."""
+    """A job without a result yet."""
 
     job: Job
     started: float = inf
@@ -32,7 +32,7 @@ class _Open:
         return Text(item, job.rows[index], skip, job.output, job.alone)
 
     def settle(self, index: int, vectors: Floats | Failure, rate: float) -> Result | Failure | None:
-        """The answer, if this was the last that it waits for."""
+        """Store the vectors of one text; the result of the job if it was the last."""
         if isinstance(vectors, Failure):
             return vectors
         self.done[index] = np.atleast_2d(vectors)
@@ -46,58 +46,58 @@ class _Open:
 
 
 class JobTable:
-    """Takes jobs in, gives texts out to be computed, and takes back what became of them."""
+    """Accepts jobs, hands out their texts for forward passes, and collects the vectors."""
 
     def __init__(self) -> None:
         self._scheduler: Scheduler[Key] = Scheduler()
         self._open: dict[Key, _Open] = {}
 
     def __len__(self) -> int:
-        """How many jobs are not answered."""
+        """How many jobs have no result."""
         return len(self._open)
 
     @property
     def idle(self) -> bool:
-        """Whether every text has been taken; one that waits may have no tokens."""
+        """Whether no text waits; one that does may have no tokens."""
         return not self._scheduler
 
     @property
     def waiting(self) -> int:
-        """The tokens of all texts that nobody has taken."""
+        """The tokens of all waiting texts."""
         return self._scheduler.tokens
 
     def accept(self, key: Key, job: Job) -> None:
-        """Let the texts of a job wait."""
+        """Queue the texts of a job."""
         self._open[key] = _Open(job)
         kind = (job.output, key) if job.alone else job.output
         self._scheduler.add(key, [len(row) for row in job.rows], kind, job.size)
 
     def forget(self, key: Key) -> None:
-        """Nobody waits for this job, if it is still open."""
+        """Drop a job, if it has no result yet: its client has gone."""
         self._scheduler.cancel(key)
         self._open.pop(key, None)
 
-    def leave(self, line: Line) -> None:
-        """Nobody waits for the jobs of a line."""
-        for key in [key for key in self._open if key[0] is line]:
+    def drop_connection(self, connection: WorkerConnection) -> None:
+        """Drop the jobs of a connection that was closed."""
+        for key in [key for key in self._open if key[0] is connection]:
             self.forget(key)
 
     def take(self, budget: int) -> list[Text]:
-        """The texts of the next pass, of at most so many tokens, or one longer text."""
+        """The texts of the next batch, of at most so many tokens, or one longer text."""
         return self._texts(self._scheduler.next(budget))
 
     def short(self, budget: int) -> list[Text]:
-        """The same of texts that are no longer: none, where only longer ones wait."""
+        """The same of short texts only; none, where only longer ones wait."""
         return self._texts(self._scheduler.short(budget))
 
     def settle(
         self, texts: Sequence[Text], found: Iterable[Floats | Failure], began: float, rate: float
-    ) -> Outbox:
-        """Take back what became of texts: the answers of the jobs that end with it, by line.
+    ) -> ResultsByConnection:
+        """Collect the vectors of texts; the results of the jobs that are complete, by connection.
 
-        began: when their pass did. rate: see Result.
+        began: when their forward pass did. rate: see Result.
         """
-        outbox = defaultdict(list)
+        results_by_connection = defaultdict(list)
         for text, vectors in zip(texts, found, strict=True):
             key = text.item.job
             job = self._open.get(key)
@@ -107,8 +107,8 @@ class JobTable:
             outcome = job.settle(text.item.index, vectors, rate)
             if outcome is not None:
                 self.forget(key)
-                outbox[key[0]].append((key[1], outcome))
-        return outbox
+                results_by_connection[key[0]].append((key[1], outcome))
+        return results_by_connection
 
     def _texts(self, items: Iterable[Item[Key]]) -> list[Text]:
         return [self._open[item.job].text(item) for item in items]

@@ -14,7 +14,7 @@ from service.engine.worker.batch_sizing import BatchSizing
 from service.engine.worker.batches import Batch, Batches
 from service.engine.worker.forward import Model, forward
 from service.engine.worker.job_table import JobTable
-from service.engine.worker.receiver import Lines, Receiver
+from service.engine.worker.receiver import Connections, Receiver
 from service.engine.worker.throughput import Throughput
 
 log = logging.getLogger(__name__)
@@ -36,9 +36,9 @@ class Loop:
 
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
-        lines: Lines,
+        connections: Connections,
         model: Model,
-        shares: BatchSizing,
+        sizing: BatchSizing,
         rate: float,
         *,
         linger: float = 0.0,
@@ -49,18 +49,18 @@ class Loop:
         linger: seconds in which a leader without work looks for some before it sleeps.
         progress: what tells of each pass.
         """
-        self._model, self._shares = model, shares
-        self._ledger, self._pace = JobTable(), Throughput(shares, rate)
-        self._books = threading.Lock()  # of the ledger, and of all that is said of passes
-        self._intake = Receiver(lines, self._ledger, self._books, linger)
+        self._model, self._sizing = model, sizing
+        self._job_table, self._throughput = JobTable(), Throughput(sizing, rate)
+        self._lock = threading.Lock()  # of the job table and the batches
+        self._receiver = Receiver(connections, self._job_table, self._lock, linger)
         progress = progress or Progress()
-        self._passes = Batches(self._ledger, self._pace, progress, self._books)
+        self._batches = Batches(self._job_table, self._throughput, progress, self._lock)
 
     def run(self) -> None:
         """Serve until the server is no more."""
-        shares = self._shares
-        work = [self._follow] * (shares.lanes - 1) + [self._lead] * shares.ahead
-        if not shares.ahead:
+        sizing = self._sizing
+        work = [self._follow] * (sizing.lanes - 1) + [self._lead] * sizing.ahead
+        if not sizing.ahead:
             work.append(self._stand_in)
         # Daemons: a process whose first thread fails does not wait for them.
         helpers = [threading.Thread(target=_guard, args=[each], daemon=True) for each in work]
@@ -68,7 +68,7 @@ class Loop:
             helper.start()
         with contextlib.suppress(EOFError):
             self._lead()
-        self._passes.end()
+        self._batches.end()
         for helper in helpers:
             helper.join()
 
@@ -78,36 +78,38 @@ class Loop:
 
     def turn(self) -> None:
         """Take what has come, waiting for it if there is nothing to do, and run one pass."""
-        self._intake.look()
-        if one := self._passes.lead():
+        self._receiver.look()
+        if one := self._batches.lead():
             with alone() if one.apart else contextlib.nullcontext():
                 self._work(one)
 
     def _follow(self) -> None:
         with alone():
-            while one := self._passes.follow():
+            while one := self._batches.follow():
                 self._work(one)
-                self._intake.glance()
+                self._receiver.glance()
 
     def _stand_in(self) -> None:
         with alone():
-            while self._passes.left():
-                if one := self._passes.stand_in():
+            while self._batches.left():
+                if one := self._batches.stand_in():
                     self._work(one)
-                    self._intake.glance()
+                    self._receiver.glance()
                 else:
-                    self._intake.wait()
+                    self._receiver.wait()
 
     def _work(self, one: Batch) -> None:
         start = time.perf_counter()
         found = forward(self._model, one.texts)
-        with self._books:
-            self._passes.done(one)
-            began = self._pace.observe(one.tokens, start, time.perf_counter(), one.apart)
-            outbox = self._ledger.settle(one.texts, found, began, self._pace.rate)
+        with self._lock:
+            self._batches.done(one)
+            began = self._throughput.observe(one.tokens, start, time.perf_counter(), one.apart)
+            results_by_connection = self._job_table.settle(
+                one.texts, found, began, self._throughput.rate
+            )
         # Large answers take long to pack: meanwhile other threads take and give what they have.
-        for line, outcomes in outbox.items():
-            line.send(*pack_outcomes(outcomes))
+        for connection, outcomes in results_by_connection.items():
+            connection.send(*pack_outcomes(outcomes))
 
 
 def _guard(work: Callable[[], None]) -> None:

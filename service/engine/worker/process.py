@@ -15,7 +15,7 @@ from service.engine.protocol.progress import Progress
 from service.engine.protocol.spec import Decisions, EngineSpec
 from service.engine.worker.batch_sizing import BatchSizing
 from service.engine.worker.budget import Budget, choose
-from service.engine.worker.connections import Lines
+from service.engine.worker.connections import Connections
 from service.engine.worker.cpus import allotted
 from service.engine.worker.load import load
 from service.engine.worker.loop import Loop
@@ -35,14 +35,14 @@ def run(spec: EngineSpec, on_ready: Callable[[Decisions], None]) -> None:
     """Load the model, warm it, then serve jobs until the server goes away."""
     embedder, budget = ready(spec)
     greeting = ["description", describe(embedder, budget)], b""
-    lines = Lines(socket.socket(fileno=spec.exchange), sys.stdin.fileno(), greeting)
+    connections = Connections(socket.socket(fileno=spec.handoff), sys.stdin.fileno(), greeting)
     on_ready(_decisions(embedder, budget))
     freeze()
-    shares = BatchSizing(budget.tokens, embedder.lanes, embedder.ahead)
+    sizing = BatchSizing(budget.tokens, embedder.lanes, embedder.ahead)
     counters = SharedCounters.attach(spec.counters_fd, spec.counters_rows, spec.counters_rows - 1)
     linger = _LINGER * (allotted() > 1)
     progress = Progress(counters)
-    Loop(lines, embedder, shares, budget.rate, linger=linger, progress=progress).run()
+    Loop(connections, embedder, sizing, budget.rate, linger=linger, progress=progress).run()
 
 
 def ready(spec: EngineSpec) -> tuple[Embedder, Budget]:

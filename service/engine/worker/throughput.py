@@ -1,4 +1,4 @@
-"""How fast the engine is when it is busy, by which a queue's length in seconds is known."""
+"""The measured tokens per second of the busy engine, by which queues are known in seconds."""
 
 from service.engine.worker.batch_sizing import BatchSizing
 
@@ -6,21 +6,21 @@ _WEIGHT = 0.2  # of the latest pass
 
 
 class Throughput:
-    """shares: how what waits is divided at the rate that was measured lately."""
+    """sizing: of batches at the rate that was measured lately."""
 
-    def __init__(self, shares: BatchSizing, rate: float) -> None:
+    def __init__(self, sizing: BatchSizing, rate: float) -> None:
         """rate: as measured before the first pass."""
-        self.shares = shares.at(rate)
+        self.sizing = sizing.at(rate)
         self._began = self._ended = 0.0  # of the latest passes
 
     @property
     def rate(self) -> float:
         """Tokens per second of the whole engine, as lately measured."""
-        return self.shares.rate
+        return self.sizing.rate
 
     def expected(self, tokens: int, apart: bool) -> float:
         """Seconds that a pass of so many tokens should take."""
-        return tokens / self.rate * (self.shares.lanes if apart else 1) if self.rate else 0.0
+        return tokens / self.rate * (self.sizing.lanes if apart else 1) if self.rate else 0.0
 
     def observe(self, tokens: int, start: float, end: float, apart: bool) -> float:
         """A pass took from one time to another, all threads together or one of them apart.
@@ -39,6 +39,6 @@ class Throughput:
 
     def _note(self, tokens: int, seconds: float, apart: bool) -> None:
         # Small passes say nothing of what a full engine can do.
-        if 4 * tokens >= self.shares.full(apart) and seconds > 0:
-            rate = tokens / seconds * (self.shares.lanes if apart else 1)
-            self.shares = self.shares.at(self.rate + _WEIGHT * (rate - self.rate))
+        if 4 * tokens >= self.sizing.full(apart) and seconds > 0:
+            rate = tokens / seconds * (self.sizing.lanes if apart else 1)
+            self.sizing = self.sizing.at(self.rate + _WEIGHT * (rate - self.rate))

@@ -9,7 +9,7 @@ from models.hub.sources import DEFAULT
 from models.sentence_transformers.sentence import SentenceConfig
 from service.api.info import info
 from service.engine.host.engine_connection import EngineConnection
-from service.engine.protocol.fd_handoff import ask
+from service.engine.protocol.fd_handoff import request_connection
 from service.inference.dimensions import Dimensions
 from service.process.shared_counters import SharedCounters
 from service.settings import Settings
@@ -22,7 +22,7 @@ def told(sentence: SentenceConfig, rate: float = 0.0, **settings: object) -> dic
     """What is told before an engine has started. rate: of the engine, in tokens per second."""
     given = Settings(_env_file=None, **settings)  # type: ignore[call-arg, arg-type]
     dimensions = Dimensions.of("none", 384, ())
-    link = EngineConnection(partial(ask, 0), SharedCounters.private())
+    link = EngineConnection(partial(request_connection, 0), SharedCounters.private())
     link.rate.note(rate)
     return info(given, link, sentence, dimensions)
 

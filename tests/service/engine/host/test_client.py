@@ -10,7 +10,7 @@ import pytest
 
 from service.engine.host.client import Client
 from service.engine.protocol.messages import Failure, Job, Result, pack_outcomes, unpack_jobs
-from service.engine.protocol.wire import Line, Message
+from service.engine.protocol.wire import Message, WorkerConnection
 from service.errors import EncodingFailed, EngineDied, EngineLost
 from tests.service.rig import running
 
@@ -21,7 +21,7 @@ class Engine:
     """Keeps what it is sent; a text's vector is its first id."""
 
     def __init__(self, end: socket.socket) -> None:
-        self._socket, self._line = end, Line(end, running())
+        self._socket, self._line = end, WorkerConnection(end, running())
         self._messages: list[Message] = []
 
     async def receive(self) -> Message:

@@ -41,9 +41,9 @@ class Engine:
     async def _serve(self, end: socket.socket) -> None:
         reader, writer = await asyncio.open_unix_connection(sock=end)
         writer.write(pack(["description", DESCRIPTION]))
-        inbox = MessageReader()
+        messages = MessageReader()
         while data := await reader.read(1 << 16):
-            for (verb, content), body in inbox.feed(data):
+            for (verb, content), body in messages.feed(data):
                 for number, job in unpack_jobs(content, body) if verb == "jobs" else ():
                     if self._answers(len(job.rows[0])):
                         writer.write(pack(*pack_outcomes([(number, Result(VECTOR, 1, 2, 3.0))])))
@@ -121,7 +121,7 @@ def test_a_line_that_cannot_be_had_is_asked_for_again_until_it_can(
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(run())
-    assert "there is no line to the engine: [Errno 24] Too many open files" in caplog.text
+    assert "cannot connect to the engine: [Errno 24] Too many open files" in caplog.text
 
 
 def test_what_computes_is_described_before_its_first_answer() -> None:

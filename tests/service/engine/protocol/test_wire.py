@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.engine.protocol.wire import Line, MessageReader, pack
+from service.engine.protocol.wire import MessageReader, WorkerConnection, pack
 from tests.service.rig import running
 
 MESSAGES: list[tuple[Any, Any]] = [
@@ -30,16 +30,16 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield one, other
 
 
-def line_of(end: socket.socket) -> Line:
-    return Line(end, running())
+def line_of(end: socket.socket) -> WorkerConnection:
+    return WorkerConnection(end, running())
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 16, 17, 1000])
 def test_messages_arrive_whole_in_whatever_pieces_they_come(size: int) -> None:
     sent = b"".join(pack(head, body) for head, body in MESSAGES)
-    inbox = MessageReader()
+    reader = MessageReader()
     pieces = [sent[i : i + size] for i in range(0, len(sent), size)]
-    found = [message for piece in pieces for message in inbox.feed(piece)]
+    found = [message for piece in pieces for message in reader.feed(piece)]
     assert [head for head, _ in found] == [head for head, _ in MESSAGES]
     assert [bytes(body) for _, body in found] == [bytes(body) for _, body in MESSAGES]
 
@@ -125,25 +125,25 @@ def test_a_line_that_was_full_sends_at_once_again(
 def test_a_line_that_is_closed_ends_and_what_is_sent_on_it_is_dropped(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    line = line_of(pair[0])
+    connection = line_of(pair[0])
     pair[1].close()
-    line.send("anyone?")
+    connection.send("anyone?")
     with pytest.raises(EOFError):
-        line.receive(wait=True)
+        connection.receive(wait=True)
 
 
 def test_what_is_sent_on_a_line_that_was_closed_here_is_dropped(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    line = line_of(pair[0])
+    connection = line_of(pair[0])
     pair[0].close()  # by the thread that has read its end, while another has an answer for it
-    line.send(["late"])
+    connection.send(["late"])
 
 
 def test_a_line_ends_whose_other_end_does_not_read(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    line = Line(pair[0], running(), patience=1)
-    line.send("much", bytes(5_000_000))
+    connection = WorkerConnection(pair[0], running(), patience=1)
+    connection.send("much", bytes(5_000_000))
     with pytest.raises(EOFError):
-        line.receive(wait=True)
+        connection.receive(wait=True)

@@ -11,9 +11,9 @@ BUDGETS, LANES, WAITING = st.integers(1, 100_000), st.integers(1, 128), st.integ
 
 @given(BUDGETS, WAITING, st.integers(0, 9))
 def test_with_one_lane_every_pass_may_have_the_budget(budget: int, waiting: int, busy: int) -> None:
-    shares = BatchSizing(budget)
-    assert not shares.apart(waiting, busy)
-    assert shares.size(waiting, apart=False) == shares.full(apart=False) == budget
+    sizing = BatchSizing(budget)
+    assert not sizing.apart(waiting, busy)
+    assert sizing.size(waiting, apart=False) == sizing.full(apart=False) == budget
 
 
 @given(BUDGETS, LANES, WAITING, st.booleans(), st.floats(0))
@@ -42,10 +42,10 @@ def test_no_pass_is_larger_than_the_budget_or_empty(
 def test_a_pass_on_a_cpu_takes_thirty_milliseconds_if_it_can(
     lanes: int, apart: bool, rate: float, tokens: int
 ) -> None:
-    shares = BatchSizing(2048, lanes).at(rate)
-    assert shares.full(apart) == tokens
-    assert shares.size(10**6, apart) in (tokens, tokens - 1)
-    assert shares.long(shares.full_apart + 1)
+    sizing = BatchSizing(2048, lanes).at(rate)
+    assert sizing.full(apart) == tokens
+    assert sizing.size(10**6, apart) in (tokens, tokens - 1)
+    assert sizing.long(sizing.full_apart + 1)
 
 
 def test_a_pass_on_a_device_is_as_large_as_it_may_be() -> None:
@@ -53,12 +53,12 @@ def test_a_pass_on_a_device_is_as_large_as_it_may_be() -> None:
 
 
 @pytest.mark.parametrize(
-    ("waiting", "passes", "apart"), [(512, 0, False), (513, 0, True), (1, 1, True), (0, 0, False)]
+    ("waiting", "batches", "apart"), [(512, 0, False), (513, 0, True), (1, 1, True), (0, 0, False)]
 )
 def test_much_work_is_done_apart_and_whatever_comes_beside_it(
-    waiting: int, passes: int, apart: bool
+    waiting: int, batches: int, apart: bool
 ) -> None:
-    assert BatchSizing(2048, 2).apart(waiting, passes) == apart
+    assert BatchSizing(2048, 2).apart(waiting, batches) == apart
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_lanes_that_start_together_end_together(waiting: int, size: int) -> None
     ("budget", "lanes", "most"), [(2048, 2, 512), (400, 2, 400), (2048, 1, 2048)]
 )
 def test_a_text_is_long_that_is_more_than_a_pass(budget: int, lanes: int, most: int) -> None:
-    shares = BatchSizing(budget, lanes)
-    assert not shares.long(most) and shares.long(most + 1)
+    sizing = BatchSizing(budget, lanes)
+    assert not sizing.long(most) and sizing.long(most + 1)
 
 
 @pytest.mark.parametrize(

@@ -18,21 +18,21 @@ class Given:
     """What is given out of texts of such lengths, each a job."""
 
     def __init__(self, *lengths: int, lanes: int = 2) -> None:
-        self.line, self.ledger, self.books = Memory(), JobTable(), threading.Lock()
-        pace = Throughput(BatchSizing(2048, lanes), inf)
-        self.passes = Batches(self.ledger, pace, Progress(), self.books)
+        self.connection, self.job_table, self.lock = Memory(), JobTable(), threading.Lock()
+        throughput = Throughput(BatchSizing(2048, lanes), inf)
+        self.batches = Batches(self.job_table, throughput, Progress(), self.lock)
         self.come(*lengths)
 
     def come(self, *lengths: int, alone: bool = False) -> None:
         for length in lengths:
-            key = self.line, len(self.ledger)
+            key = self.connection, len(self.job_table)
             job = Job("pooled", [ids([1] * length)], size=size_class(length), alone=alone)
-            self.ledger.accept(key, job)
+            self.job_table.accept(key, job)
 
     def done(self, one: Batch | None) -> None:
         assert one
-        with self.books:
-            self.passes.done(one)
+        with self.lock:
+            self.batches.done(one)
 
 
 def lengths(one: Batch | None) -> list[int]:
@@ -40,93 +40,97 @@ def lengths(one: Batch | None) -> list[int]:
 
 
 def test_few_texts_are_one_pass_of_all_threads() -> None:
-    one = (given := Given(200, 200)).passes.lead()
+    one = (given := Given(200, 200)).batches.lead()
     assert one and not one.apart and not one.away and lengths(one) == [200, 200]
-    assert given.passes.lead() is None
+    assert given.batches.lead() is None
 
 
 def test_when_much_waits_the_leader_and_a_follower_take_a_share_each() -> None:
     given = Given(300, 300, 300, 300)
-    one, other = given.passes.lead(), given.passes.follow()
+    one, other = given.batches.lead(), given.batches.follow()
     assert one and one.apart and other and other.apart
     assert lengths(one) == lengths(other) == [300]
 
 
 def test_nobody_stands_in_for_a_leader_that_is_there() -> None:
     given = Given(300, 300, 300, 300)
-    given.done(given.passes.lead())
-    assert given.passes.stand_in() is None
+    given.done(given.batches.lead())
+    assert given.batches.stand_in() is None
 
 
 def test_beside_a_long_text_a_follower_takes_what_comes() -> None:
     given = Given(5000)
-    one = given.passes.lead()
+    one = given.batches.lead()
     assert one and one.away and not one.apart
-    assert given.passes.left()
+    assert given.batches.left()
     with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(given.passes.follow)
+        following = pool.submit(given.batches.follow)
         given.come(5)
-        assert given.passes.stand_in() is None
+        assert given.batches.stand_in() is None
         assert lengths(following.result(timeout=120)) == [5]
 
 
 def test_beside_a_text_just_longer_than_a_pass_followers_take_what_comes() -> None:
     given = Given(600, lanes=4)
-    one = given.passes.lead()
+    one = given.batches.lead()
     assert one and one.away and not one.apart
     given.come(5)
     with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(given.passes.follow)
+        following = pool.submit(given.batches.follow)
         wait([following], timeout=120)
-        given.passes.end()
+        given.batches.end()
         assert lengths(following.result()) == [5]
 
 
 def test_a_long_text_beside_running_passes_is_computed_by_one_thread() -> None:
     given = Given(300, 300)
-    given.done(given.passes.lead())
-    assert lengths(given.passes.follow()) == [300]
+    given.done(given.batches.lead())
+    assert lengths(given.batches.follow()) == [300]
     given.come(5000)
-    one = given.passes.lead()
+    one = given.batches.lead()
     assert one and one.away and one.apart and lengths(one) == [5000]
 
 
 def test_when_all_are_at_long_texts_what_is_short_is_left_to_who_stands_in() -> None:
     given = Given(5000, 5000, 5000)
-    one, other = given.passes.lead(), given.passes.follow()
+    one, other = given.batches.lead(), given.batches.follow()
     assert one and one.apart and lengths(other) == [5000]
-    assert given.passes.stand_in() is None, "the third is as long"
+    assert given.batches.stand_in() is None, "the third is as long"
     given.come(5, 600, 7)
-    assert lengths(given.passes.stand_in()) == [5, 7]
+    assert lengths(given.batches.stand_in()) == [5, 7]
     given.done(one)
     given.come(9)
-    assert given.passes.stand_in() is None, "the leader is back"
+    assert given.batches.stand_in() is None, "the leader is back"
 
 
 def test_the_jobs_of_a_pass_run_until_it_is_done() -> None:
     given = Given(5, 6)
-    assert 0 not in given.line.running
-    one = given.passes.lead()
-    assert 0 in given.line.running and 1 in given.line.running and 2 not in given.line.running
+    assert 0 not in given.connection.running
+    one = given.batches.lead()
+    assert (
+        0 in given.connection.running
+        and 1 in given.connection.running
+        and 2 not in given.connection.running
+    )
     given.done(one)
-    assert 0 not in given.line.running and 1 not in given.line.running
+    assert 0 not in given.connection.running and 1 not in given.connection.running
 
 
 def test_a_text_that_is_to_be_alone_waits_for_running_passes_and_others_wait_for_it() -> None:
     given = Given(300)
-    first = given.passes.lead()
+    first = given.batches.lead()
     given.come(7, alone=True)
     with ThreadPoolExecutor(2) as pool:
-        leading = pool.submit(given.passes.lead)
+        leading = pool.submit(given.batches.lead)
         wait([leading], timeout=0.2)
-        assert not leading.done() and 1 not in given.line.running
+        assert not leading.done() and 1 not in given.connection.running
         given.come(5)
-        following = pool.submit(given.passes.follow)
+        following = pool.submit(given.batches.follow)
         given.done(first)
         alone = leading.result(timeout=60)
-        assert lengths(alone) == [7] and 1 in given.line.running
+        assert lengths(alone) == [7] and 1 in given.connection.running
         wait([following], timeout=0.2)
-        assert not following.done() and 2 not in given.line.running
+        assert not following.done() and 2 not in given.connection.running
         given.done(alone)
         assert lengths(following.result(timeout=60)) == [5]
 
@@ -136,7 +140,7 @@ def test_a_text_that_is_to_be_alone_shares_no_pass() -> None:
     given.come(7, 8, alone=True)
     given.come(9, 9)
     found = []
-    while one := given.passes.lead():
+    while one := given.batches.lead():
         found.append(lengths(one))
         given.done(one)
     assert sorted(found) == [[7], [8], [9, 9]]
@@ -145,6 +149,6 @@ def test_a_text_that_is_to_be_alone_shares_no_pass() -> None:
 def test_at_the_end_nobody_waits_any_more() -> None:
     given = Given()
     with ThreadPoolExecutor(2) as pool:
-        following, leaving = pool.submit(given.passes.follow), pool.submit(given.passes.left)
-        given.passes.end()
+        following, leaving = pool.submit(given.batches.follow), pool.submit(given.batches.left)
+        given.batches.end()
         assert following.result(timeout=120) is None and not leaving.result(timeout=120)

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from service.engine.protocol.fd_handoff import ask, exchange
+from service.engine.protocol.fd_handoff import handoff_pair, request_connection
 from service.engine.protocol.wire import MessageReader, pack
-from service.engine.worker.connections import GONE, Lines
+from service.engine.worker.connections import GONE, Connections
 
 GREETING = ["description", {"dim": 3}], b""
 
@@ -18,23 +18,23 @@ class Server:
     """An exchange, and a lifeline."""
 
     def __init__(self) -> None:
-        self._asking, self._giving = exchange()
+        self._asking, self._giving = handoff_pair()
         self._read, self._write = os.pipe()
-        self.lines = Lines(self._giving, self._read, GREETING)
+        self.connections = Connections(self._giving, self._read, GREETING)
 
-    def ask(self) -> socket.socket:
-        return ask(self._asking.fileno())[0]
+    def request_connection(self) -> socket.socket:
+        return request_connection(self._asking.fileno())[0]
 
     def connect(self) -> socket.socket:
-        end = self.ask()
-        self.lines.receive(wait=True)
+        end = self.request_connection()
+        self.connections.receive(wait=True)
         return end
 
     def end(self) -> None:
         os.close(self._write)
 
     def close(self) -> None:
-        self.lines.close()
+        self.connections.close()
         self._asking.close()
         self._giving.close()
         os.close(self._read)
@@ -55,37 +55,37 @@ def test_who_connects_is_greeted_and_heard(server: Server) -> None:
         assert heads(one) == heads(other) == [GREETING[0]]
         one.sendall(pack("from one"))
         other.sendall(pack("from other") + pack("more"))
-        mail = server.lines.receive(wait=True) + server.lines.receive(wait=False)
-        said = {message[0]: line for line, message in mail}
+        messages = server.connections.receive(wait=True) + server.connections.receive(wait=False)
+        said = {message[0]: connection for connection, message in messages}
         assert set(said) == {"from one", "from other", "more"}
         assert said["from other"] is said["more"] is not said["from one"]
         said["from one"].send("an answer")
         assert heads(one) == ["an answer"]
-        assert server.lines.receive(wait=False) == []
+        assert server.connections.receive(wait=False) == []
 
 
 def test_who_leaves_is_told_of_and_the_others_stay(server: Server) -> None:
     with server.connect() as one, server.connect() as other:
         one.close()
-        [(_, message)] = server.lines.receive(wait=True)
+        [(_, message)] = server.connections.receive(wait=True)
         assert message is GONE
         with server.connect() as late:  # at the descriptor that is free again
             assert heads(late) == [GREETING[0]]
         other.sendall(pack("still here"))
-        said = [message[0] for _, message in server.lines.receive(wait=True)]
+        said = [message[0] for _, message in server.connections.receive(wait=True)]
         assert "still here" in said
 
 
 def test_who_has_asked_before_anyone_listened_is_greeted(server: Server) -> None:
-    with server.ask() as early:
-        server.lines.receive(wait=True)
+    with server.request_connection() as early:
+        server.connections.receive(wait=True)
         assert heads(early) == [GREETING[0]]
 
 
 def test_who_left_before_anyone_listened_is_told_of(server: Server) -> None:
-    server.ask().close()
-    server.lines.receive(wait=True)
-    [(_, message)] = server.lines.receive(wait=True)
+    server.request_connection().close()
+    server.connections.receive(wait=True)
+    [(_, message)] = server.connections.receive(wait=True)
     assert message is GONE
 
 
@@ -93,4 +93,4 @@ def test_the_end_of_the_lifeline_ends_all(server: Server) -> None:
     with server.connect():
         server.end()
         with pytest.raises(EOFError):
-            server.lines.receive(wait=True)
+            server.connections.receive(wait=True)

@@ -38,7 +38,7 @@ def test_what_a_pass_has_finished_is_one_message() -> None:
     for number in range(5):
         rig.send(number, [number])
     rig.run()
-    assert rig.line.messages == 1
+    assert rig.connection.messages == 1
     assert [rig.result(number) for number in range(5)] == [[[number]] for number in range(5)]
 
 
@@ -72,8 +72,8 @@ def test_a_cancelled_job_is_neither_computed_nor_answered() -> None:
     rig.send(2, [2])
     rig.cancel(1)
     rig.run()
-    assert rig.model.batches == [1] and set(rig.line.sent) == {2}
-    assert not rig.loop._ledger, "it would be kept for ever"
+    assert rig.model.batches == [1] and set(rig.connection.sent) == {2}
+    assert not rig.loop._job_table, "it would be kept for ever"
 
 
 @pytest.mark.parametrize("layer", [0, 2])
@@ -104,7 +104,7 @@ def test_each_text_keeps_what_is_not_pooled_of_it() -> None:
 def test_two_lines_may_number_their_jobs_alike_and_share_a_pass() -> None:
     rig = Rig()
     rig.send(1, [1])
-    rig.send(1, [2], line=rig.other)
+    rig.send(1, [2], connection=rig.other)
     rig.run()
     assert rig.model.batches == [2]
     assert rig.result(1) == [[1]]
@@ -115,12 +115,12 @@ def test_two_lines_may_number_their_jobs_alike_and_share_a_pass() -> None:
 def test_a_line_that_is_gone_takes_its_jobs_with_it_and_no_other() -> None:
     rig = Rig()
     rig.send(1, [1])
-    rig.send(1, [2], line=rig.other)
-    rig.send(2, [3], [4], line=rig.other)
+    rig.send(1, [2], connection=rig.other)
+    rig.send(2, [3], [4], connection=rig.other)
     rig.post.received.append((rig.other, GONE))
     rig.run()
-    assert rig.model.batches == [1] and set(rig.line.sent) == {1} and not rig.other.sent
-    assert not rig.loop._ledger, "it would be kept for ever"
+    assert rig.model.batches == [1] and set(rig.connection.sent) == {1} and not rig.other.sent
+    assert not rig.loop._job_table, "it would be kept for ever"
 
 
 def test_a_full_pass_tells_how_fast_the_engine_is() -> None:
@@ -129,7 +129,7 @@ def test_a_full_pass_tells_how_fast_the_engine_is() -> None:
     rig.loop.turn()
     rig.send(2, [1] * 8)
     rig.run()
-    small, full = rig.line.sent[1], rig.line.sent[2]
+    small, full = rig.connection.sent[1], rig.connection.sent[2]
     assert isinstance(small, Result) and isinstance(full, Result)
     assert small.rate == 1.0 < full.rate
 
@@ -252,7 +252,7 @@ def test_while_one_thread_is_long_at_it_the_other_takes_what_comes_and_then_they
     rig.send(0, [1] * 510, [2] * 300)
     for number in (3, 9, 5):
         rig.send(number, [number])
-    post = Trickle(rig.post.received, lambda: {0, 3, 9} <= set(rig.line.sent))
+    post = Trickle(rig.post.received, lambda: {0, 3, 9} <= set(rig.connection.sent))
     rig.loop = Loop(post, rig.model, BatchSizing(2048, 2), FAST)
     rig.run()
     assert rig.result(0) == [[510], [600]]
@@ -355,10 +355,10 @@ class Second(Device):
 def test_an_answer_that_takes_long_to_send_holds_up_no_other_thread() -> None:
     model = Second()
     rig = Rig(model=model)
-    rig.line = line = Stuck(rig.other)
-    model.sending = line.sending
+    rig.connection = connection = Stuck(rig.other)
+    model.sending = connection.sending
     rig.send(1, [1, 2])
-    rig.send(2, [3], line=rig.other)
+    rig.send(2, [3], connection=rig.other)
     post = Later(rig.post.received, lambda: bool(rig.model.batches))
     rig.loop = Loop(post, rig.model, BatchSizing(100, ahead=1), 1.0)
     rig.run()
@@ -446,7 +446,7 @@ def test_after_a_long_text_few_texts_are_computed_by_all_threads_again() -> None
     rig = Rig(model=model)
     for number, row in enumerate([[1] * 2049, [5], [6], [7]]):
         rig.send(number, row)
-    post = Steps(rig.post.received, lambda: len(rig.line.sent))
+    post = Steps(rig.post.received, lambda: len(rig.connection.sent))
     rig.loop = Loop(post, model, BatchSizing(2048, 2), FAST)
     rig.run()
     assert [rig.result(number) for number in range(4)] == [[[2049]], [[5]], [[6]], [[7]]]

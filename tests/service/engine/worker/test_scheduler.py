@@ -82,8 +82,8 @@ def test_a_request_of_middle_size_is_due_before_queries_that_come_much_later(kin
 def test_a_middle_job_is_not_due_before_sixteen_times_its_tokens() -> None:
     scheduler = fill(([14] * 15_000, 12), ([100] * 3, 3))  # a job of its class has up to 512
     tokens = scheduler.tokens
-    passes = passes_until(scheduler, 1, 511)
-    assert tokens + 12 * passes - scheduler.tokens >= 16 * 512 - 16 * 64, "less what a query waits"
+    batches = passes_until(scheduler, 1, 511)
+    assert tokens + 12 * batches - scheduler.tokens >= 16 * 512 - 16 * 64, "less what a query waits"
 
 
 def test_a_query_of_another_kind_does_not_wait_for_queries_that_come_after_it() -> None:
@@ -126,8 +126,8 @@ def test_small_jobs_do_not_wait_for_a_large_one_of_another_kind_and_it_does_not_
     scheduler = fill(([10] * 9, 4))
     for job in range(1, 7):
         scheduler.add(job, [10], "tokens", 0)
-    passes = [jobs(scheduler.next(20)) for _ in range(7)]
-    assert passes == [[0, 0], [1, 2], [0, 0], [3, 4], [0, 0], [5, 6], [0, 0]]
+    batches = [jobs(scheduler.next(20)) for _ in range(7)]
+    assert batches == [[0, 0], [1, 2], [0, 0], [3, 4], [0, 0], [5, 6], [0, 0]]
 
 
 def test_a_cancelled_job_is_forgotten_and_others_stay() -> None:
