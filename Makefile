@@ -17,10 +17,13 @@ serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0
 	$(CHECK_KERNELS)
 	@$(BIN)/embedding-service serve
 
+# Tests of a file run one after the other, in one process: they share its servers.
+PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
+
 test: .venv/dev                ## set up, fetch the model, run the tests
 	$(CHECK_KERNELS)
 	$(BIN)/embedding-service pull
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL)
 
 # Those of models/ that build an encoder by what the processor has; the kernels of every instruction
 # set that it has are tested by `make test`, and tokenizers and converters use none.
@@ -31,7 +34,7 @@ ISA_TESTS ?= $(addprefix tests/models/,cpu_backend/test_library.py precision tes
 
 test-isa: .venv/dev            ## the tests of models/ under each lower instruction set of this processor
 	@set -e; for isa in $$($(BIN)/python -c 'from models import isa; print(*isa.lower())'); do \
-		echo "EMBEDDING_ISA=$$isa"; EMBEDDING_ISA=$$isa $(BIN)/pytest $(ISA_TESTS); \
+		echo "EMBEDDING_ISA=$$isa"; EMBEDDING_ISA=$$isa $(BIN)/pytest $(PARALLEL) $(ISA_TESTS); \
 	done
 
 test-clang: .venv/dev          ## the kernels compiled by clang, and their tests

@@ -14,7 +14,10 @@ from models.cpu_backend.library import unbuilt
 from tests.programs import program
 
 ROOT = Path(__file__).parents[2]
-TESTS = ["isa", "native", "compiled", "linear", "rotation", "team", "quantization"]
+TESTS = [
+    *("cpu_backend", "test_team.py"),
+    *("torch_backend/test_linear.py", "torch_backend/test_quantization.py"),
+]
 
 
 @pytest.mark.compiler
@@ -35,7 +38,7 @@ def test_kernels_that_clang_compiled_pass_their_tests(
     assert not unbuilt(folder=kernels), "this processor could use them, and cannot"
     command = [sys.executable, "-m", "pytest", "-q", "--color=no"]
     found = subprocess.run(
-        [*command, *(f"tests/models/test_{name}.py" for name in TESTS)],
+        [*command, *(f"tests/models/{name}" for name in TESTS)],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,

@@ -80,6 +80,7 @@ def test_a_compressed_body_may_have_several_members(
         gzip.compress(BODY) + b"more",
         gzip.compress(BODY)[:-8] + bytes(8),
     ],
+    ids=range(9),  # the bytes hold the time
 )
 def test_a_broken_stream_is_told(server: Server, content: bytes) -> None:
     found = error(send(server, content, content_encoding="gzip"), 400)
