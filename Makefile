@@ -7,11 +7,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.t
 # pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs (dxg: Windows' to Linux).
 TORCH_INDEX ?= $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
 
-.PHONY: serve test test-isa test-clang kernels attacks gpu check js-clients format openapi fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+.PHONY: help serve test test-isa test-clang kernels attacks gpu check js-clients format openapi fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 # pip hides what a build writes.
 CHECK_KERNELS = @ls models/kernels/*.so >/dev/null 2>&1 || \
 	echo "No kernels were compiled, and a CPU takes several times as long: see models/kernels/compile.log"
+
+.DEFAULT_GOAL := serve
+
+help:                          ## list the targets
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0.0.1:8080
 	$(CHECK_KERNELS)

@@ -1,4 +1,4 @@
-"""Every example of the README and of docs is run, and the settings table is the settings."""
+"""Every example of the README and of docs is run, links lead somewhere, and pictures are fresh."""
 
 import json
 import os
@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from deploy.benchmark.plot import IMAGES, RESULT, plots
 from service.settings import Settings
 from tests.service.server import Server
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+API = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+SETTINGS = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
 PAGES = [README, *(page.read_text(encoding="utf-8") for page in sorted(ROOT.glob("docs/*.md")))]
 BLOCKS = re.findall(r"```console\n(.*?)```", "\n".join(PAGES), re.DOTALL)
 EXAMPLES = [
@@ -61,7 +64,7 @@ def test_an_example_answers_what_the_readme_says(server: Server, command: str, a
 
 def test_every_endpoint_has_an_example(server: Server) -> None:
     paths = set(server.client.get("/openapi.json").json()["paths"]) - {"/v1/models/{name}"}
-    assert paths <= {f"/{path}" for path in re.findall(r"localhost:8080/([\w/]+)", README)}
+    assert paths <= {f"/{path}" for path in re.findall(r"localhost:8080/([\w/]+)", API)}
 
 
 def run(code: str, server: Server) -> None:
@@ -87,8 +90,32 @@ def test_the_python_examples_of_docs_hold_what_they_claim(server: Server, code: 
     run(code, server)
 
 
+LINKS = [
+    (page.relative_to(ROOT), target)
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/**/*.md")]
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    if "://" not in target
+]
+
+
+@pytest.mark.parametrize(("page", "target"), LINKS, ids=str)
+def test_a_link_leads_to_a_file(page: Path, target: str) -> None:
+    assert (ROOT / page.parent / target).exists()
+
+
+def test_the_index_names_every_page() -> None:
+    pages = {page.name for page in ROOT.glob("docs/*.md")} - {"index.md"}
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert pages <= set(re.findall(r"\]\(([\w-]+\.md)\)", index))
+
+
+def test_the_plots_are_drawn_from_the_committed_result() -> None:
+    for name, text in plots(json.loads(RESULT.read_text(encoding="utf-8"))).items():
+        assert (IMAGES / name).read_text(encoding="utf-8") == text
+
+
 def test_the_settings_table_is_the_settings() -> None:
-    rows = re.findall(r"^\| `EMBEDDING_(\w+)` \| (.*?) ?\| (.*) \|$", README, re.MULTILINE)
+    rows = re.findall(r"^\| `EMBEDDING_(\w+)` \| (.*?) ?\| (.*) \|$", SETTINGS, re.MULTILINE)
     assert [name.lower() for name, _, _ in rows] == list(Settings.model_fields)
     for name, default, meaning in rows:
         field = Settings.model_fields[name.lower()]
