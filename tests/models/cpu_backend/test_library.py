@@ -54,11 +54,11 @@ def test_a_model_says_which_kernels_it_uses_and_is_capped_by_itself(minilm_folde
 
 def test_the_cap_of_a_process_binds_torch_too() -> None:
     code = (
-        "import torch\nfrom models import isa, precision\n"
-        "print('avx2' in isa.features(), isa.best('float32', isa.ISAS['avx2']))\n"
-        "isa.limit('avx2')\n"
-        "print(isa.best('bfloat16'), isa.best('float32', isa.features('bf16')))\n"
-        "print(precision.short(isa.features()), torch.backends.cpu.get_cpu_capability())"
+        "import torch\nfrom models.cpu_backend import library\nfrom models.precision import trials\n"
+        "print('avx2' in library.features(), library.best('float32', library.ISAS['avx2']))\n"
+        "library.limit('avx2')\n"
+        "print(library.best('bfloat16'), library.best('float32', library.features('bf16')))\n"
+        "print(trials.short(library.features()), torch.backends.cpu.get_cpu_capability())"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     able, compiled, *capped = found.stdout.split()
