@@ -10,7 +10,7 @@ import torch
 from models.embedder import Embedder
 from service.engine.protocol.messages import POOLED, Job, Result, pack_jobs
 from service.engine.worker.batch_sizing import BatchSizing
-from service.engine.worker.budget import choose
+from service.engine.worker.budget import choose_budget
 from service.engine.worker.loop import Loop
 from tests.service.rig import Memory, Post
 
@@ -51,5 +51,5 @@ def test_a_budget_is_found_however_little_memory_there_is(
 ) -> None:
     gpu = Embedder.load(minilm_folder, device="cuda", dtype="float16")
     gpu.warm()
-    budget = choose(gpu, 0)
+    budget = choose_budget(gpu, 0)
     assert 2048 <= budget.tokens <= 65536 and budget.rate > 0

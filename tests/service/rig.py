@@ -12,7 +12,7 @@ from service.engine.protocol.messages import Failure, Ids, Job, Result, pack_job
 from service.engine.protocol.running_jobs import RunningJobs
 from service.engine.protocol.wire import WorkerConnection
 from service.engine.worker.batch_sizing import BatchSizing
-from service.engine.worker.connections import Mail
+from service.engine.worker.connections import ReceivedMessages
 from service.engine.worker.loop import Loop
 
 Floats = npt.NDArray[np.float32]
@@ -92,9 +92,9 @@ class Post:
     """Lines that were given messages."""
 
     def __init__(self) -> None:
-        self.received: Mail = []
+        self.received: ReceivedMessages = []
 
-    def receive(self, wait: bool) -> Mail:
+    def receive(self, wait: bool) -> ReceivedMessages:
         if wait and not self.received:
             raise EOFError
         found, self.received = self.received, []
@@ -105,14 +105,16 @@ class Rig:
     def __init__(
         self,
         budget: int = 100,
-        lanes: int = 1,
+        max_concurrent_batches: int = 1,
         model: Sum | None = None,
-        ahead: int = 0,
+        prefetch_depth: int = 0,
         rate: float = 1e6,
     ) -> None:
         self.connection, self.other, self.post = Memory(), Memory(), Post()
         self.model = model or Sum()
-        self.loop = Loop(self.post, self.model, BatchSizing(budget, lanes, ahead), rate)
+        self.loop = Loop(
+            self.post, self.model, BatchSizing(budget, max_concurrent_batches, prefetch_depth), rate
+        )
 
     def send(
         self,

@@ -68,8 +68,8 @@ class Replay:
         """The vectors of a job; raises EncodingFailed (EngineCrash), EngineLost or TimeoutError."""
         try:
             return await self._submit(job, timeout)
-        except EngineLost as lost:
-            return await self._replay(job, lost, job.begun + timeout)
+        except EngineLost as error:
+            return await self._replay(job, error, job.begun + timeout)
 
     def _submit(self, job: Job, timeout: float) -> Awaitable[Result]:
         index = self._quarantine.find(job)
@@ -77,40 +77,40 @@ class Replay:
             raise EngineCrash("the engine died of this input before", index=index)
         return self._engine.submit(job, timeout)
 
-    async def _replay(self, job: Job, lost: EngineLost, deadline: float) -> Result:
+    async def _replay(self, job: Job, error: EngineLost, deadline: float) -> Result:
         for _ in range(_REPLAYS):
-            if isinstance(lost, EngineDied):
+            if isinstance(error, EngineDied):
                 self._counters.row[self._replayed] += 1
-                if lost.computing:
+                if error.computing:
                     return await self._one_by_one(job, deadline)
-            await self._engine.connected(_left(deadline))
+            await self._engine.connected(_remaining(deadline))
             try:
-                return await self._submit(job, _left(deadline))
-            except EngineLost as again:
-                lost = again
-        raise lost
+                return await self._submit(job, _remaining(deadline))
+            except EngineLost as next_error:
+                error = next_error
+        raise error
 
     async def _one_by_one(self, job: Job, deadline: float) -> Result:
         results = []
         for index, row in enumerate(job.rows):
             skips = job.skips[index : index + 1]
             try:
-                single = replace(job, rows=[row], skips=skips, alone=True)
-                results.append(await self._alone(single, deadline))
+                single = replace(job, rows=[row], skips=skips, exclusive=True)
+                results.append(await self._submit_exclusively(single, deadline))
             except EncodingFailed as error:
                 error.index = index
                 raise
-        return _joined(results)
+        return _concatenate(results)
 
-    async def _alone(self, job: Job, deadline: float) -> Result:
+    async def _submit_exclusively(self, job: Job, deadline: float) -> Result:
         replays = deaths = 0
         while replays < _REPLAYS and deaths < _DEATHS:
             # However long that takes: told to come again, a gateway would ask another server.
-            await self._engine.connected(_left(deadline), math.inf)
+            await self._engine.connected(_remaining(deadline), math.inf)
             try:
-                return await self._submit(job, _left(deadline))
-            except EngineDied as death:
-                replays, deaths = replays + 1, deaths + death.computing
+                return await self._submit(job, _remaining(deadline))
+            except EngineDied as died:
+                replays, deaths = replays + 1, deaths + died.computing
             except EngineLost:  # it hangs, and another one is started soon
                 await asyncio.sleep(_PAUSE)
         if deaths == _DEATHS:
@@ -119,14 +119,14 @@ class Replay:
         raise EngineCrash("the engine died while it computed this input", index=0)
 
 
-def _left(deadline: float) -> float:
-    left = deadline - time.perf_counter()
-    if left <= 0:
+def _remaining(deadline: float) -> float:
+    remaining = deadline - time.perf_counter()
+    if remaining <= 0:
         raise TimeoutError
-    return left
+    return remaining
 
 
-def _joined(results: Sequence[Result]) -> Result:
+def _concatenate(results: Sequence[Result]) -> Result:
     return Result(
         np.concatenate([result.vectors for result in results]),
         queue_us=results[0].queue_us,

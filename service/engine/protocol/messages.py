@@ -24,7 +24,7 @@ class Job:
     rows: the token ids of each text. skips: how many of each are not pooled; () for none.
     size: the class of the whole request, which may be several jobs: see `sizes` beside this.
     begun: when it began to wait, by time.perf_counter, which all processes of a machine share.
-    alone: whether nothing else may be computed at the same time; such a job has one text.
+    exclusive: whether nothing else may be computed at the same time; such a job has one text.
     """
 
     output: str | int
@@ -32,7 +32,7 @@ class Job:
     skips: Sequence[int] = ()
     size: int = 0
     begun: float = field(default_factory=time.perf_counter, compare=False)
-    alone: bool = False
+    exclusive: bool = False
 
     @property
     def tokens(self) -> int:
@@ -75,7 +75,7 @@ Outcomes = Sequence[tuple[int, Result | Failure]]
 def pack_jobs(jobs: Jobs) -> Message:
     """Numbered jobs as one message."""
     head = [
-        (number, job.output, [*map(len, job.rows)], job.skips, job.size, job.begun, job.alone)
+        (number, job.output, [*map(len, job.rows)], job.skips, job.size, job.begun, job.exclusive)
         for number, job in jobs
     ]
     return ["jobs", head], np.concatenate([row for _, job in jobs for row in job.rows])

@@ -9,6 +9,6 @@ def size_class(tokens: int) -> int:
     return min(((max(tokens, 1) - 1) // _QUERY).bit_length(), CLASSES - 1)
 
 
-def most(size: int) -> int:
+def max_tokens(size: int) -> int:
     """Tokens of the largest request of a class; the last one has no largest."""
     return _QUERY << size

@@ -1,73 +1,80 @@
-"""How many tokens go into a batch: arithmetic, nothing else."""
+"""Compute how many tokens go into a batch."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
-_LEAST = 64  # tokens of a thread: fewer are not worth reading all the weights for
-_ENOUGH = 256  # tokens of a thread: more of them together is no faster
-_MOST = 512  # tokens of a thread's pass: fewer, and answers leave one by one; more, and they wait
-_TARGET = 0.03  # seconds of a pass on a CPU: what comes waits for one, and is computed in the next
-_LEVEL = 0.8  # of all lanes must have work until a long text ends that one of them computes
+_MIN_TOKENS_PER_THREAD = 64  # fewer do not pay for reading all weights
+_EFFICIENT_TOKENS_PER_THREAD = 256  # more are no faster
+_MAX_TOKENS_SINGLE_THREADED = 512  # more delay the results
+_TARGET_SECONDS = 0.03  # of a batch on a CPU: new texts wait for one
+_BALANCE = 0.8  # share of threads with work left while one computes a long text
 
 
 @dataclass(frozen=True)
 class BatchSizing:
-    """budget: the most tokens of a pass. lanes: how many passes can run, each on its own thread.
+    """Batch sizes in tokens, from the measured speed.
 
-    ahead: how many can wait on the device for the one that it computes.
+    budget: maximum tokens of a batch. max_concurrent_batches: each on its own thread.
+    prefetch_depth: batches that can wait on the device for the running one; 0 on a CPU.
 
-    rate: tokens per second of the whole engine, as lately measured. The slower a CPU is, the fewer
-    tokens has a pass, so that a query beside many long texts waits as long as on a fast one.
+    rate: tokens per second of the whole engine, as lately measured. Batches are smaller on a
+    slow CPU, so that a query beside many long texts waits no longer than on a fast one.
     """
 
     budget: int
-    lanes: int = 1
-    ahead: int = 0
+    max_concurrent_batches: int = 1
+    prefetch_depth: int = 0
     rate: float = inf
 
-    def at(self, rate: float) -> "BatchSizing":
-        """Those of another rate."""
+    def with_rate(self, rate: float) -> "BatchSizing":
+        """Return the same sizing at another rate."""
         return replace(self, rate=rate)
 
-    def apart(self, waiting: int, batches: int) -> bool:
-        """Whether to compute with one thread, when so many tokens wait and so many passes run."""
-        return self.lanes > 1 and (batches > 0 or waiting > self.full_together)
+    def single_threaded(self, waiting: int, batches: int) -> bool:
+        """Whether to compute on one thread. waiting: tokens. batches: how many are running."""
+        return self.max_concurrent_batches > 1 and (
+            batches > 0 or waiting > self.full_multi_threaded
+        )
 
-    def size(self, waiting: int, apart: bool) -> int:
-        """The most tokens of the next pass. Apart: such that all lanes end at about one time."""
-        if not apart:
-            return self.full_together
-        lanes, most = self.lanes, self.full_apart
-        rounds = max(1, -(-waiting // (lanes * most)))
-        return min(most, max(_LEAST, -(-waiting // (lanes * rounds))))
+    def size(self, waiting: int, single_threaded: bool) -> int:
+        """Maximum tokens of the next batch; single-threaded ones are sized to end together."""
+        if not single_threaded:
+            return self.full_multi_threaded
+        max_concurrent_batches, limit = self.max_concurrent_batches, self.full_single_threaded
+        rounds = max(1, -(-waiting // (max_concurrent_batches * limit)))
+        return min(
+            limit, max(_MIN_TOKENS_PER_THREAD, -(-waiting // (max_concurrent_batches * rounds)))
+        )
 
-    def long(self, tokens: int) -> bool:
-        """Whether a text of so many is more than a pass has: others must not wait for it."""
-        return tokens > self.full_apart
+    def is_long(self, tokens: int) -> bool:
+        """Whether a text exceeds a single-threaded batch, so that others must not wait for it."""
+        return tokens > self.full_single_threaded
 
-    def together(self, longest: int, waiting: int) -> bool:
-        """Whether all threads are to compute a long text, which is one of all that waits.
+    def use_all_threads(self, longest: int, waiting: int) -> bool:
+        """Whether all threads should compute a long text.
 
-        With one, the other lanes would be done with the rest long before.
+        On one thread it would still run long after the others finish the rest of the queue.
         """
-        return waiting < _LEVEL * self.lanes * longest
+        return waiting < _BALANCE * self.max_concurrent_batches * longest
 
-    def full(self, apart: bool) -> int:
-        """Tokens that a pass has when the engine is busy."""
-        return self.full_apart if apart else self.full_together
-
-    @cached_property
-    def full_apart(self) -> int:
-        return self._full(1, _MOST)
+    def full_batch(self, single_threaded: bool) -> int:
+        """Tokens of a batch when the engine is busy."""
+        return self.full_single_threaded if single_threaded else self.full_multi_threaded
 
     @cached_property
-    def full_together(self) -> int:
-        return self._full(self.lanes, _ENOUGH * self.lanes)
+    def full_single_threaded(self) -> int:
+        return self._full_batch(1, _MAX_TOKENS_SINGLE_THREADED)
 
-    def _full(self, threads: int, enough: int) -> int:
-        if self.ahead:  # a device, which is slower with fewer
+    @cached_property
+    def full_multi_threaded(self) -> int:
+        return self._full_batch(
+            self.max_concurrent_batches, _EFFICIENT_TOKENS_PER_THREAD * self.max_concurrent_batches
+        )
+
+    def _full_batch(self, threads: int, enough: int) -> int:
+        if self.prefetch_depth:  # a device, which is slower with fewer
             return self.budget
-        most = self.budget if self.lanes == 1 else min(self.budget, enough)
-        timely = _TARGET * self.rate * threads / self.lanes
-        return int(min(most, max(timely, _LEAST * threads)))
+        limit = self.budget if self.max_concurrent_batches == 1 else min(self.budget, enough)
+        target = _TARGET_SECONDS * self.rate * threads / self.max_concurrent_batches
+        return int(min(limit, max(target, _MIN_TOKENS_PER_THREAD * threads)))

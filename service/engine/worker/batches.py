@@ -14,114 +14,122 @@ from service.engine.worker.throughput import Throughput
 class Batch:
     """Texts of one forward pass.
 
-    tokens: of all texts. apart: on one thread. away: whether it is long, so that the leader is away
-    meanwhile.
+    tokens: of all texts. single_threaded: computed on one thread. blocks_leader: whether it is
+    one long text, which keeps the leader from reading messages.
     """
 
     texts: Sequence[Text]
     tokens: int
-    apart: bool
-    away: bool
+    single_threaded: bool
+    blocks_leader: bool
 
 
 class Batches:
-    """Which thread computes which batch; see `loop` for the leader, followers and the spare thread.
+    """Assigns batches to threads; see `loop` for the leader, followers and the spare thread.
 
-    A text that is to be alone is computed while no other batch runs. Before a batch begins, its
+    An exclusive text is computed while no other batch runs. Before a batch begins, its
     jobs are marked as running: if the engine dies, the HTTP process sees what it was computing.
     """
 
     def __init__(
         self, job_table: JobTable, throughput: Throughput, progress: Progress, lock: threading.Lock
     ) -> None:
-        """progress: notes each batch. lock: held while the job table is read or written."""
+        """progress: records each batch. lock: held while the job table is read or written."""
         self._job_table, self._throughput = job_table, throughput
         self._progress, self._lock = progress, lock
-        self._work = threading.Condition(lock)  # for followers
-        self._leave = threading.Condition(lock)  # of the leader
-        self._done = threading.Condition(lock)  # with a batch
-        self._apart = self._away = self._ended = False
-        self._alone = False  # a text is computed that is to be alone, or waits until it can be
+        self._work_available = threading.Condition(lock)  # wakes followers
+        self._leader_blocks = threading.Condition(lock)  # wakes the spare thread
+        self._batch_finished = threading.Condition(lock)  # wakes threads that wait to run alone
+        self._single_threaded = self._leader_blocked = self._shutting_down = False
+        self._exclusive = False  # an exclusive text runs or waits to run
         self._running = 0
 
-    def lead(self) -> Batch | None:
+    def next_for_leader(self) -> Batch | None:
         """The leader's next batch, if there is work."""
         with self._lock:
-            while self._alone:
-                self._done.wait()
+            while self._exclusive:
+                self._batch_finished.wait()
             waiting, running = self._job_table.waiting, self._running
             sizing = self._throughput.sizing
-            self._apart = apart = sizing.apart(waiting, running)
-            texts = self._job_table.take(sizing.size(waiting, apart))
+            self._single_threaded = single_threaded = sizing.single_threaded(waiting, running)
+            texts = self._job_table.take_batch(sizing.size(waiting, single_threaded))
             longest = len(texts[0].ids) if len(texts) == 1 else 0
-            if not sizing.long(longest):
-                return self._begin(texts, apart)
-            self._away = self._apart = True
-            self._leave.notify()
-            together = not running and sizing.together(longest, waiting)
-            return self._begin(texts, apart and not together, away=True)
+            if not sizing.is_long(longest):
+                return self._start(texts, single_threaded)
+            self._leader_blocked = self._single_threaded = True
+            self._leader_blocks.notify()
+            use_all_threads = not running and sizing.use_all_threads(longest, waiting)
+            return self._start(texts, single_threaded and not use_all_threads, blocks_leader=True)
 
-    def follow(self) -> Batch | None:
+    def next_for_follower(self) -> Batch | None:
         """A follower's next batch, when there is more than the leader takes; None at shutdown."""
         with self._lock:
-            self._work.wait_for(lambda: self._ended or self._follows())
-            if self._ended:
+            self._work_available.wait_for(lambda: self._shutting_down or self._follower_needed())
+            if self._shutting_down:
                 return None
-            most = self._throughput.sizing.size(self._job_table.waiting, True)
-            return self._begin(self._job_table.take(most))
+            limit = self._throughput.sizing.size(self._job_table.waiting, True)
+            return self._start(self._job_table.take_batch(limit))
 
-    def stand_in(self) -> Batch | None:
-        """A batch of short texts, if the leader is away and every follower is busy."""
+    def next_for_spare_thread(self) -> Batch | None:
+        """A batch of short texts, if the leader is blocked and every follower is busy."""
         with self._lock:
-            if not self._away or self._alone or self._job_table.idle:
+            if not self._leader_blocked or self._exclusive or self._job_table.idle:
                 return None
-            if self._running < self._throughput.sizing.lanes:
-                self._work.notify()
+            if self._running < self._throughput.sizing.max_concurrent_batches:
+                self._work_available.notify()
                 return None
-            return self._begin(self._job_table.short(self._throughput.sizing.full_apart))
+            return self._start(
+                self._job_table.take_short_texts(self._throughput.sizing.full_single_threaded)
+            )
 
-    def left(self) -> bool:
-        """Wait until the leader is away; False at shutdown."""
+    def wait_until_leader_blocked(self) -> bool:
+        """Wait until the leader computes a long text; False at shutdown."""
         with self._lock:
-            self._leave.wait_for(lambda: self._ended or self._away)
-            return not self._ended
+            self._leader_blocks.wait_for(lambda: self._shutting_down or self._leader_blocked)
+            return not self._shutting_down
 
-    def done(self, one: Batch) -> None:
-        """Note that a batch was computed; the caller holds the lock."""
+    def finish(self, batch: Batch) -> None:
+        """Record that a batch was computed; the caller holds the lock."""
         self._running -= 1
-        self._progress.end(one)
-        for text in one.texts:
+        self._progress.end(batch)
+        for text in batch.texts:
             connection, number = text.item.job
             connection.running.end(number)
-        if one.away:
-            self._away = False
-        if self._alone:
-            self._alone = not one.texts[0].alone
-            self._work.notify_all()
-            self._done.notify_all()
+        if batch.blocks_leader:
+            self._leader_blocked = False
+        if self._exclusive:
+            self._exclusive = not batch.texts[0].exclusive
+            self._work_available.notify_all()
+            self._batch_finished.notify_all()
 
-    def end(self) -> None:
-        """Shut down: release every waiting thread."""
+    def shut_down(self) -> None:
+        """Release every waiting thread."""
         with self._lock:
-            self._ended = True
-            self._work.notify_all()
-            self._leave.notify_all()
+            self._shutting_down = True
+            self._work_available.notify_all()
+            self._leader_blocks.notify_all()
 
-    def _begin(self, texts: Sequence[Text], apart: bool = True, away: bool = False) -> Batch | None:
-        if self._apart and not self._job_table.idle:
-            self._work.notify()
+    def _start(
+        self, texts: Sequence[Text], single_threaded: bool = True, blocks_leader: bool = False
+    ) -> Batch | None:
+        if self._single_threaded and not self._job_table.idle:
+            self._work_available.notify()
         if not texts:
             return None
-        if texts[0].alone:
-            self._alone = True
-            self._done.wait_for(lambda: not self._running)
+        if texts[0].exclusive:
+            self._exclusive = True
+            self._batch_finished.wait_for(lambda: not self._running)
         self._running += 1
         for text in texts:
             connection, number = text.item.job
             connection.running.begin(number)
-        one = Batch(texts, sum([text.item.length for text in texts]), apart, away)
-        self._progress.begin(one, self._throughput.expected(one.tokens, apart))
-        return one
+        batch = Batch(
+            texts, sum([text.item.length for text in texts]), single_threaded, blocks_leader
+        )
+        self._progress.begin(
+            batch, self._throughput.expected_seconds(batch.tokens, single_threaded)
+        )
+        return batch
 
-    def _follows(self) -> bool:
-        return self._apart and not self._alone and not self._job_table.idle
+    def _follower_needed(self) -> bool:
+        return self._single_threaded and not self._exclusive and not self._job_table.idle

@@ -1,4 +1,4 @@
-"""How many tokens a forward pass has at most, and how many a second the engine computes then."""
+"""Choose the maximum tokens of a batch, and measure the speed with it."""
 
 import time
 from collections.abc import Callable
@@ -11,14 +11,14 @@ import torch
 from models.encoder.batch import Rows
 from models.vectors import Floats
 
-_CPU = 2048  # more are no faster, and a query waits for them
-_FIRST, _LAST = 2048, 65536  # of those that are tried on a GPU
-_GAIN = 1.05  # so much faster must twice the tokens be
-_TYPICAL = 256  # tokens of a text: in longer ones attention hides whether a GPU is full
+_CPU_TOKENS = 2048  # more are no faster, and delay short queries
+_MIN_GPU_TOKENS, _MAX_GPU_TOKENS = 2048, 65536  # range tried on a GPU
+_MIN_SPEEDUP = 1.05  # of doubling the budget
+_TYPICAL_LENGTH = 256  # tokens of a text: in longer ones attention hides whether a GPU is full
 
 
 class Model(Protocol):
-    """What is measured: see models.embedder."""
+    """The parts of models.embedder.Embedder that are measured."""
 
     @property
     def device(self) -> torch.device: ...
@@ -29,38 +29,38 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Budget:
-    """The most tokens of a pass. rate: tokens per second of a full one."""
+    """Maximum tokens of a batch. rate: tokens per second of a full one."""
 
     tokens: int
     rate: float
 
 
-def choose(model: Model, asked: int) -> Budget:
-    """The budget that is asked for; for 0 that of a CPU, or what fills a GPU."""
-    if asked or model.device.type == "cpu":
-        tokens = asked or _CPU
-        return Budget(tokens, _rate(model, tokens, model.max_length))
-    typical = min(model.max_length, _TYPICAL)
+def choose_budget(model: Model, requested: int) -> Budget:
+    """Return the requested budget; for 0 the default of a CPU, or one that fills the GPU."""
+    if requested or model.device.type == "cpu":
+        tokens = requested or _CPU_TOKENS
+        return Budget(tokens, _measure_rate(model, tokens, model.max_length))
+    typical = min(model.max_length, _TYPICAL_LENGTH)
     # The first pass of a size also waits for its memory.
-    return grow(lambda tokens: max(_rate(model, tokens, typical) for _ in range(3)))
+    return grow_budget(lambda tokens: max(_measure_rate(model, tokens, typical) for _ in range(3)))
 
 
-def grow(rate: Callable[[int], float]) -> Budget:
-    """The largest budget, doubled as long as that pays and the device's memory holds it."""
-    best = Budget(_FIRST, rate(_FIRST))
-    while best.tokens < _LAST:
+def grow_budget(rate: Callable[[int], float]) -> Budget:
+    """Double the budget while that is faster and fits the device's memory."""
+    best = Budget(_MIN_GPU_TOKENS, rate(_MIN_GPU_TOKENS))
+    while best.tokens < _MAX_GPU_TOKENS:
         try:
-            twice = Budget(2 * best.tokens, rate(2 * best.tokens))
+            doubled = Budget(2 * best.tokens, rate(2 * best.tokens))
         except torch.OutOfMemoryError:
             break
-        if twice.rate <= _GAIN * best.rate:
+        if doubled.rate <= _MIN_SPEEDUP * best.rate:
             break
-        best = twice
-    torch.cuda.empty_cache()  # what the larger ones took is better free
+        best = doubled
+    torch.cuda.empty_cache()  # free the memory of the largest trial
     return best
 
 
-def _rate(model: Model, tokens: int, longest: int) -> float:
+def _measure_rate(model: Model, tokens: int, longest: int) -> float:
     length = min(longest, tokens)
     rows = [np.zeros(length, dtype=np.int32)] * (tokens // length)
     start = time.perf_counter()

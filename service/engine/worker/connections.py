@@ -1,4 +1,4 @@
-"""The engine's ends of its connections to HTTP processes, which come and go."""
+"""Connections of the engine to the HTTP processes."""
 
 import selectors
 import socket
@@ -7,28 +7,28 @@ from collections.abc import Callable
 from service.engine.protocol.fd_handoff import hand_over
 from service.engine.protocol.wire import Message, WorkerConnection
 
-GONE: Message = (["gone", None], b"")  # the last message of a connection
+CLOSED: Message = (["gone", None], b"")  # the last message of a connection
 
-Mail = list[tuple[WorkerConnection, Message]]
+ReceivedMessages = list[tuple[WorkerConnection, Message]]
 
 
 class Connections:
     """Accepts connections, and sends the greeting on each."""
 
     def __init__(self, handoff: socket.socket, lifeline: int, greeting: Message) -> None:
-        """handoff: the engine's end of it (see fd_handoff).
+        """handoff: the engine's end of the hand-off socket pair (see fd_handoff).
 
-        lifeline: a descriptor whose end of file tells that the server is no more.
+        lifeline: a descriptor that reaches end of file when the server shuts down.
         """
         self._handoff, self._greeting = handoff, greeting
         self._selector = selectors.DefaultSelector()
-        self._watch(handoff, self._give)
-        self._watch(lifeline, _end)
+        self._watch(handoff, self._accept)
+        self._watch(lifeline, _raise_shutdown)
 
-    def receive(self, wait: bool) -> Mail:
-        """The messages that have come on all connections; waits for one if told to.
+    def receive(self, wait: bool) -> ReceivedMessages:
+        """Receive messages of all connections. wait: block until there is one.
 
-        Raises EOFError when the server is no more.
+        Raises EOFError when the server shuts down.
         """
         ready = self._selector.select(None if wait else 0)
         return [messages for key, _ in ready for messages in key.data()]
@@ -40,24 +40,24 @@ class Connections:
                 key.fileobj.close()
         self._selector.close()
 
-    def _watch(self, source: socket.socket | int, act: Callable[[], Mail]) -> None:
-        self._selector.register(source, selectors.EVENT_READ, act)
+    def _watch(self, source: socket.socket | int, handler: Callable[[], ReceivedMessages]) -> None:
+        self._selector.register(source, selectors.EVENT_READ, handler)
 
-    def _give(self) -> Mail:
-        end, running = hand_over(self._handoff)
-        connection = WorkerConnection(end, running)
-        self._watch(end, lambda: self._read(end, connection))
+    def _accept(self) -> ReceivedMessages:
+        sock, running = hand_over(self._handoff)
+        connection = WorkerConnection(sock, running)
+        self._watch(sock, lambda: self._read(sock, connection))
         connection.send(*self._greeting)
         return []
 
-    def _read(self, end: socket.socket, connection: WorkerConnection) -> Mail:
+    def _read(self, sock: socket.socket, connection: WorkerConnection) -> ReceivedMessages:
         try:
             return [(connection, message) for message in connection.receive(wait=False)]
         except EOFError:
-            self._selector.unregister(end)
-            end.close()
-            return [(connection, GONE)]
+            self._selector.unregister(sock)
+            sock.close()
+            return [(connection, CLOSED)]
 
 
-def _end() -> Mail:
+def _raise_shutdown() -> ReceivedMessages:
     raise EOFError

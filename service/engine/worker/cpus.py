@@ -1,25 +1,25 @@
-"""How many processors this process may really use."""
+"""Count the processors that this process may use."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-_MOUNT = Path("/sys/fs/cgroup")
-_OWN = Path("/proc/self/cgroup")
+_CGROUP_ROOT = Path("/sys/fs/cgroup")
+_CGROUP_MEMBERSHIP = Path("/proc/self/cgroup")
 
 
-def allotted(mount: Path = _MOUNT, own: Path = _OWN) -> int:
-    """The processors of the affinity mask, or fewer where a cgroup quota says so; at least one.
+def available_cpus(cgroup_root: Path = _CGROUP_ROOT, membership: Path = _CGROUP_MEMBERSHIP) -> int:
+    """Return the processors of the affinity mask, limited by cgroup quotas; at least one.
 
-    own: the file that names the groups of this process. A quota of theirs or of a group around them
-    counts; in a container the outermost that can be seen is its own.
+    membership: the file that names the cgroups of this process. Quotas of parent groups count, too;
+    in a container the outermost visible group is its own.
     """
-    visible = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min([visible or 1, *_quotas(mount, own)]))
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min([affinity or 1, *_quotas(cgroup_root, membership)]))
 
 
-def _quotas(mount: Path, own: Path) -> Iterator[int]:
-    for folder in _groups(mount, own):
+def _quotas(cgroup_root: Path, membership: Path) -> Iterator[int]:
+    for folder in _cgroups(cgroup_root, membership):
         try:
             if (folder / "cpu.max").exists():  # version 2
                 quota, period = (folder / "cpu.max").read_text().split()
@@ -32,11 +32,15 @@ def _quotas(mount: Path, own: Path) -> Iterator[int]:
             continue
 
 
-def _groups(mount: Path, own: Path) -> Iterator[Path]:
+def _cgroups(cgroup_root: Path, membership: Path) -> Iterator[Path]:
     # https://www.man7.org/linux/man-pages/man7/cgroups.7.html, /proc/pid/cgroup
-    connections = own.read_text().splitlines() if own.exists() else []
-    for _, controllers, path in (connection.split(":", 2) for connection in connections):
+    entries = membership.read_text().splitlines() if membership.exists() else []
+    for _, controllers, path in (entry.split(":", 2) for entry in entries):
         if controllers == "" or "cpu" in controllers.split(","):
-            top = mount / "cpu" if controllers else mount
-            inner = top / path.lstrip("/")
-            yield from (group for group in (inner, *inner.parents) if group.is_relative_to(top))
+            hierarchy = cgroup_root / "cpu" if controllers else cgroup_root
+            group_path = hierarchy / path.lstrip("/")
+            yield from (
+                group
+                for group in (group_path, *group_path.parents)
+                if group.is_relative_to(hierarchy)
+            )

@@ -1,4 +1,4 @@
-"""The jobs without a result yet, and the progress of each: bookkeeping, nothing else."""
+"""Unfinished jobs, and the vectors of each so far."""
 
 import time
 from collections import defaultdict
@@ -19,30 +19,32 @@ ResultsByConnection = Mapping[WorkerConnection, Sequence[tuple[int, Result | Fai
 
 
 @dataclass
-class _Open:
+class _OpenJob:
     """A job without a result yet."""
 
     job: Job
-    started: float = inf
-    done: dict[int, Floats] = field(default_factory=dict)
+    started_at: float = inf
+    vectors: dict[int, Floats] = field(default_factory=dict)
 
     def text(self, item: Item[Key]) -> Text:
         job, index = self.job, item.index
         skip = job.skips[index] if job.skips else 0
-        return Text(item, job.rows[index], skip, job.output, job.alone)
+        return Text(item, job.rows[index], skip, job.output, job.exclusive)
 
-    def settle(self, index: int, vectors: Floats | Failure, rate: float) -> Result | Failure | None:
-        """Store the vectors of one text; the result of the job if it was the last."""
+    def collect(
+        self, index: int, vectors: Floats | Failure, rate: float
+    ) -> Result | Failure | None:
+        """Store the vectors of one text; return the job's result if it was the last."""
         if isinstance(vectors, Failure):
             return vectors
-        self.done[index] = np.atleast_2d(vectors)
-        return self._result(rate) if len(self.done) == len(self.job.rows) else None
+        self.vectors[index] = np.atleast_2d(vectors)
+        return self._result(rate) if len(self.vectors) == len(self.job.rows) else None
 
     def _result(self, rate: float) -> Result:
-        parts = [self.done[index] for index in range(len(self.job.rows))]
-        whole = np.concatenate(parts) if len(parts) > 1 else np.ascontiguousarray(parts[0])
-        queued, computed = self.started - self.job.begun, time.perf_counter() - self.started
-        return Result(whole, round(queued * 1e6), round(computed * 1e6), rate)
+        parts = [self.vectors[index] for index in range(len(self.job.rows))]
+        vectors = np.concatenate(parts) if len(parts) > 1 else np.ascontiguousarray(parts[0])
+        queued, computed = self.started_at - self.job.begun, time.perf_counter() - self.started_at
+        return Result(vectors, round(queued * 1e6), round(computed * 1e6), rate)
 
 
 class JobTable:
@@ -50,65 +52,69 @@ class JobTable:
 
     def __init__(self) -> None:
         self._scheduler: Scheduler[Key] = Scheduler()
-        self._open: dict[Key, _Open] = {}
+        self._open_jobs: dict[Key, _OpenJob] = {}
 
     def __len__(self) -> int:
-        """How many jobs have no result."""
-        return len(self._open)
+        """Return the number of unfinished jobs."""
+        return len(self._open_jobs)
 
     @property
     def idle(self) -> bool:
-        """Whether no text waits; one that does may have no tokens."""
+        """Whether no text waits; a waiting text may have no tokens."""
         return not self._scheduler
 
     @property
     def waiting(self) -> int:
-        """The tokens of all waiting texts."""
+        """Tokens of all waiting texts."""
         return self._scheduler.tokens
 
-    def accept(self, key: Key, job: Job) -> None:
+    def add(self, key: Key, job: Job) -> None:
         """Queue the texts of a job."""
-        self._open[key] = _Open(job)
-        kind = (job.output, key) if job.alone else job.output
+        self._open_jobs[key] = _OpenJob(job)
+        kind = (job.output, key) if job.exclusive else job.output
         self._scheduler.add(key, [len(row) for row in job.rows], kind, job.size)
 
-    def forget(self, key: Key) -> None:
-        """Drop a job, if it has no result yet: its client has gone."""
+    def remove(self, key: Key) -> None:
+        """Remove a job that its client no longer waits for, if it is unfinished."""
         self._scheduler.cancel(key)
-        self._open.pop(key, None)
+        self._open_jobs.pop(key, None)
 
-    def drop_connection(self, connection: WorkerConnection) -> None:
-        """Drop the jobs of a connection that was closed."""
-        for key in [key for key in self._open if key[0] is connection]:
-            self.forget(key)
+    def remove_connection(self, connection: WorkerConnection) -> None:
+        """Remove the jobs of a closed connection."""
+        for key in [key for key in self._open_jobs if key[0] is connection]:
+            self.remove(key)
 
-    def take(self, budget: int) -> list[Text]:
-        """The texts of the next batch, of at most so many tokens, or one longer text."""
+    def take_batch(self, budget: int) -> list[Text]:
+        """Take the texts of the next batch: at most `budget` tokens, or one longer text."""
         return self._texts(self._scheduler.next(budget))
 
-    def short(self, budget: int) -> list[Text]:
-        """The same of short texts only; none, where only longer ones wait."""
-        return self._texts(self._scheduler.short(budget))
+    def take_short_texts(self, budget: int) -> list[Text]:
+        """Take a batch of texts that fit the budget; empty if only longer ones wait."""
+        return self._texts(self._scheduler.take_short_texts(budget))
 
-    def settle(
-        self, texts: Sequence[Text], found: Iterable[Floats | Failure], began: float, rate: float
+    def collect(
+        self,
+        texts: Sequence[Text],
+        vectors_by_text: Iterable[Floats | Failure],
+        started_at: float,
+        rate: float,
     ) -> ResultsByConnection:
-        """Collect the vectors of texts; the results of the jobs that are complete, by connection.
+        """Store the vectors of texts; return results of completed jobs, by connection.
 
-        began: when their forward pass did. rate: see Result.
+        started_at: time.perf_counter at the start of their forward pass. rate: see Result.
         """
         results_by_connection = defaultdict(list)
-        for text, vectors in zip(texts, found, strict=True):
+        for text, vectors in zip(texts, vectors_by_text, strict=True):
             key = text.item.job
-            job = self._open.get(key)
+            job = self._open_jobs.get(key)
             if job is None:  # it was cancelled, or another of its texts has failed
                 continue
-            job.started = min(job.started, began)
-            outcome = job.settle(text.item.index, vectors, rate)
-            if outcome is not None:
-                self.forget(key)
-                results_by_connection[key[0]].append((key[1], outcome))
+            job.started_at = min(job.started_at, started_at)
+            result = job.collect(text.item.index, vectors, rate)
+            if result is not None:
+                self.remove(key)
+                results_by_connection[key[0]].append((key[1], result))
         return results_by_connection
 
     def _texts(self, items: Iterable[Item[Key]]) -> list[Text]:
-        return [self._open[item.job].text(item) for item in items]
+        return [self._open_jobs[item.job].text(item) for item in items]

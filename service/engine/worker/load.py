@@ -1,4 +1,4 @@
-"""Loads a model as settings say; importing this imports torch."""
+"""Load a model by the settings; importing this imports torch."""
 
 import logging
 from pathlib import Path
@@ -6,11 +6,11 @@ from typing import Protocol
 
 import torch
 
-from models.cpu_backend import library as isa
+from models.cpu_backend import library
 from models.embedder import Embedder
 from models.precision.trials import Trial
 from service.engine.protocol.spec import Decisions
-from service.engine.worker.cpus import allotted
+from service.engine.worker.cpus import available_cpus
 
 log = logging.getLogger("service.engine")
 
@@ -18,7 +18,7 @@ log = logging.getLogger("service.engine")
 class Options(Protocol):
     """The settings that concern the model. isa: one of the library's CAPS, for the whole process.
 
-    threads: 0 for as many as are allotted.
+    threads: 0 for all available processors.
     """
 
     @property
@@ -33,26 +33,26 @@ class Options(Protocol):
     def threads(self) -> int: ...
 
 
-def load(folder: str | Path, options: Options, known: Decisions | None = None) -> Embedder:
+def load(folder: str | Path, options: Options, previous: Decisions | None = None) -> Embedder:
     """Load the model of a folder for this process.
 
-    known: what was decided in an earlier load of it, which is not tried again.
-    Raises ModelError when the model, device or precision cannot be had.
+    previous: decisions of an earlier load, which are reused.
+    Raises ModelError when the model, device or precision is not available.
     """
-    isa.limit(options.isa)
-    torch.set_num_threads(options.threads or allotted())
+    library.limit(options.isa)
+    torch.set_num_threads(options.threads or available_cpus())
     # float32 is exact on a GPU, too: TF32, which an image's environment may ask for, is not.
     torch.set_float32_matmul_precision("highest")
-    # cuDNN plans anew for every shape of a batch, takes tens of milliseconds for it and keeps each.
+    # cuDNN plans for each batch shape: tens of milliseconds, and memory for each.
     torch.backends.cuda.enable_cudnn_sdp(False)
     embedder = Embedder.load(
         folder,
-        device=known.device if known else options.device,
-        dtype=known.dtype if known else options.dtype,
+        device=previous.device if previous else options.device,
+        dtype=previous.dtype if previous else options.dtype,
         pooling=options.pooling,
-        trials=[Trial(**trial) for trial in known.trials] if known else None,
+        trials=[Trial(**trial) for trial in previous.trials] if previous else None,
     )
-    if known:
+    if previous:
         return embedder
     if embedder.sentence.pooling_source == "assumed":
         log.warning(
@@ -60,8 +60,8 @@ def load(folder: str | Path, options: Options, known: Decisions | None = None) -
             "EMBEDDING_POOLING names another",
             *(folder, embedder.sentence.pooling[0]),
         )
-    if embedder.device.type == "cpu" and isa.unbuilt():
-        compile_log = isa.FOLDER / "compile.log"
+    if embedder.device.type == "cpu" and library.unbuilt():
+        compile_log = library.FOLDER / "compile.log"
         log.warning(
             "no compiled kernels: texts take several times as long as they could. Install a C++ "
             "compiler (g++ or clang), then run `make kernels` in the checkout, or install this "

@@ -1,4 +1,4 @@
-"""The engine's loop: receive, schedule, encode, reply; on one thread, or on some side by side."""
+"""The engine's loop: receive, schedule, encode, reply; on one thread or several."""
 
 import contextlib
 import logging
@@ -21,17 +21,17 @@ log = logging.getLogger(__name__)
 
 
 class Loop:
-    """Starts a pass as soon as there is work; the next one forms while it runs.
+    """Runs a batch as soon as there is work; the next one forms meanwhile.
 
-    The thread that calls `run` leads: it waits for messages, and computes few texts with all of the
-    model's threads. When more wait than that pays for, each thread computes passes of its own: none
-    waits for another at a pass's end, and an answer leaves when its pass is done.
+    The leader, the thread that calls `run`, waits for messages and computes small batches with all
+    of the model's threads. When more texts wait, followers compute single-threaded batches beside
+    it: no thread waits for another, and a result is sent as soon as its batch is done.
 
-    While the leader is away, at a long text, another thread stands in for it: it reads what comes,
-    calls the followers, and computes short texts where all of these are at something.
+    While the leader computes a long text, the spare thread receives messages, wakes followers, and
+    computes short texts if all followers are busy.
 
-    Where a device computes, two threads take turns as leaders: while it is at the pass of one, the
-    other reads, packs and queues what has come, so that the device does not wait for that.
+    On a GPU two threads alternate as leaders: while the device computes the batch of one, the other
+    receives, packs and queues the next, so that the device never waits for that.
     """
 
     def __init__(  # noqa: PLR0913 - the last ones by name
@@ -44,10 +44,10 @@ class Loop:
         linger: float = 0.0,
         progress: Progress | None = None,
     ) -> None:
-        """rate: tokens per second of a full pass, as measured before the first.
+        """rate: initial tokens per second of a full batch.
 
-        linger: seconds in which a leader without work looks for some before it sleeps.
-        progress: what tells of each pass.
+        linger: seconds for which an idle leader polls before it sleeps.
+        progress: reports each batch; private counters by default.
         """
         self._model, self._sizing = model, sizing
         self._job_table, self._throughput = JobTable(), Throughput(sizing, rate)
@@ -57,63 +57,66 @@ class Loop:
         self._batches = Batches(self._job_table, self._throughput, progress, self._lock)
 
     def run(self) -> None:
-        """Serve until the server is no more."""
+        """Serve until the server shuts down."""
         sizing = self._sizing
-        work = [self._follow] * (sizing.lanes - 1) + [self._lead] * sizing.ahead
-        if not sizing.ahead:
-            work.append(self._stand_in)
+        work = [self._run_follower] * (sizing.max_concurrent_batches - 1)
+        work += [self._run_leader] * sizing.prefetch_depth
+        if not sizing.prefetch_depth:
+            work.append(self._run_spare_thread)
         # Daemons: a process whose first thread fails does not wait for them.
-        helpers = [threading.Thread(target=_guard, args=[each], daemon=True) for each in work]
+        helpers = [threading.Thread(target=_guard, args=[target], daemon=True) for target in work]
         for helper in helpers:
             helper.start()
         with contextlib.suppress(EOFError):
-            self._lead()
-        self._batches.end()
+            self._run_leader()
+        self._batches.shut_down()
         for helper in helpers:
             helper.join()
 
-    def _lead(self) -> None:
+    def _run_leader(self) -> None:
         while True:
-            self.turn()
+            self.run_once()
 
-    def turn(self) -> None:
-        """Take what has come, waiting for it if there is nothing to do, and run one pass."""
-        self._receiver.look()
-        if one := self._batches.lead():
-            with alone() if one.apart else contextlib.nullcontext():
-                self._work(one)
+    def run_once(self) -> None:
+        """Receive messages, waiting if there is no work, and compute one batch."""
+        self._receiver.poll_or_wait()
+        if batch := self._batches.next_for_leader():
+            with alone() if batch.single_threaded else contextlib.nullcontext():
+                self._compute(batch)
 
-    def _follow(self) -> None:
+    def _run_follower(self) -> None:
         with alone():
-            while one := self._batches.follow():
-                self._work(one)
-                self._receiver.glance()
+            while batch := self._batches.next_for_follower():
+                self._compute(batch)
+                self._receiver.poll()
 
-    def _stand_in(self) -> None:
+    def _run_spare_thread(self) -> None:
         with alone():
-            while self._batches.left():
-                if one := self._batches.stand_in():
-                    self._work(one)
-                    self._receiver.glance()
+            while self._batches.wait_until_leader_blocked():
+                if batch := self._batches.next_for_spare_thread():
+                    self._compute(batch)
+                    self._receiver.poll()
                 else:
                     self._receiver.wait()
 
-    def _work(self, one: Batch) -> None:
+    def _compute(self, batch: Batch) -> None:
         start = time.perf_counter()
-        found = forward(self._model, one.texts)
+        vectors = forward(self._model, batch.texts)
         with self._lock:
-            self._batches.done(one)
-            began = self._throughput.observe(one.tokens, start, time.perf_counter(), one.apart)
-            results_by_connection = self._job_table.settle(
-                one.texts, found, began, self._throughput.rate
+            self._batches.finish(batch)
+            started_at = self._throughput.observe(
+                batch.tokens, start, time.perf_counter(), batch.single_threaded
             )
-        # Large answers take long to pack: meanwhile other threads take and give what they have.
-        for connection, outcomes in results_by_connection.items():
-            connection.send(*pack_outcomes(outcomes))
+            results_by_connection = self._job_table.collect(
+                batch.texts, vectors, started_at, self._throughput.rate
+            )
+        # Without the lock: large results take long to pack.
+        for connection, results in results_by_connection.items():
+            connection.send(*pack_outcomes(results))
 
 
 def _guard(work: Callable[[], None]) -> None:
-    """What a thread does until the server is no more; if it fails, so does the process."""
+    """Run a helper thread's loop; end the process if it fails."""
     try:
         with contextlib.suppress(EOFError):
             work()

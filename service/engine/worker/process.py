@@ -1,4 +1,4 @@
-"""An engine: loads the model, and computes until the server is no more."""
+"""The engine process: load the model, then compute jobs until the server shuts down."""
 
 import logging
 import socket
@@ -14,9 +14,9 @@ from service.engine.protocol.messages import Description
 from service.engine.protocol.progress import Progress
 from service.engine.protocol.spec import Decisions, EngineSpec
 from service.engine.worker.batch_sizing import BatchSizing
-from service.engine.worker.budget import Budget, choose
+from service.engine.worker.budget import Budget, choose_budget
 from service.engine.worker.connections import Connections
-from service.engine.worker.cpus import allotted
+from service.engine.worker.cpus import available_cpus
 from service.engine.worker.load import load
 from service.engine.worker.loop import Loop
 from service.process.gc_tuning import freeze
@@ -25,30 +25,30 @@ from service.process.supervisor import REFUSED
 
 log = logging.getLogger("service.engine")
 
-# Seconds; an answer's way to its client and that of the next request take half of it. Where there
-# is one processor, those who are waited for need it.
-_LINGER = 0.001
-_PASSING = (MemoryError, OSError, torch.OutOfMemoryError, torch.AcceleratorError)
+# Twice the usual time between a result and the client's next request. Not used on a single
+# processor, which the other processes need.
+_LINGER_SECONDS = 0.001
+_TRANSIENT_ERRORS = (MemoryError, OSError, torch.OutOfMemoryError, torch.AcceleratorError)
 
 
 def run(spec: EngineSpec, on_ready: Callable[[Decisions], None]) -> None:
-    """Load the model, warm it, then serve jobs until the server goes away."""
-    embedder, budget = ready(spec)
+    """Load and warm the model, then serve jobs until the server shuts down."""
+    embedder, budget = load_and_measure(spec)
     greeting = ["description", describe(embedder, budget)], b""
     connections = Connections(socket.socket(fileno=spec.handoff), sys.stdin.fileno(), greeting)
     on_ready(_decisions(embedder, budget))
     freeze()
     sizing = BatchSizing(budget.tokens, embedder.lanes, embedder.ahead)
     counters = SharedCounters.attach(spec.counters_fd, spec.counters_rows, spec.counters_rows - 1)
-    linger = _LINGER * (allotted() > 1)
+    linger = _LINGER_SECONDS * (available_cpus() > 1)
     progress = Progress(counters)
     Loop(connections, embedder, sizing, budget.rate, linger=linger, progress=progress).run()
 
 
-def ready(spec: EngineSpec) -> tuple[Embedder, Budget]:
-    """The model, warm, and how much of it a pass may have; exits where no other start would help.
+def load_and_measure(spec: EngineSpec) -> tuple[Embedder, Budget]:
+    """Load and warm the model, and choose the batch budget.
 
-    Raises what may pass: memory, files or a device that cannot be had at the moment.
+    Raises errors that may pass (no memory, files or device at the moment); exits on permanent ones.
     """
     try:
         embedder = load(spec.folder, spec, spec.decisions)
@@ -60,14 +60,14 @@ def ready(spec: EngineSpec) -> tuple[Embedder, Budget]:
                 "%s: cosine to float32 at least %.5f, %.1f times as fast",
                 *(trial.dtype, trial.cosine, trial.speedup),
             )
-        return embedder, choose(embedder, spec.max_batch_tokens)
+        return embedder, choose_budget(embedder, spec.max_batch_tokens)
     except ModelError as error:
         log.error("%s", error)
-    except _PASSING:
+    except _TRANSIENT_ERRORS:
         raise
     except Exception:
-        # The same files give the same error. A server that starts its engine without end looks
-        # alive; one that ends is seen, and whoever manages it may still start it again.
+        # The same files give the same error: exit, so that the process manager sees the failure,
+        # instead of restarting the engine forever.
         log.exception("the model cannot be loaded")
     sys.exit(REFUSED)
 
@@ -83,7 +83,7 @@ def _decisions(embedder: Embedder, budget: Budget) -> Decisions:
 
 
 def describe(embedder: Embedder, budget: Budget) -> Description:
-    """What the HTTP process has to know of the model."""
+    """Describe the model to the HTTP process."""
     return Description(
         dim=embedder.dim,
         max_length=embedder.max_length,

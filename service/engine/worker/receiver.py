@@ -6,14 +6,14 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from service.engine.protocol.messages import unpack_jobs
-from service.engine.worker.connections import GONE, Mail
+from service.engine.worker.connections import CLOSED, ReceivedMessages
 from service.engine.worker.job_table import JobTable
 
 
 class Connections(Protocol):
-    """What is read: see service.engine.worker.connections."""
+    """Source of messages: see service.engine.worker.connections."""
 
-    def receive(self, wait: bool) -> Mail: ...
+    def receive(self, wait: bool) -> ReceivedMessages: ...
 
 
 class Receiver:
@@ -32,33 +32,33 @@ class Receiver:
         """
         self._connections, self._job_table, self._lock = connections, job_table, lock
         self._linger = linger
-        self._reading = threading.Lock()  # one thread at a time
+        self._read_lock = threading.Lock()  # one thread at a time
 
-    def look(self) -> None:
-        """Take what has come; where there is nothing to do, wait for it, and for who reads."""
+    def poll_or_wait(self) -> None:
+        """Receive messages; without work, wait for one, and for a thread that already reads."""
         if self._job_table.idle:
-            with self._reading:
-                self._expect()
+            with self._read_lock:
+                self._poll_until_work()
                 self._receive(wait=self._job_table.idle)
         else:
-            self.glance()
+            self.poll()
 
     def wait(self) -> None:
-        """Wait for what comes, and take it."""
-        with self._reading:
+        """Wait for messages and receive them."""
+        with self._read_lock:
             self._receive(wait=True)
 
-    def glance(self) -> None:
-        """Take what has come, unless another thread reads."""
-        if self._reading.acquire(blocking=False):
+    def poll(self) -> None:
+        """Receive waiting messages, unless another thread already reads."""
+        if self._read_lock.acquire(blocking=False):
             try:
                 self._receive(wait=False)
             finally:
-                self._reading.release()
+                self._read_lock.release()
 
-    def _expect(self) -> None:
-        # A client that has its answer mostly asks again, and to wake a thread takes a tenth of a
-        # short text's time; what it needs is in its processor's caches yet, besides.
+    def _poll_until_work(self) -> None:
+        # Clients often send the next request right after a result. Waking a sleeping thread would
+        # cost a tenth of a short text's time, and its CPU caches.
         end = time.perf_counter() + self._linger
         while self._job_table.idle and time.perf_counter() < end:
             self._receive(wait=False)
@@ -70,8 +70,8 @@ class Receiver:
                 (verb, content), body = message
                 if verb == "jobs":
                     for number, job in unpack_jobs(content, body):
-                        self._job_table.accept((connection, number), job)
-                elif message is GONE:
-                    self._job_table.drop_connection(connection)
+                        self._job_table.add((connection, number), job)
+                elif message is CLOSED:
+                    self._job_table.remove_connection(connection)
                 else:
-                    self._job_table.forget((connection, content))
+                    self._job_table.remove((connection, content))

@@ -1,44 +1,48 @@
-"""The measured tokens per second of the busy engine, by which queues are known in seconds."""
+"""Measure tokens per second of the busy engine."""
 
 from service.engine.worker.batch_sizing import BatchSizing
 
-_WEIGHT = 0.2  # of the latest pass
+_SMOOTHING = 0.2  # of the latest pass
 
 
 class Throughput:
-    """sizing: of batches at the rate that was measured lately."""
+    """Moving average of the engine's speed. sizing: batch sizes at that speed."""
 
     def __init__(self, sizing: BatchSizing, rate: float) -> None:
-        """rate: as measured before the first pass."""
-        self.sizing = sizing.at(rate)
-        self._began = self._ended = 0.0  # of the latest passes
+        """rate: initial tokens per second."""
+        self.sizing = sizing.with_rate(rate)
+        self._latest_start = self._latest_end = 0.0  # of the latest passes
 
     @property
     def rate(self) -> float:
         """Tokens per second of the whole engine, as lately measured."""
         return self.sizing.rate
 
-    def expected(self, tokens: int, apart: bool) -> float:
-        """Seconds that a pass of so many tokens should take."""
-        return tokens / self.rate * (self.sizing.lanes if apart else 1) if self.rate else 0.0
+    def expected_seconds(self, tokens: int, single_threaded: bool) -> float:
+        """Return the seconds that a batch should take."""
+        return (
+            tokens / self.rate * (self.sizing.max_concurrent_batches if single_threaded else 1)
+            if self.rate
+            else 0.0
+        )
 
-    def observe(self, tokens: int, start: float, end: float, apart: bool) -> float:
-        """A pass took from one time to another, all threads together or one of them apart.
+    def observe(self, tokens: int, start: float, end: float, single_threaded: bool) -> float:
+        """Record a batch and return when it really started.
 
-        Returns when it really began: a device does when it is done with the pass before.
+        A device starts a queued batch when it has finished the one before.
         """
-        if apart:
-            self._note(tokens, end - start, apart)
+        if single_threaded:
+            self._update(tokens, end - start, single_threaded)
             return start
-        before, overtaken = self._ended, start < self._began
-        self._began, self._ended = max(start, self._began), end
-        if overtaken:  # by the answer of one that was computed after it: who knows when it ended
+        previous_end, overtaken = self._latest_end, start < self._latest_start
+        self._latest_start, self._latest_end = max(start, self._latest_start), end
+        if overtaken:  # a later batch was reported first: the end time is unknown
             return start
-        self._note(tokens, end - max(start, before), apart)
-        return max(start, before)
+        self._update(tokens, end - max(start, previous_end), single_threaded)
+        return max(start, previous_end)
 
-    def _note(self, tokens: int, seconds: float, apart: bool) -> None:
-        # Small passes say nothing of what a full engine can do.
-        if 4 * tokens >= self.sizing.full(apart) and seconds > 0:
-            rate = tokens / seconds * (self.sizing.lanes if apart else 1)
-            self.sizing = self.sizing.at(self.rate + _WEIGHT * (rate - self.rate))
+    def _update(self, tokens: int, seconds: float, single_threaded: bool) -> None:
+        # Small batches do not show the speed of a busy engine.
+        if 4 * tokens >= self.sizing.full_batch(single_threaded) and seconds > 0:
+            rate = tokens / seconds * (self.sizing.max_concurrent_batches if single_threaded else 1)
+            self.sizing = self.sizing.with_rate(self.rate + _SMOOTHING * (rate - self.rate))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from service.engine.protocol.spec import EngineSpec
-from service.engine.worker.process import ready
+from service.engine.worker.process import load_and_measure
 from service.process.supervisor import REFUSED
 
 
@@ -18,7 +18,7 @@ def test_what_nobody_foresaw_is_logged_and_refuses_every_start(
     minilm_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        ready(spec(minilm_folder, threads=-1))  # which settings do not let through
+        load_and_measure(spec(minilm_folder, threads=-1))  # which settings do not let through
     assert ended.value.code == REFUSED
     (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert record.message == "the model cannot be loaded" and record.exc_info

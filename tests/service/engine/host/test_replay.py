@@ -88,16 +88,16 @@ def test_the_texts_of_a_job_that_was_computed_are_tried_alone_and_answered_as_on
     assert result.vectors.tolist() == [[1], [2], [3]]
     assert (result.queue_us, result.compute_us) == (5, 30)
     assert engine.submitted[1:] == [
-        job([1], skips=[1], alone=True),
-        job([2], skips=[0], alone=True),
-        job([3], skips=[0], alone=True),
+        job([1], skips=[1], exclusive=True),
+        job([2], skips=[0], exclusive=True),
+        job([3], skips=[0], exclusive=True),
     ]
 
 
 def test_an_innocent_text_survives_deaths_that_are_not_its_own() -> None:
     engine = Engine([True, False, True, False])
     assert run(replay(engine).submit(job([1]), 60)).vectors.tolist() == [[1]]
-    assert [each.alone for each in engine.submitted] == [False, True, True, True, True]
+    assert [each.exclusive for each in engine.submitted] == [False, True, True, True, True]
 
 
 def test_a_text_of_which_the_engine_dies_alone_is_named_and_not_tried_again() -> None:
@@ -143,7 +143,7 @@ def test_a_text_that_is_refused_by_now_is_not_tried_for_who_sent_it_before() -> 
         with pytest.raises(EngineCrash) as crash:
             await early
         assert crash.value.index == 1 and found.crashed == 1
-        assert engine.submitted[before:] == [job([1], alone=True)]
+        assert engine.submitted[before:] == [job([1], exclusive=True)]
 
     run(scenario())
 

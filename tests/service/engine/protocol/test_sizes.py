@@ -1,6 +1,6 @@
 """The classes of requests by their size."""
 
-from service.engine.protocol.sizes import CLASSES, most, size_class
+from service.engine.protocol.sizes import CLASSES, max_tokens, size_class
 
 
 def test_a_query_is_of_the_first_class_and_each_next_is_twice_as_large() -> None:
@@ -10,7 +10,7 @@ def test_a_query_is_of_the_first_class_and_each_next_is_twice_as_large() -> None
 
 def test_a_class_has_requests_up_to_its_most() -> None:
     for size in range(CLASSES - 1):
-        assert (size_class(most(size)), size_class(most(size) + 1)) == (size, size + 1)
+        assert (size_class(max_tokens(size)), size_class(max_tokens(size) + 1)) == (size, size + 1)
 
 
 def test_there_is_a_last_class() -> None:

@@ -9,7 +9,7 @@ import torch
 from models.embedder import Embedder
 from models.encoder.batch import Rows
 from models.vectors import Floats
-from service.engine.worker.budget import Budget, choose, grow
+from service.engine.worker.budget import Budget, choose_budget, grow_budget
 
 
 class Device:
@@ -40,7 +40,7 @@ def test_the_budget_doubles_as_long_as_that_pays(
     rates: Mapping[int, float], best: int, tried: int
 ) -> None:
     device = Device(rates)
-    assert grow(device) == Budget(best, rates[best])
+    assert grow_budget(device) == Budget(best, rates[best])
     assert device.tried == [2048 << n for n in range(tried)]
 
 
@@ -60,22 +60,22 @@ class Texts:
 
 def test_a_cpu_is_measured_once_with_the_longest_texts() -> None:
     model = Texts("cpu", 512)
-    assert choose(model, 0).tokens == 2048
+    assert choose_budget(model, 0).tokens == 2048
     assert model.given == [[512] * 4]
 
 
 def test_what_is_asked_for_is_used() -> None:
     for device in ("cpu", "meta"):
         model = Texts(device, 512)
-        assert choose(model, 300).tokens == 300
+        assert choose_budget(model, 300).tokens == 300
         assert model.given == [[300]]
 
 
 def test_a_gpu_is_filled_with_texts_of_a_usual_length() -> None:
     model = Texts("meta", 8192)
-    assert choose(model, 0).tokens == 2048
+    assert choose_budget(model, 0).tokens == 2048
     assert model.given == [[256] * 8] * 3 + [[256] * 16]
 
 
 def test_a_real_model_has_a_rate(embedder: Embedder) -> None:
-    assert choose(embedder, 64).rate > 0
+    assert choose_budget(embedder, 64).rate > 0

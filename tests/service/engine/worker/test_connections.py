@@ -9,7 +9,7 @@ import pytest
 
 from service.engine.protocol.fd_handoff import handoff_pair, request_connection
 from service.engine.protocol.wire import MessageReader, pack
-from service.engine.worker.connections import GONE, Connections
+from service.engine.worker.connections import CLOSED, Connections
 
 GREETING = ["description", {"dim": 3}], b""
 
@@ -68,7 +68,7 @@ def test_who_leaves_is_told_of_and_the_others_stay(server: Server) -> None:
     with server.connect() as one, server.connect() as other:
         one.close()
         [(_, message)] = server.connections.receive(wait=True)
-        assert message is GONE
+        assert message is CLOSED
         with server.connect() as late:  # at the descriptor that is free again
             assert heads(late) == [GREETING[0]]
         other.sendall(pack("still here"))
@@ -86,7 +86,7 @@ def test_who_left_before_anyone_listened_is_told_of(server: Server) -> None:
     server.request_connection().close()
     server.connections.receive(wait=True)
     [(_, message)] = server.connections.receive(wait=True)
-    assert message is GONE
+    assert message is CLOSED
 
 
 def test_the_end_of_the_lifeline_ends_all(server: Server) -> None:

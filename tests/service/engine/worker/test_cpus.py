@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.engine.worker.cpus import allotted
+from service.engine.worker.cpus import available_cpus
 
 VISIBLE = len(os.sched_getaffinity(0))
 
@@ -33,19 +33,19 @@ def test_a_quota_of_version_two_is_honoured_in_every_group_around(
 ) -> None:
     (tmp_path / group).mkdir(parents=True, exist_ok=True)
     (tmp_path / group / "cpu.max").write_text(text)
-    assert allotted(tmp_path, own) == expected
+    assert available_cpus(tmp_path, own) == expected
 
 
 def test_the_smallest_quota_counts(tmp_path: Path, own: Path) -> None:
     (tmp_path / "system.slice").mkdir()
     (tmp_path / "cpu.max").write_text("100000 100000")
     (tmp_path / "system.slice/cpu.max").write_text("9900000 100000")
-    assert allotted(tmp_path, own) == 1
+    assert available_cpus(tmp_path, own) == 1
 
 
 def test_part_of_a_processor_counts_as_one_more(tmp_path: Path, own: Path) -> None:
     (tmp_path / "cpu.max").write_text("150000 100000")
-    assert allotted(tmp_path, own) == min(2, VISIBLE)
+    assert available_cpus(tmp_path, own) == min(2, VISIBLE)
 
 
 @pytest.mark.parametrize(("quota", "expected"), [("100000", 1), ("-1", VISIBLE)])
@@ -56,15 +56,15 @@ def test_a_quota_of_version_one_is_honoured_in_every_group_around(
     (tmp_path / group).mkdir(parents=True)
     (tmp_path / group / "cpu.cfs_quota_us").write_text(quota)
     (tmp_path / group / "cpu.cfs_period_us").write_text("100000")
-    assert allotted(tmp_path, own) == expected
+    assert available_cpus(tmp_path, own) == expected
 
 
 def test_groups_of_other_processes_do_not_count(tmp_path: Path, own: Path) -> None:
     for group in ("other.slice", "else", "cpu/two"):
         (tmp_path / group).mkdir(parents=True)
         (tmp_path / group / "cpu.max").write_text("100000 100000")
-    assert allotted(tmp_path, own) == VISIBLE
+    assert available_cpus(tmp_path, own) == VISIBLE
 
 
 def test_without_a_cgroup_the_affinity_counts(tmp_path: Path) -> None:
-    assert allotted(tmp_path, tmp_path / "none") == VISIBLE
+    assert available_cpus(tmp_path, tmp_path / "none") == VISIBLE

@@ -15,7 +15,7 @@ LINE, OTHER = Memory(), Memory()
 def fill(*jobs: list[list[int]]) -> JobTable:
     job_table = JobTable()
     for number, rows in enumerate(jobs):
-        job_table.accept((LINE, number), Job("pooled", [ids(row) for row in rows]))
+        job_table.add((LINE, number), Job("pooled", [ids(row) for row in rows]))
     return job_table
 
 
@@ -26,26 +26,26 @@ def vectors(count: int) -> list[np.ndarray]:
 def test_what_waits_is_counted_until_it_is_taken_or_forgotten() -> None:
     job_table = fill([[1, 2], [3]], [[4] * 5])
     assert job_table.waiting == 8
-    job_table.take(3)
+    job_table.take_batch(3)
     assert job_table.waiting == 5
-    job_table.forget((LINE, 1))
+    job_table.remove((LINE, 1))
     assert job_table.waiting == 0 and len(job_table) == 1
 
 
 def test_a_text_is_given_out_with_what_is_not_pooled_of_it() -> None:
     job_table = JobTable()
-    job_table.accept((LINE, 1), Job(2, [ids([1, 2]), ids([3])], skips=[1, 0]))
-    first, second = job_table.take(10)
+    job_table.add((LINE, 1), Job(2, [ids([1, 2]), ids([3])], skips=[1, 0]))
+    first, second = job_table.take_batch(10)
     assert (first.ids.tolist(), first.skip, second.skip) == ([1, 2], 1, 0)
     assert first.item == Item((LINE, 1), 0, 2, 2)
 
 
 def test_a_job_is_answered_when_its_last_text_is_done_and_in_its_order() -> None:
     job_table = fill([[1], [2], [3]])
-    first, second = job_table.take(1), job_table.take(2)
+    first, second = job_table.take_batch(1), job_table.take_batch(2)
     zero, one, two = vectors(3)
-    assert not job_table.settle(second, [one, two], 0.0, 9.0)
-    ((number, result),) = job_table.settle(first, [zero], time.perf_counter(), 9.0)[LINE]
+    assert not job_table.collect(second, [one, two], 0.0, 9.0)
+    ((number, result),) = job_table.collect(first, [zero], time.perf_counter(), 9.0)[LINE]
     assert number == 0 and isinstance(result, Result) and result.rate == 9.0
     assert result.vectors.tolist() == [[0, 0], [1, 1], [2, 2]]
     assert not len(job_table)
@@ -53,32 +53,34 @@ def test_a_job_is_answered_when_its_last_text_is_done_and_in_its_order() -> None
 
 def test_a_job_waits_until_its_first_pass_begins_and_is_computed_until_its_last_is_done() -> None:
     job_table, now = JobTable(), time.perf_counter()
-    job_table.accept((LINE, 0), Job("pooled", [ids([1]), ids([2])], begun=now - 5))
-    texts = job_table.take(2)
-    assert not job_table.settle(texts[1:], vectors(1), now - 3, 1.0)
-    ((_, result),) = job_table.settle(texts[:1], vectors(1), now - 2, 1.0)[LINE]
+    job_table.add((LINE, 0), Job("pooled", [ids([1]), ids([2])], begun=now - 5))
+    texts = job_table.take_batch(2)
+    assert not job_table.collect(texts[1:], vectors(1), now - 3, 1.0)
+    ((_, result),) = job_table.collect(texts[:1], vectors(1), now - 2, 1.0)[LINE]
     assert isinstance(result, Result)
     assert result.queue_us == 2_000_000 and 3_000_000 <= result.compute_us < 4_000_000
 
 
 def test_a_job_waits_from_when_the_server_sent_it() -> None:
     job_table, job = JobTable(), Job("pooled", [ids([1])], begun=time.perf_counter() - 5)
-    job_table.accept((LINE, 1), job)
-    ((_, result),) = job_table.settle(job_table.take(1), vectors(1), time.perf_counter(), 1.0)[LINE]
+    job_table.add((LINE, 1), job)
+    ((_, result),) = job_table.collect(
+        job_table.take_batch(1), vectors(1), time.perf_counter(), 1.0
+    )[LINE]
     assert isinstance(result, Result) and 5_000_000 <= result.queue_us < 6_000_000
 
 
 def test_small_jobs_do_not_wait_for_a_large_one() -> None:
     job_table = JobTable()
-    job_table.accept((LINE, 1), Job("pooled", [ids([1])] * 9, size=3))
-    job_table.accept((LINE, 2), Job("pooled", [ids([1])]))
-    assert [text.item.job[1] for text in job_table.take(4)] == [1, 1, 2]
+    job_table.add((LINE, 1), Job("pooled", [ids([1])] * 9, size=3))
+    job_table.add((LINE, 2), Job("pooled", [ids([1])]))
+    assert [text.item.job[1] for text in job_table.take_batch(4)] == [1, 1, 2]
 
 
 def test_a_job_fails_with_the_first_text_that_fails_and_only_once() -> None:
     job_table = fill([[1], [2], [3]])
-    texts = job_table.take(2)
-    results_by_connection = job_table.settle(
+    texts = job_table.take_batch(2)
+    results_by_connection = job_table.collect(
         texts, [Failure("bad", 0), Failure("worse", 1)], 0.0, 1.0
     )
     assert results_by_connection == {LINE: [(0, Failure("bad", 0))]}
@@ -87,13 +89,13 @@ def test_a_job_fails_with_the_first_text_that_fails_and_only_once() -> None:
 
 def test_what_nobody_waits_for_is_not_answered() -> None:
     job_table = fill([[1]], [[2]])
-    texts = job_table.take(10)
-    job_table.forget((LINE, 0))
-    assert [number for number, _ in job_table.settle(texts, vectors(2), 0.0, 1.0)[LINE]] == [1]
+    texts = job_table.take_batch(10)
+    job_table.remove((LINE, 0))
+    assert [number for number, _ in job_table.collect(texts, vectors(2), 0.0, 1.0)[LINE]] == [1]
 
 
 def test_a_line_that_is_gone_takes_its_jobs_with_it_and_no_other() -> None:
     job_table = fill([[1]], [[2]])
-    job_table.accept((OTHER, 0), Job("pooled", [ids([3, 3])]))
-    job_table.drop_connection(LINE)
+    job_table.add((OTHER, 0), Job("pooled", [ids([3, 3])]))
+    job_table.remove_connection(LINE)
     assert len(job_table) == 1 and job_table.waiting == 2

@@ -15,7 +15,7 @@ from models.encoder.threads import count
 from service.engine.protocol.messages import Ids, Result
 from service.engine.protocol.progress import Progress
 from service.engine.worker.batch_sizing import BatchSizing
-from service.engine.worker.connections import GONE, Mail
+from service.engine.worker.connections import CLOSED, ReceivedMessages
 from service.engine.worker.loop import Loop
 from service.process.shared_counters import SharedCounters, Slot
 from tests.service.rig import POISON, Floats, Memory, Post, Rig, Sum
@@ -45,7 +45,7 @@ def test_what_a_pass_has_finished_is_one_message() -> None:
 def test_what_comes_while_a_pass_runs_is_in_the_next() -> None:
     rig = Rig(budget=4)
     rig.send(1, [1, 1, 1], [2, 2, 2])
-    rig.loop.turn()
+    rig.loop.run_once()
     rig.send(2, [3])
     rig.run()
     assert rig.model.batches == [1, 2]
@@ -117,7 +117,7 @@ def test_a_line_that_is_gone_takes_its_jobs_with_it_and_no_other() -> None:
     rig.send(1, [1])
     rig.send(1, [2], connection=rig.other)
     rig.send(2, [3], [4], connection=rig.other)
-    rig.post.received.append((rig.other, GONE))
+    rig.post.received.append((rig.other, CLOSED))
     rig.run()
     assert rig.model.batches == [1] and set(rig.connection.sent) == {1} and not rig.other.sent
     assert not rig.loop._job_table, "it would be kept for ever"
@@ -126,7 +126,7 @@ def test_a_line_that_is_gone_takes_its_jobs_with_it_and_no_other() -> None:
 def test_a_full_pass_tells_how_fast_the_engine_is() -> None:
     rig = Rig(budget=8, rate=1.0)
     rig.send(1, [1])
-    rig.loop.turn()
+    rig.loop.run_once()
     rig.send(2, [1] * 8)
     rig.run()
     small, full = rig.connection.sent[1], rig.connection.sent[2]
@@ -151,7 +151,7 @@ class Pair(Sum):
 
 
 def test_when_much_waits_two_threads_compute_passes_of_their_own() -> None:
-    rig = Rig(budget=2048, lanes=2, model=Pair())
+    rig = Rig(budget=2048, max_concurrent_batches=2, model=Pair())
     for number in range(20, 40):
         rig.send(number, [number] * 60)
     rig.run()
@@ -161,7 +161,7 @@ def test_when_much_waits_two_threads_compute_passes_of_their_own() -> None:
 
 
 def test_a_job_that_is_divided_among_threads_is_answered_once_and_whole() -> None:
-    rig = Rig(budget=2048, lanes=2, model=Pair())
+    rig = Rig(budget=2048, max_concurrent_batches=2, model=Pair())
     rig.send(1, *[[number] * 100 for number in range(10)])
     rig.run()
     assert rig.result(1) == [[100 * number] for number in range(10)]
@@ -206,7 +206,7 @@ class Counted(Sum):
 
 
 def test_few_texts_are_computed_by_all_threads_together() -> None:
-    rig = Rig(budget=2048, lanes=2, model=Counted())
+    rig = Rig(budget=2048, max_concurrent_batches=2, model=Counted())
     rig.send(1, [1] * 500, [2])
     rig.run()
     assert isinstance(rig.model, Counted)
@@ -237,11 +237,11 @@ class Slow(Sum):
 class Trickle(Post):
     """Gives one message after the other; whoever waits for the one after all, until `answered`."""
 
-    def __init__(self, messages: Mail, answered: Callable[[], bool]) -> None:
+    def __init__(self, messages: ReceivedMessages, answered: Callable[[], bool]) -> None:
         super().__init__()
         self.messages, self.answered = messages, answered
 
-    def receive(self, wait: bool) -> Mail:
+    def receive(self, wait: bool) -> ReceivedMessages:
         while wait and len(self.messages) == 1 and not self.answered():
             time.sleep(0.01)
         return [self.messages.pop(0)] if self.messages else super().receive(wait)
@@ -262,7 +262,7 @@ def test_while_one_thread_is_long_at_it_the_other_takes_what_comes_and_then_they
 
 
 def test_when_the_server_is_no_more_what_waits_is_not_computed() -> None:
-    rig = Rig(lanes=2, budget=600, model=Pair())
+    rig = Rig(max_concurrent_batches=2, budget=600, model=Pair())
     rig.send(1, *[[1] * 600] * 20)
     rig.post = Cut(rig.post.received)
     rig.loop = Loop(rig.post, rig.model, BatchSizing(600, 2), FAST)
@@ -273,11 +273,11 @@ def test_when_the_server_is_no_more_what_waits_is_not_computed() -> None:
 class Cut(Post):
     """Gives what it has, and then the server is no more."""
 
-    def __init__(self, messages: Mail) -> None:
+    def __init__(self, messages: ReceivedMessages) -> None:
         super().__init__()
         self.received = messages
 
-    def receive(self, wait: bool) -> Mail:
+    def receive(self, wait: bool) -> ReceivedMessages:
         return super().receive(wait=True)
 
 
@@ -301,11 +301,11 @@ class Device(Sum):
 class Later(Post):
     """Gives all messages but the first when a pass has begun."""
 
-    def __init__(self, messages: Mail, begun: Callable[[], bool]) -> None:
+    def __init__(self, messages: ReceivedMessages, begun: Callable[[], bool]) -> None:
         super().__init__()
         self.received, self.later, self.begun = messages[:1], messages[1:], begun
 
-    def receive(self, wait: bool) -> Mail:
+    def receive(self, wait: bool) -> ReceivedMessages:
         while wait and self.later and not self.received and not self.begun():
             time.sleep(0.01)
         if self.begun():
@@ -318,7 +318,7 @@ def test_while_a_device_computes_the_next_pass_is_read_and_asked_for() -> None:
     rig.send(1, [1, 2])
     rig.send(2, [3])
     post = Later(rig.post.received, lambda: bool(rig.model.batches))
-    rig.loop = Loop(post, rig.model, BatchSizing(100, ahead=1), 1.0)
+    rig.loop = Loop(post, rig.model, BatchSizing(100, prefetch_depth=1), 1.0)
     rig.run()
     assert rig.result(1) == [[3]] and rig.result(2) == [[3]]
     assert rig.model.batches == [1, 1]
@@ -360,7 +360,7 @@ def test_an_answer_that_takes_long_to_send_holds_up_no_other_thread() -> None:
     rig.send(1, [1, 2])
     rig.send(2, [3], connection=rig.other)
     post = Later(rig.post.received, lambda: bool(rig.model.batches))
-    rig.loop = Loop(post, rig.model, BatchSizing(100, ahead=1), 1.0)
+    rig.loop = Loop(post, rig.model, BatchSizing(100, prefetch_depth=1), 1.0)
     rig.run()
     assert rig.result(1) == [[3]] and 2 in rig.other.sent
 
@@ -390,7 +390,7 @@ class Noting(Sum):
 
 
 def test_leaders_take_turns_and_answer_all_once() -> None:
-    rig = Rig(budget=8, ahead=1)
+    rig = Rig(budget=8, prefetch_depth=1)
     numbers = range(100, 300)
     for number in numbers:
         rig.send(number, [number], [1] * 3)
@@ -415,22 +415,24 @@ class Patient(Sum):
         return vectors
 
 
-def beside(long: int, lanes: int, budget: int = 2048) -> Patient:
+def beside(long: int, max_concurrent_batches: int, budget: int = 2048) -> Patient:
     """Serve a short text that comes while so many long ones are computed."""
     model = Patient()
     rig = Rig(model=model)
     rig.send(1, *[[1] * (budget + 1)] * long)
     rig.send(2, [5])
-    post = Later(rig.post.received, lambda: len(model.batches) >= min(long, lanes))
-    rig.loop = Loop(post, model, BatchSizing(budget, lanes), FAST)
+    post = Later(rig.post.received, lambda: len(model.batches) >= min(long, max_concurrent_batches))
+    rig.loop = Loop(post, model, BatchSizing(budget, max_concurrent_batches), FAST)
     rig.run()
     assert rig.result(1) == [[budget + 1]] * long and rig.result(2) == [[5]]
     return model
 
 
-@pytest.mark.parametrize(("long", "lanes"), [(1, 1), (1, 2), (1, 3), (2, 2), (3, 3), (5, 3)])
-def test_a_short_text_waits_for_no_long_one(long: int, lanes: int) -> None:
-    beside(long, lanes)
+@pytest.mark.parametrize(
+    ("long", "max_concurrent_batches"), [(1, 1), (1, 2), (1, 3), (2, 2), (3, 3), (5, 3)]
+)
+def test_a_short_text_waits_for_no_long_one(long: int, max_concurrent_batches: int) -> None:
+    beside(long, max_concurrent_batches)
 
 
 def test_a_long_text_that_is_alone_is_computed_by_all_threads() -> None:
@@ -456,11 +458,11 @@ def test_after_a_long_text_few_texts_are_computed_by_all_threads_again() -> None
 class Steps(Post):
     """Gives two messages, and each other one when all before it are answered."""
 
-    def __init__(self, messages: Mail, answered: Callable[[], int]) -> None:
+    def __init__(self, messages: ReceivedMessages, answered: Callable[[], int]) -> None:
         super().__init__()
         self.messages, self.answered, self.given = messages, answered, 0
 
-    def receive(self, wait: bool) -> Mail:
+    def receive(self, wait: bool) -> ReceivedMessages:
         while wait and 2 <= self.given > self.answered():
             time.sleep(0.01)
         if wait and self.given == len(self.messages):
@@ -481,16 +483,24 @@ class Fragile(Sum):
         return super().encode(ids, **options)
 
 
-def fail(lanes: int, ahead: int) -> None:
+def fail(max_concurrent_batches: int, prefetch_depth: int) -> None:
     """Run an engine of which one thread fails."""
-    rig = Rig(budget=512, lanes=lanes, model=Fragile(), ahead=ahead)
+    rig = Rig(
+        budget=512,
+        max_concurrent_batches=max_concurrent_batches,
+        model=Fragile(),
+        prefetch_depth=prefetch_depth,
+    )
     rig.send(1, *[[1] * 500] * 2)
     rig.run()
 
 
-@pytest.mark.parametrize(("lanes", "ahead"), [(2, 0), (1, 1)])
-def test_a_thread_that_fails_ends_the_process(lanes: int, ahead: int) -> None:
-    program = f"from tests.service.engine.worker.test_loop import fail; fail({lanes}, {ahead})"
+@pytest.mark.parametrize(("max_concurrent_batches", "prefetch_depth"), [(2, 0), (1, 1)])
+def test_a_thread_that_fails_ends_the_process(
+    max_concurrent_batches: int, prefetch_depth: int
+) -> None:
+    arguments = f"{max_concurrent_batches}, {prefetch_depth}"
+    program = f"from tests.service.engine.worker.test_loop import fail; fail({arguments})"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from service.engine.protocol.messages import Job, pack_jobs
-from service.engine.worker.connections import GONE, Mail
+from service.engine.worker.connections import CLOSED, ReceivedMessages
 from service.engine.worker.job_table import JobTable
 from service.engine.worker.receiver import Receiver
 from tests.service.rig import Memory, ids
@@ -17,11 +17,11 @@ LINE = Memory()
 class Slow:
     """Lines on which nothing comes for whoever waits, until it is let go; keeps who waited."""
 
-    def __init__(self, *messages: Mail) -> None:
+    def __init__(self, *messages: ReceivedMessages) -> None:
         self.messages, self.waits = list(messages), list[bool]()
         self.waiting, self.free = threading.Event(), threading.Event()
 
-    def receive(self, wait: bool) -> Mail:
+    def receive(self, wait: bool) -> ReceivedMessages:
         self.waits.append(wait)
         if wait:
             self.waiting.set()
@@ -47,17 +47,17 @@ def reading(job_table: JobTable) -> Iterator[tuple[Slow, Receiver]]:
     thread.join()
 
 
-def job(number: int) -> Mail:
+def job(number: int) -> ReceivedMessages:
     return [(LINE, pack_jobs([(number, Job("pooled", [ids([1])]))]))]
 
 
 def test_jobs_come_in_and_go_with_who_forgets_them_or_leaves(job_table: JobTable) -> None:
-    forgotten: Mail = [(LINE, (["cancel", 1], b""))]
+    forgotten: ReceivedMessages = [(LINE, (["cancel", 1], b""))]
     receiver = Receiver(
-        Slow(job(1) + job(2), forgotten, [(LINE, GONE)]), job_table, threading.Lock()
+        Slow(job(1) + job(2), forgotten, [(LINE, CLOSED)]), job_table, threading.Lock()
     )
     for left in (2, 1, 0):
-        receiver.glance()
+        receiver.poll()
         assert len(job_table) == left
 
 
@@ -65,8 +65,8 @@ def test_who_has_work_waits_for_nothing(job_table: JobTable) -> None:
     connections = Slow(job(1))
     connections.free.set()
     receiver = Receiver(connections, job_table, threading.Lock())
-    receiver.look()
-    receiver.look()
+    receiver.poll_or_wait()
+    receiver.poll_or_wait()
     assert connections.waits == [True, False]
 
 
@@ -74,9 +74,9 @@ def test_who_has_work_does_not_wait_for_another_that_reads(
     job_table: JobTable, reading: tuple[Slow, Receiver]
 ) -> None:
     connections, receiver = reading
-    job_table.accept((LINE, 2), Job("pooled", [ids([1])]))
-    receiver.look()
-    receiver.glance()
+    job_table.add((LINE, 2), Job("pooled", [ids([1])]))
+    receiver.poll_or_wait()
+    receiver.poll()
     assert connections.waits == [True]
 
 
@@ -85,7 +85,7 @@ def test_who_has_none_takes_what_came_to_another_that_read(
 ) -> None:
     connections, receiver = reading
     threading.Timer(0.1, connections.free.set).start()
-    receiver.look()
+    receiver.poll_or_wait()
     assert connections.waits == [True, False] and len(job_table) == 1
 
 
@@ -95,24 +95,24 @@ class Late:
     def __init__(self) -> None:
         self.waits = list[bool]()
 
-    def receive(self, wait: bool) -> Mail:
+    def receive(self, wait: bool) -> ReceivedMessages:
         self.waits.append(wait)
         return job(1) if len(self.waits) == 3 else []
 
 
 def test_who_has_nothing_to_do_looks_again_before_it_sleeps(job_table: JobTable) -> None:
     connections = Late()
-    Receiver(connections, job_table, threading.Lock(), linger=20).look()
+    Receiver(connections, job_table, threading.Lock(), linger=20).poll_or_wait()
     assert connections.waits == [False, False, False, False] and len(job_table) == 1
 
 
 def test_who_has_looked_long_enough_sleeps(job_table: JobTable) -> None:
     connections = Late()
-    Receiver(connections, job_table, threading.Lock(), linger=0.0).look()
+    Receiver(connections, job_table, threading.Lock(), linger=0.0).poll_or_wait()
     assert connections.waits == [True]
     quiet = Slow()
     quiet.free.set()
-    Receiver(quiet, job_table, threading.Lock(), linger=0.05).look()
+    Receiver(quiet, job_table, threading.Lock(), linger=0.05).poll_or_wait()
     assert quiet.waits[-1] and not any(quiet.waits[:-1])
 
 

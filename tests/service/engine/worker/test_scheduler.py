@@ -165,11 +165,11 @@ def test_every_text_is_served_once_within_the_budget_and_the_oldest_in_every_oth
 
 def test_who_takes_only_short_texts_takes_what_is_due_first_of_them() -> None:
     scheduler = fill(([600, 5], 4), ([90, 80], 2), ([7], 0), ([900], 4), ([8], 0))
-    assert jobs(scheduler.short(100)) == [2, 4]
-    assert jobs(scheduler.short(100)) == [1]
-    assert jobs(scheduler.short(100)) == [1]
-    assert scheduler.short(100) == [] and scheduler.tokens == 1505
+    assert jobs(scheduler.take_short_texts(100)) == [2, 4]
+    assert jobs(scheduler.take_short_texts(100)) == [1]
+    assert jobs(scheduler.take_short_texts(100)) == [1]
+    assert scheduler.take_short_texts(100) == [] and scheduler.tokens == 1505
 
 
 def test_a_text_of_just_the_budget_is_short() -> None:
-    assert jobs(singles(101, 100).short(100)) == [1]
+    assert jobs(singles(101, 100).take_short_texts(100)) == [1]

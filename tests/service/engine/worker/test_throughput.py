@@ -9,7 +9,7 @@ FAST = 1e6
 
 
 @pytest.mark.parametrize(
-    ("tokens", "apart", "rate"),
+    ("tokens", "single_threaded", "rate"),
     [
         (512, True, FAST + 0.2 * (4 * 512 - FAST)),  # every one of four lanes is as fast
         (128, True, FAST + 0.2 * (4 * 128 - FAST)),
@@ -18,39 +18,41 @@ FAST = 1e6
         (255, False, FAST),
     ],
 )
-def test_full_passes_tell_how_fast_the_engine_is(tokens: int, apart: bool, rate: float) -> None:
+def test_full_passes_tell_how_fast_the_engine_is(
+    tokens: int, single_threaded: bool, rate: float
+) -> None:
     throughput = Throughput(BatchSizing(2048, 4), FAST)
-    throughput.observe(tokens, 7.0, 8.0, apart)
+    throughput.observe(tokens, 7.0, 8.0, single_threaded)
     assert throughput.rate == pytest.approx(rate)
 
 
 def test_the_small_passes_of_a_slow_engine_tell_how_fast_it_is() -> None:
     throughput = Throughput(BatchSizing(2048, 4), 100.0)
-    throughput.observe(16, 7.0, 8.0, apart=True)
+    throughput.observe(16, 7.0, 8.0, single_threaded=True)
     assert throughput.rate == pytest.approx(100 + 0.2 * (4 * 16 - 100))
-    throughput.observe(15, 7.0, 8.0, apart=True)
+    throughput.observe(15, 7.0, 8.0, single_threaded=True)
     assert throughput.rate == pytest.approx(100 + 0.2 * (4 * 16 - 100))
 
 
 def test_a_pass_that_waited_on_the_device_took_as_long_as_after_the_one_before() -> None:
-    throughput = Throughput(BatchSizing(100, ahead=1), 100.0)
-    throughput.observe(100, 7.0, 8.0, apart=False)
+    throughput = Throughput(BatchSizing(100, prefetch_depth=1), 100.0)
+    throughput.observe(100, 7.0, 8.0, single_threaded=False)
     assert throughput.rate == pytest.approx(100)
-    throughput.observe(100, 7.2, 8.5, apart=False)
+    throughput.observe(100, 7.2, 8.5, single_threaded=False)
     assert throughput.rate == pytest.approx(100 + 0.2 * (200 - 100))
 
 
 def test_a_pass_that_is_observed_after_one_that_came_behind_it_tells_nothing() -> None:
-    throughput = Throughput(BatchSizing(100, ahead=1), 100.0)
-    throughput.observe(1, 7.5, 8.0, apart=False)
-    assert throughput.observe(100, 7.0, 8.0005, apart=False) == 7.0
-    assert throughput.observe(100, 7.2, 8.001, apart=False) == 7.2
+    throughput = Throughput(BatchSizing(100, prefetch_depth=1), 100.0)
+    throughput.observe(1, 7.5, 8.0, single_threaded=False)
+    assert throughput.observe(100, 7.0, 8.0005, single_threaded=False) == 7.0
+    assert throughput.observe(100, 7.2, 8.001, single_threaded=False) == 7.2
     assert throughput.rate == 100
-    assert throughput.observe(100, 7.9, 9.001, apart=False) == 8.001
+    assert throughput.observe(100, 7.9, 9.001, single_threaded=False) == 8.001
     assert throughput.rate == pytest.approx(100)
 
 
 def test_passes_apart_begin_when_they_are_started() -> None:
     throughput = Throughput(BatchSizing(2048, 2), 100.0)
-    throughput.observe(512, 7.0, 8.0, apart=True)
-    assert throughput.observe(512, 7.5, 8.5, apart=True) == 7.5
+    throughput.observe(512, 7.0, 8.0, single_threaded=True)
+    assert throughput.observe(512, 7.5, 8.5, single_threaded=True) == 7.5
