@@ -54,7 +54,8 @@ def test_a_model_says_which_kernels_it_uses_and_is_capped_by_itself(minilm_folde
 
 def test_the_cap_of_a_process_binds_torch_too() -> None:
     code = (
-        "import torch\nfrom models.cpu_backend import library\nfrom models.precision import trials\n"
+        "import torch\nfrom models.cpu_backend import library\n"
+        "from models.precision import trials\n"
         "print('avx2' in library.features(), library.best('float32', library.ISAS['avx2']))\n"
         "library.limit('avx2')\n"
         "print(library.best('bfloat16'), library.best('float32', library.features('bf16')))\n"
