@@ -42,12 +42,12 @@ from service.http.request_body import Bounds
 from service.http.timeouts import Timeouts
 from service.inference.dimensions import Dimensions
 from service.inference.pipeline import Pipeline
-from service.inference.vector_cache import Cache
-from service.inputs.reader import Reader
-from service.inputs.turns import Turns
+from service.inference.vector_cache import VectorCache
+from service.inputs.reader import InputReader
+from service.inputs.tokenization_queue import TokenizationQueue
 from service.metrics import Metrics
 from service.request.admission import Admission
-from service.request.limits import UNBROKEN
+from service.request.limits import MAX_UNSPLIT_CHARACTERS
 from service.request.memory_budget import MemoryBudget
 from service.settings import Settings
 
@@ -77,7 +77,7 @@ def create_app(
     replay = Replay(link, link.counters)
     metrics = _metrics(admission, link, replay)
     kept = settings.vector_cache_bytes
-    engine = Cache(replay, kept) if kept else replay
+    engine = VectorCache(replay, kept) if kept else replay
     pipeline = Pipeline(reader, admission, engine, settings.request_timeout)
     names, most = ServedNames(settings.names, settings.any_name), settings.max_values
     lengths = declared(model.encoder, model.dim)
@@ -127,13 +127,13 @@ def create_app(
     )
 
 
-def _reader(settings: Settings, model: Folder) -> Reader:
-    return Reader(
-        model.tokenizer(UNBROKEN),
+def _reader(settings: Settings, model: Folder) -> InputReader:
+    return InputReader(
+        model.tokenizer(MAX_UNSPLIT_CHARACTERS),
         model.sentence,
-        Turns(settings.request_timeout, settings.max_wait),
-        table=model.blueprint.config.vocab_size,
-        shortest=model.blueprint.config.shortest,
+        TokenizationQueue(settings.request_timeout, settings.max_wait),
+        vocabulary_rows=model.blueprint.config.vocab_size,
+        min_tokens=model.blueprint.config.shortest,
         max_texts=settings.max_texts,
         max_tokens=settings.max_tokens,
         auto_truncate=settings.auto_truncate,
@@ -146,7 +146,7 @@ def _admission(settings: Settings, link: EngineConnection) -> Admission:
         lambda: link.rate.latest,
         link.counters,
         timeout=settings.request_timeout,
-        measured=lambda: link.rate.measured,
+        reliable_rate=lambda: link.rate.measured,
     )
 
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from models.tokenizer.tokenizer import Side
 from service.errors import BadRequest
-from service.inputs.options import Reading, Text
+from service.inputs.options import InputOptions, Text
 from service.inputs.prompts import Role
 
 Overflow = Literal["error", "start", "end", "mean"]
@@ -120,7 +120,7 @@ class ReadingBody(PromptBody):
     truncation_direction: Direction | None = None
     on_overflow: Overflow | None = None
 
-    def reading(self, count: bool = False) -> Reading:
+    def reading(self, count: bool = False) -> InputOptions:
         """How to read the texts; raises BadRequest for two ways to say what long ones become.
 
         count: tell how many tokens were cut off, however long that takes.
@@ -128,12 +128,12 @@ class ReadingBody(PromptBody):
         found = self._reading()
         return replace(found, count=True) if count else found
 
-    def _reading(self) -> Reading:
+    def _reading(self) -> InputOptions:
         if self.model_fields_set.isdisjoint(_READING):
             return _PLAIN
         prompt = (self.prompt, self.prompt_name, self.input_type)
         if self.on_overflow is None:
-            return Reading(self.truncate, self.truncation_direction, *prompt)
+            return InputOptions(self.truncate, self.truncation_direction, *prompt)
         if self.model_fields_set & {"truncate", "truncation_direction"}:
             raise BadRequest(
                 "give on_overflow, or truncate and truncation_direction, not both",
@@ -141,7 +141,7 @@ class ReadingBody(PromptBody):
             )
         return reading(self.on_overflow, *prompt)
 
-    def whole(self) -> Reading:
+    def whole(self) -> InputOptions:
         """The same where every token has a vector; raises BadRequest for a mean of windows."""
         found = self.reading()
         if found.windows:
@@ -166,7 +166,7 @@ class HostedBody(ReadingBody):
     options: Options | None = None
 
 
-_READING, _PLAIN = frozenset(ReadingBody.model_fields), Reading()
+_READING, _PLAIN = frozenset(ReadingBody.model_fields), InputOptions()
 
 
 def reading(
@@ -174,7 +174,7 @@ def reading(
     prompt: str | None = None,
     prompt_name: str | None = None,
     role: Role | None = None,
-) -> Reading:
+) -> InputOptions:
     """How to read texts, in the words of on_overflow."""
     truncate, windows = overflow in _CUTS, overflow == "mean"
-    return Reading(truncate, _CUTS.get(overflow), prompt, prompt_name, role, windows)
+    return InputOptions(truncate, _CUTS.get(overflow), prompt, prompt_name, role, windows)

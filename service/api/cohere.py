@@ -17,7 +17,7 @@ from service.api.shapes.vendors import CohereAnswer
 from service.errors import BadRequest
 from service.inputs.options import Text
 from service.inputs.prompts import Role
-from service.inputs.row import Row
+from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
 
 Kind = Literal["float", "int8", "uint8", "binary", "ubinary", "base64"]
@@ -120,7 +120,7 @@ def _express(vectors: Floats, kind: Kind) -> Any:
     return convert(vectors, "float32" if kind == "float" else kind)
 
 
-def meta(rows: Sequence[Row], context: RequestContext, version: str) -> dict[str, Any]:
+def meta(rows: Sequence[TokenizedInput], context: RequestContext, version: str) -> dict[str, Any]:
     """What the request took, and a warning for each input that was cut."""
     told: dict[str, Any] = {
         "api_version": {"version": version},

@@ -16,9 +16,9 @@ from service.api.served import ServedNames
 from service.api.shapes.embed import EmbedAnswer
 from service.errors import BadRequest
 from service.inference.dimensions import Dimensions
-from service.inference.item_result import ItemResult, together
+from service.inference.item_result import ItemResult, stack_results
 from service.inference.pipeline import Pipeline
-from service.inputs.row import Row
+from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
 
 
@@ -72,14 +72,14 @@ class Embedding:
         body: EmbedRequest,
         cut: str = "dimensions",
         length: int | None = None,
-    ) -> tuple[list[Row], Floats]:
+    ) -> tuple[list[TokenizedInput], Floats]:
         """What was read of each input, and the finished vectors: rows, (B, dimensions).
 
         cut: the client's name for that field. length: the most tokens of an input; not for chunks.
         """
         self.dimensions.check(body.dimensions, cut)
         if body.late_chunking:
-            rows, vectors = together(await self._late(context, body))
+            rows, vectors = stack_results(await self._late(context, body))
         else:
             inputs, reading = batch(body.inputs), body.reading(count=body.details).within(length)
             context.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
@@ -95,7 +95,9 @@ class Embedding:
                 code="not_offered",
                 param="late_chunking",
             )
-        return await self.pipeline.late(context, chunks(body.inputs), body.whole(), self.layers)
+        return await self.pipeline.embed_chunks(
+            context, chunks(body.inputs), body.whole(), self.layers
+        )
 
     async def _partial(self, context: RequestContext, body: EmbedRequest) -> Any:
         only_json(context, partial=True)
@@ -105,7 +107,7 @@ class Embedding:
         else:
             reading, inputs = body.reading(count=True), batch(body.inputs)
             context.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
-            outcomes = await self.pipeline.attempt(context, inputs, reading)
+            outcomes = await self.pipeline.embed_partial(context, inputs, reading)
         found = good(outcomes, self.dimensions.full)
         vectors = finish(found, body.dimensions, body.normalize)
         listed = results(outcomes, vectors, body.output_dtype, body.encoding_format)
@@ -114,7 +116,11 @@ class Embedding:
         return {"results": listed, "failed": failed, **about}
 
     def _answer(
-        self, context: RequestContext, body: EmbedRequest, rows: Sequence[Row], vectors: Floats
+        self,
+        context: RequestContext,
+        body: EmbedRequest,
+        rows: Sequence[TokenizedInput],
+        vectors: Floats,
     ) -> Any:
         values = convert(vectors, body.output_dtype)
         if found := raw(context, values):
@@ -138,7 +144,7 @@ class Embedding:
             "model": self.names.first,
             "dimensions": width,
             "prompt": prompt,
-            **context.account(),
+            **context.usage_and_timing(),
         }
 
 

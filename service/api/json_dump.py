@@ -7,7 +7,7 @@ import numpy as np
 import orjson
 
 from service.request.request_context import RequestContext
-from service.request.run_in_thread import offload
+from service.request.run_in_thread import run_in_thread
 
 LARGE = 1 << 20
 """Bytes that a request takes, of which JSON is put together in steps."""
@@ -23,7 +23,7 @@ async def dump_response(context: RequestContext, content: Any) -> bytes:
     """JSON of a response, put together in a thread and in steps where the request is large."""
     if context.memory.size <= LARGE:
         return dump(content)
-    return await offload(lambda: dump(_in_steps(content)), small=False)
+    return await run_in_thread(lambda: dump(_in_steps(content)), small=False)
 
 
 def _in_steps(content: Any) -> Any:

@@ -14,7 +14,7 @@ from service.api.output import Raw
 from service.api.responses import REFERENCE, Responses
 from service.request.json_limits import check_parts
 from service.request.request_context import RequestContext
-from service.request.run_in_thread import offload
+from service.request.run_in_thread import run_in_thread
 
 B = TypeVar("B", bound=Body)
 
@@ -92,7 +92,7 @@ async def read_body(model: type[B], context: RequestContext, receive: Receive) -
     context.size = len(text)
     if context.size <= _SMALL:
         return _parse(model, text)
-    return await offload(partial(_parse, model, text), small=False)
+    return await run_in_thread(partial(_parse, model, text), small=False)
 
 
 def _parse(model: type[B], text: bytes) -> B:

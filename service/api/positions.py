@@ -23,10 +23,10 @@ from service.api.scheme import complete
 from service.api.shapes.tokens import PositionsAnswer
 from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
-from service.inputs.row import Row
+from service.inputs.tokenized_input import TokenizedInput
 from service.request.limits import check_values
 from service.request.request_context import RequestContext
-from service.request.run_in_thread import offload
+from service.request.run_in_thread import run_in_thread
 
 Name = Literal[
     "none",
@@ -130,7 +130,7 @@ def operation(
                 found = await _learned(context, asked.positions, padding)
             case scheme:
                 work = partial(numbers, scheme, asked)
-                found = await offload(work, asked.values <= _SMALL)
+                found = await run_in_thread(work, asked.values <= _SMALL)
         if asked.trained and biases is not None and "buckets" in found:
             found["bias"] = np.ascontiguousarray(biases.T[:, found["buckets"]])
         if (table := _table(found)) is not None and (answer := raw(context, table)):
@@ -150,7 +150,7 @@ def operation(
                 param="positions",
             )
         # The position part of a text is the table's beginning; of one without padding.
-        text = Row(np.full(last + 1, int(padding == 0), dtype=np.int32), 0)
+        text = TokenizedInput(np.full(last + 1, int(padding == 0), dtype=np.int32), 0)
         table = await pipeline.submit(context, [text], "position")
         return {"vectors": table[rows]}
 

@@ -10,7 +10,7 @@ import orjson
 from models.vectors import METRICS, Floats
 from service.errors import BadRequest
 from service.request.limits import check_values
-from service.request.run_in_thread import offload
+from service.request.run_in_thread import run_in_thread
 
 _SMALL = 1 << 20  # multiplications, of a few milliseconds: to ask a thread costs more than fewer do
 _ENTRY = 256  # of them take as long as to write down a score
@@ -34,7 +34,7 @@ async def compare(a: Floats, b: Floats, asked: Question, most: int) -> dict[str,
     """
     work = partial(_compare, a, b, asked, most)
     small = len(a) * len(b) * max(a.shape[1], _ENTRY) <= _SMALL
-    return await offload(work, small)
+    return await run_in_thread(work, small)
 
 
 def scores(metric: str, a: Floats, b: Floats) -> Floats:

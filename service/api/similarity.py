@@ -16,10 +16,10 @@ from service.api.shapes.similarity import SimilarityAnswer
 from service.api.side import Side, Texts, texts, vectors
 from service.errors import BadRequest, ServiceError
 from service.inference.pipeline import Pipeline
-from service.inputs.options import Reading
-from service.inputs.row import Row
+from service.inputs.options import InputOptions
+from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
-from service.request.run_in_thread import offload
+from service.request.run_in_thread import run_in_thread
 
 
 class Sentences(Body):
@@ -55,7 +55,7 @@ class SimilarityRequest(HostedBody):
     top_k: PositiveInt | None = None
     details: bool = False
 
-    def reading(self, count: bool = False) -> Reading:
+    def reading(self, count: bool = False) -> InputOptions:
         """As parameters say, or the fields beside them; raises BadRequest for both."""
         if self.parameters is None:
             return super().reading(count)
@@ -70,7 +70,7 @@ _SMALL = 1 << 16  # bytes of a body, whose vectors are arrays in a millisecond
 _READING = frozenset(ReadingBody.model_fields)
 _NONE: Floats = np.empty((0, 0), dtype=np.float32)
 
-Read = tuple[list[Row], Floats]
+Read = tuple[list[TokenizedInput], Floats]
 """What was read of texts, and their vectors: (B, D)."""
 
 
@@ -87,7 +87,7 @@ class _Similarity:
         (left, a), (right, b) = await self._embed(context, body, first, second)
         if not (left and right):
             read = partial(_sides, body, a if left else None, b if right else None)
-            a, b = await offload(read, context.size <= _SMALL)
+            a, b = await run_in_thread(read, context.size <= _SMALL)
         if a.shape[1] != b.shape[1]:
             raise BadRequest(f"a has {a.shape[1]} dimensions, b has {b.shape[1]}", param="b")
         found = {"metric": body.metric, **await self._compare(context, a, b, body)}
@@ -137,7 +137,7 @@ class _Similarity:
     def _about(self, context: RequestContext, body: SimilarityRequest) -> dict[str, Any]:
         return {
             "prompt": self.pipeline.reader.prompt(body.reading()).as_json(),
-            **context.account(),
+            **context.usage_and_timing(),
         }
 
 

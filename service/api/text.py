@@ -13,12 +13,12 @@ from service.api.body import FIRST, Body, On, PromptBody, Texts, example, texts_
 from service.api.operation import Operation
 from service.api.responses import BODY, Responses
 from service.api.shapes.tokens import TextToken
-from service.inputs.offsets import Bytes, bytes_of
-from service.inputs.options import Reading
-from service.inputs.reader import Reader
-from service.request.limits import check_texts, check_tokens, unbroken
+from service.inputs.offsets import ByteOffsets, byte_offsets
+from service.inputs.options import InputOptions
+from service.inputs.reader import InputReader
+from service.request.limits import check_texts, check_tokens, unsplittable_text
 from service.request.request_context import RequestContext
-from service.request.run_in_thread import offload
+from service.request.run_in_thread import run_in_thread
 
 _CHARACTER = 200  # bytes for each character of a text, of which a token has about four
 _SMALL = 2048  # token ids, decoded in a millisecond
@@ -57,18 +57,18 @@ class DecodeRequest(Body):
     skip_special_tokens: On = True
 
 
-def operations(reader: Reader, max_texts: int, max_tokens: int) -> list[Operation[Any]]:
+def operations(reader: InputReader, max_texts: int, max_tokens: int) -> list[Operation[Any]]:
     """The operations of this module."""
 
     async def tokenize(context: RequestContext, body: TokenizeRequest) -> Any:
         texts = texts_of(body.inputs)
         check_texts(len(texts), max_texts)
-        asked = Reading(prompt=body.prompt, prompt_name=body.prompt_name, role=body.input_type)
+        asked = InputOptions(prompt=body.prompt, prompt_name=body.prompt_name, role=body.input_type)
         special, prompt = body.add_special_tokens, reader.prompt(asked).text
         steps = _listed(reader, texts, prompt, special, max_tokens)
         size = sum(map(len, texts)) + len(texts) * len(prompt)
         context.memory.grow(_CHARACTER * size)
-        return await reader.take(context, steps, size, size)
+        return await reader.run(context, steps, size, size)
 
     async def decode(context: RequestContext, body: DecodeRequest) -> Any:
         rows: Any = body.ids if _kind(body.ids) == "<rows>" else [body.ids]
@@ -77,7 +77,7 @@ def operations(reader: Reader, max_texts: int, max_tokens: int) -> list[Operatio
         for index, row in enumerate(rows):
             reader.check(row, index)
         work = partial(reader.tokenizer.decode, rows, body.skip_special_tokens)
-        return await offload(work, sum(map(len, rows)) <= _SMALL)
+        return await run_in_thread(work, sum(map(len, rows)) <= _SMALL)
 
     tokens, texts = Responses(list[list[TextToken]], BODY), Responses(list[str], BODY)
     return [
@@ -87,7 +87,7 @@ def operations(reader: Reader, max_texts: int, max_tokens: int) -> list[Operatio
 
 
 def _listed(
-    reader: Reader, texts: Sequence[str], prompt: str, special: bool, most: int
+    reader: InputReader, texts: Sequence[str], prompt: str, special: bool, most: int
 ) -> Steps[list[list[dict[str, Any]]]]:
     total, found = 0, []
     for index, text in enumerate(texts):
@@ -99,13 +99,13 @@ def _listed(
                 check_tokens(total, most)
                 yield
         except UnsplittableTextError as error:
-            raise unbroken(error, index) from None
-        byte = bytes_of(whole, tokens)
+            raise unsplittable_text(error, index) from None
+        byte = byte_offsets(whole, tokens)
         found.append([_token(token, byte) for token in tokens])
     return found
 
 
-def _token(token: Token, byte: Bytes) -> dict[str, Any]:
+def _token(token: Token, byte: ByteOffsets) -> dict[str, Any]:
     return {
         "id": token.id,
         "text": token.text,

@@ -20,15 +20,15 @@ from service.api.shapes.common import Matrix
 from service.api.shapes.tokens import TokensAnswer
 from service.errors import BadRequest, ServiceError
 from service.inference.pipeline import Pipeline
-from service.inputs.chunks import Document
-from service.inputs.offsets import bytes_of
-from service.inputs.options import Reading, Text
+from service.inputs.chunks import ChunkedDocument
+from service.inputs.offsets import byte_offsets
+from service.inputs.options import InputOptions, Text
 from service.inputs.pools import Pool
-from service.inputs.row import Row
 from service.inputs.spans import Span, check_spans, pool_spans
+from service.inputs.tokenized_input import TokenizedInput
 from service.request.limits import check_values
 from service.request.request_context import RequestContext
-from service.request.run_in_thread import offload
+from service.request.run_in_thread import run_in_thread
 
 
 def _depth(value: Any) -> str:
@@ -41,7 +41,9 @@ Depth = Annotated[
     Discriminator(_depth),
 ]
 Spans = Annotated[list[Span], FIRST]
-Read = tuple[str, Row, list[Token], Floats]  # a text, its row and tokens, and their vectors
+Read = tuple[
+    str, TokenizedInput, list[Token], Floats
+]  # a text, its row and tokens, and their vectors
 
 
 class TokensRequest(ReadingBody):
@@ -102,7 +104,7 @@ class Tokens:
         return await self.last(context, batch(body.inputs), body.whole())
 
     async def last(
-        self, context: RequestContext, inputs: Sequence[Text], reading: Reading
+        self, context: RequestContext, inputs: Sequence[Text], reading: InputOptions
     ) -> list[Floats]:
         """The vectors of all tokens after the last layer: B times (length, D)."""
         rows = await self.pipeline.reader.read(context, inputs, reading)
@@ -132,7 +134,7 @@ class Tokens:
         read = list(zip(texts, rows, described, states, strict=True))
         if body.spans is not None:  # there may be thousands: beside the event loop
             work = partial(_spanned, read, body.spans, body.pooling)
-            return await offload(work, small=False)
+            return await run_in_thread(work, small=False)
         return [
             Found("tokens", _described(text, tokens), vectors, _about(row))
             for text, row, tokens, vectors in read
@@ -159,8 +161,13 @@ class Tokens:
         ]
 
     async def _document(
-        self, context: RequestContext, index: int, chunks: list[str], reading: Reading, size: int
-    ) -> Document:
+        self,
+        context: RequestContext,
+        index: int,
+        chunks: list[str],
+        reading: InputOptions,
+        size: int,
+    ) -> ChunkedDocument:
         try:
             return await self.pipeline.reader.document(context, chunks, reading, size)
         except BadRequest as error:
@@ -169,7 +176,7 @@ class Tokens:
             raise
 
     async def _states(
-        self, context: RequestContext, rows: list[Row], layer: str | int
+        self, context: RequestContext, rows: list[TokenizedInput], layer: str | int
     ) -> list[Floats]:
         self._check(context)
         context.memory.grow_by_numbers(context.tokens * self.config.hidden_size)
@@ -212,7 +219,7 @@ def _spanned(read: Sequence[Read], spans: Sequence[Spans], how: Pool) -> list[Fo
     return found
 
 
-def _chunked(index: int, document: Document, states: Floats, how: Pool) -> Found:
+def _chunked(index: int, document: ChunkedDocument, states: Floats, how: Pool) -> Found:
     vectors = []
     for vector in document.pool(states, how):
         if isinstance(vector, ServiceError):
@@ -222,12 +229,12 @@ def _chunked(index: int, document: Document, states: Floats, how: Pool) -> Found
     return Found("chunks", items, np.stack(vectors), _about(document.row))
 
 
-def _about(row: Row) -> dict[str, Any]:
+def _about(row: TokenizedInput) -> dict[str, Any]:
     return {"truncated": row.dropped > 0, "dropped": row.dropped}
 
 
 def _described(text: str, tokens: list[Token]) -> list[dict[str, Any]]:
-    byte = bytes_of(text, tokens)
+    byte = byte_offsets(text, tokens)
     return [
         {
             "id": token.id,

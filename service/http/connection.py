@@ -243,7 +243,7 @@ class Connection(Declining):
     def _give_up(self, cycle: RequestResponseCycle, error: ServiceError) -> None:
         context: RequestContext | None = cycle.scope["state"].get("context")
         if context is not None and not cycle.response_started:
-            context.give_up(error)
+            context.abort(error)
 
     def _refuse(self, error: Cut) -> None:
         answer = self._edge.refuse(error, joined(self.headers or ()))

@@ -11,7 +11,7 @@ from service.errors import BadRequest, ReceiveTimeout, TooLarge, Unsupported
 from service.http.timeouts import Timeouts
 from service.request.memory_budget import MemoryBudget, Reservation
 from service.request.request_context import RequestContext
-from service.request.run_in_thread import offload
+from service.request.run_in_thread import run_in_thread
 
 # The formats of https://www.rfc-editor.org/rfc/rfc9110#field.content-encoding, for zlib.
 _GZIP = zlib.MAX_WBITS + 16
@@ -62,7 +62,7 @@ class RequestBody:
     def expire(self) -> None:
         """Answer without what does not come in time."""
         late = ReceiveTimeout("the body did not come in time; send it at once")
-        self._context.give_up(late)
+        self._context.abort(late)
 
 
 class DecompressedBody:
@@ -88,7 +88,7 @@ class DecompressedBody:
         if message["type"] != "http.request":
             return message
         data = message.get("body", b"")
-        body = await offload(partial(self._inflate, data), len(data) <= _SMALL)
+        body = await run_in_thread(partial(self._inflate, data), len(data) <= _SMALL)
         self._memory.grow(_COPIES * len(body))
         if not message.get("more_body", False) and not self._stream.eof:
             raise _broken("it ends too early")

@@ -1,4 +1,4 @@
-"""Which lengths a client may have vectors cut to."""
+"""Lengths that a client may truncate vectors to."""
 
 from collections.abc import Collection
 from typing import Any
@@ -8,14 +8,13 @@ from service.errors import BadRequest
 
 
 class Dimensions:
-    """The lengths that the model declares or the operator allows, and no other.
+    """The lengths that the model declares (Matryoshka) or the operator allows.
 
-    The first numbers of a vector are a vector of their own where the model was trained for that;
-    those of any other model are only a worse one.
+    Truncated vectors are useful if the model was trained for that; otherwise worse.
     """
 
     def __init__(self, full: int, allowed: Collection[int]) -> None:
-        """full: what the model gives uncut."""
+        """full: the length of the model's vectors."""
         self.full, self._allowed = full, allowed
 
     @classmethod
@@ -24,9 +23,9 @@ class Dimensions:
 
         Raises ModelError for a number that is no length of the model's vectors.
         """
-        known = {"declared": declared, "any": range(1, full + 1), "none": ()}
-        if setting in known:
-            return cls(full, known[setting])
+        named = {"declared": declared, "any": range(1, full + 1), "none": ()}
+        if setting in named:
+            return cls(full, named[setting])
         numbers = sorted({int(number) for number in setting.split(",")})
         for number in numbers:
             if not 1 <= number <= full:
@@ -38,21 +37,22 @@ class Dimensions:
         allowed = "any" if isinstance(self._allowed, range) else self._allowed
         return {"full": self.full, "allowed": allowed}
 
-    def check(self, asked: int | None, param: str = "dimensions") -> None:
+    def check(self, requested: int | None, param: str = "dimensions") -> None:
         """Raises BadRequest for a length that is not offered. param: the field that asks for it."""
-        if asked is None or asked == self.full:
+        if requested is None or requested == self.full:
             return
-        if asked > self.full:
+        if requested > self.full:
             raise BadRequest(
-                f"{param} is {asked}, the model has {self.full}",
+                f"{param} is {requested}, the model has {self.full}",
                 code="too_many_dimensions",
                 param=param,
             )
-        if asked not in self._allowed:
-            others = ", ".join(map(str, self._allowed)) or "no shorter ones"
+        if requested not in self._allowed:
+            offered = ", ".join(map(str, self._allowed)) or "no shorter ones"
             raise BadRequest(
-                f"vectors of {asked} dimensions are not offered: this model has {self.full} and "
-                f"{others}; if it serves you, the operator can allow more by EMBEDDING_DIMENSIONS",
+                f"vectors of {requested} dimensions are not offered: this model has "
+                f"{self.full} and {offered}; if it serves you, the operator can allow more by "
+                "EMBEDDING_DIMENSIONS",
                 code="dimensions_not_offered",
                 param=param,
             )

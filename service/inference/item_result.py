@@ -1,4 +1,4 @@
-"""What becomes of each input where one may fail and the others not."""
+"""The result of each input where one may fail and the others succeed."""
 
 from collections.abc import Sequence
 
@@ -6,17 +6,17 @@ import numpy as np
 
 from models.vectors import Floats
 from service.errors import ServiceError
-from service.inputs.row import Row
+from service.inputs.tokenized_input import TokenizedInput
 
-ItemResult = tuple[Row, Floats] | ServiceError
-"""What was read of an input and its vector (D,), or what is wrong with it."""
+ItemResult = tuple[TokenizedInput, Floats] | ServiceError
+"""A tokenized input and its vector (D,), or its error."""
 
 
-def together(outcomes: Sequence[ItemResult]) -> tuple[list[Row], Floats]:
-    """All of them together: rows, (B, D); raises the first error."""
-    good = []
-    for outcome in outcomes:
-        if isinstance(outcome, ServiceError):
-            raise outcome
-        good.append(outcome)
-    return [row for row, _ in good], np.stack([vector for _, vector in good])
+def stack_results(results: Sequence[ItemResult]) -> tuple[list[TokenizedInput], Floats]:
+    """Stack results: rows, vectors (B, D); raises the first error."""
+    pairs = []
+    for result in results:
+        if isinstance(result, ServiceError):
+            raise result
+        pairs.append(result)
+    return [row for row, _ in pairs], np.stack([vector for _, vector in pairs])

@@ -11,129 +11,131 @@ from service.engine.protocol.messages import POOLED, Job, Result
 from service.engine.protocol.sizes import size_class
 from service.errors import EncodingFailed, ServiceError, TimedOut
 from service.inference.item_result import ItemResult
-from service.inputs.options import Reading, Text
-from service.inputs.overflow import average, owners, spread
-from service.inputs.reader import Reader
-from service.inputs.row import Row
+from service.inputs.options import InputOptions, Text
+from service.inputs.reader import InputReader
+from service.inputs.tokenized_input import TokenizedInput
+from service.inputs.windows import average, split_windows, window_owners
 from service.request.admission import Admission
 from service.request.request_context import RequestContext
 
 
 class Engine(Protocol):
-    """Whatever turns jobs into results."""
+    """Computes jobs: the vector cache, or the engine's replay."""
 
     async def submit(self, job: Job, timeout: float) -> Result: ...
 
-    def load(self, job: Job) -> int:
-        """Tokens that are computed for it."""
+    def computed_tokens(self, job: Job) -> int:
+        """Tokens to compute for a job."""
 
 
 class Pipeline:
-    """The way of a request, and the call's account of it."""
+    """Computes the vectors of a request and records its counts and times."""
 
     def __init__(
-        self, reader: Reader, admission: Admission, engine: Engine, timeout: float
+        self, reader: InputReader, admission: Admission, engine: Engine, timeout: float
     ) -> None:
         self.reader = reader
         self._admission, self._engine, self._timeout = admission, engine, timeout
 
     async def embed(
-        self, context: RequestContext, inputs: Sequence[Text], reading: Reading
-    ) -> tuple[list[Row], Floats]:
+        self, context: RequestContext, inputs: Sequence[Text], options: InputOptions
+    ) -> tuple[list[TokenizedInput], Floats]:
         """Pooled vectors as the model gives them, not normalised: rows, (B, dim)."""
-        rows = await self.reader.read(context, inputs, reading)
-        if reading.windows:
-            return rows, await self._averaged(context, rows)
+        rows = await self.reader.read(context, inputs, options)
+        if options.windows:
+            return rows, await self._submit_windows(context, rows)
         return rows, await self.submit(context, rows, POOLED)
 
-    async def attempt(
-        self, context: RequestContext, inputs: Sequence[Text], reading: Reading
+    async def embed_partial(
+        self, context: RequestContext, inputs: Sequence[Text], options: InputOptions
     ) -> list[ItemResult]:
-        """The same, but an input that is refused or fails leaves the others be."""
-        rows = await self.reader.attempt(context, inputs, reading)
-        good = {index: row for index, row in enumerate(rows) if isinstance(row, Row)}
-        tokens = sum(len(row.ids) for row in good.values())
-        jobs = [_job(spread([row]), POOLED, tokens) for row in good.values()]
-        found = await self._run(context, jobs)
-        outcomes: dict[int, ItemResult] = {
+        """Like `embed`, with an error in place of each input that fails."""
+        rows = await self.reader.attempt(context, inputs, options)
+        valid = {index: row for index, row in enumerate(rows) if isinstance(row, TokenizedInput)}
+        tokens = sum(len(row.ids) for row in valid.values())
+        jobs = [_job(split_windows([row]), POOLED, tokens) for row in valid.values()]
+        results = await self._submit_all(context, jobs)
+        item_results: dict[int, ItemResult] = {
             index: row for index, row in enumerate(rows) if isinstance(row, ServiceError)
         }
-        for (index, row), result in zip(good.items(), found, strict=True):
+        for (index, row), result in zip(valid.items(), results, strict=True):
             if isinstance(result, EncodingFailed):
                 result.index = index
-                outcomes[index] = result
+                item_results[index] = result
             else:
-                outcomes[index] = row, average([row], result.vectors)[0]
-        return [outcomes[index] for index in range(len(rows))]
+                item_results[index] = row, average([row], result.vectors)[0]
+        return [item_results[index] for index in range(len(rows))]
 
-    async def late(
-        self, context: RequestContext, chunks: Sequence[str], reading: Reading, layers: int
+    async def embed_chunks(
+        self, context: RequestContext, chunks: Sequence[str], options: InputOptions, layers: int
     ) -> list[ItemResult]:
-        """The mean of the hidden states of each chunk, all in one context."""
-        document = await self.reader.document(context, chunks, reading, sum(map(len, chunks)))
+        """Late chunking: mean hidden states of each chunk, with the others as context."""
+        document = await self.reader.document(context, chunks, options, sum(map(len, chunks)))
         (states,) = await self.hidden(context, [document.row], layers)
-        found = zip(document.rows(), document.pool(states, "mean"), strict=True)
+        results = zip(document.rows(), document.pool(states, "mean"), strict=True)
         return [
-            vector if isinstance(vector, ServiceError) else (row, vector) for row, vector in found
+            vector if isinstance(vector, ServiceError) else (row, vector) for row, vector in results
         ]
 
     async def hidden(
-        self, context: RequestContext, rows: Sequence[Row], output: str | int
+        self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
     ) -> list[Floats]:
         """Token vectors after some layers, or a summand of the input: B times (length, D)."""
         states = await self.submit(context, rows, output)
         return np.split(states, np.cumsum([len(row.ids) for row in rows])[:-1])
 
     async def submit(
-        self, context: RequestContext, rows: Sequence[Row], output: str | int
+        self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
     ) -> Floats:
-        """What the engine makes of rows; raises Overloaded, TimedOut, EngineLost."""
+        """Compute the vectors of rows; raises Overloaded, TimedOut, EngineLost."""
         job = _job(rows, output, sum(len(row.ids) for row in rows))
-        with self._admission.admit(self._engine.load(job)):
-            result = await self._answer(context, job)
+        with self._admission.admit(self._engine.computed_tokens(job)):
+            result = await self._submit_job(context, job)
         context.queue_us += result.queue_us
         context.compute_us += result.compute_us
         context.cached += result.cached
         return result.vectors
 
-    async def _averaged(self, context: RequestContext, rows: Sequence[Row]) -> Floats:
+    async def _submit_windows(
+        self, context: RequestContext, rows: Sequence[TokenizedInput]
+    ) -> Floats:
         try:
-            return average(rows, await self.submit(context, spread(rows), POOLED))
-        except EncodingFailed as error:  # of a window: told of the input that it is part of
+            return average(rows, await self.submit(context, split_windows(rows), POOLED))
+        except EncodingFailed as error:  # index of a window -> index of its input
             if error.index is not None:
-                error.index = owners(rows)[error.index]
+                error.index = window_owners(rows)[error.index]
             raise
 
-    async def _run(
+    async def _submit_all(
         self, context: RequestContext, jobs: Sequence[Job]
     ) -> list[Result | EncodingFailed]:
-        with self._admission.admit(sum(map(self._engine.load, jobs))):
-            found = await asyncio.gather(*(self._try(context, job) for job in jobs))
-        results = [result for result in found if isinstance(result, Result)]
+        with self._admission.admit(sum(map(self._engine.computed_tokens, jobs))):
+            outcomes = await asyncio.gather(*(self._try_job(context, job) for job in jobs))
+        results = [result for result in outcomes if isinstance(result, Result)]
         context.cached += sum(result.cached for result in results)
         computed = [result for result in results if result.compute_us]
         if computed:  # jobs share passes: from the start of the first to the end of the last
             context.queue_us += min(result.queue_us for result in computed)
             ends = [result.queue_us + result.compute_us for result in computed]
             context.compute_us += max(ends) - min(result.queue_us for result in computed)
-        return found
+        return outcomes
 
-    async def _try(self, context: RequestContext, job: Job) -> Result | EncodingFailed:
+    async def _try_job(self, context: RequestContext, job: Job) -> Result | EncodingFailed:
         try:
-            return await self._answer(context, job)
+            return await self._submit_job(context, job)
         except EncodingFailed as error:
             return error
 
-    async def _answer(self, context: RequestContext, job: Job) -> Result:
-        left = self._timeout - context.tokenize_us / 1e6
+    async def _submit_job(self, context: RequestContext, job: Job) -> Result:
+        remaining = self._timeout - context.tokenize_us / 1e6
         try:
-            return await self._engine.submit(job, left)
+            return await self._engine.submit(job, remaining)
         except TimeoutError:
             raise TimedOut(f"not answered within {self._timeout:.0f} s", retry=1) from None
 
 
-def _job(rows: Sequence[Row], output: str | int, tokens: int) -> Job:
-    """A request, or a part of one that has so many tokens."""
+def _job(rows: Sequence[TokenizedInput], output: str | int, tokens: int) -> Job:
+    """Build a job. tokens: of the whole request, which may be several jobs."""
     skips = [row.skip for row in rows]
     ids = [row.ids for row in rows]
     return Job(output, ids, skips if any(skips) else (), size_class(tokens))

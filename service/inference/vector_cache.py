@@ -1,4 +1,4 @@
-"""Vectors of texts that come again, so that the engine need not compute them again."""
+"""LRU cache of vectors, for texts that are sent again."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -13,11 +13,11 @@ from service.errors import EncodingFailed
 
 Key = tuple[bytes, int]  # the token ids of a text, and how many of them are not pooled
 
-_BESIDE = 400  # bytes that Python takes for an entry beside its numbers
+_ENTRY_OVERHEAD = 400  # bytes of the Python objects of an entry
 
 
 class Engine(Protocol):
-    """Whatever computes; description: what of, another one when it was started again."""
+    """Computes jobs. description: replaced when the engine restarts."""
 
     @property
     def description(self) -> Description | None: ...
@@ -25,15 +25,14 @@ class Engine(Protocol):
     async def submit(self, job: Job, timeout: float) -> Result: ...
 
 
-class Cache:
-    """An engine in front of another, which is asked only for vectors that are not at hand.
+class VectorCache:
+    """Computes only vectors that are not cached.
 
-    They are those of the very same token ids, and the least recently used ones make room. Hidden
-    states are not kept.
+    Keyed by token ids; the least recently used entries are evicted. Hidden states are not cached.
     """
 
     def __init__(self, engine: Engine, size: int) -> None:
-        """size: bytes that it may take."""
+        """size: bytes of all entries."""
         self._engine, self._size, self._used = engine, size, 0
         self._vectors: OrderedDict[Key, Floats] = OrderedDict()
         self._described = engine.description
@@ -42,50 +41,50 @@ class Cache:
         """The vectors of a job; raises what the engine raises."""
         if job.output != POOLED:
             return await self._engine.submit(job, timeout)
-        self._renew()
+        self._clear_if_engine_changed()
         keys = _keys(job)
-        found = {key: self._vectors[key] for key in keys if key in self._vectors}
-        places = {key: place for place, key in enumerate(keys) if key not in found}
+        vectors = {key: self._vectors[key] for key in keys if key in self._vectors}
+        missing = {key: position for position, key in enumerate(keys) if key not in vectors}
         result = Result(np.empty((0, 0), dtype=np.float32), 0, 0, 0.0)
-        if places:
-            result = await self._ask(job, list(places.values()), timeout)
-            found |= zip(places, result.vectors, strict=True)
-        self._keep((key, found[key]) for key in keys)
-        whole = np.stack([found[key] for key in keys])
-        return replace(result, vectors=whole, cached=len(keys) - len(places))
+        if missing:
+            result = await self._compute(job, list(missing.values()), timeout)
+            vectors |= zip(missing, result.vectors, strict=True)
+        self._store((key, vectors[key]) for key in keys)
+        stacked = np.stack([vectors[key] for key in keys])
+        return replace(result, vectors=stacked, cached=len(keys) - len(missing))
 
-    def load(self, job: Job) -> int:
-        """Tokens that are computed for a job: of texts that are not at hand, each once."""
+    def computed_tokens(self, job: Job) -> int:
+        """Tokens to compute for a job: of texts that are not cached, each once."""
         if job.output != POOLED:
             return job.tokens
-        self._renew()
+        self._clear_if_engine_changed()
         sizes = zip(_keys(job), map(len, job.rows), strict=True)
         return sum({key: size for key, size in sizes if key not in self._vectors}.values())
 
-    async def _ask(self, job: Job, places: Sequence[int], timeout: float) -> Result:
-        rows, skips = [job.rows[place] for place in places], _skips(job)
-        part = replace(job, rows=rows, skips=[skips[place] for place in places])
+    async def _compute(self, job: Job, missing: Sequence[int], timeout: float) -> Result:
+        rows, skips = [job.rows[position] for position in missing], _skips(job)
+        part = replace(job, rows=rows, skips=[skips[position] for position in missing])
         try:
             return await self._engine.submit(part, timeout)
         except EncodingFailed as error:
             if error.index is not None:
-                error.index = places[error.index]
+                error.index = missing[error.index]
             raise
 
-    def _renew(self) -> None:
+    def _clear_if_engine_changed(self) -> None:
         # An engine that was started again may have chosen another precision.
         if self._described is not self._engine.description:
             self._described, self._used = self._engine.description, 0
             self._vectors.clear()
 
-    def _keep(self, found: Iterable[tuple[Key, Floats]]) -> None:
-        for key, vector in found:
+    def _store(self, vectors: Iterable[tuple[Key, Floats]]) -> None:
+        for key, vector in vectors:
             if key not in self._vectors:
-                self._vectors[key] = vector.copy()  # else it would hold those beside it
-                self._used += _cost(key, vector)
+                self._vectors[key] = vector.copy()  # a view would keep the whole batch alive
+                self._used += _entry_size(key, vector)
             self._vectors.move_to_end(key)
         while self._used > self._size:
-            self._used -= _cost(*self._vectors.popitem(last=False))
+            self._used -= _entry_size(*self._vectors.popitem(last=False))
 
 
 def _keys(job: Job) -> list[Key]:
@@ -96,5 +95,5 @@ def _skips(job: Job) -> Sequence[int]:
     return job.skips or [0] * len(job.rows)
 
 
-def _cost(key: Key, vector: Floats) -> int:
-    return len(key[0]) + vector.nbytes + _BESIDE
+def _entry_size(key: Key, vector: Floats) -> int:
+    return len(key[0]) + vector.nbytes + _ENTRY_OVERHEAD

@@ -12,36 +12,38 @@ from models.tokenizer.tokenizer import Side, Tokenizer
 from models.vectors import Floats
 from service.engine.protocol.messages import Ids
 from service.errors import BadRequest, ServiceError
-from service.inputs.outline import Outline
 from service.inputs.pools import Pool, pool
-from service.inputs.row import Row
-from service.request.limits import no_room, unbroken
+from service.inputs.token_collector import TokenCollector
+from service.inputs.tokenized_input import TokenizedInput
+from service.request.limits import prompt_too_long, unsplittable_text
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ChunkedDocument:
     """Chunks in the one row that the model reads.
 
     places: where the tokens of each chunk start and stop in it. dropped: how many were cut off.
     """
 
-    row: Row
+    row: TokenizedInput
     places: list[tuple[int, int]]
     dropped: list[int]
 
-    def rows(self) -> list[Row]:
-        """What was read of each chunk."""
+    def rows(self) -> list[TokenizedInput]:
+        """Return the tokens of each chunk."""
         ids = [self.row.ids[start:stop] for start, stop in self.places]
-        return [Row(kept, dropped) for kept, dropped in zip(ids, self.dropped, strict=True)]
+        return [
+            TokenizedInput(sizes, dropped) for sizes, dropped in zip(ids, self.dropped, strict=True)
+        ]
 
     def pool(self, states: Floats, how: Pool) -> list[Floats | ServiceError]:
-        """A vector for each chunk: (T, D) -> (D,) each, or why there is none."""
+        """A vector for each chunk: (T, D) -> (D,) each, or the error of an empty one."""
         return [
-            pool(states[start:stop], how) if start < stop else self._lost(index)
+            pool(states[start:stop], how) if start < stop else self._missing_vector(index)
             for index, (start, stop) in enumerate(self.places)
         ]
 
-    def _lost(self, index: int) -> BadRequest:
+    def _missing_vector(self, index: int) -> BadRequest:
         if self.dropped[index]:
             return BadRequest(
                 f"chunk {index} lies beyond the {len(self.row.ids)} tokens that were read; "
@@ -52,8 +54,8 @@ class Document:
         return BadRequest(f"chunk {index} has no tokens", code="empty_chunk", index=index)
 
 
-class Chunks:
-    """Lays the tokens of chunks one after another, in one frame.
+class ChunkReader:
+    """Joins the tokens of chunks in one row, with the special tokens around them.
 
     Each chunk is tokenised alone, so that a token belongs to one chunk and no words grow together.
     """
@@ -61,56 +63,56 @@ class Chunks:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
 
-    def read(self, texts: Sequence[str], prompt: str, side: Side | None) -> Steps[Document]:
+    def read(self, texts: Sequence[str], prompt: str, side: Side | None) -> Steps[ChunkedDocument]:
         """A document cut at `side`, in steps; None: BadRequest names the first that does not fit.
 
-        Raises BadRequest for a chunk that cannot be read piece by piece, too.
+        Raises BadRequest for a chunk that cannot be split for tokenization, too.
         """
         first = yield from self._first(texts[0], prompt)
         head = [*self._tokenizer.prefix, *first.ids[: first.before]]
         room = self._tokenizer.max_length - len(head) - len(self._tokenizer.suffix)
         if room < 1:
-            raise no_room(self._tokenizer.max_length)
-        ids, total = [_numbers(first.ids[first.before :])], 0
+            raise prompt_too_long(self._tokenizer.max_length)
+        ids, total = [_as_array(first.ids[first.before :])], 0
         for index, text in enumerate(texts):
             if index:
-                ids.append(_numbers((yield from self._ids(text, index))))
+                ids.append(_as_array((yield from self._ids(text, index))))
             total += len(ids[-1])
             if side is None and total > room:
                 raise _too_long(index, total, room)
         return self._cut(head, ids, room, side or "right")
 
-    def _first(self, text: str, prompt: str) -> Steps[Outline]:
-        found = Outline()
+    def _first(self, text: str, prompt: str) -> Steps[TokenCollector]:
+        tokens = TokenCollector()
         try:
             for piece in self._tokenizer.outline(text, prompt, special=False):
-                found.add(piece)
+                tokens.add(piece)
                 yield
         except UnsplittableTextError as error:
-            raise unbroken(error, 0) from None
-        return found
+            raise unsplittable_text(error, 0) from None
+        return tokens
 
     def _ids(self, text: str, index: int) -> Steps[Sequence[int]]:
         try:
             return (yield from self._tokenizer.ids(text))
         except UnsplittableTextError as error:
-            raise unbroken(error, index) from None
+            raise unsplittable_text(error, index) from None
 
-    def _cut(self, head: Sequence[int], ids: list[Ids], room: int, side: Side) -> Document:
+    def _cut(self, head: Sequence[int], ids: list[Ids], room: int, side: Side) -> ChunkedDocument:
         body = np.concatenate(ids)
         low = max(len(body) - room, 0) if side == "left" else 0
-        whole = [_numbers(head), body[low : low + room], _numbers(self._tokenizer.suffix)]
-        row = Row(np.concatenate(whole), max(len(body) - room, 0))
+        parts = [_as_array(head), body[low : low + room], _as_array(self._tokenizer.suffix)]
+        row = TokenizedInput(np.concatenate(parts), max(len(body) - room, 0))
         borders = [
             len(head) + min(max(border - low, 0), room)
             for border in accumulate(map(len, ids), initial=0)
         ]
         places = list(pairwise(borders))
-        kept = [stop - start for start, stop in places]
-        return Document(row, places, [len(a) - b for a, b in zip(ids, kept, strict=True)])
+        sizes = [stop - start for start, stop in places]
+        return ChunkedDocument(row, places, [len(a) - b for a, b in zip(ids, sizes, strict=True)])
 
 
-def _numbers(ids: Sequence[int]) -> Ids:
+def _as_array(ids: Sequence[int]) -> Ids:
     return np.array(ids, dtype=np.int32)
 
 

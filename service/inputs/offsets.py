@@ -1,15 +1,15 @@
-"""Where tokens stand among the bytes of a text."""
+"""Map character offsets of tokens to byte offsets."""
 
 from collections.abc import Iterable, Mapping
 from itertools import accumulate, pairwise
 
 from models.tokenizer.tokenizer import Token
 
-Bytes = Mapping[int | None, int | None]
+ByteOffsets = Mapping[int | None, int | None]
 
 
-def bytes_of(text: str, tokens: Iterable[Token]) -> Bytes:
-    """From where tokens start and stop to the UTF-8 byte that is there; None stays None."""
+def byte_offsets(text: str, tokens: Iterable[Token]) -> ByteOffsets:
+    """Map the start and stop of tokens to UTF-8 byte offsets; None stays None."""
     borders = {border for token in tokens for border in (token.start, token.stop)}
     # From one to the next: the text may have millions of characters beside those of the tokens.
     known = sorted(border for border in borders if border is not None)

@@ -1,4 +1,4 @@
-"""How texts are read."""
+"""Options of tokenization."""
 
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,7 @@ Text = str | list[int]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class InputOptions:
     """truncate: None for the server's setting.
 
     side: where tokens are cut off, None: where the model's files say.
@@ -28,6 +28,6 @@ class Reading:
     count: bool = False
     length: int | None = None
 
-    def within(self, length: int | None) -> "Reading":
+    def within(self, length: int | None) -> "InputOptions":
         """The same with at most so many tokens of an input; None: no other limit."""
         return self if length is None else replace(self, length=length)

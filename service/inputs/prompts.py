@@ -1,4 +1,4 @@
-"""What is put before each text: by name, by text, or by the text's role."""
+"""Resolve the prompt of a request: by name, by text, or by role."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -25,7 +25,7 @@ class Prompt:
     text: str
 
     def as_json(self) -> dict[str, str | None]:
-        """For an answer."""
+        """Describe the prompt for a response."""
         return {"name": self.name, "text": self.text}
 
 
@@ -38,7 +38,7 @@ class Prompts:
         self._default = Prompt(next(names, None), sentence.default_prompt)
 
     def resolve(self, text: str | None, name: str | None, role: Role | None) -> Prompt:
-        """The prompt that is meant; the model's default one if nothing is given.
+        """Return the requested prompt, or the model's default.
 
         A role takes the model's prompt for it, and the default one of a model that has none for
         it, as sentence-transformers does. Raises BadRequest for a name that the model does not

@@ -19,8 +19,8 @@ def check_spans(spans: Sequence[Sequence[Span]], texts: Sequence[str]) -> None:
         raise BadRequest(
             f"spans has {len(spans)} lists, there are {len(texts)} texts", param="spans"
         )
-    for index, (text, wanted) in enumerate(zip(texts, spans, strict=True)):
-        for start, stop in wanted:
+    for index, (text, spans_of_text) in enumerate(zip(texts, spans, strict=True)):
+        for start, stop in spans_of_text:
             if not start < stop <= len(text):
                 raise BadRequest(
                     f"span [{start}, {stop}) is empty or outside of the text of {len(text)} "
@@ -34,13 +34,13 @@ def pool_spans(
     states: Floats, tokens: Sequence[Token], spans: Sequence[Span], how: Pool, index: int
 ) -> Floats:
     """A vector for each span of text `index`, of the tokens that touch it: (T, D) -> (spans, D)."""
-    found = [pool(states[_touched(tokens, span, index)], how) for span in spans]
-    return np.stack(found) if found else states[:0]
+    touched = [pool(states[_tokens_in_span(tokens, span, index)], how) for span in spans]
+    return np.stack(touched) if touched else states[:0]
 
 
-def _touched(tokens: Sequence[Token], span: Span, index: int) -> list[int]:
+def _tokens_in_span(tokens: Sequence[Token], span: Span, index: int) -> list[int]:
     start, stop = span
-    found = [
+    touched = [
         place
         for place, token in enumerate(tokens)
         if token.start is not None
@@ -48,11 +48,11 @@ def _touched(tokens: Sequence[Token], span: Span, index: int) -> list[int]:
         and token.start < stop
         and token.stop > start
     ]
-    if not found:
+    if not touched:
         raise BadRequest(
             f"span [{start}, {stop}) holds no token: it is white space or was cut off",
             code="empty_span",
             param="spans",
             index=index,
         )
-    return found
+    return touched

@@ -1,4 +1,4 @@
-"""Refuses work that would wait too long, at the door."""
+"""Admission control: refuse requests that would wait too long."""
 
 import math
 import random
@@ -9,16 +9,18 @@ from service.engine.protocol.sizes import CLASSES, size_class
 from service.errors import Overloaded, TooLarge
 from service.process.shared_counters import SharedCounters
 
-_SMALL = 2048  # tokens, or characters where texts are read: a request of more can wait longer,
-_LARGE = 5  # so many times as long
-_CLEARLY = 1.5  # times as long: texts differ, and so do the neighbours on a machine
+_SMALL_TOKENS = (
+    2048  # tokens, or characters where texts are read: a request of more can wait longer,
+)
+_LARGE_FACTOR = 5  # so many times as long
+_TIMEOUT_MARGIN = 1.5  # times as long: texts differ, and so do the neighbours on a machine
 
 
 class Admission:
     """Expected wait = tokens that are served before / tokens that the engine encodes in a second.
 
-    The engine gives about half of its time to what is due first (see its scheduler), so a request
-    waits for twice what is no larger than itself, if that is less than the whole queue.
+    The engine gives about half of its time to jobs that are due first (see its scheduler), so a
+    request waits for twice the tokens of requests no larger than itself, at most the whole queue.
     """
 
     def __init__(
@@ -28,42 +30,42 @@ class Admission:
         counters: SharedCounters,
         *,
         timeout: float = math.inf,
-        measured: Callable[[], float] = lambda: 0.0,
+        reliable_rate: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """max_wait: seconds, for a request of at most 2048 tokens; for larger ones five times that.
 
-        counters: where every HTTP process of the server counts what it has queued.
+        counters: shared counts of queued tokens of all HTTP processes.
         timeout: seconds after which a request is given up. measured: a rate that can be relied on
         to say that one will be; 0 while there is none.
         """
         self._max_wait, self._rate, self._counters = max_wait, rate, counters
-        self._timeout, self._measured = timeout, measured
-        self._all, self._sizes = (
+        self._timeout, self._reliable_rate = timeout, reliable_rate
+        self._queued_slot, self._class_slots = (
             counters.allocate(gauge=True),
             counters.allocate(CLASSES, gauge=True),
         )
 
     @property
     def queued(self) -> int:
-        """Tokens admitted and not answered, in the whole server."""
-        return int(self._counters.total(self._all))
+        """Tokens admitted and not computed yet, in the whole server."""
+        return int(self._counters.total(self._queued_slot))
 
     @property
     def backlog(self) -> float:
-        """Seconds in which all that is queued is computed; 0 while no rate is known."""
+        """Seconds to compute the whole queue; 0 while no rate is known."""
         return self._seconds(self.queued)
 
     def check(self, tokens: int) -> None:
-        """Raises Overloaded where a request of so many tokens would wait too long.
+        """Raise Overloaded if a request of so many tokens would wait too long.
 
-        TooLarge where it is clear that it would not be done in time if it did not wait at all.
+        TooLarge if it would clearly time out without any wait.
         """
-        wait = self._wait(tokens) if tokens else 0
-        limit = self._max_wait * (_LARGE if tokens > _SMALL else 1)
-        most = min(limit, _CLEARLY * self._timeout - self._takes(tokens))
-        if wait > most:
+        wait = self._expected_wait(tokens) if tokens else 0
+        limit = self._max_wait * (_LARGE_FACTOR if tokens > _SMALL_TOKENS else 1)
+        max_wait = min(limit, _TIMEOUT_MARGIN * self._timeout - self._compute_seconds(tokens))
+        if wait > max_wait:
             raise Overloaded(
-                f"a request of this size would wait {wait:.1f} s; the limit is {most:.1f} s",
+                f"a request of this size would wait {wait:.1f} s; the limit is {max_wait:.1f} s",
                 # When what waits now is done; not at once for all who were refused together.
                 retry=wait * random.uniform(1, 1.5),  # noqa: S311
             )
@@ -80,13 +82,13 @@ class Admission:
             self._count(size, -tokens)
 
     def _count(self, size: int, tokens: int) -> None:
-        self._counters.row[self._all] += tokens
-        self._counters.row[self._sizes + size] += tokens
+        self._counters.row[self._queued_slot] += tokens
+        self._counters.row[self._class_slots + size] += tokens
 
-    def _takes(self, tokens: int) -> float:
-        rate = self._measured()
+    def _compute_seconds(self, tokens: int) -> float:
+        rate = self._reliable_rate()
         seconds = tokens / rate if rate else 0.0
-        if seconds > _CLEARLY * self._timeout:
+        if seconds > _TIMEOUT_MARGIN * self._timeout:
             raise TooLarge(
                 f"{tokens} tokens take the engine about {seconds:.0f} s, and a request is given up "
                 f"after {self._timeout:.0f} s; send about {self._timeout * rate:.0f} at a time",
@@ -94,11 +96,11 @@ class Admission:
             )
         return seconds
 
-    def _wait(self, tokens: int) -> float:
+    def _expected_wait(self, tokens: int) -> float:
         backlog = self.backlog
-        if backlog <= self._max_wait:  # as it mostly is, and then no more need be known
+        if backlog <= self._max_wait:  # the usual case, checked cheaply
             return backlog
-        slots = range(self._sizes, self._sizes + size_class(tokens) + 1)
+        slots = range(self._class_slots, self._class_slots + size_class(tokens) + 1)
         smaller = sum(self._counters.total(slot) for slot in slots)
         return self._seconds(min(self.queued, 2 * smaller))
 

@@ -8,7 +8,7 @@ from fastapi import Response
 
 from service.errors import Overloaded, ServiceError
 
-_LONGEST = 1000  # characters of a message
+_MAX_MESSAGE = 1000  # characters of a message
 
 Content = dict[str, Any]
 
@@ -26,9 +26,9 @@ def respond(error: ServiceError, request_id: str, path: str = "") -> Response:
 def describe(error: ServiceError) -> Content:
     """An error as JSON, of a request or of one of its inputs."""
     return {
-        "message": _short(error.message),
+        "message": _truncate(error.message),
         "type": _type(error.status),
-        "param": error.param and _short(error.param),
+        "param": error.param and _truncate(error.param),
         "code": error.code,
         "index": error.index,
     }
@@ -76,6 +76,6 @@ def _error_type(error: ServiceError) -> str:
     return words.get(_type(error.status), "Validation")
 
 
-def _short(text: str) -> str:
-    # What a client sent need not come back whole.
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+def _truncate(text: str) -> str:
+    # Messages may quote long inputs.
+    return text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]}…"

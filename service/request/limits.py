@@ -4,50 +4,52 @@ from models.errors import UnsplittableTextError
 from models.tokenizer.tokenizer import Tokenizer
 from service.errors import BadRequest, TooLarge
 
-UNBROKEN = 1 << 18
-"""Characters of a text that are read at once where it cannot be cut: a second, and 160 MB."""
+MAX_UNSPLIT_CHARACTERS = 1 << 18
+"""Maximum characters of a text without split points: one second, and 160 MB."""
 
 
-def check_texts(texts: int, most: int) -> None:
+def check_texts(texts: int, limit: int) -> None:
     """Raises BadRequest for no text at all, TooLarge for too many."""
     if not texts:
         raise BadRequest("give at least one text", code="no_input")
-    if texts > most:
-        raise TooLarge(f"the request has {texts} texts, the limit is {most}", code="too_many_texts")
+    if texts > limit:
+        raise TooLarge(
+            f"the request has {texts} texts, the limit is {limit}", code="too_many_texts"
+        )
 
 
-def check_tokens(tokens: int, most: int) -> None:
+def check_tokens(tokens: int, limit: int) -> None:
     """Raises TooLarge for too many tokens."""
-    if tokens > most:
+    if tokens > limit:
         raise TooLarge(
-            f"the request has {tokens} tokens or more, the limit is {most}", code="too_many_tokens"
+            f"the request has {tokens} tokens or more, the limit is {limit}", code="too_many_tokens"
         )
 
 
-def check_values(values: int, most: int) -> None:
-    """Raises TooLarge for an answer of too many numbers."""
-    if values > most:
+def check_values(values: int, limit: int) -> None:
+    """Raise TooLarge for a response of too many numbers."""
+    if values > limit:
         raise TooLarge(
-            f"the answer has {values} numbers, the limit is {most}", code="too_many_values"
+            f"the answer has {values} numbers, the limit is {limit}", code="too_many_values"
         )
 
 
-def check_length(asked: int, tokenizer: Tokenizer, param: str) -> None:
-    """Raises BadRequest for so many tokens of a text as no text has, or the model does not read."""
+def check_length(requested: int, tokenizer: Tokenizer, param: str) -> None:
+    """Raise BadRequest for a maximum length that is too short for any text, or too long."""
     special = len(tokenizer.prefix) + len(tokenizer.suffix)
-    if asked > tokenizer.max_length:
+    if requested > tokenizer.max_length:
         raise BadRequest(
-            f"{param} is {asked}, the model reads {tokenizer.max_length} tokens", param=param
+            f"{param} is {requested}, the model reads {tokenizer.max_length} tokens", param=param
         )
-    if asked <= special:
+    if requested <= special:
         raise BadRequest(
-            f"{param} is {asked}, and the model puts {special} special tokens around a text",
+            f"{param} is {requested}, and the model puts {special} special tokens around a text",
             param=param,
         )
 
 
-def no_room(max_length: int) -> BadRequest:
-    """What is told of a prompt that leaves no room for a text."""
+def prompt_too_long(max_length: int) -> BadRequest:
+    """Error for a prompt that leaves no room for a text."""
     return BadRequest(
         f"the prompt takes the {max_length} tokens that the model reads; shorten it",
         code="prompt_too_long",
@@ -55,6 +57,6 @@ def no_room(max_length: int) -> BadRequest:
     )
 
 
-def unbroken(error: UnsplittableTextError, index: int) -> BadRequest:
-    """What is told of an input that cannot be read piece by piece."""
+def unsplittable_text(error: UnsplittableTextError, index: int) -> BadRequest:
+    """Error for an input that cannot be split for tokenization."""
     return BadRequest(f"input {index}: {error}", code="unbroken_text", index=index)

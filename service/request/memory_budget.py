@@ -6,7 +6,7 @@ from service.errors import Overloaded
 
 SMALL = 1 << 16
 """Bytes of a request and its response that always pass, and are not counted."""
-_NUMBER = 32  # bytes: as computed, and as JSON while that is put together
+_BYTES_PER_NUMBER = 32  # bytes: as computed, and as JSON while that is put together
 
 
 class MemoryBudget:
@@ -36,7 +36,7 @@ class Reservation:
 
     def grow_by_numbers(self, count: int) -> None:
         """The same for so many numbers of a response."""
-        self.grow(_NUMBER * count)
+        self.grow(_BYTES_PER_NUMBER * count)
 
     def release(self) -> None:
         """Give everything back."""
@@ -44,12 +44,12 @@ class Reservation:
         self._reserved = self.size = 0
 
     def _reserve(self) -> None:
-        others = self._budget.reserved - self._reserved
-        if others and others + self.size > self._budget.limit:
+        other_reserved = self._budget.reserved - self._reserved
+        if other_reserved and other_reserved + self.size > self._budget.limit:
             raise Overloaded(
                 "other large requests and responses take all of the memory that the server has "
                 "for them; come again shortly, or ask for less at a time",
                 retry=1,
             )
-        self._budget.reserved = others + self.size
+        self._budget.reserved = other_reserved + self.size
         self._reserved = self.size

@@ -1,4 +1,4 @@
-"""What is known of one HTTP request while it is answered, and told in its headers."""
+"""The state of one HTTP request, and the headers made of it."""
 
 import asyncio
 import time
@@ -13,9 +13,9 @@ from service.request.memory_budget import Reservation
 class RequestContext:
     """Times are in microseconds: tokenising, waiting for the engine, inside forward passes.
 
-    path: without the prefix of a gateway. task: what works on the answer. accept: the media types
+    path: without the prefix of a gateway. task: computes the response. accept: the media types
     that the client takes. size: bytes of the body. fault: of the client, for which the work was
-    cancelled. memory: that it takes, if that is much.
+    cancelled. memory: reserved for it.
     """
 
     id: str
@@ -34,8 +34,8 @@ class RequestContext:
     queue_us: int = 0
     compute_us: int = 0
 
-    def give_up(self, fault: ServiceError) -> None:
-        """The work has become vain."""
+    def abort(self, fault: ServiceError) -> None:
+        """Cancel the request's work because of the client's fault."""
         self.fault = fault
         if self.task is not None:
             self.task.cancel()
@@ -44,8 +44,8 @@ class RequestContext:
     def total_us(self) -> int:
         return round((time.perf_counter() - self.started) * 1e6)
 
-    def account(self) -> dict[str, Any]:
-        """What the whole request took, for an answer that tells it."""
+    def usage_and_timing(self) -> dict[str, Any]:
+        """Return usage and timing, for response bodies that contain them."""
         return {
             "usage": {"texts": self.texts, "tokens": self.tokens},
             "timing": {
@@ -57,7 +57,7 @@ class RequestContext:
         }
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """The headers of every answer: ours, and TEI's in whole milliseconds."""
+        """Return the headers of every response: ours, and TEI's in milliseconds."""
         total_us = self.total_us
         return [
             (b"x-request-id", self.id.encode()),

@@ -1,4 +1,4 @@
-"""Work that would keep the event loop from answering others."""
+"""Run long work outside of the event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,6 +13,6 @@ R = TypeVar("R")
 _THREAD = ThreadPoolExecutor(1, "large")
 
 
-async def offload(work: Callable[[], R], small: bool) -> R:
-    """What work gives: at once where it is small, for asking a thread costs more; else beside."""
+async def run_in_thread(work: Callable[[], R], small: bool) -> R:
+    """Run small work inline, as a thread costs more; other work in a thread."""
     return work() if small else await asyncio.get_running_loop().run_in_executor(_THREAD, work)

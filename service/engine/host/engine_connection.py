@@ -86,7 +86,7 @@ class EngineConnection:
                 raise
             raise EngineLost("no engine is ready; try again shortly", retry=2) from None
 
-    def load(self, job: Job) -> int:
+    def computed_tokens(self, job: Job) -> int:
         """Tokens that are computed for a job: all."""
         return job.tokens
 

@@ -27,7 +27,7 @@ class Engine(Protocol):
 
     @property
     def description(self) -> Description | None: ...
-    def load(self, job: Job) -> int: ...
+    def computed_tokens(self, job: Job) -> int: ...
     def submit(self, job: Job, timeout: float) -> Awaitable[Result]: ...
     def connected(self, timeout: float, patience: float = ...) -> Awaitable[None]: ...
 
@@ -60,9 +60,9 @@ class Replay:
         """Of how many texts an engine died, in the whole server."""
         return self._quarantine.added
 
-    def load(self, job: Job) -> int:
+    def computed_tokens(self, job: Job) -> int:
         """Tokens that are computed for a job."""
-        return self._engine.load(job)
+        return self._engine.computed_tokens(job)
 
     async def submit(self, job: Job, timeout: float) -> Result:
         """The vectors of a job; raises EncodingFailed (EngineCrash), EngineLost or TimeoutError."""

@@ -28,7 +28,7 @@ from models.vectors import Floats
 from service.api.encoding import numbers, options
 from service.api.positions import Name, PositionsRequest, operation
 from service.errors import BadRequest
-from service.inputs.row import Row
+from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
 from tests.service.api.test_embed import error
 from tests.service.server import Server
@@ -360,7 +360,9 @@ def test_a_table_that_the_model_does_not_have_is_refused() -> None:
 class Echo:
     """A pipeline whose table has a token's id for its vector."""
 
-    async def submit(self, context: RequestContext, rows: Sequence[Row], output: str) -> Floats:
+    async def submit(
+        self, context: RequestContext, rows: Sequence[TokenizedInput], output: str
+    ) -> Floats:
         return rows[0].ids[:, None].astype(np.float32)
 
 

@@ -9,8 +9,8 @@ import pytest
 from service.engine.protocol.messages import Job, Result
 from service.errors import EncodingFailed, Overloaded
 from service.inference.pipeline import Pipeline
-from service.inputs.options import Reading
-from service.inputs.reader import Reader
+from service.inputs.options import InputOptions
+from service.inputs.reader import InputReader
 from service.process.shared_counters import SharedCounters
 from service.request.admission import Admission
 from service.request.request_context import RequestContext
@@ -30,7 +30,7 @@ class Failing:
             raise EncodingFailed("it fails", index=self.index)
         return Result(np.ones((len(job.rows), 384), dtype=np.float32), 5, 7, 1.0)
 
-    def load(self, job: Job) -> int:
+    def computed_tokens(self, job: Job) -> int:
         return job.tokens
 
 
@@ -47,57 +47,59 @@ class Noting:
         self.timeouts.append(timeout)
         return Result(np.ones((len(job.rows), 384), dtype=np.float32), 0, 0, 1.0)
 
-    def load(self, job: Job) -> int:
+    def computed_tokens(self, job: Job) -> int:
         return job.tokens - self.known
 
 
-def test_the_size_of_a_job_is_that_of_the_whole_request(reader: Reader) -> None:
+def test_the_size_of_a_job_is_that_of_the_whole_request(reader: InputReader) -> None:
     engine = Noting()
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), engine, 1)
     texts = ["one two three four five six seven eight"] * 9  # of ten tokens
-    asyncio.run(pipeline.embed(RequestContext("a"), texts, Reading()))
-    asyncio.run(pipeline.embed(RequestContext("a"), texts[:1], Reading()))
-    asyncio.run(pipeline.attempt(RequestContext("a"), texts, Reading()))
+    asyncio.run(pipeline.embed(RequestContext("a"), texts, InputOptions()))
+    asyncio.run(pipeline.embed(RequestContext("a"), texts[:1], InputOptions()))
+    asyncio.run(pipeline.embed_partial(RequestContext("a"), texts, InputOptions()))
     whole, alone, *parts = engine.jobs
     assert (whole.size, alone.size) == (1, 0)
     assert [part.size for part in parts] == [1] * 9
 
 
-def test_only_what_is_computed_waits_in_the_queue(reader: Reader) -> None:
+def test_only_what_is_computed_waits_in_the_queue(reader: InputReader) -> None:
     admission = Admission(1, lambda: 1.0, SharedCounters.private())
     with admission.admit(50):
         new, known = (Pipeline(reader, admission, Noting(known=each), 1) for each in (0, 4))
-        for work in (Pipeline.embed, Pipeline.attempt):
+        for work in (Pipeline.embed, Pipeline.embed_partial):
             with pytest.raises(Overloaded):
-                asyncio.run(work(new, RequestContext("a"), ["a text"], Reading()))
-            asyncio.run(work(known, RequestContext("a"), ["a text"], Reading()))
+                asyncio.run(work(new, RequestContext("a"), ["a text"], InputOptions()))
+            asyncio.run(work(known, RequestContext("a"), ["a text"], InputOptions()))
 
 
-def test_the_time_that_reading_took_is_not_waited_for_the_engine(reader: Reader) -> None:
+def test_the_time_that_reading_took_is_not_waited_for_the_engine(reader: InputReader) -> None:
     engine, context = Noting(), RequestContext("a", tokenize_us=400_000)
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), engine, 1)
-    asyncio.run(pipeline.embed(context, ["a text"], Reading()))
-    asyncio.run(pipeline.attempt(context, ["a text"], Reading()))
+    asyncio.run(pipeline.embed(context, ["a text"], InputOptions()))
+    asyncio.run(pipeline.embed_partial(context, ["a text"], InputOptions()))
     assert all(0 < timeout <= 0.6 for timeout in engine.timeouts) and len(engine.timeouts) == 2
 
 
 @pytest.mark.parametrize(("window", "owner"), [(0, 0), (1, 1), (3, 1), (4, 2)])
 def test_a_window_that_fails_is_told_of_the_input_that_it_is_part_of(
-    reader: Reader, window: int, owner: int
+    reader: InputReader, window: int, owner: int
 ) -> None:
     pipeline = Pipeline(
         reader, Admission(1, lambda: 0.0, SharedCounters.private()), Failing(window), 1
     )
-    inputs, reading = ["short", LONG, "also short"], Reading(truncate=False, windows=True)
+    inputs, reading = ["short", LONG, "also short"], InputOptions(truncate=False, windows=True)
     with pytest.raises(EncodingFailed) as failed:
         asyncio.run(pipeline.embed(RequestContext("a"), inputs, reading))
     assert failed.value.index == owner
 
 
-def test_an_input_that_fails_alone_leaves_the_others(reader: Reader) -> None:
-    context, reading = RequestContext("a"), Reading(truncate=False, windows=True)
+def test_an_input_that_fails_alone_leaves_the_others(reader: InputReader) -> None:
+    context, reading = RequestContext("a"), InputOptions(truncate=False, windows=True)
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), Failing(2), 1)
-    first, second, third = asyncio.run(pipeline.attempt(context, ["short", LONG, "also"], reading))
+    first, second, third = asyncio.run(
+        pipeline.embed_partial(context, ["short", LONG, "also"], reading)
+    )
     assert isinstance(second, EncodingFailed) and second.index == 1
     assert not isinstance(first, Exception) and not isinstance(third, Exception)
     assert (first[1] == 1).all() and (third[1] == 1).all()

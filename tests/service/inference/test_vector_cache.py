@@ -11,7 +11,7 @@ import pytest
 from models.vectors import Floats
 from service.engine.protocol.messages import POOLED, Description, Job, Result
 from service.errors import EncodingFailed
-from service.inference.vector_cache import Cache
+from service.inference.vector_cache import VectorCache
 from tests.service.server import Server
 
 WIDTH = 4
@@ -43,7 +43,7 @@ class Noting:
 
 
 def ask(
-    cache: Cache, *texts: Sequence[int], skips: Sequence[int] = (), output: str = POOLED
+    cache: VectorCache, *texts: Sequence[int], skips: Sequence[int] = (), output: str = POOLED
 ) -> Result:
     rows = [np.array(text, dtype=np.int32) for text in texts]
     return asyncio.run(cache.submit(Job(output, rows, skips), 1))
@@ -61,7 +61,7 @@ def engine() -> Noting:
 
 
 def test_only_what_is_new_is_computed_and_all_is_in_order(engine: Noting) -> None:
-    cache = Cache(engine, 10 * COST)
+    cache = VectorCache(engine, 10 * COST)
     found = ask(cache, [1], [2, 3])
     assert (first(found), found.cached, found.compute_us) == ([1, 5], 0, 7)
     found = ask(cache, [2, 3], [4], [1], [6])
@@ -73,23 +73,26 @@ def test_only_what_is_new_is_computed_and_all_is_in_order(engine: Noting) -> Non
 
 
 def test_the_load_of_a_job_is_what_is_computed_for_it(engine: Noting) -> None:
-    cache = Cache(engine, 10 * COST)
+    cache = VectorCache(engine, 10 * COST)
     job = Job(POOLED, [np.array(text, dtype=np.int32) for text in ([1, 2, 3], [4], [1, 2, 3])])
-    assert cache.load(job) == 4
+    assert cache.computed_tokens(job) == 4
     ask(cache, [1, 2, 3])
-    assert cache.load(job) == 1 and cache.load(replace(job, output=6)) == job.tokens == 7
+    assert (
+        cache.computed_tokens(job) == 1
+        and cache.computed_tokens(replace(job, output=6)) == job.tokens == 7
+    )
     engine.description = described()  # of another engine: the cache is void
-    assert cache.load(job) == 4
+    assert cache.computed_tokens(job) == 4
 
 
 def test_a_text_that_is_twice_in_a_request_is_computed_once(engine: Noting) -> None:
-    found = ask(Cache(engine, 10 * COST), [1], [2], [1])
+    found = ask(VectorCache(engine, 10 * COST), [1], [2], [1])
     assert (first(found), found.cached) == ([1, 2, 1], 1)
     assert sorted(engine.asked) == [[1], [2]]
 
 
 def test_the_same_ids_pooled_otherwise_are_another_text(engine: Noting) -> None:
-    cache = Cache(engine, 10 * COST)
+    cache = VectorCache(engine, 10 * COST)
     assert first(ask(cache, [1, 2], [1, 2], skips=[0, 1])) == [3, 103]
     assert first(ask(cache, [1, 2], skips=[1])) == [103]
     assert first(ask(cache, [1, 2])) == [3]
@@ -97,14 +100,14 @@ def test_the_same_ids_pooled_otherwise_are_another_text(engine: Noting) -> None:
 
 
 def test_hidden_states_are_not_kept(engine: Noting) -> None:
-    cache = Cache(engine, 10 * COST)
+    cache = VectorCache(engine, 10 * COST)
     for _ in range(2):
         assert ask(cache, [1], output="token").cached == 0
     assert engine.asked == [[1], [1]]
 
 
 def test_the_least_recently_used_makes_room(engine: Noting) -> None:
-    cache = Cache(engine, 2 * COST)
+    cache = VectorCache(engine, 2 * COST)
     ask(cache, [1], [2])
     ask(cache, [1])
     assert first(ask(cache, [3])) == [3]
@@ -113,14 +116,14 @@ def test_the_least_recently_used_makes_room(engine: Noting) -> None:
 
 
 def test_more_than_there_is_room_for_is_answered_all_the_same(engine: Noting) -> None:
-    cache = Cache(engine, 2 * COST)
+    cache = VectorCache(engine, 2 * COST)
     assert first(ask(cache, *([i] for i in range(9)))) == list(range(9))
     assert first(ask(cache, [8], [0], [8])) == [8, 0, 8]
-    assert ask(Cache(engine, 1), [1]).cached == 0
+    assert ask(VectorCache(engine, 1), [1]).cached == 0
 
 
 def test_what_fails_is_told_at_its_place_and_nothing_of_it_is_kept(engine: Noting) -> None:
-    cache = Cache(engine, 10 * COST)
+    cache = VectorCache(engine, 10 * COST)
     ask(cache, [1], [2])
     with pytest.raises(EncodingFailed) as failed:
         ask(cache, [1], [3], [2], [13])
@@ -129,7 +132,7 @@ def test_what_fails_is_told_at_its_place_and_nothing_of_it_is_kept(engine: Notin
 
 
 def test_another_engine_computes_anew(engine: Noting) -> None:
-    cache = Cache(engine, 2 * COST)
+    cache = VectorCache(engine, 2 * COST)
     ask(cache, [1], [2])
     engine.description = described()
     assert ask(cache, [1]).cached == 0
@@ -138,7 +141,7 @@ def test_another_engine_computes_anew(engine: Noting) -> None:
 
 
 def test_a_kept_vector_does_not_hold_those_beside_it(engine: Noting) -> None:
-    cache = Cache(engine, 10 * COST)
+    cache = VectorCache(engine, 10 * COST)
     whole = ask(cache, [1], [2]).vectors
     whole[:] = 9
     kept: list[Floats] = list(cache._vectors.values())

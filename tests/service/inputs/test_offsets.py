@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.tokenizer.tokenizer import Token
-from service.inputs.offsets import bytes_of
+from service.inputs.offsets import byte_offsets
 
 
 def token(start: int | None, stop: int | None) -> Token:
@@ -20,7 +20,7 @@ def token(start: int | None, stop: int | None) -> Token:
 def test_a_border_stands_behind_the_bytes_of_all_before_it(text: str, data: st.DataObject) -> None:
     border = st.none() | st.integers(0, len(text))
     borders = data.draw(st.lists(st.tuples(border, border)))
-    found = bytes_of(text, [token(*each) for each in borders])
+    found = byte_offsets(text, [token(*each) for each in borders])
     for index in (index for each in borders for index in each):
         assert found[index] == (None if index is None else len(text[:index].encode()))
 
@@ -35,7 +35,7 @@ def test_a_text_of_millions_of_characters_is_not_counted_one_by_one() -> None:
 
     sys.settrace(count)
     try:
-        bytes_of(text, [token(None, None), token(0, 4), token(5, len(text))])
+        byte_offsets(text, [token(None, None), token(0, 4), token(5, len(text))])
     finally:
         sys.settrace(None)
     assert 0 < steps < 1000

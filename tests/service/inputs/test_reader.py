@@ -19,11 +19,11 @@ from service.api.tokens import Tokens, TokensRequest, operations
 from service.engine.protocol.messages import Job, Result
 from service.errors import BadRequest, TooLarge
 from service.inference.pipeline import Pipeline
-from service.inputs.options import Reading
-from service.inputs.overflow import spread
-from service.inputs.reader import Reader
-from service.inputs.row import Row
-from service.inputs.turns import Turns
+from service.inputs.options import InputOptions
+from service.inputs.reader import InputReader
+from service.inputs.tokenization_queue import TokenizationQueue
+from service.inputs.tokenized_input import TokenizedInput
+from service.inputs.windows import split_windows
 from service.process.shared_counters import SharedCounters
 from service.request.admission import Admission
 from service.request.request_context import RequestContext
@@ -61,12 +61,12 @@ class Zeros:
         length = sum(len(row) for row in job.rows)
         return Result(np.zeros((length, 384), dtype=np.float32), 0, 0, 1.0)
 
-    def load(self, job: Job) -> int:
+    def computed_tokens(self, job: Job) -> int:
         return job.tokens
 
 
 @pytest.fixture
-def reader(minilm_folder: Path) -> Reader:
+def reader(minilm_folder: Path) -> InputReader:
     return reading_with(Counting(minilm_folder, 256, unbroken=150_000))
 
 
@@ -74,23 +74,23 @@ def reading_with(
     tokenizer: Tokenizer,
     sentence: SentenceConfig | None = None,
     *,
-    table: int = 30522,
+    vocabulary_rows: int = 30522,
     max_texts: int = 10,
     max_tokens: int = 10_000,
-) -> Reader:
-    return Reader(
+) -> InputReader:
+    return InputReader(
         tokenizer,
         sentence or SentenceConfig(max_length=256),
-        Turns(timeout=60, max_wait=60),
-        table=table,
-        shortest=1,
+        TokenizationQueue(timeout=60, max_wait=60),
+        vocabulary_rows=vocabulary_rows,
+        min_tokens=1,
         max_texts=max_texts,
         max_tokens=max_tokens,
         auto_truncate=True,
     )
 
 
-def test_token_vectors_read_each_text_once(reader: Reader, minilm_folder: Path) -> None:
+def test_token_vectors_read_each_text_once(reader: InputReader, minilm_folder: Path) -> None:
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), Zeros(), 1)
     operation, _ = operations(Tokens(pipeline, families.read(minilm_folder).config, 10**9))
     body = TokensRequest(inputs=["Hello, world", "a second text"])
@@ -100,8 +100,8 @@ def test_token_vectors_read_each_text_once(reader: Reader, minilm_folder: Path) 
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_described_texts_are_the_rows_that_are_read(reader: Reader, side: Side) -> None:
-    reading, texts = Reading(side=side, prompt="query: "), ["short", LONG, ""]
+def test_described_texts_are_the_rows_that_are_read(reader: InputReader, side: Side) -> None:
+    reading, texts = InputOptions(side=side, prompt="query: "), ["short", LONG, ""]
     plain, told = RequestContext("a"), RequestContext("b")
     rows = asyncio.run(reader.read(plain, texts, reading))
     again, described = asyncio.run(reader.describe(told, texts, reading))
@@ -112,32 +112,34 @@ def test_described_texts_are_the_rows_that_are_read(reader: Reader, side: Side) 
     assert (told.texts, told.tokens, told.truncated) == (3, 265, 1)
 
 
-def test_a_long_text_that_may_not_be_cut_is_refused_when_described_too(reader: Reader) -> None:
+def test_a_long_text_that_may_not_be_cut_is_refused_when_described_too(reader: InputReader) -> None:
     with pytest.raises(BadRequest, match="602 tokens in input 1"):
-        asyncio.run(reader.describe(RequestContext("a"), ["a", LONG], Reading(truncate=False)))
+        asyncio.run(reader.describe(RequestContext("a"), ["a", LONG], InputOptions(truncate=False)))
 
 
 VERY_LONG = "many words " * 3000
 
 
-def test_a_refusal_of_a_very_long_text_tells_its_whole_length(reader: Reader) -> None:
-    refused = Reading(truncate=False)
+def test_a_refusal_of_a_very_long_text_tells_its_whole_length(reader: InputReader) -> None:
+    refused = InputOptions(truncate=False)
     for work in (reader.read, reader.describe):
         with pytest.raises(BadRequest, match="6002 tokens in input 0"):
             asyncio.run(work(RequestContext("a"), [VERY_LONG], refused))
 
 
-def test_tokens_that_are_cut_off_are_counted_on_request(reader: Reader) -> None:
-    (row,) = asyncio.run(reader.read(RequestContext("a"), [VERY_LONG], Reading(count=True)))
+def test_tokens_that_are_cut_off_are_counted_on_request(reader: InputReader) -> None:
+    (row,) = asyncio.run(reader.read(RequestContext("a"), [VERY_LONG], InputOptions(count=True)))
     assert row.dropped == 6002 - 256
-    (row,) = asyncio.run(reader.read(RequestContext("a"), [VERY_LONG], Reading()))
+    (row,) = asyncio.run(reader.read(RequestContext("a"), [VERY_LONG], InputOptions()))
     assert 0 < row.dropped < 6002 - 256
 
 
-def test_a_refusal_of_a_text_beyond_all_limits_does_not_count_its_tokens(reader: Reader) -> None:
+def test_a_refusal_of_a_text_beyond_all_limits_does_not_count_its_tokens(
+    reader: InputReader,
+) -> None:
     for work in (reader.read, reader.describe):
         with pytest.raises(BadRequest, match="more than 10000 tokens in input 0"):
-            asyncio.run(work(RequestContext("a"), [VERY_LONG * 9], Reading(truncate=False)))
+            asyncio.run(work(RequestContext("a"), [VERY_LONG * 9], InputOptions(truncate=False)))
 
 
 def test_no_more_texts_are_read_than_the_tokens_of_a_request_allow(minilm_folder: Path) -> None:
@@ -146,27 +148,27 @@ def test_no_more_texts_are_read_than_the_tokens_of_a_request_allow(minilm_folder
     for work in (small.read, small.attempt):
         tokenizer.read = 0
         with pytest.raises(TooLarge, match="has 768 tokens or more, the limit is 600"):
-            asyncio.run(work(RequestContext("a"), [VERY_LONG * 9] * 10, Reading()))
+            asyncio.run(work(RequestContext("a"), [VERY_LONG * 9] * 10, InputOptions()))
         assert tokenizer.read == 3
 
 
 def test_what_is_long_is_read_beside_the_event_loop_and_so_are_long_prompts(
-    reader: Reader,
+    reader: InputReader,
 ) -> None:
     tokenizer = reader.tokenizer
     assert isinstance(tokenizer, Counting)
-    asyncio.run(reader.read(RequestContext("a"), ["short"] * 3, Reading(prompt="of all ")))
+    asyncio.run(reader.read(RequestContext("a"), ["short"] * 3, InputOptions(prompt="of all ")))
     assert tokenizer.threads == {threading.current_thread().name}
     tokenizer.threads = frozenset()
     for inputs, prompt in ((["short"], VERY_LONG), (["short"] * 9, LONG), ([VERY_LONG], "")):
-        asyncio.run(reader.read(RequestContext("a"), inputs, Reading(prompt=prompt)))
+        asyncio.run(reader.read(RequestContext("a"), inputs, InputOptions(prompt=prompt)))
     assert tokenizer.threads and threading.current_thread().name not in tokenizer.threads
 
 
 def test_a_text_that_cannot_be_read_piece_by_piece_is_refused_with_its_index(
-    reader: Reader,
+    reader: InputReader,
 ) -> None:
-    texts, context, plain = ["short", "x" * 200_000], RequestContext("a"), Reading()
+    texts, context, plain = ["short", "x" * 200_000], RequestContext("a"), InputOptions()
     for asked in (
         reader.read(context, texts, plain),
         reader.describe(context, texts, plain),
@@ -178,24 +180,26 @@ def test_a_text_that_cannot_be_read_piece_by_piece_is_refused_with_its_index(
         assert refused.value.code == "unbroken_text"
     assert refused.value.index == 0
     good, bad = asyncio.run(reader.attempt(context, texts, plain))
-    assert isinstance(good, Row) and isinstance(bad, BadRequest) and bad.index == 1
+    assert isinstance(good, TokenizedInput) and isinstance(bad, BadRequest) and bad.index == 1
 
 
 @pytest.fixture
-def ends(tiny_bert: Folder) -> Reader:
+def ends(tiny_bert: Folder) -> InputReader:
     """Of a model that reads the ends of long texts."""
     folder = models.folder.Folder.read(
         tiny_bert({"sentence_bert_config.json": {"tokenizer_args": {"truncation_side": "left"}}})
     )
     sentence = replace(folder.sentence, include_prompt=False)
-    return reading_with(folder.tokenizer(), sentence, table=TABLE, max_texts=1000)
+    return reading_with(folder.tokenizer(), sentence, vocabulary_rows=TABLE, max_texts=1000)
 
 
-def test_a_long_input_is_cut_where_the_model_says_unless_the_request_does(ends: Reader) -> None:
+def test_a_long_input_is_cut_where_the_model_says_unless_the_request_does(
+    ends: InputReader,
+) -> None:
     text, ids = "the of " * 99, [2, *range(9, 90), 3]
 
     def read(side: Side | None) -> list[list[int]]:
-        found = Reading(side=side, prompt="any license ")
+        found = InputOptions(side=side, prompt="any license ")
         rows = asyncio.run(ends.read(RequestContext("a"), [text, ids], found))
         described, _ = asyncio.run(ends.describe(RequestContext("a"), [text], found))
         late = asyncio.run(ends.document(RequestContext("a"), ["the ", "of " * 99], found, 300))
@@ -208,13 +212,13 @@ def test_a_long_input_is_cut_where_the_model_says_unless_the_request_does(ends: 
 
 @pytest.mark.parametrize("words", [4, 500, 30_000])
 def test_a_shorter_length_keeps_the_frame_and_the_tokens_of_its_side(
-    ends: Reader, words: int
+    ends: InputReader, words: int
 ) -> None:
     text, prompt = "the of " * (words // 2), "any license "
     inner = [id for id in ends.tokenizer.encode([text])[0].ids if id > 4][:2]
 
-    def read(side: Side, length: int) -> Row:
-        reading = Reading(side=side, prompt=prompt, length=length)
+    def read(side: Side, length: int) -> TokenizedInput:
+        reading = InputOptions(side=side, prompt=prompt, length=length)
         (row,) = asyncio.run(ends.read(RequestContext("a"), [text], reading))
         return row
 
@@ -233,8 +237,8 @@ def test_a_shorter_length_keeps_the_frame_and_the_tokens_of_its_side(
         read("right", 4)
 
 
-def test_a_text_longer_than_a_shorter_length_may_be_refused(reader: Reader) -> None:
-    reading = Reading(truncate=False, length=9)
+def test_a_text_longer_than_a_shorter_length_may_be_refused(reader: InputReader) -> None:
+    reading = InputOptions(truncate=False, length=9)
     with pytest.raises(
         BadRequest, match="length is 9 tokens, however you requested 10 tokens in input 1"
     ):
@@ -242,21 +246,21 @@ def test_a_text_longer_than_a_shorter_length_may_be_refused(reader: Reader) -> N
 
 
 @pytest.fixture
-def short(tiny_bert: Folder) -> Reader:
+def short(tiny_bert: Folder) -> InputReader:
     """Of a model whose tokenizer has one token more than its table, <new>."""
     folder = models.folder.Folder.read(with_token(tiny_bert(), "<new>"))
-    table = folder.blueprint.config.vocab_size
-    return reading_with(folder.tokenizer(), folder.sentence, table=table)
+    vocabulary_rows = folder.blueprint.config.vocab_size
+    return reading_with(folder.tokenizer(), folder.sentence, vocabulary_rows=vocabulary_rows)
 
 
 MISSING = rf"the token '<new>' has id {TABLE}, the model's table ends at {TABLE - 1}"
 
 
 def test_a_text_with_a_token_that_the_table_lacks_is_refused_however_it_is_read(
-    short: Reader,
+    short: InputReader,
 ) -> None:
     texts, context = ["the work", "a <new> work"], RequestContext("a")
-    plain, windows = Reading(), Reading(windows=True)
+    plain, windows = InputOptions(), InputOptions(windows=True)
     long = [texts[0], "the work " * 99 + texts[1]]
     for asked in (
         short.read(context, texts, plain),
@@ -268,29 +272,29 @@ def test_a_text_with_a_token_that_the_table_lacks_is_refused_however_it_is_read(
             asyncio.run(asked)
         assert (refused.value.code, refused.value.index) == ("unknown_token", 1)
     good, bad = asyncio.run(short.attempt(context, texts, plain))
-    assert isinstance(good, Row) and isinstance(bad, BadRequest)
+    assert isinstance(good, TokenizedInput) and isinstance(bad, BadRequest)
 
 
-def test_token_ids_are_those_that_the_table_and_the_tokenizer_have(short: Reader) -> None:
+def test_token_ids_are_those_that_the_table_and_the_tokenizer_have(short: InputReader) -> None:
     with pytest.raises(BadRequest, match=rf"id {TABLE} is not in .* \(0 to {TABLE - 1}\)"):
-        asyncio.run(short.read(RequestContext("a"), [[2, 3], [TABLE]], Reading()))
+        asyncio.run(short.read(RequestContext("a"), [[2, 3], [TABLE]], InputOptions()))
 
 
-def test_documents_count_together_against_the_limit_of_texts(reader: Reader) -> None:
+def test_documents_count_together_against_the_limit_of_texts(reader: InputReader) -> None:
     context, chunks = RequestContext("a"), ["a", "b", "c", "d", "e"]
     for _ in range(2):
-        asyncio.run(reader.document(context, chunks, Reading(), 5))
+        asyncio.run(reader.document(context, chunks, InputOptions(), 5))
     with pytest.raises(TooLarge, match="has 11 texts, the limit is 10"):
-        asyncio.run(reader.document(context, ["f"], Reading(), 1))
+        asyncio.run(reader.document(context, ["f"], InputOptions(), 1))
 
 
 def test_the_prompt_of_every_window_is_left_out_of_its_pooling(minilm_folder: Path) -> None:
     sentence = SentenceConfig(max_length=256, include_prompt=False)
     reader = reading_with(Tokenizer(minilm_folder, 256), sentence)
-    reading = Reading(windows=True, prompt="text for: ")
+    reading = InputOptions(windows=True, prompt="text for: ")
     (row,) = asyncio.run(reader.read(RequestContext("a"), [LONG], reading))
     prompt = reader.tokenizer.encode(["text for:"])[0].ids[:-1]
-    parts = spread([row])
+    parts = split_windows([row])
     assert len(parts) == 3
     for part in parts:
         assert part.skip == len(prompt) and part.ids[: part.skip].tolist() == prompt

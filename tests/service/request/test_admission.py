@@ -64,10 +64,10 @@ def test_a_request_waits_for_no_more_than_twice_of_what_is_no_larger() -> None:
         assert is_open(admission), "what was answered is waited for"
 
 
-def timely(rate: float, measured: float) -> Admission:
+def timely(rate: float, reliable_rate: float) -> Admission:
     """One of a server that gives up on a request after ten seconds."""
     counters = SharedCounters.private()
-    return Admission(5.0, lambda: rate, counters, timeout=10.0, measured=lambda: measured)
+    return Admission(5.0, lambda: rate, counters, timeout=10.0, reliable_rate=lambda: reliable_rate)
 
 
 def test_what_clearly_takes_longer_than_the_timeout_is_refused_with_what_fits() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from service.errors import TooLarge
-from service.request.json_limits import MOST, check_parts
+from service.request.json_limits import LIMITS, check_parts
 
 FULL: dict[str, Any] = {
     "fields": lambda count: {str(index): 1 for index in range(count)},
@@ -16,11 +16,11 @@ FULL: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("name", "most"), MOST.values(), ids=str)
-def test_as_many_as_the_limit_pass_and_one_more_does_not(name: str, most: int) -> None:
-    check_parts(json.dumps(FULL[name](most)).encode())
-    with pytest.raises(TooLarge, match=f"more than {most} {name}") as refused:
-        check_parts(json.dumps(FULL[name](most + 1)).encode())
+@pytest.mark.parametrize(("name", "limit"), LIMITS.values(), ids=str)
+def test_as_many_as_the_limit_pass_and_one_more_does_not(name: str, limit: int) -> None:
+    check_parts(json.dumps(FULL[name](limit)).encode())
+    with pytest.raises(TooLarge, match=f"more than {limit} {name}") as refused:
+        check_parts(json.dumps(FULL[name](limit + 1)).encode())
     assert refused.value.code == "too_many_parts"
 
 
@@ -37,6 +37,6 @@ def test_what_stands_after_a_text_is_a_part(quoted: str) -> None:
 
 
 def test_eight_million_signs_are_refused() -> None:
-    for sign in MOST:
+    for sign in LIMITS:
         with pytest.raises(TooLarge):
             check_parts(sign * (8 << 20))

@@ -5,13 +5,13 @@ import threading
 
 import pytest
 
-from service.request.run_in_thread import offload
+from service.request.run_in_thread import run_in_thread
 
 
 @pytest.mark.parametrize("small", [True, False])
 def test_only_small_work_is_done_on_the_event_loop(small: bool) -> None:
     async def where() -> tuple[threading.Thread, threading.Thread]:
-        return threading.current_thread(), await offload(threading.current_thread, small)
+        return threading.current_thread(), await run_in_thread(threading.current_thread, small)
 
     loop, work = asyncio.run(where())
     assert (work is loop) == small
@@ -19,4 +19,4 @@ def test_only_small_work_is_done_on_the_event_loop(small: bool) -> None:
 
 def test_an_error_is_the_callers() -> None:
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(offload(lambda: 1 // 0, small=False))
+        asyncio.run(run_in_thread(lambda: 1 // 0, small=False))

@@ -31,7 +31,7 @@ class Engine:
         self.waits: list[float] = []
         self.description: Description | None = None
 
-    def load(self, job: Job) -> int:
+    def computed_tokens(self, job: Job) -> int:
         return job.tokens
 
     async def submit(self, job: Job, timeout: float) -> Result:

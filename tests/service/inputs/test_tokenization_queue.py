@@ -9,7 +9,7 @@ import pytest
 
 from models.tokenizer.cooperative import Steps
 from service.errors import BadRequest, Overloaded, TimedOut
-from service.inputs.turns import Turns
+from service.inputs.tokenization_queue import TokenizationQueue
 
 LARGE = 8_000_000
 
@@ -44,10 +44,10 @@ async def noted(book: Book, count: int) -> None:
 
 def test_a_smaller_text_is_read_between_the_steps_of_larger_ones(book: Book) -> None:
     async def run() -> list[str]:
-        turns = Turns(timeout=10, max_wait=10, turn=0)
-        large = [asyncio.create_task(turns.take(book.steps(n, 3), LARGE)) for n in "abc"]
+        queue = TokenizationQueue(timeout=10, max_wait=10, slice_seconds=0)
+        large = [asyncio.create_task(queue.run(book.steps(n, 3), LARGE)) for n in "abc"]
         await noted(book, 2)
-        small = asyncio.create_task(turns.take(book.steps("small", 1), 30_000))
+        small = asyncio.create_task(queue.run(book.steps("small", 1), 30_000))
         await asyncio.sleep(0.01)
         book.gate.release(100)
         return await asyncio.gather(*large, small)
@@ -61,8 +61,8 @@ def test_a_smaller_text_is_read_between_the_steps_of_larger_ones(book: Book) -> 
 
 def test_who_gives_up_is_read_no_further(book: Book) -> None:
     async def run() -> None:
-        turns = Turns(timeout=10, max_wait=10, turn=0)
-        tasks = [asyncio.create_task(turns.take(book.steps(n, 9), LARGE)) for n in "abcd"]
+        queue = TokenizationQueue(timeout=10, max_wait=10, slice_seconds=0)
+        tasks = [asyncio.create_task(queue.run(book.steps(n, 9), LARGE)) for n in "abcd"]
         await noted(book, 2)
         await asyncio.sleep(0.01)
         for task in tasks[:3]:
@@ -76,13 +76,13 @@ def test_who_gives_up_is_read_no_further(book: Book) -> None:
 
 def test_what_is_not_read_in_time_is_given_up_whether_it_was_begun_or_not(book: Book) -> None:
     async def run() -> None:
-        turns = Turns(timeout=0.1, max_wait=10, turn=0)
-        asked = [turns.take(book.steps(name, 9), LARGE) for name in "ab"]
-        asked.append(turns.take(book.steps("c", 9), LARGE, spent=1))
+        queue = TokenizationQueue(timeout=0.1, max_wait=10, slice_seconds=0)
+        asked = [queue.run(book.steps(name, 9), LARGE) for name in "ab"]
+        asked.append(queue.run(book.steps("c", 9), LARGE, spent=1))
         found = await asyncio.gather(*asked, return_exceptions=True)
         assert [type(each) for each in found] == [TimedOut] * 3
         book.gate.release(100)
-        assert await turns.take(book.steps("d", 1), LARGE) == "d"
+        assert await queue.run(book.steps("d", 1), LARGE) == "d"
 
     asyncio.run(run())
     assert sorted(book.noted) == ["a", "b", "d"]
@@ -90,9 +90,9 @@ def test_what_is_not_read_in_time_is_given_up_whether_it_was_begun_or_not(book: 
 
 def test_what_was_spent_before_counts(book: Book) -> None:
     async def run() -> None:
-        turns = Turns(timeout=30, max_wait=10, turn=0)
+        queue = TokenizationQueue(timeout=30, max_wait=10, slice_seconds=0)
         with pytest.raises(TimedOut):
-            await asyncio.wait_for(turns.take(book.steps("a", 9), LARGE, spent=29.9), 60)
+            await asyncio.wait_for(queue.run(book.steps("a", 9), LARGE, spent=29.9), 60)
 
     asyncio.run(run())
 
@@ -107,13 +107,13 @@ def test_who_would_wait_too_long_is_refused_at_once_unless_there_is_little_to_re
     book: Book,
 ) -> None:
     async def run() -> None:
-        turns = Turns(timeout=10, max_wait=1, turn=0)
-        assert await turns.take(slow(), 100_000) == "measured"  # 4 MB/s or less
-        first = asyncio.create_task(turns.take(book.steps("a", 1), 10 * LARGE))
+        queue = TokenizationQueue(timeout=10, max_wait=1, slice_seconds=0)
+        assert await queue.run(slow(), 100_000) == "measured"  # 4 MB/s or less
+        first = asyncio.create_task(queue.run(book.steps("a", 1), 10 * LARGE))
         await noted(book, 1)
         with pytest.raises(Overloaded, match="would wait"):
-            await turns.take(book.steps("large", 1), LARGE)
-        small = asyncio.create_task(turns.take(book.steps("small", 1), 30_000))
+            await queue.run(book.steps("large", 1), LARGE)
+        small = asyncio.create_task(queue.run(book.steps("small", 1), 30_000))
         await asyncio.sleep(0.01)
         book.gate.release(100)
         assert [await first, await small] == ["a", "small"]
@@ -127,9 +127,9 @@ def test_what_is_wrong_with_a_text_is_told_and_the_next_is_read() -> None:
         raise BadRequest("it is wrong")
 
     async def run() -> None:
-        turns = Turns(timeout=10, max_wait=10, turn=0)
+        queue = TokenizationQueue(timeout=10, max_wait=10, slice_seconds=0)
         for _ in range(5):
             with pytest.raises(BadRequest, match="it is wrong"):
-                await turns.take(wrong(), LARGE)
+                await queue.run(wrong(), LARGE)
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""What the reader makes of one input: token ids, and the truth about what was cut."""
+"""The token ids of one input, and how many were cut off."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from service.engine.protocol.messages import Ids
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TokenizedInput:
     """The token ids of one input, and how many tokens were cut off, or fewer if not counted.
 
     skip: how many of the ids, the first ones of each window, are not pooled.
@@ -22,6 +22,6 @@ class Row:
     weights: Sequence[int] = ()
 
     def as_json(self) -> dict[str, int | bool]:
-        """The truth about the input, for an answer."""
-        found = {"tokens": len(self.ids), "truncated": self.dropped > 0, "dropped": self.dropped}
-        return {**found, "windows": len(self.windows)} if self.windows else found
+        """Describe the input for a response."""
+        fields = {"tokens": len(self.ids), "truncated": self.dropped > 0, "dropped": self.dropped}
+        return {**fields, "windows": len(self.windows)} if self.windows else fields

@@ -13,8 +13,8 @@ from models.tokenizer.cooperative import finish
 from models.tokenizer.tokenizer import Tokenizer
 from models.vectors import Floats, normalize
 from service.errors import BadRequest, TooLarge
-from service.inputs.overflow import Windows, spread
-from service.inputs.row import Row
+from service.inputs.tokenized_input import TokenizedInput
+from service.inputs.windows import WindowSplitter, split_windows
 from tests.models import kinds
 from tests.service.api.test_embed import error, vectors
 from tests.service.server import Server
@@ -126,7 +126,7 @@ def test_a_prompt_that_leaves_no_room_is_refused(server: Server) -> None:
 
 def test_windows_are_counted_before_they_are_made(minilm_folder: Path) -> None:
     tokenizer = Tokenizer(minilm_folder, 256)
-    windows = Windows(tokenizer, max_tokens=10_000)
+    windows = WindowSplitter(tokenizer, max_tokens=10_000)
     assert len(finish(windows.of_text("a " * 2540, "", 0)).windows) == 10
     with pytest.raises(TooLarge, match="input 3 has 128000 tokens or more in windows") as refused:
         finish(windows.of_text("a " * 1000, "b " * 252, 3))
@@ -136,7 +136,7 @@ def test_windows_are_counted_before_they_are_made(minilm_folder: Path) -> None:
 
 
 def test_no_more_of_a_text_is_read_than_its_windows_may_have(minilm_folder: Path) -> None:
-    windows = Windows(Tokenizer(minilm_folder, 256, piece=1000), max_tokens=10_000)
+    windows = WindowSplitter(Tokenizer(minilm_folder, 256, piece=1000), max_tokens=10_000)
     steps = windows.of_text("a " * 50_000, "", 0)
     for _ in range(19):
         next(steps)
@@ -150,7 +150,7 @@ def test_windows_of_ids_are_framed_where_the_vocabulary_has_no_letters(tmp_path:
     rust.add_special_tokens(["<", ">"])
     kinds.frame(rust, "< $A >")
     rust.save(str(tmp_path / "tokenizer.json"))
-    windows = Windows(Tokenizer(tmp_path, 4), max_tokens=100)
+    windows = WindowSplitter(Tokenizer(tmp_path, 4), max_tokens=100)
     text = finish(windows.of_text("12345", "", 0))
     for row in (text, windows.of_ids([10, 1, 2, 3, 4, 5, 11], 0)):
         assert [part.tolist() for part in row.windows] == [
@@ -160,5 +160,5 @@ def test_windows_of_ids_are_framed_where_the_vocabulary_has_no_letters(tmp_path:
 
 def test_the_prompt_of_every_window_is_left_out_of_its_pooling() -> None:
     ids = np.arange(6, dtype=np.int32)
-    row = Row(ids, 0, skip=2, windows=[ids[:3], ids[3:]], weights=[1, 1])
-    assert [part.skip for part in spread([row, Row(ids, 0, skip=1)])] == [2, 2, 1]
+    row = TokenizedInput(ids, 0, skip=2, windows=[ids[:3], ids[3:]], weights=[1, 1])
+    assert [part.skip for part in split_windows([row, TokenizedInput(ids, 0, skip=1)])] == [2, 2, 1]

@@ -1,0 +1,199 @@
+"""Inputs to rows of token ids: cut where they are too long, or refused, or in windows."""
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from models.errors import UnsplittableTextError
+from models.sentence_transformers.sentence import SentenceConfig
+from models.tokenizer.cooperative import Steps
+from models.tokenizer.tokenizer import Ids, Side, Token, Tokenizer
+from service.errors import BadRequest, ServiceError
+from service.inputs.chunks import ChunkedDocument, ChunkReader
+from service.inputs.options import InputOptions, Text
+from service.inputs.tokenized_input import TokenizedInput
+from service.inputs.windows import WindowSplitter
+from service.request.limits import prompt_too_long, unsplittable_text
+
+
+class InputTokenizer:
+    """Tokenizes inputs in steps, as texts may be long."""
+
+    def __init__(  # noqa: PLR0913 - all but two by name
+        self,
+        tokenizer: Tokenizer,
+        sentence: SentenceConfig,
+        *,
+        vocabulary_rows: int,
+        min_tokens: int,
+        max_tokens: int,
+        auto_truncate: bool,
+    ) -> None:
+        """vocabulary_rows: of the model's embedding table. max_tokens: of one request.
+
+        min_tokens: fewest tokens of a text.
+        """
+        self._tokenizer, self._sentence, self._min_tokens = tokenizer, sentence, min_tokens
+        self._last_id = min(tokenizer.highest, vocabulary_rows - 1)
+        self._ids_beyond_table = tokenizer.highest > self._last_id
+        self._max_tokens, self._auto_truncate = max_tokens, auto_truncate
+        self._windows = WindowSplitter(tokenizer, max_tokens)
+        self._chunks = ChunkReader(tokenizer)
+
+    def read(
+        self, inputs: Sequence[Text], prompt: str, options: InputOptions, first: int
+    ) -> Steps[list[TokenizedInput]]:
+        """A row of each input. first: the index of the first one. Raises BadRequest, TooLarge."""
+        try:
+            return (yield from self._read(inputs, prompt, options, first))
+        except UnsplittableTextError as error:  # of a text that is long enough to be read alone
+            raise unsplittable_text(error, first) from None
+
+    def attempt(
+        self, inputs: Sequence[Text], prompt: str, options: InputOptions, first: int
+    ) -> Steps[list[TokenizedInput | ServiceError]]:
+        """Like `read`, with an error in place of each invalid input."""
+        try:
+            return [*(yield from self.read(inputs, prompt, options, first))]
+        except ServiceError as error:
+            if len(inputs) == 1:
+                return [error]
+        results: list[TokenizedInput | ServiceError] = []
+        for index, item in enumerate(inputs, first):
+            results += yield from self.attempt([item], prompt, options, index)
+        return results
+
+    def describe(
+        self, texts: Sequence[str], prompt: str, options: InputOptions, first: int
+    ) -> Steps[list[tuple[TokenizedInput, list[Token]]]]:
+        """The same as `read`, with the tokens of each row."""
+        results, count = [], self._count(options, 0)
+        for index, text in enumerate(texts, first):
+            described = self._tokenizer.described(text, prompt, self._side(options), count)
+            try:
+                ids, tokens = yield from described
+            except UnsplittableTextError as error:
+                raise unsplittable_text(error, index) from None
+            results.append((self._row(index, ids, options), tokens))
+        return results
+
+    def document(
+        self, chunks: Sequence[str], prompt: str, options: InputOptions
+    ) -> Steps[ChunkedDocument]:
+        """Consecutive chunks of a text as one row; raises BadRequest."""
+        side = self._side(options) if self._may_cut(options.truncate) else None
+        results = yield from self._chunks.read(chunks, prompt, side)
+        if self._ids_beyond_table:
+            for index, row in enumerate(results.rows()):
+                self._check_ids_in_table(row, index)
+            self._check_ids_in_table(results.row, 0)  # the prompt's token, if it is one
+        return results
+
+    def reach(self, options: InputOptions) -> int:
+        """Characters of a text that are read at most, as a rule."""
+        unlimited = options.windows or self._count(options, 0)
+        return sys.maxsize if unlimited else self._tokenizer.reach
+
+    def check(self, ids: Sequence[int], index: int) -> None:
+        """Raises BadRequest for a token id that the vocabulary or the model does not have."""
+        unknown = next((i for i in ids if not 0 <= i <= self._last_id), None)
+        if unknown is not None:
+            raise BadRequest(
+                f"token id {unknown} is not in the vocabulary (0 to {self._last_id})",
+                code="unknown_token",
+                index=index,
+            )
+
+    def _read(
+        self, inputs: Sequence[Text], prompt: str, options: InputOptions, first: int
+    ) -> Steps[list[TokenizedInput]]:
+        texts = [prompt + item for item in inputs if isinstance(item, str)]
+        skip, rows = self._sentence.skip(prompt, self._tokenizer), []
+        side, count = self._side(options), self._count(options, skip)
+        encoded = iter((yield from self._tokenizer.encoded(texts, side, count)))
+        for index, item in enumerate(inputs, first):
+            text = isinstance(item, str)
+            ids = next(encoded) if isinstance(item, str) else self._token_ids(index, item, side)
+            if ids.dropped and options.windows:
+                rows.append((yield from self._windowed(index, item, prompt, skip)))
+                continue
+            if options.length is not None:
+                ids = self._cut_to(ids, side, options.length, skip)
+            prompt_tokens = ids.left(skip, side) if text else 0
+            rows.append(self._row(index, ids, options, prompt_tokens))
+        return rows
+
+    def _cut_to(self, ids: Ids, side: Side, limit: int, skip: int) -> Ids:
+        """At most so many ids, fewer than the model reads. skip: those that are not pooled."""
+        if skip + len(self._tokenizer.suffix) >= limit and side == "right":
+            raise prompt_too_long(limit)
+        cut = self._tokenizer.cut(ids.ids, side, limit)
+        return Ids(cut.ids, ids.dropped + cut.dropped)
+
+    def _count(self, options: InputOptions, skip: int) -> float:
+        """How many tokens of a long text are read to tell how many are cut off."""
+        if options.windows:
+            return 0
+        if not self._may_cut(options.truncate):  # a refusal tells how long the text is
+            return self._max_tokens
+        if options.count:
+            return math.inf
+        return self._tokenizer.enough(skip, self._side(options))
+
+    def _windowed(self, index: int, item: Text, prompt: str, skip: int) -> Steps[TokenizedInput]:
+        if isinstance(item, str):
+            row = yield from self._windows.of_text(item, prompt, index)
+            return self._check_ids_in_table(replace(row, skip=skip), index)
+        return self._windows.of_ids(item, index)
+
+    def _token_ids(self, index: int, ids: list[int], side: Side) -> Ids:
+        # Ids are taken as they are: whoever sends them has added the special tokens.
+        if not ids:
+            raise BadRequest("an input has no token ids", code="no_input", index=index)
+        self.check(ids, index)
+        return self._tokenizer.cut(ids, side)
+
+    def _row(self, index: int, row: Ids, options: InputOptions, skip: int = 0) -> TokenizedInput:
+        if row.dropped and not self._may_cut(options.truncate):
+            raise self._too_long(index, len(row.ids) + row.dropped, len(row.ids))
+        if len(row.ids) < self._min_tokens:
+            raise BadRequest(
+                f"input {index} has no tokens, and the model needs one",
+                code="no_input",
+                index=index,
+            )
+        return self._check_ids_in_table(
+            TokenizedInput(np.array(row.ids, dtype=np.int32), row.dropped, skip), index
+        )
+
+    def _too_long(self, index: int, tokens: int, limit: int) -> BadRequest:
+        counted = self._max_tokens
+        length = f"{tokens} tokens" if tokens <= counted else f"more than {counted} tokens"
+        return BadRequest(
+            # OpenAI's words, which clients look for.
+            f"This model's maximum context length is {limit} tokens, however "
+            f"you requested {length} in input {index}; shorten it, or have it truncated: "
+            "on_overflow here, truncate or truncation in the words of others",
+            code="input_too_long",
+            index=index,
+        )
+
+    def _check_ids_in_table(self, row: TokenizedInput, index: int) -> TokenizedInput:
+        # Only some broken models have a tokenizer of more ids than their table has rows.
+        if self._ids_beyond_table and (unknown := row.ids[row.ids > self._last_id]).size:
+            raise BadRequest(
+                f"input {index}: the token {self._tokenizer.name(unknown[0])!r} has id "
+                f"{unknown[0]}, the model's table ends at {self._last_id}",
+                code="unknown_token",
+                index=index,
+            )
+        return row
+
+    def _side(self, options: InputOptions) -> Side:
+        return options.side or self._tokenizer.side
+
+    def _may_cut(self, truncate: bool | None) -> bool:
+        return self._auto_truncate if truncate is None else truncate

@@ -1,0 +1,88 @@
+"""Split inputs longer than the model's maximum length into windows, and average their vectors."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from models.tokenizer.cooperative import Steps
+from models.tokenizer.tokenizer import Tokenizer
+from models.vectors import Floats
+from service.errors import TooLarge
+from service.inputs.token_collector import TokenCollector
+from service.inputs.tokenized_input import TokenizedInput
+from service.request.limits import prompt_too_long
+
+
+class WindowSplitter:
+    """Splits a long input into windows of the model's length.
+
+    Each window repeats the special tokens and the prompt; of token ids, the special tokens that
+    surround them.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
+        """max_tokens: of all windows of one input."""
+        self._tokenizer, self._max_tokens = tokenizer, max_tokens
+
+    def of_text(self, text: str, prompt: str, index: int) -> Steps[TokenizedInput]:
+        """Windows of a text, in steps; raises BadRequest, TooLarge and UnsplittableTextError."""
+        collector = TokenCollector()
+        for piece in self._tokenizer.outline(text, prompt):
+            collector.add(piece)
+            self._check(len(collector.ids), index)
+            yield
+        return self._cut(collector.ids, collector.before, collector.after, index)
+
+    def of_ids(self, ids: list[int], index: int) -> TokenizedInput:
+        """Windows of token ids; raises TooLarge."""
+        prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
+        before = len(prefix) if ids[: len(prefix)] == prefix else 0
+        after = len(suffix) if ids[len(ids) - len(suffix) :] == suffix else 0
+        return self._cut(ids, before, after, index)
+
+    def _check(self, tokens: int, index: int) -> None:
+        if tokens > self._max_tokens:
+            raise TooLarge(
+                f"input {index} has {tokens} tokens or more in windows, the limit is "
+                f"{self._max_tokens}",
+                code="too_many_tokens",
+                index=index,
+            )
+
+    def _cut(self, ids: Sequence[int], before: int, after: int, index: int) -> TokenizedInput:
+        all_ids = np.array(ids, dtype=np.int32)
+        head, body, tail = np.split(all_ids, [before, len(ids) - after])
+        room = self._tokenizer.max_length - before - after
+        if room < 1:
+            raise prompt_too_long(self._tokenizer.max_length)
+        if not len(body):  # no known token in it
+            return TokenizedInput(all_ids, 0)
+        starts = range(0, len(body), room)
+        self._check(len(starts) * (before + after) + len(body), index)
+        parts = [body[start : start + room] for start in starts]
+        windows = [np.concatenate([head, part, tail]) for part in parts]
+        weights = [len(part) for part in parts]
+        return TokenizedInput(np.concatenate(windows), 0, windows=windows, weights=weights)
+
+
+def split_windows(rows: Sequence[TokenizedInput]) -> list[TokenizedInput]:
+    """Make each window a row of its own; a row without windows stays."""
+    return [part for row in rows for part in _windows_of(row)]
+
+
+def window_owners(rows: Sequence[TokenizedInput]) -> list[int]:
+    """Return the index of the row of each window."""
+    return [index for index, row in enumerate(rows) for _ in _windows_of(row)]
+
+
+def average(rows: Sequence[TokenizedInput], vectors: Floats) -> Floats:
+    """The mean of the windows of each row, weighted by their own tokens: (windows, D) -> (B, D)."""
+    weights = np.array([w for row in rows for w in (row.weights or [1])], dtype=np.float64)
+    starts = np.cumsum([0, *(len(row.windows) or 1 for row in rows[:-1])])
+    sums = np.add.reduceat(vectors * weights[:, None], starts, axis=0)
+    means: Floats = (sums / np.add.reduceat(weights, starts)[:, None]).astype(np.float32)
+    return means
+
+
+def _windows_of(row: TokenizedInput) -> list[TokenizedInput]:
+    return [TokenizedInput(ids, 0, row.skip) for ids in row.windows] or [row]
