@@ -58,11 +58,13 @@ gpu: .venv/dev                 ## the tests that need a GPU
 	$(BIN)/pytest tests/gpu -m gpu
 
 # The tests of JavaScript clients need them; they are skipped where there is no npm.
-check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: lint, format, types, tests
+check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: all of these, and lint, format, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(MAKE) test
+	$(MAKE) test-clang
+	$(MAKE) test-isa
 
 js-clients: $(JS)/node_modules ## fetch the JavaScript clients that tests run, with npm
 
