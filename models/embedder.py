@@ -148,7 +148,7 @@ class Embedder:
     ) -> Floats:
         """Texts to vectors, any number of them, `budget` tokens at a time: -> (B, dim).
 
-        Raises Wordless for a text without tokens, and Unbroken.
+        Raises EmptyTextError and UnsplittableTextError.
         """
         before = self.sentence.default_prompt if prompt is None else prompt
         skip, side = self.sentence.skip(before, self.tokenizer), self.tokenizer.side

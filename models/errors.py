@@ -1,4 +1,4 @@
-"""What can be wrong with a model, its files or a request for it."""
+"""Errors of a model, its files, or a text given to it."""
 
 
 class ModelError(Exception):
@@ -6,7 +6,7 @@ class ModelError(Exception):
 
 
 class EmptyTextError(ValueError):
-    """A text without a token, in a model that needs one. index: which text it is."""
+    """A text without a token, in a model that needs one. index: position in the request."""
 
     def __init__(self, index: int) -> None:
         super().__init__(f"text {index} has no tokens, and the model needs one")
@@ -16,9 +16,9 @@ class EmptyTextError(ValueError):
 class UnsplittableTextError(ValueError):
     """A text that cannot be tokenised piece by piece."""
 
-    def __init__(self, most: int) -> None:
-        """most: characters that are read at once."""
+    def __init__(self, limit: int) -> None:
+        """limit: characters that are tokenised at once."""
         super().__init__(
-            f"more than {most} characters in a row have no place where a token surely begins, "
+            f"more than {limit} characters in a row have no place where a token surely begins, "
             "such as a space between two words"
         )

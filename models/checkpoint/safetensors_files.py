@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.vectors import Floats
 
@@ -41,7 +41,7 @@ def safetensors(folder: Path) -> list[Path]:
     """
     if (whole := folder / "model.safetensors").is_file():
         return [whole]
-    index = Raw.optional(folder / "model.safetensors.index.json")
+    index = JsonConfig.optional(folder / "model.safetensors.index.json")
     if "weight_map" not in index:
         return sorted(folder.glob("model-*-of-*.safetensors"))
     shards = sorted({*index.get("weight_map", {}).values()})

@@ -1,4 +1,4 @@
-"""What the values of a model's JSON files must be, by their keys or by what stands in for them."""
+"""Types of the values in a model's JSON files, by key or by the type of the default."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Kind:
-    """name: as an error tells it."""
+    """A type of value. name: as error messages show it."""
 
     name: str
     fits: Callable[[Any], bool]
@@ -69,5 +69,5 @@ def _repeated(value: Any) -> bool:
 
 
 def kind(key: str, default: Any = None) -> Kind | None:
-    """What a value must be: by its key, or else by the type of its default; None for anything."""
+    """The type of a value: by its key, or else by its default; None where any value fits."""
     return _BY_KEY.get(key) or _BY_TYPE.get(type(default))

@@ -1,4 +1,4 @@
-"""A JSON file of a model's folder, asked key by key."""
+"""Validated access to the JSON files of a model folder."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -11,20 +11,20 @@ from models.errors import ModelError
 T = TypeVar("T")
 
 
-class Raw:
-    """A JSON file, asked key by key.
+class JsonConfig:
+    """The options of a JSON file, validated when they are read.
 
-    Raises ModelError that names what is missing, unknown or of another kind than its key wants.
+    Raises ModelError that names a missing key, an unknown one or a value of the wrong type.
     """
 
     def __init__(self, path: Path, content: Any = None, prefix: str = "") -> None:
-        """content: by default all that the file says. prefix: the keys that lead to it, 'a.b.'."""
+        """content: by default the whole file. prefix: the keys that lead to it, 'a.b.'."""
         self.path, self._prefix = path, prefix
         self._values = read_object(path) if content is None else _object(path, content)
 
     @classmethod
-    def optional(cls, path: Path) -> "Raw":
-        """A file that need not be there, and then says nothing."""
+    def optional(cls, path: Path) -> "JsonConfig":
+        """Read a file that may be missing; it then has no options."""
         return cls(path, None if path.exists() else {})
 
     def __contains__(self, key: str) -> bool:
@@ -35,26 +35,26 @@ class Raw:
             raise ModelError(f"{self.path} has no {self._prefix + key!r}")
         return self._fitting(key, self._values[key])
 
-    def nested(self, key: str) -> "Raw":
+    def nested(self, key: str) -> "JsonConfig":
         """The options under a key; none where it is missing or null."""
-        return Raw(self.path, self.get(key, {}), f"{self._prefix}{key}.")
+        return JsonConfig(self.path, self.get(key, {}), f"{self._prefix}{key}.")
 
-    def over(self, others: Mapping[str, Any]) -> "Raw":
-        """These options, and others where a key is missing here."""
-        return Raw(self.path, {**others, **self._values}, self._prefix)
+    def over(self, others: Mapping[str, Any]) -> "JsonConfig":
+        """These options, with `others` as defaults for missing keys."""
+        return JsonConfig(self.path, {**others, **self._values}, self._prefix)
 
-    def without(self, key: str) -> "Raw":
-        """These options but for one."""
-        kept = {name: value for name, value in self._values.items() if name != key}
-        return Raw(self.path, kept, self._prefix)
+    def without(self, key: str) -> "JsonConfig":
+        """These options without one key."""
+        remaining = {name: value for name, value in self._values.items() if name != key}
+        return JsonConfig(self.path, remaining, self._prefix)
 
-    def within(self, key: str, allowed: Collection[str]) -> "Raw":
-        """The same; raises ModelError for one that is not allowed."""
-        found = self.nested(key)
+    def within(self, key: str, allowed: Collection[str]) -> "JsonConfig":
+        """The options under a key; raises ModelError for one that is not allowed."""
+        options = self.nested(key)
         for name, value in self.get(key, {}).items():
             if name not in allowed:
-                raise found.refusal(name, value, sorted(allowed))
-        return found
+                raise options.refusal(name, value, sorted(allowed))
+        return options
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value, or the default where it is missing or null; of the default's type."""
@@ -70,19 +70,19 @@ class Raw:
         return self[next((name for name in names if name in self), names[0])]
 
     def among(self, key: str, choices: Mapping[str, T], default: str | None = None) -> T:
-        """What stands for the value; raises ModelError for one that nothing stands for.
+        """Map the value through `choices`; raises ModelError for one that is not among them.
 
         default: the value where it is missing or null; by default it must be there.
         """
-        found = self[key] if default is None else self.get(key, default)
-        if found not in choices:
-            raise self.refusal(key, found, sorted(choices))
-        return choices[found]
+        value = self[key] if default is None else self.get(key, default)
+        if value not in choices:
+            raise self.refusal(key, value, sorted(choices))
+        return choices[value]
 
     def only(self, key: str, *allowed: Any) -> Any:
         """The value, by default the first allowed one; raises ModelError for any other."""
-        found = self._values.get(key)
-        value = allowed[0] if found is None else found
+        value = self._values.get(key)
+        value = allowed[0] if value is None else value
         if value not in allowed:
             raise self.refusal(key, value, allowed)
         return value
@@ -95,8 +95,8 @@ class Raw:
 
     def refusal(self, key: str, value: Any, allowed: Any) -> ModelError:
         """The error for a value that is not implemented."""
-        said = f"{self.path}: {self._prefix}{key} = {value!r}"
-        return ModelError(f"{said} is not supported; supported: {allowed}")
+        option = f"{self.path}: {self._prefix}{key} = {value!r}"
+        return ModelError(f"{option} is not supported; supported: {allowed}")
 
 
 def read_json(path: Path) -> Any:
@@ -112,7 +112,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The same of a file that must hold an object."""
+    """Parse a JSON file that must hold an object; raises ModelError."""
     return _object(path, read_json(path))
 
 

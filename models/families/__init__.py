@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from models.config.blueprint import Blueprint
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.families import (
     albert,
@@ -40,7 +40,7 @@ from models.families import (
 )
 from models.families.remote_code import refuse_unknown_code
 
-FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
+FAMILIES: Mapping[str, Callable[[JsonConfig], Blueprint]] = {  # by model_type
     "albert": albert.read,
     "bert": bert.read,
     "bloom": bloom.read,
@@ -83,14 +83,14 @@ FAMILIES: Mapping[str, Callable[[Raw], Blueprint]] = {  # by model_type
     "xlm-roberta": roberta.read,
     "xlnet": xlnet.read,
 }
-SHARED: Mapping[tuple[str, str], Callable[[Raw], Blueprint]] = {
+SHARED: Mapping[tuple[str, str], Callable[[JsonConfig], Blueprint]] = {
     # By model_type and position_embedding_type: code of their own under the name of another.
     ("bert", "alibi"): jina_bert.read,
     ("xlm-roberta", "rotary"): jina_v3.read,
 }
 
 
-def refuse_late_interaction(raw: Raw) -> None:
+def refuse_late_interaction(raw: JsonConfig) -> None:
     """Raise ModelError for a checkpoint of ColBERT v2, which has a vector for each token."""
     if "HF_ColBERT" in raw.get("architectures", ()):
         raise ModelError(
@@ -104,7 +104,7 @@ def read(folder: Path) -> Blueprint:
 
     Raises ModelError on an unknown family or an option that is not implemented, by its name.
     """
-    raw = Raw(folder / "config.json")
+    raw = JsonConfig(folder / "config.json")
     refuse_late_interaction(raw)
     family = raw.among("model_type", FAMILIES, "")
     shared = raw.get("model_type", ""), raw.get("position_embedding_type", "")

@@ -2,7 +2,7 @@
 
 from models.config.activations import ACTIVATIONS
 from models.config.blueprint import Blueprint, affine
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import bert
 
 _LAYER = "encoder.albert_layer_groups.{}.albert_layers.0"
@@ -21,7 +21,7 @@ TENSORS = {
 UNUSED = (*bert.UNUSED, "predictions.*", "sop_classifier.*")
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of an ALBERT; what the file numbers are groups of layers."""
     raw.only("position_embedding_type", "absolute")
     raw.only("inner_group_num", 1)

@@ -5,7 +5,7 @@ from typing import Any
 from models.config.activations import ACTIVATIONS
 from models.config.blueprint import Blueprint, affine
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.positions.schemes import Learned
 
 TENSORS = {
@@ -25,7 +25,7 @@ TENSORS = {
 UNUSED = ("embeddings.position_ids", "pooler.*", "cls.*", "classifier.*", "qa_outputs.*")
 
 
-def config(raw: Raw, **different: Any) -> EncoderConfig:
+def config(raw: JsonConfig, **different: Any) -> EncoderConfig:
     """The shape of a BERT, with what is different in a relative of it."""
     raw.only("is_decoder", False)
     fields: dict[str, Any] = {
@@ -44,7 +44,7 @@ def config(raw: Raw, **different: Any) -> EncoderConfig:
     return EncoderConfig(**{**fields, **different})
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a BERT."""
     raw.only("position_embedding_type", "absolute")
     return Blueprint(config=config(raw), tensors=TENSORS, unused=UNUSED, prefixes=("bert.",))

@@ -2,7 +2,7 @@
 
 from models.config.blueprint import Blueprint, affine
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.positions.schemes import Alibi
 
 TRAINED = 2048  # tokens of the longest text of the training, which few configs tell
@@ -20,7 +20,7 @@ TENSORS = {
 }
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a BLOOM."""
     raw.only("apply_residual_connection_post_layernorm", False)
     raw.only("is_causal", True)  # its penalty would favour what comes after

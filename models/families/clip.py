@@ -5,7 +5,7 @@ from dataclasses import replace
 from models.config.activations import ACTIVATIONS
 from models.config.blueprint import LARGEST, Blueprint, Projection, affine
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.positions.schemes import Learned
 
 _LAYER = "encoder.layers.{}"
@@ -35,7 +35,7 @@ UNUSED = (
 _WRONG_END = 2  # of older files, which do not know the id that their tokenizers put at the end
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a text encoder by itself, or with its projection."""
     blueprint = _encoder(raw)
     if "CLIPTextModelWithProjection" not in raw.get("architectures", ()):
@@ -43,14 +43,14 @@ def read(raw: Raw) -> Blueprint:
     return replace(blueprint, projection=_projection(raw, raw, always=False))
 
 
-def whole(raw: Raw) -> Blueprint:
+def whole(raw: JsonConfig) -> Blueprint:
     """The blueprint of the text encoder of a model that has images, too."""
     older = raw.get("text_config_dict")  # where it is there, it is the one that counts
     text = raw.nested("text_config_dict" if older else "text_config")
     return replace(_encoder(text), projection=_projection(raw, text, always=True))
 
 
-def _projection(raw: Raw, text: Raw, always: bool) -> Projection:
+def _projection(raw: JsonConfig, text: JsonConfig, always: bool) -> Projection:
     end = text.get("eos_token_id", 49_407)
     return Projection(
         tensor=_PROJECTION,
@@ -60,7 +60,7 @@ def _projection(raw: Raw, text: Raw, always: bool) -> Projection:
     )
 
 
-def _encoder(raw: Raw) -> Blueprint:
+def _encoder(raw: JsonConfig) -> Blueprint:
     # What a file leaves out is as in the smallest of the published models.
     config = EncoderConfig(
         family="clip",

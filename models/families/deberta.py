@@ -5,7 +5,7 @@ from typing import Any
 from models.config.activations import ACTIVATIONS
 from models.config.blueprint import Blueprint, affine
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.positions.schemes import Disentangled, Learned, Scheme
 
 _LAYER, _ATTENTION = "encoder.layer.{}", "encoder.layer.{}.attention.self"
@@ -18,7 +18,7 @@ UNUSED = (
 )
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a DeBERTa-v2 or -v3."""
     raw.only("conv_kernel_size", 0)
     width, heads = raw["hidden_size"], raw["num_attention_heads"]
@@ -50,7 +50,7 @@ def read(raw: Raw) -> Blueprint:
     )
 
 
-def _added(raw: Raw) -> set[str]:
+def _added(raw: JsonConfig) -> set[str]:
     # The scores that are added to those of content with content.
     kinds: Any = raw.get("pos_att_type", [])
     kinds = kinds.lower().split("|") if isinstance(kinds, str) else kinds
@@ -60,7 +60,7 @@ def _added(raw: Raw) -> set[str]:
     return added
 
 
-def _positions(raw: Raw, added: set[str]) -> Scheme:
+def _positions(raw: JsonConfig, added: set[str]) -> Scheme:
     if not added or not raw.get("relative_attention", False):
         return Scheme()
     longest = raw.get("max_relative_positions", -1)
@@ -93,7 +93,7 @@ def _inputs(learned: bool, segments: bool) -> dict[str, str]:
     return {**(position if learned else {}), **(segment if segments else {})}
 
 
-def _relative(raw: Raw, positions: Scheme) -> dict[str, str]:
+def _relative(raw: JsonConfig, positions: Scheme) -> dict[str, str]:
     if not isinstance(positions, Disentangled):
         return {}
     found = {"encoder.rel_embeddings.weight": "relative_table"}

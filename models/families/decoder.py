@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 
 _KNOWN = (
     "false where that code lets a token see those after it, as for stella_en_1.5B, GritLM, "
@@ -12,7 +12,7 @@ _KNOWN = (
 _KINDS = ("full_attention", "sliding_attention")
 
 
-def is_causal(raw: Raw, family: str) -> bool:
+def is_causal(raw: JsonConfig, family: str) -> bool:
     """Whether a token sees only those before it; all of them with `is_causal: false`.
 
     family: what the names of its classes begin with, one or several with '|' between them.
@@ -36,14 +36,14 @@ def is_causal(raw: Raw, family: str) -> bool:
     return True
 
 
-def sliding_window(raw: Raw) -> int | None:
+def sliding_window(raw: JsonConfig) -> int | None:
     """The sliding window; null for none, and what transformers takes where it is not told."""
     found: int | None = raw.nullable("sliding_window", 4096)
     return found
 
 
 def reaches(
-    raw: Raw, causal: bool, window: int | None, slides: Callable[[int], bool]
+    raw: JsonConfig, causal: bool, window: int | None, slides: Callable[[int], bool]
 ) -> tuple[int | None, ...]:
     """How far the tokens of each layer see.
 

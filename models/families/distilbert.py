@@ -3,7 +3,7 @@
 from models.config.activations import ACTIVATIONS
 from models.config.blueprint import Blueprint, affine
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.positions.schemes import Learned, Sinusoidal
 
 _LAYER = "transformer.layer.{}"
@@ -29,7 +29,7 @@ UNUSED = (
 )
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a DistilBERT."""
     sinusoidal = raw.only("sinusoidal_pos_embds", False, True)
     config = EncoderConfig(

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from models.config.blueprint import Blueprint
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import bert
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of either; a vector is the state of the first token, without a projection."""
     raw.only("projection_dim", 0)
     prefixes = ("question_encoder.bert_model.", "ctx_encoder.bert_model.")

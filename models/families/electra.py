@@ -1,7 +1,7 @@
 """ELECTRA (Clark et al. 2020, arXiv 2003.10555): a BERT with tables of another width."""
 
 from models.config.blueprint import Blueprint, affine
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import bert
 
 UNUSED = (
@@ -12,7 +12,7 @@ UNUSED = (
 )
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of an ELECTRA, generator or discriminator."""
     raw.only("position_embedding_type", "absolute")
     config = bert.config(raw, embedding_size=raw["embedding_size"])

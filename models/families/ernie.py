@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from models.config.blueprint import Blueprint
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import bert
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of an ERNIE."""
     raw.only("use_task_id", False)
     return replace(bert.read(raw), prefixes=("ernie.",))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from models.checkpoint import safetensors_files
 from models.config.blueprint import Blueprint, affine
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import bert
 from models.positions.schemes import Learned, Rotary, Scheme
 
@@ -30,7 +30,7 @@ UNUSED = (
 )
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of an ESM.
 
     With `token_dropout` a text's scale depends on how many of its tokens are <mask>: without its
@@ -65,7 +65,7 @@ def read(raw: Raw) -> Blueprint:
     )
 
 
-def _rotary(raw: Raw) -> Rotary:
+def _rotary(raw: JsonConfig) -> Rotary:
     return Rotary(
         dim=raw["hidden_size"] // raw["num_attention_heads"],
         base=float(raw.get("rope_theta", 10_000.0)),

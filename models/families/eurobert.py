@@ -1,11 +1,11 @@
 """EuroBERT (Boizard et al. 2025, arXiv 2503.05500): a Llama that sees the whole text."""
 
 from models.config.blueprint import Blueprint
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import llama
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a EuroBERT."""
     biased = raw.get("attention_bias", False)
     return Blueprint(

@@ -4,7 +4,7 @@ from typing import Any
 
 from models.config.activations import ACTIVATIONS
 from models.config.blueprint import Blueprint, linear
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import llama, qwen
 from models.families.decoder import is_causal, reaches, sliding_window
 from models.families.rope import rotary
@@ -18,7 +18,7 @@ _SANDWICH = {
 }
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a Gemma."""
     raw.only("hidden_activation", "gelu_pytorch_tanh")
     # The first checkpoints said gelu for what was trained with the approximation.
@@ -27,7 +27,7 @@ def read(raw: Raw) -> Blueprint:
     return _blueprint(raw, {}, activation=activation, causal=_is_causal(raw, "Gemma"))
 
 
-def gemma2(raw: Raw) -> Blueprint:
+def gemma2(raw: JsonConfig) -> Blueprint:
     """The blueprint of a Gemma 2: every second layer has the window, and scores are capped."""
     causal = _is_causal(raw, "Gemma2")
     return _blueprint(
@@ -40,7 +40,7 @@ def gemma2(raw: Raw) -> Blueprint:
     )
 
 
-def gemma3(raw: Raw) -> Blueprint:
+def gemma3(raw: JsonConfig) -> Blueprint:
     """The blueprint of a Gemma 3 that reads text: layers with the window have angles of their own.
 
     EmbeddingGemma (Vera et al. 2025, arXiv 2509.20354) sees half of the window on each side.
@@ -62,7 +62,7 @@ def gemma3(raw: Raw) -> Blueprint:
     )
 
 
-def _blueprint(raw: Raw, names: dict[str, str], **different: Any) -> Blueprint:
+def _blueprint(raw: JsonConfig, names: dict[str, str], **different: Any) -> Blueprint:
     biased = raw.get("attention_bias", False)
     config = llama.config(
         raw, head_size=_HEAD_SIZE, token_scale=raw["hidden_size"] ** 0.5, **different
@@ -70,7 +70,7 @@ def _blueprint(raw: Raw, names: dict[str, str], **different: Any) -> Blueprint:
     return llama.blueprint(config, llama.tensors(biased, biased, False) | names, norm_shift=1.0)
 
 
-def _later(raw: Raw) -> dict[str, Any]:
+def _later(raw: JsonConfig) -> dict[str, Any]:
     return {
         "activation": raw.among("hidden_activation", ACTIVATIONS, "gelu_pytorch_tanh"),
         "arrangement": "sandwich",
@@ -78,13 +78,13 @@ def _later(raw: Raw) -> dict[str, Any]:
     }
 
 
-def _is_causal(raw: Raw, family: str) -> bool:
+def _is_causal(raw: JsonConfig, family: str) -> bool:
     # What transformers computes for it depends on the implementation of its attention.
     raw.only("use_bidirectional_attention", False)
     return is_causal(raw, family)
 
 
-def _rotary(raw: Raw, kind: str, base: float) -> Rotary:
+def _rotary(raw: JsonConfig, kind: str, base: float) -> Rotary:
     size = raw.get("head_dim", _HEAD_SIZE)
     if kind == "full_attention":
         return rotary(raw, size, base=raw.get("rope_theta", base), kind=kind)

@@ -3,7 +3,7 @@
 from models.config.activations import ACTIVATIONS
 from models.config.blueprint import Blueprint, affine
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families.decoder import is_causal
 from models.positions.schemes import Learned
 
@@ -22,7 +22,7 @@ TENSORS = {
 _CONVOLVED = tuple(f"{part}.weight" for part in ("query", "key", "value", "output", "up", "down"))
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a GPT-2."""
     raw.only("scale_attn_by_inverse_layer_idx", False)
     raw.only("add_cross_attention", False)

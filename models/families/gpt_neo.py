@@ -3,7 +3,7 @@
 from models.config.activations import ACTIVATIONS
 from models.config.blueprint import Blueprint, affine, linear
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families.decoder import is_causal
 from models.positions.schemes import Learned
 
@@ -28,7 +28,7 @@ UNUSED = (
 )
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a GPT-Neo."""
     raw.only("is_causal", True)  # the masks of its layers are
     width, layers = raw["hidden_size"], raw.either("num_layers", "num_hidden_layers")
@@ -56,7 +56,7 @@ def read(raw: Raw) -> Blueprint:
     )
 
 
-def _reaches(raw: Raw, layers: int) -> tuple[int | None, ...]:
+def _reaches(raw: JsonConfig, layers: int) -> tuple[int | None, ...]:
     told = raw.get("attention_types", _USUAL)
     kinds = [kind for some, times in told for kind in some * times]
     if len(kinds) != layers or not set(kinds) <= {"global", "local"}:

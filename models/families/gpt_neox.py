@@ -3,12 +3,12 @@
 from models.config.activations import ACTIVATIONS
 from models.config.blueprint import Blueprint, affine, linear
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families.decoder import is_causal
 from models.families.rope import rotary
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a GPT-NeoX."""
     heads, width = raw["num_attention_heads"], raw["hidden_size"]
     base, share = raw.get("rotary_emb_base", 10_000.0), raw.get("rotary_pct", 0.25)

@@ -3,7 +3,7 @@
 from models.config.activations import ACTIVATIONS
 from models.config.blueprint import Blueprint, affine, linear
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families.decoder import is_causal
 from models.positions.schemes import Rotary
 
@@ -20,7 +20,7 @@ TENSORS = {
 }
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a GPT-J."""
     width, heads = raw.either("n_embd", "hidden_size"), raw.either("n_head", "num_attention_heads")
     config = EncoderConfig(

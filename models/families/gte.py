@@ -1,7 +1,7 @@
 """GTE v1.5 (Zhang et al. 2024, mGTE, arXiv 2407.19669), in its own names and in transformers'."""
 
 from models.config.blueprint import Blueprint, affine
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import bert
 from models.families.rope import rotary
 from models.positions.schemes import Rotary, Scaling, Scheme
@@ -34,7 +34,7 @@ SEGMENTS = {"embeddings.token_type_embeddings.weight": "segment_table"}
 UNUSED = (*bert.UNUSED, "lm_head.*", "rotary_emb.*", "embeddings.rotary_emb.*")
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a GTE v1.5; the oldest of them know no segments."""
     raw.only("position_embedding_type", "rope")
     raw.only("layer_norm_type", "layer_norm")
@@ -56,7 +56,7 @@ def read(raw: Raw) -> Blueprint:
     )
 
 
-def _rotary(raw: Raw) -> Rotary:
+def _rotary(raw: JsonConfig) -> Rotary:
     head_size = raw["hidden_size"] // raw["num_attention_heads"]
     given = raw.nested("rope_scaling")
     if given.get("type") != "ntk":

@@ -4,7 +4,7 @@ Its code for programming languages normalises queries, keys and the attention's 
 """
 
 from models.config.blueprint import Blueprint, affine
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import bert
 from models.positions.schemes import Alibi, Scheme
 
@@ -33,7 +33,7 @@ CODE = {
 _GATES = {"geglu": "gelu", "reglu": "relu"}
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a JinaBERT; only the name of its Python code tells which of the two."""
     code = "qk-post-norm" in f"{raw.get('_name_or_path')} {raw.get('auto_map')}"
     config = bert.config(

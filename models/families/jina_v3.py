@@ -1,7 +1,7 @@
 """Jina v3 without adapters (Sturua et al. 2024, arXiv 2409.10173): a RoBERTa with rotations."""
 
 from models.config.blueprint import Blueprint, affine
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import bert, roberta
 from models.families.rope import rotary
 from models.positions.schemes import Scheme
@@ -29,7 +29,7 @@ TENSORS = {
 }
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a Jina v3; what it says of a text depends on the adapter of a task."""
     raw.only("lora_adaptations", None, [])
     for key in ("rotary_emb_dim", "rotary_emb_scale_base", "rotary_emb_interleaved"):

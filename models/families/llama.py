@@ -5,7 +5,7 @@ from typing import Any
 from models.config.activations import ACTIVATIONS
 from models.config.blueprint import Blueprint, linear
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families.decoder import is_causal, reaches, sliding_window
 from models.families.rope import rotary
 
@@ -34,7 +34,7 @@ def tensors(biased: bool, output_biased: bool, ffn_biased: bool) -> dict[str, st
     }
 
 
-def config(raw: Raw, *, head_size: int = 0, **different: Any) -> EncoderConfig:
+def config(raw: JsonConfig, *, head_size: int = 0, **different: Any) -> EncoderConfig:
     """The shape of a Llama, with what is different in a relative of it.
 
     head_size: where config.json does not tell; 0 for an equal share of the width.
@@ -75,7 +75,7 @@ def blueprint(config: EncoderConfig, tensors: dict[str, str], norm_shift: float 
     )
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a Llama."""
     raw.only("sliding_window", None)
     biased = raw.get("attention_bias", False)
@@ -85,7 +85,7 @@ def read(raw: Raw) -> Blueprint:
     )
 
 
-def mistral(raw: Raw) -> Blueprint:
+def mistral(raw: JsonConfig) -> Blueprint:
     """The blueprint of a Mistral: every layer has the window."""
     raw.only("layer_types", None)
     causal = is_causal(raw, "Mistral")
@@ -93,7 +93,7 @@ def mistral(raw: Raw) -> Blueprint:
     return blueprint(config(raw, causal=causal, reaches=seen), tensors(False, False, False))
 
 
-def bidirectional(raw: Raw) -> Blueprint:
+def bidirectional(raw: JsonConfig) -> Blueprint:
     """The blueprint of NVIDIA's Llama, in which each token sees all others and the mean counts."""
     raw.only("is_causal", False)
     raw.only("pooling", "avg")
@@ -101,7 +101,7 @@ def bidirectional(raw: Raw) -> Blueprint:
     return blueprint(config(raw, causal=False), tensors(biased, biased, raw.get("mlp_bias", False)))
 
 
-def ministral3(raw: Raw) -> Blueprint:
+def ministral3(raw: JsonConfig) -> Blueprint:
     """The blueprint of a Ministral 3, for texts up to the length of its first training.
 
     Beyond that the model scales a query by its position, which is not implemented.

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from models.config.blueprint import Blueprint
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import roberta
 
 UNUSED = (
@@ -14,6 +14,6 @@ UNUSED = (
 )
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a LUKE; with `use_entity_aware_attention` or without, words see the same."""
     return replace(roberta.read(raw), unused=UNUSED, prefixes=("luke.",))

@@ -3,13 +3,13 @@
 from models.config.activations import ACTIVATIONS
 from models.config.blueprint import Blueprint, linear
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families.rope import rotary
 
 _BASES = {"full_attention": 160_000.0, "sliding_attention": 10_000.0}
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a ModernBERT."""
     layers, head_size = raw["num_hidden_layers"], raw["hidden_size"] // raw["num_attention_heads"]
     every = raw.get("global_attn_every_n_layers", 3)
@@ -51,7 +51,7 @@ def read(raw: Raw) -> Blueprint:
     )
 
 
-def _tensors(raw: Raw) -> dict[str, str]:
+def _tensors(raw: JsonConfig) -> dict[str, str]:
     norms, attention, ffn = (raw.get(f"{p}_bias", False) for p in ("norm", "attention", "mlp"))
     return {
         "embeddings.tok_embeddings.weight": "token_table",

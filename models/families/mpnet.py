@@ -1,7 +1,7 @@
 """MPNet (Song et al. 2020, arXiv 2004.09297): a table of positions, and buckets of distances."""
 
 from models.config.blueprint import Blueprint, affine
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import bert
 from models.positions.schemes import Buckets, Learned
 
@@ -23,7 +23,7 @@ TENSORS = {
 UNUSED = (*bert.UNUSED, "lm_head.*")
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of an MPNet; its positions begin at 2, whatever the padding token."""
     config = bert.config(
         raw,

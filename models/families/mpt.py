@@ -2,7 +2,7 @@
 
 from models.config.blueprint import Blueprint, linear
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.positions.schemes import Alibi
 
 TENSORS = {
@@ -28,7 +28,7 @@ _ATTENTION: dict[str, tuple[object, ...]] = {  # what attn_config may say
 }
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of an MPT."""
     raw.only("no_bias", True)
     raw.only("is_causal", True)  # its penalty would favour what comes after

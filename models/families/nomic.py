@@ -3,7 +3,7 @@
 from models.config.activations import ACTIVATIONS
 from models.config.blueprint import Blueprint, affine, linear
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import bert
 from models.families.rope import rotary
 from models.positions.schemes import Rotary, Scaling, Scheme
@@ -40,7 +40,7 @@ _ONLY = {  # what its own code can do besides
 }
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a NomicBERT; one of its own has GPT-2's keys in config.json."""
     if raw.get("n_embd"):
         config = _own(raw)
@@ -53,7 +53,7 @@ def read(raw: Raw) -> Blueprint:
     )
 
 
-def _theirs(raw: Raw) -> EncoderConfig:
+def _theirs(raw: JsonConfig) -> EncoderConfig:
     head_size = raw.get("head_dim", raw["hidden_size"] // raw["num_attention_heads"])
     positions = rotary(raw, head_size, base=1000.0)
     return bert.config(
@@ -66,7 +66,7 @@ def _theirs(raw: Raw) -> EncoderConfig:
     )
 
 
-def _own(raw: Raw) -> EncoderConfig:
+def _own(raw: JsonConfig) -> EncoderConfig:
     for key, value in _ONLY.items():
         raw.only(key, value)
     activation = raw.among("activation_function", {**_GATES, "gelu": "gelu"})
@@ -88,13 +88,13 @@ def _own(raw: Raw) -> EncoderConfig:
     )
 
 
-def _inner(raw: Raw, width: int, gated: bool) -> int:
+def _inner(raw: JsonConfig, width: int, gated: bool) -> int:
     if not gated:
         return int(raw.get("n_inner", 4 * width))
     return -(-int(raw.get("n_inner", 8 * width / 3)) // _MULTIPLE) * _MULTIPLE
 
 
-def _rotary(raw: Raw, head_size: int) -> Rotary:
+def _rotary(raw: JsonConfig, head_size: int) -> Rotary:
     share, factor = raw["rotary_emb_fraction"], raw.get("rotary_scaling_factor")
     if share <= 0:
         raise raw.refusal("rotary_emb_fraction", share, "more than 0")

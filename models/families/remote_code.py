@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 
 EQUAL: Mapping[str, tuple[str, ...]] = {  # by family: classes that it computes the same as
     "eurobert": ("EuroBertModel",),
@@ -15,7 +15,7 @@ EQUAL: Mapping[str, tuple[str, ...]] = {  # by family: classes that it computes 
 }
 
 
-def refuse_unknown_code(raw: Raw, family: str) -> None:
+def refuse_unknown_code(raw: JsonConfig, family: str) -> None:
     """Raise ModelError where config.json names a model of its own that no family equals.
 
     A decoder whose config.json says `is_causal` is one of its family: see families.decoder.

@@ -1,14 +1,14 @@
 """RoBERTa (Liu et al. 2019, arXiv 1907.11692), XLM-RoBERTa and CamemBERT: BERT's names."""
 
 from models.config.blueprint import Blueprint
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import bert
 from models.positions.schemes import Learned
 
 UNUSED = (*bert.UNUSED, "lm_head.*")
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a RoBERTa."""
     raw.only("position_embedding_type", "absolute")
     # The table's first rows, up to the number of the padding token, belong to no position.

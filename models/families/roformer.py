@@ -1,7 +1,7 @@
 """RoFormer (Su et al. 2021, arXiv 2104.09864): a BERT with rotary positions."""
 
 from models.config.blueprint import Blueprint, affine
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import bert
 from models.positions.schemes import Rotary, Scheme
 
@@ -10,7 +10,7 @@ TENSORS = {theirs: ours for theirs, ours in bert.TENSORS.items() if not theirs.s
 UNUSED = (*bert.UNUSED, "encoder.embed_positions.weight")  # sinusoids, which are computed
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a RoFormer."""
     raw.only("rotary_value", False)
     width = raw["hidden_size"]

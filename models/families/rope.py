@@ -1,6 +1,6 @@
 """Rotary settings as config.json has them, in the keys of today and of older releases."""
 
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.positions import tables
 from models.positions.schemes import Rotary, Scaling
 
@@ -8,7 +8,7 @@ _KINDS = ("default", "linear", "dynamic", "yarn", "llama3")
 
 
 def rotary(
-    raw: Raw,
+    raw: JsonConfig,
     head_size: int,
     *,
     base: float = 10_000.0,
@@ -34,7 +34,7 @@ def rotary(
     )
 
 
-def _given(raw: Raw, kind: str) -> Raw:
+def _given(raw: JsonConfig, kind: str) -> JsonConfig:
     # Of both keys transformers takes the older one; where settings are of kinds of layers, it
     # writes that over them.
     scaling, parameters = raw.nested("rope_scaling"), raw.nested("rope_parameters")
@@ -44,7 +44,9 @@ def _given(raw: Raw, kind: str) -> Raw:
     return scaling.over(own) if raw.get("rope_scaling", {}) else parameters.nested(kind)
 
 
-def _turned(raw: Raw, given: Raw, head_size: int, share: float | None, scaling: str) -> int:
+def _turned(
+    raw: JsonConfig, given: JsonConfig, head_size: int, share: float | None, scaling: str
+) -> int:
     if share is not None:
         return int(head_size * given.get("partial_rotary_factor", share))
     stated = given.get("partial_rotary_factor", raw.get("partial_rotary_factor", 1.0))
@@ -53,7 +55,7 @@ def _turned(raw: Raw, given: Raw, head_size: int, share: float | None, scaling: 
     return head_size
 
 
-def _scaling(raw: Raw, kind: str, given: Raw) -> Scaling:
+def _scaling(raw: JsonConfig, kind: str, given: JsonConfig) -> Scaling:
     longest = raw["max_position_embeddings"]
     original = given.get("original_max_position_embeddings", longest)
     factor = float(given.get("factor", longest / original))
@@ -73,7 +75,7 @@ def _scaling(raw: Raw, kind: str, given: Raw) -> Scaling:
     return Scaling(kind=kind, factor=factor, original=longest)
 
 
-def _magnitude(factor: float, given: Raw) -> float:
+def _magnitude(factor: float, given: JsonConfig) -> float:
     if (told := given.get("attention_factor")) is not None:
         return float(told)
     some, all_ = given.get("mscale"), given.get("mscale_all_dim")

@@ -9,7 +9,7 @@ from pathlib import Path
 from models.checkpoint import safetensors_files
 from models.config.blueprint import Blueprint
 from models.config.encoder_config import ENDLESS, EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.errors import ModelError
 
 _TENSORS = {
@@ -45,7 +45,7 @@ def read(folder: Path) -> Blueprint:
 
 
 def _longest(folder: Path) -> int:
-    said = Raw.optional(folder / "config.json")
+    said = JsonConfig.optional(folder / "config.json")
     if "max_length" not in said:
         return 512  # model2vec's own
     return int(said.get("max_length", 0)) or ENDLESS

@@ -6,7 +6,7 @@ A layer of an umT5 has buckets of its own.
 from models.config.activations import ACTIVATIONS
 from models.config.blueprint import Blueprint
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.positions.schemes import Buckets
 
 _TRAINED = 512  # tokens of the longest text of the training; T5 has no limit
@@ -18,7 +18,7 @@ _NETWORKS = {  # whether there are gates, and the activation
 _ATTENTION, _FFN = "encoder.block.{}.layer.0", "encoder.block.{}.layer.1"
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of a T5's encoder, with its decoder in the same file or not."""
     gated, activation = _feed_forward(raw)
     shared = raw["model_type"] != "umt5"
@@ -52,7 +52,7 @@ def read(raw: Raw) -> Blueprint:
     )
 
 
-def _feed_forward(raw: Raw) -> tuple[bool, str]:
+def _feed_forward(raw: JsonConfig) -> tuple[bool, str]:
     usual = "relu" if raw["model_type"] == "t5" else "gated-gelu"
     gated, name = raw.among("feed_forward_proj", _NETWORKS, usual)
     raw.only("is_gated_act", gated)

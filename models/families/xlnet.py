@@ -3,7 +3,7 @@
 from models.config.activations import ACTIVATIONS
 from models.config.blueprint import Blueprint, affine
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.positions.schemes import Recurrent
 
 _TRAINED = 512  # tokens of the longest text of the training; XLNet has no limit
@@ -29,7 +29,7 @@ UNUSED = (  # a text is one segment, and no token is hidden
 )
 
 
-def read(raw: Raw) -> Blueprint:
+def read(raw: JsonConfig) -> Blueprint:
     """The blueprint of an XLNet.
 
     Every token is of one segment, and scores between segments are the same for every key. XLNet's

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.errors import ModelError
 
 
@@ -15,7 +15,7 @@ def declared(folder: Path, full: int) -> Collection[int]:
     sentence-transformers itself writes nothing of it. Raises ModelError for a list that is none.
     """
     path = folder / "config.json"
-    raw = Raw.optional(path)  # static embeddings may have none
+    raw = JsonConfig.optional(path)  # static embeddings may have none
     listed = raw.get("matryoshka_dimensions")
     if listed is None:
         return range(1, full + 1) if raw.get("is_matryoshka") is True else ()

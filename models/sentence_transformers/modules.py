@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from models.config.json_config import Raw, read_json
+from models.config.json_config import JsonConfig, read_json
 from models.errors import ModelError
 
 STATIC = "StaticEmbedding"
@@ -102,7 +102,7 @@ def _listed(path: Path) -> tuple[Entry, ...]:
     listed = read_json(path)
     if not isinstance(listed, list):
         raise ModelError(f"{path} is not a JSON list")
-    lines = [Raw(path, line) for line in listed]
+    lines = [JsonConfig(path, line) for line in listed]
     return tuple(_entry(path, line["type"], line["path"]) for line in lines)
 
 
@@ -116,7 +116,7 @@ def _entry(path: Path, kind: str, where: str) -> Entry:
 
 
 def _implied(folder: Path) -> tuple[Entry, ...]:
-    raw = Raw.optional(folder / "config.json")
+    raw = JsonConfig.optional(folder / "config.json")
     if raw.get("model_type") != "model2vec":
         return (Entry("Transformer", ""),)
     return (Entry(STATIC, ""), *[Entry("Normalize", "")] * bool(raw.get("normalize", False)))
@@ -128,7 +128,7 @@ def _read(folder: Path, entry: Entry) -> list[Module]:
 
 
 def _dense(folder: Path, path: str) -> list[Module]:
-    raw = Raw(folder / path / "config.json")
+    raw = JsonConfig(folder / path / "config.json")
     raw.only("module_input_name", "sentence_embedding")
     raw.only("module_output_name", "sentence_embedding")
     raw.only("use_residual", False)
@@ -147,13 +147,13 @@ def _dense(folder: Path, path: str) -> list[Module]:
 
 
 def _layer_norm(folder: Path, path: str) -> list[Module]:
-    return [LayerNorm(path=path, inputs=Raw(folder / path / "config.json")["dimension"])]
+    return [LayerNorm(path=path, inputs=JsonConfig(folder / path / "config.json")["dimension"])]
 
 
 def _normalize(folder: Path, path: str) -> list[Module]:
     config = folder / path / "config.json"
     if config.exists():
-        raw = Raw(config)
+        raw = JsonConfig(config)
         raw.only("module_input_name", "sentence_embedding")
         raw.only("module_output_name", "sentence_embedding")
     return [Normalize()]

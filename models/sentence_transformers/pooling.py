@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from models.config.blueprint import Projection
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.sentence_transformers.modules import CLIP, STATIC, Entry
 
@@ -91,7 +91,7 @@ def _stated(folder: Path, entries: Sequence[Entry]) -> PoolingChoice | None:
     paths = [entry.path for entry in entries if entry.kind == "Pooling"]
     if not paths:
         return None
-    raw = Raw(folder / paths[0] / "config.json")
+    raw = JsonConfig(folder / paths[0] / "config.json")
     listed = [new for old, new in _BOOLEANS.items() if raw.get(old, False)]
     modes = raw.get("pooling_mode") or listed or "mean"
     modes = tuple(modes) if isinstance(modes, list) else (modes,)
@@ -101,19 +101,19 @@ def _stated(folder: Path, entries: Sequence[Entry]) -> PoolingChoice | None:
 
 
 def _refuse_other_tasks(folder: Path) -> None:
-    raw = Raw.optional(folder / "config.json")
+    raw = JsonConfig.optional(folder / "config.json")
     name = _class(raw)
     for ending, task in _OTHER_TASKS.items():
         if name.endswith(ending):
             raise ModelError(f"{raw.path}: {name} is {task}, not an embedder of texts")
 
 
-def _class(raw: Raw) -> str:
+def _class(raw: JsonConfig) -> str:
     return next(iter(raw.get("architectures", ())), "")
 
 
 def _assumed(folder: Path) -> str:
-    raw = Raw.optional(folder / "config.json")
+    raw = JsonConfig.optional(folder / "config.json")
     name = _class(raw)
     if name.endswith("ForMaskedLM"):
         raise ModelError(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.errors import ModelError
 
 CARD = "config_sentence_transformers.json"
@@ -10,19 +10,19 @@ CARD = "config_sentence_transformers.json"
 
 def refuse_other_kinds(folder: Path) -> None:
     """Raise ModelError for a model that its card says is sparse, a reranker or of many vectors."""
-    card = Raw.optional(folder / CARD)
+    card = JsonConfig.optional(folder / CARD)
     card.only("model_type", "SentenceTransformer")
 
 
 def refuse_changed_weights(encoder: Path) -> None:
     """Raise ModelError for an encoder whose weights are not all that it computes with."""
-    adapter = Raw.optional(encoder / "adapter_config.json")
+    adapter = JsonConfig.optional(encoder / "adapter_config.json")
     if adapter.path.exists():
         raise ModelError(
             f"{adapter.path}: an adapter ({adapter.get('peft_type')}) is not applied: merge it "
             "into the weights with PEFT (merge_and_unload), and save the model without it"
         )
-    config = Raw.optional(encoder / "config.json")
+    config = JsonConfig.optional(encoder / "config.json")
     if config.get("quantization_config") is not None:
         method = config.nested("quantization_config").get("quant_method")
         raise ModelError(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from models.config.blueprint import Blueprint, Projection
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.sentence_transformers import modules
 from models.sentence_transformers.modules import STATIC, Dense, Entry, Module, Normalize
 from models.sentence_transformers.pooling import AUTO, Source, choose_pooling
@@ -54,7 +54,7 @@ class SentenceConfig:
         width = projected[0].outputs if projected else encoder.hidden_size * len(chosen.modes)
         after = [*projected, *modules.following(folder, entries, width)]
         normalize = after[-1:] == [Normalize()]
-        card = Raw.optional(folder / "config_sentence_transformers.json")
+        card = JsonConfig.optional(folder / "config_sentence_transformers.json")
         prompts: dict[str, str] = card.get("prompts", {})
         static, home = entries[0].kind == STATIC, folder / entries[0].path
         read, longest = TransformerOptions.read, encoder.max_positions
@@ -100,6 +100,6 @@ def _projected(path: str, hidden: int, projection: Projection | None) -> list[De
     ]
 
 
-def _default(card: Raw, prompts: dict[str, str]) -> str:
+def _default(card: JsonConfig, prompts: dict[str, str]) -> str:
     stated = card.get("default_prompt_name") is not None
     return card.among("default_prompt_name", prompts) if stated else ""

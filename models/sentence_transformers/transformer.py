@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.config.encoder_config import EncoderConfig
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.tokenizer import truncation
 from models.tokenizer.truncation import Side
 
@@ -64,9 +64,9 @@ def options_file(folder: Path) -> list[Path]:
     return [path for name in NAMES if (path := folder / name).exists()][:1]
 
 
-def _options(folder: Path, projected: bool) -> Raw:
+def _options(folder: Path, projected: bool) -> JsonConfig:
     found = options_file(folder)
-    raw = Raw(found[0]) if found else Raw(folder, {})
+    raw = JsonConfig(found[0]) if found else JsonConfig(folder, {})
     raw.only("transformer_task", "feature-extraction")
     raw.only("module_output_name", "sentence_embedding" if projected else "token_embeddings")
     method = _FEATURES if projected else _FORWARD
@@ -81,5 +81,5 @@ def _options(folder: Path, projected: bool) -> Raw:
 
 
 def _own(folder: Path, usual: int) -> float:
-    tokenizer = Raw.optional(folder / "tokenizer_config.json")
+    tokenizer = JsonConfig.optional(folder / "tokenizer_config.json")
     return min(tokenizer.get("model_max_length") or usual, usual)

@@ -1,4 +1,4 @@
-"""Reads a long text piece by piece, as it would be read at once."""
+"""Tokenise a long text piece by piece, with the same tokens as at once."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
@@ -7,8 +7,8 @@ import tokenizers
 
 from models.tokenizer import word_cache
 from models.tokenizer.cooperative import Steps
-from models.tokenizer.special_tokens import Frame
-from models.tokenizer.split_points import Excerpts
+from models.tokenizer.special_tokens import SpecialTokens
+from models.tokenizer.split_points import SplitPoints
 from models.tokenizer.truncation import Side
 
 T = TypeVar("T")
@@ -16,14 +16,14 @@ Place = tuple[int, int]
 Read = Callable[[tokenizers.Encoding, int], list[T]]
 
 
-class Pieces:
-    """The tokens of each piece, in the frame of special tokens that a text has."""
+class ChunkedTokenizer:
+    """Tokenises pieces of a text, each between the special tokens of a whole text."""
 
     def __init__(
-        self, rust: tokenizers.Tokenizer, frame: Frame, excerpts: Excerpts, size: int
+        self, rust: tokenizers.Tokenizer, frame: SpecialTokens, split_points: SplitPoints, size: int
     ) -> None:
-        """size: characters that are read at once, or up to twice as many."""
-        self._rust, self._frame, self._excerpts, self._size = rust, frame, excerpts, size
+        """size: characters that are tokenised at once, or up to twice as many."""
+        self._rust, self._frame, self._split_points, self._size = rust, frame, split_points, size
         self._ids = word_cache.fastest(rust, frame.prefix, frame.suffix)
 
     def once(self, text: str) -> bool:
@@ -31,8 +31,8 @@ class Pieces:
         return len(text) <= 2 * self._size
 
     def places(self, text: str) -> Iterator[Place]:
-        """Where the pieces of a text start and stop; raises Unbroken."""
-        return self._excerpts.pieces(text, self._size)
+        """Where the pieces of a text start and stop; raises UnsplittableTextError."""
+        return self._split_points.pieces(text, self._size)
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of texts of one piece."""
@@ -57,7 +57,7 @@ class Pieces:
 
     def each(self, text: str, read: Read[T], shift: int, special: bool) -> Iterator[list[T]]:
         """The same of each piece, in one frame."""
-        frame = self._frame if special else Frame([], [])
+        frame = self._frame if special else SpecialTokens([], [])
         for place in self.places(text):
             found = self.read_at(text, place, read, shift, special)
             low = len(frame.prefix) if place[0] else 0

@@ -1,4 +1,4 @@
-"""Work in steps: whoever asks for it may stop between two of them, or do something else."""
+"""Cooperative generators: work that its caller can pause or stop between steps."""
 
 from collections.abc import Generator
 from typing import TypeVar
@@ -6,11 +6,11 @@ from typing import TypeVar
 R = TypeVar("R")
 
 Steps = Generator[None, None, R]
-"""Stops after each step; returns what all of them find."""
+"""Generator that yields after each step and returns the result of all."""
 
 
 def finish(steps: Steps[R]) -> R:
-    """What the steps find, one after the other."""
+    """Run all steps and return their result."""
     while True:
         try:
             next(steps)

@@ -13,15 +13,15 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """prefix, suffix: the special ids before and after a text."""
+class SpecialTokens:
+    """Special token ids around a text. prefix, suffix: those before and after it."""
 
     prefix: list[int]
     suffix: list[int]
 
     @classmethod
-    def of(cls, rust: tokenizers.Tokenizer) -> "Frame":
-        """That of a tokenizer."""
+    def of(cls, rust: tokenizers.Tokenizer) -> "SpecialTokens":
+        """Find the special tokens that a tokenizer adds."""
         marks = next((row for row in _samples(rust) if not all(special for _, special in row)), [])
         prefix = [i for i, _ in takewhile(lambda mark: mark[1], marks)]
         suffix = [i for i, _ in takewhile(lambda mark: mark[1], reversed(marks))]
@@ -31,17 +31,17 @@ class Frame:
         return len(self.prefix) + len(self.suffix)
 
     def inner(self, framed: Sequence[T]) -> Sequence[T]:
-        """What is in the frame."""
+        """Strip the special tokens from both ends."""
         return framed[len(self.prefix) : len(framed) - len(self.suffix)]
 
     def join(self, first: list[T], then: list[T]) -> list[T]:
-        """What is in two frames, in one; nothing yet may be one of them."""
+        """Merge two token lists between one pair of special tokens; either may be empty."""
         if not first or not then:
             return first or then
         return [*first[: len(first) - len(self.suffix)], *then[len(self.prefix) :]]
 
     def kept(self, ids: Sequence[int], most: int, side: Side) -> list[int]:
-        """Which of too many ids are kept: the frame, as far as it is there, and the others."""
+        """Indices of the ids that truncation to `most` keeps, special tokens included."""
         before = len(self.prefix) if list(ids[: len(self.prefix)]) == self.prefix else 0
         tail = len(ids) - len(self.suffix)
         after = len(ids) - tail if list(ids[tail:]) == self.suffix else 0

@@ -20,7 +20,7 @@ from models.tokenizer.vocabulary.steps import steps
 
 _CJK = "ぁ-ゖァ-ヺ一-鿿"
 _SPACES = (" ", "\n", "\r\n")
-# What stands around a border, in a sample and in texts.
+# The characters around a border, in a sample and in texts.
 _BORDERS = {
     **{("word", mark + "word"): rf"(?<=[^\W\d_]){mark}(?=[^\W\d_])" for mark in _SPACES},
     **{("1", mark + "1"): rf"(?<=[0-9]){mark}(?=[0-9])" for mark in _SPACES},
@@ -47,7 +47,7 @@ _PATTERNS = {
 _CROSSING = re.compile(r"[^\s▁][\s▁]|.[，。、,]", re.DOTALL)
 
 
-class Excerpts:
+class SplitPoints:
     """Where the texts of a tokenizer may be cut before they are tokenised."""
 
     def __init__(self, rust: Tokenizer, longest: int = sys.maxsize) -> None:
@@ -76,7 +76,7 @@ class Excerpts:
         """Where the pieces of a text start and stop, whose tokens are those of the text.
 
         Each has one to two times `size` characters, or more where the text cannot be cut. Raises
-        Unbroken.
+        UnsplittableTextError.
         """
         stop = -1
         while stop < len(text):

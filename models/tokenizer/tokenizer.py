@@ -15,10 +15,10 @@ from tokenizers import normalizers
 
 from models.errors import ModelError
 from models.tokenizer import vocabulary
-from models.tokenizer.chunked import Pieces
+from models.tokenizer.chunked import ChunkedTokenizer
 from models.tokenizer.cooperative import Steps, finish
-from models.tokenizer.special_tokens import Frame
-from models.tokenizer.split_points import Excerpts
+from models.tokenizer.special_tokens import SpecialTokens
+from models.tokenizer.split_points import SplitPoints
 from models.tokenizer.token import Token, outline_of, tokens_of
 from models.tokenizer.truncation import Side
 
@@ -82,20 +82,20 @@ class Tokenizer:
         self.vocab_size: int = self._rust.get_vocab_size()
         # Added tokens may leave a gap behind the others.
         self.highest = max(self.vocab_size - 1, *self._rust.get_added_tokens_decoder(), 0)
-        self._frame = Frame.of(self._rust)
+        self._frame = SpecialTokens.of(self._rust)
         self.prefix, self.suffix = self._frame.prefix, self._frame.suffix
         if max_length <= len(self._frame):
             raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
         self.reach = 2 * max_length * _CHARACTERS
-        self._excerpts = Excerpts(self._rust, max(unbroken, self.reach))
-        self._pieces = Pieces(self._rust, self._frame, self._excerpts, piece)
+        self._excerpts = SplitPoints(self._rust, max(unbroken, self.reach))
+        self._pieces = ChunkedTokenizer(self._rust, self._frame, self._excerpts, piece)
         self._short = min(self.reach, 2 * piece)  # characters: no part of a text is left out
 
     def encode(self, texts: Sequence[str], side: Side | None = None, count: float = 0) -> list[Ids]:
         """Token ids of each text, at most max_length, cut at `side`, by default the model's.
 
         count: how many tokens of a long text are read to tell how many were cut off. Raises
-        Unbroken.
+        UnsplittableTextError.
         """
         return finish(self.encoded(texts, side, count))
 
@@ -135,7 +135,10 @@ class Tokenizer:
         return self.max_length + first if first and side == "left" else 0
 
     def ids(self, text: str) -> Steps[Sequence[int]]:
-        """All token ids of a text, in steps, without special ones around it; raises Unbroken."""
+        """All token ids of a text, in steps, without special tokens.
+
+        Raises UnsplittableTextError.
+        """
         found = array("i")
         for place in self._pieces.places(text):
             inner = self._frame.inner(self._pieces.ids_at(text, place))
@@ -144,7 +147,10 @@ class Tokenizer:
         return found
 
     def length(self, text: str, most: float = math.inf, special: bool = True) -> Steps[int]:
-        """How many tokens a text has, in steps, or some number above `most`; raises Unbroken."""
+        """Number of tokens of a text, in steps, or some number above `most`.
+
+        Raises UnsplittableTextError.
+        """
         total = len(self._frame) if special else 0
         for place in self._pieces.places(text):
             total += len(self._frame.inner(self._pieces.ids_at(text, place)))
@@ -163,7 +169,7 @@ class Tokenizer:
         return len(ids) - any(i in added and added[i].special for i in ids[-1:])
 
     def tokens(self, text: str, prompt: str = "", special: bool = True) -> list[Token]:
-        """All tokens of a prompt and a text; raises Unbroken."""
+        """All tokens of a prompt and a text; raises UnsplittableTextError."""
         return list(chain.from_iterable(self.pieces(text, prompt, special)))
 
     def pieces(self, text: str, prompt: str = "", special: bool = True) -> Iterator[list[Token]]:

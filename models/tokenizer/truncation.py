@@ -2,12 +2,12 @@
 
 from typing import Literal, get_args
 
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 
 Side = Literal["right", "left"]
 
 
-def stated(options: Raw) -> Side | None:
+def stated(options: JsonConfig) -> Side | None:
     """The side that options say, None where they do not; raises ModelError for any other."""
     side: Side | None = options.only("truncation_side", None, *get_args(Side))
     return side

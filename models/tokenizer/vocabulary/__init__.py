@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models
 
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.tokenizer import truncation
 from models.tokenizer.truncation import Side
@@ -72,7 +72,7 @@ def _without_tokenizer(folder: Path) -> str:
 
 def _side(folder: Path, rust: Tokenizer) -> Side:
     own: Side = (rust.truncation or {"direction": "right"})["direction"]
-    return truncation.stated(Raw.optional(folder / "tokenizer_config.json")) or own
+    return truncation.stated(JsonConfig.optional(folder / "tokenizer_config.json")) or own
 
 
 def _settle(rust: Tokenizer) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.tokenizer.vocabulary import classes
 
@@ -24,8 +24,8 @@ class Origin:
     @classmethod
     def read(cls, folder: Path) -> "Origin":
         """Raises ModelError for code that goes by the name of no class that is known."""
-        card = Raw.optional(folder / "config.json")
-        options = Raw.optional(folder / "tokenizer_config.json")
+        card = JsonConfig.optional(folder / "config.json")
+        options = JsonConfig.optional(folder / "tokenizer_config.json")
         custom = _custom(options.get("auto_map"))
         if custom and classes.find(custom) is None:
             raise ModelError(

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from models.config.json_config import Raw, read_json
+from models.config.json_config import JsonConfig, read_json
 from models.errors import ModelError
 
 
-def raw(folder: Path, values: object) -> Raw:
+def raw(folder: Path, values: object) -> JsonConfig:
     (folder / "config.json").write_text(json.dumps(values), encoding="utf-8")
-    return Raw(folder / "config.json")
+    return JsonConfig(folder / "config.json")
 
 
 def test_a_missing_key_is_named(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_an_option_inside_of_another_is_told_with_both_keys(tmp_path: Path) -> N
 
 def test_a_folder_without_a_config_is_no_model_folder(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"config\.json is missing: not a model folder"):
-        Raw(tmp_path / "config.json")
+        JsonConfig(tmp_path / "config.json")
 
 
 def test_a_config_that_is_no_object_is_refused(tmp_path: Path) -> None:

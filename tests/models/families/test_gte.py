@@ -9,7 +9,7 @@ import torch
 from transformers import GteForSequenceClassification
 
 from models import families
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.positions import tables
 from models.positions.schemes import Rotary
@@ -94,7 +94,7 @@ def test_fixed_scaling_stretches_the_base_and_then_all_frequencies(tmp_path: Pat
     edit(tmp_path, "rope_parameters", **{**OWN, "rope_scaling": {"type": "ntk", "factor": 8.0}})
     config = families.read(tmp_path).config
     assert isinstance(config.positions, Rotary)
-    assert config.max_positions == Raw(tmp_path / "config.json")["max_position_embeddings"]
+    assert config.max_positions == JsonConfig(tmp_path / "config.json")["max_position_embeddings"]
     powers = np.arange(0, 16, 2) / 16
     expected = (50.0 * 8.0) ** -powers / 8.0 ** (2 / 16)
     for length in (1, 100_000):

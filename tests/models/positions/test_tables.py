@@ -18,7 +18,7 @@ from transformers.models.marian.modeling_marian import MarianSinusoidalPositiona
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from models.config.json_config import Raw
+from models.config.json_config import JsonConfig
 from models.families import rope
 from models.positions.schemes import Rotary, Scaling
 from models.positions.tables import (
@@ -120,7 +120,7 @@ def test_stretched_frequencies_equal_those_of_transformers(
         max_position_embeddings=512,
         rope_parameters={"rope_theta": 5000.0, "partial_rotary_factor": share, **scaling},
     )
-    scheme = rope.rotary(Raw(Path("config.json"), config.to_dict()), 64, share=1.0)
+    scheme = rope.rotary(JsonConfig(Path("config.json"), config.to_dict()), 64, share=1.0)
     compute: Any = ROPE_INIT_FUNCTIONS[str(scaling["rope_type"])]
     for length in (100, 512, 700, 2000):
         theirs, magnitude = compute(config, torch.device("cpu"), seq_len=length)

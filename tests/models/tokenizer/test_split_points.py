@@ -16,7 +16,7 @@ from models.errors import UnsplittableTextError
 from models.tokenizer import tokenizer as tokenizing
 from models.tokenizer import vocabulary
 from models.tokenizer.cooperative import finish
-from models.tokenizer.split_points import Excerpts
+from models.tokenizer.split_points import SplitPoints
 from tests.models import kinds, raw
 
 WORDS = [
@@ -128,14 +128,14 @@ def piecewise(folder: Path) -> tokenizing.Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def excerpts(rust: Tokenizer) -> Excerpts:
-    return Excerpts(rust)
+def excerpts(rust: Tokenizer) -> SplitPoints:
+    return SplitPoints(rust)
 
 
 @settings(max_examples=60)
 @given(text=TEXTS, size=st.integers(1, 40))
 def test_tokens_of_an_excerpt_are_the_first_or_last_of_the_text(
-    rust: Tokenizer, excerpts: Excerpts, text: str, size: int
+    rust: Tokenizer, excerpts: SplitPoints, text: str, size: int
 ) -> None:
     whole = rust.encode(text, add_special_tokens=False).ids
     head = rust.encode(excerpts.of(text, "right", size), add_special_tokens=False).ids
@@ -148,7 +148,7 @@ def test_tokens_of_an_excerpt_are_the_first_or_last_of_the_text(
 @settings(max_examples=60)
 @given(text=TEXTS, size=st.integers(1, 40))
 def test_tokens_of_pieces_are_those_of_the_text(
-    rust: Tokenizer, excerpts: Excerpts, text: str, size: int
+    rust: Tokenizer, excerpts: SplitPoints, text: str, size: int
 ) -> None:
     places = list(excerpts.pieces(text, size))
     assert "".join(text[start:stop] for start, stop in places) == text
@@ -158,7 +158,7 @@ def test_tokens_of_pieces_are_those_of_the_text(
 
 
 def test_a_text_that_cannot_be_cut_for_too_long_is_refused(rust: Tokenizer) -> None:
-    excerpts, words = Excerpts(rust, 1000), "a word " * 100
+    excerpts, words = SplitPoints(rust, 1000), "a word " * 100
     with pytest.raises(UnsplittableTextError, match="more than 1000 characters in a row"):
         list(excerpts.pieces(words + "-" * 1100 + words, 100))
     assert "".join(words[slice(*place)] for place in excerpts.pieces(words, 400)) == words
@@ -215,7 +215,7 @@ SPLIT = ["wordpiece", "wordlevel", "gpt2", "roberta", "qwen", "llama3", "clip"]
 
 @pytest.mark.parametrize("side", SIDES)
 def test_hardly_more_of_words_is_read_than_is_needed(
-    request: pytest.FixtureRequest, rust: Tokenizer, excerpts: Excerpts, side: Any
+    request: pytest.FixtureRequest, rust: Tokenizer, excerpts: SplitPoints, side: Any
 ) -> None:
     name = request.node.callspec.params["rust"]
     part = excerpts.of(LETTERS, side, 1000)
@@ -224,7 +224,7 @@ def test_hardly_more_of_words_is_read_than_is_needed(
 
 
 @pytest.mark.parametrize("rust", SPLIT, indirect=True, scope="module")
-def test_nor_of_sentences_without_a_space(excerpts: Excerpts) -> None:
+def test_nor_of_sentences_without_a_space(excerpts: SplitPoints) -> None:
     assert 1000 <= len(excerpts.of(CHINESE, "right", 1000)) <= 2000
 
 
@@ -240,7 +240,7 @@ def test_an_excerpt_with_too_few_tokens_does_not_do(
     assert [token.id for token in tokenizer.describe(text, "", side)[1]] == row.ids
 
 
-def test_a_text_without_a_border_is_read_whole(excerpts: Excerpts) -> None:
+def test_a_text_without_a_border_is_read_whole(excerpts: SplitPoints) -> None:
     for text in ("x" * 9000, "- " * 4500, "   " * 3000, "字" * 9000):
         assert excerpts.of(text, "right", 1000) is text
         assert excerpts.of(text, "left", 1000) is text
@@ -296,14 +296,14 @@ TRAPS = {
 
 @pytest.mark.parametrize("trap", TRAPS)
 def test_a_tokenizer_that_looks_across_words_reads_all(trap: str) -> None:
-    excerpts = Excerpts(TRAPS[trap]())
+    excerpts = SplitPoints(TRAPS[trap]())
     assert excerpts.of(LETTERS, "right", 1000) is LETTERS
     assert excerpts.of(LETTERS, "left", 1000) is LETTERS
 
 
 @pytest.mark.parametrize("looks", ["rstrip", "single_word"])
 def test_a_token_that_looks_to_its_left_is_minded_at_that_side_only(looks: Any) -> None:
-    excerpts = Excerpts(added(AddedToken(" word", **{looks: True}))())
+    excerpts = SplitPoints(added(AddedToken(" word", **{looks: True}))())
     assert excerpts.of(LETTERS, "left", 1000) is LETTERS
     assert len(excerpts.of(LETTERS, "right", 1000)) < 2000
 
