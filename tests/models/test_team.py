@@ -40,18 +40,26 @@ def processor(task: str) -> int:
     return int((TASKS / task / "stat").read_text().rpartition(")")[2].split()[36])
 
 
-def meet(encoder: NativeEncoder) -> list[tuple[int, set[int]]]:
-    """Where two threads run that began a pass on one processor, and where they may."""
+def meet(encoder: NativeEncoder) -> list[list[tuple[int, set[int]]]]:
+    """Where two threads run that began a pass on one processor, and where they may; 20 times."""
     first, second = ALLOWED[:2]
-    others, given = set(os.listdir(TASKS)), batch([12])
-    os.sched_setaffinity(0, {first})
-    encoder.vectors(given, ["mean"])  # which starts the second thread
+    others, inputs = set(os.listdir(TASKS)), batch([12])
+    encoder.vectors(inputs, ["mean"])  # which starts the second thread
     team = [str(threading.get_native_id()), *set(os.listdir(TASKS)) - others]
-    for task in team:
-        os.sched_setaffinity(int(task), {first, second})
-    with busy(second):
-        encoder.vectors(given, ["mean"])
+
+    def allow(processors: set[int]) -> None:
+        for task in team:
+            os.sched_setaffinity(int(task), processors)
+
+    def meeting() -> list[tuple[int, set[int]]]:
+        allow({first})
+        encoder.vectors(inputs, ["mean"])
+        allow({first, second})
+        encoder.vectors(inputs, ["mean"])
         return [(processor(task), os.sched_getaffinity(int(task))) for task in team]
+
+    with busy(second):
+        return [meeting() for _ in range(20)]
 
 
 @pytest.mark.skipif(len(ALLOWED) < 2, reason="on one processor there is no other to go to")
@@ -64,8 +72,10 @@ def test_two_threads_on_one_processor_part_and_may_run_where_they_might(
     torch.set_num_threads(2)
     try:
         with ThreadPoolExecutor(1) as alone:  # a thread of its own has a team of its own
-            found = alone.submit(meet, encoder).result()
+            meetings = alone.submit(meet, encoder).result()
     finally:
         torch.set_num_threads(before)
-    assert {place for place, _ in found} == set(ALLOWED[:2])
-    assert all(allowed == set(ALLOWED[:2]) for _, allowed in found)
+    both = set(ALLOWED[:2])
+    # Not of every one: the system may move a thread once more before the test looks.
+    assert any({place for place, _ in threads} == both for threads in meetings)
+    assert all(allowed == both for threads in meetings for _, allowed in threads)

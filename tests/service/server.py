@@ -30,12 +30,13 @@ def error_of(response: httpx.Response) -> dict[str, Any]:
 class Server:
     """`embedding-service serve` with settings; ready when entered, stopped when left.
 
-    In float32 unless told otherwise: what `auto` chooses depends on the machine.
+    In float32 unless told otherwise: what `auto` chooses depends on the machine. A slow or busy one
+    refuses no request for that: `max_wait` is long.
     """
 
     def __init__(self, log: Path, port: int = 0, **settings: object) -> None:
         self._log, self._port = log, port
-        settings = {"dtype": "float32", "isa": CAP} | settings
+        settings = {"dtype": "float32", "isa": CAP, "max_wait": 60} | settings
         self._environment = {
             **{name: value for name, value in os.environ.items() if "EMBEDDING_" not in name},
             **{f"EMBEDDING_{name.upper()}": str(value) for name, value in settings.items()},
@@ -52,7 +53,6 @@ class Server:
             )
         found = None
         deadline = time.monotonic() + 300
-        deadline = time.monotonic() + 120
         while found is None:
             assert self.process.poll() is None and time.monotonic() < deadline, self.log
             time.sleep(0.02)

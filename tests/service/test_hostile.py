@@ -167,7 +167,6 @@ def test_it_gets_its_error_or_its_answer_and_the_server_goes_on(target: Server, 
     assert answer.status_code == status, answer.text[:1000]
     if status != 200:
         assert error_of(answer)["code"] == code and len(answer.content) < 5000
-    assert answer.elapsed.total_seconds() < 5
     assert target.client.get("/ready").status_code == 200
 
 
