@@ -29,7 +29,7 @@ from service.api import (
     tokens,
 )
 from service.api.info import info
-from service.api.operation import Operation
+from service.api.router import direct_routes, head_routes
 from service.api.served import ServedNames
 from service.context import ServerContext
 from service.engine.host.engine_connection import EngineConnection
@@ -84,33 +84,28 @@ def create_app(
     dimensions = Dimensions.of(settings.dimensions, model.dim, lengths)
     embedding = embed.Embedding(pipeline, names, dimensions, config.num_layers)
     states = tokens.Tokens(pipeline, config, most)
-    listing = ollama_models.OllamaModels(names, model, link)
-    operations = [
-        embed.operation(embedding),
-        *tokens.operations(states),
-        (encodings := positions.operation(pipeline, config, model.bias_table(), most)),
-        similarity.operation(pipeline, most),
-        *text.operations(reader, settings.max_texts, settings.max_tokens),
-        openai.operation(embedding, states),
-        cohere.operation(embedding),
-        cohere_v1.operation(embedding),
-        *ollama.operations(embedding),
-        ollama_models.operation(listing),
-    ]
     about = functools.partial(info, settings, link, sentence, dimensions)
     routers = [
-        positions.router(encodings),
-        openai.router(names, context.started, lambda: admission.queued),
-        ollama_models.router(listing),
+        document.router(),
+        embed.router(embedding),
+        tokens.router(states),
+        positions.router(positions.Positions(pipeline, config, model.bias_table(), most)),
+        similarity.router(pipeline, most),
+        text.router(reader, settings.max_texts, settings.max_tokens),
+        openai.router(embedding, states, context.started, lambda: admission.queued),
+        cohere.router(embedding),
+        cohere_v1.router(embedding),
+        ollama.router(embedding),
+        ollama_models.router(ollama_models.OllamaModels(names, model, link)),
         hosted.router(embedding),
         status.router(link, admission, metrics, leaving, about),
     ]
-    app = _fastapi(operations, routers, _lifespan(background), settings.root_path)
+    app = _fastapi(routers, _lifespan(background))
     paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
     metrics.watch(paths)
     return Middleware(
         app,
-        operations,
+        direct_routes(app.routes),
         root_path=settings.root_path,
         paths=paths,
         bounds=Bounds(
@@ -168,32 +163,22 @@ def _metrics(admission: Admission, link: EngineConnection, replay: Replay) -> Me
     return metrics
 
 
-def _fastapi(
-    operations: Sequence[Operation[Any]],
-    routers: Sequence[APIRouter],
-    lifespan: Any,
-    root_path: str,
-) -> FastAPI:
+def _fastapi(routers: Sequence[APIRouter], lifespan: Any) -> FastAPI:
     app = FastAPI(
         title="embedding-service",
         version=__version__,
         description=_ABOUT,
         lifespan=lifespan,
-        root_path=root_path,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # it knows nothing of the gateway that its clients ask
     )
-    for operation in operations:  # so that other methods than POST are told apart from no path
-        app.router.routes.extend(operation.routes())
-    for router in (document.router(), *routers):  # flat, so that errors can tell what there is
-        for route in router.routes:
-            if "GET" in route.methods:  # type: ignore[attr-defined]
-                route.methods.add("HEAD")  # type: ignore[attr-defined]  # health checks send it
+    for router in routers:  # flat, so that errors can tell what there is
         app.router.routes.extend(router.routes)
+        app.router.routes.extend(head_routes(router.routes))
     handlers.install(app)
-    told = functools.cache(lambda: document.document(app, operations))
-    app.openapi = told  # type: ignore[method-assign]
+    described = functools.cache(lambda: document.document(app))
+    app.openapi = described  # type: ignore[method-assign]
     return app
 
 

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
+from fastapi import APIRouter
 from pydantic import Field, PositiveInt
 
 from models.vectors import Floats
 from service.api.body import FIRST, Body, example
 from service.api.dialects import OVERFLOW, Cut
 from service.api.embed import Embedding, EmbedRequest
-from service.api.operation import Operation
 from service.api.output import convert, express
-from service.api.responses import ENGINE, Responses
+from service.api.responses import ENGINE, documented
+from service.api.router import Context, api_router
 from service.api.shapes.common import CohereError
 from service.api.shapes.vendors import CohereAnswer
 from service.errors import BadRequest
@@ -91,10 +92,17 @@ class CohereRequest(Body):
         )
 
 
-def operation(embedding: Embedding) -> Operation[CohereRequest]:
-    """The operation of this module."""
+def router(embedding: Embedding) -> APIRouter:
+    """The routes of this module."""
+    routes = api_router("Cohere")
 
-    async def cohere(context: RequestContext, body: CohereRequest) -> Any:
+    @routes.post(
+        "/v2/embed",
+        summary="Cohere embeddings",
+        response_model=CohereAnswer,
+        responses=documented((*ENGINE, 404), CohereError),
+    )
+    async def cohere(context: Context, body: CohereRequest) -> Any:
         embedding.names.check(body.model)
         rows, vectors = await embedding.vectors(context, body.native(), "output_dimension")
         return {
@@ -105,8 +113,7 @@ def operation(embedding: Embedding) -> Operation[CohereRequest]:
             "response_type": "embeddings_by_type",
         }
 
-    summary, responses = "Cohere embeddings", Responses(CohereAnswer, (*ENGINE, 404), CohereError)
-    return Operation("/v2/embed", CohereRequest, cohere, summary, "Cohere", responses)
+    return routes
 
 
 def by_type(vectors: Floats, kinds: Sequence[Kind]) -> dict[Kind, Any]:

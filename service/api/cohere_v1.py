@@ -2,15 +2,16 @@
 
 from typing import Annotated, Any
 
+from fastapi import APIRouter
+
 from service.api.body import FIRST, Body, batch, example
 from service.api.cohere import ROLES, InputType, Kinds, by_type, meta
 from service.api.dialects import OVERFLOW, Cut
 from service.api.embed import Embedding, EmbedRequest
-from service.api.operation import Operation
-from service.api.responses import ENGINE, Responses
+from service.api.responses import ENGINE, documented
+from service.api.router import Context, api_router
 from service.api.shapes.common import CohereError
 from service.api.shapes.vendors import CohereAnswer, CohereFloats
-from service.request.request_context import RequestContext
 
 
 class CohereV1Request(Body):
@@ -39,10 +40,17 @@ class CohereV1Request(Body):
         )
 
 
-def operation(embedding: Embedding) -> Operation[CohereV1Request]:
-    """The operation of this module."""
+def router(embedding: Embedding) -> APIRouter:
+    """The routes of this module."""
+    routes = api_router("Cohere")
 
-    async def cohere_v1(context: RequestContext, body: CohereV1Request) -> Any:
+    @routes.post(
+        "/v1/embed",
+        summary="Cohere embeddings, version 1",
+        response_model=CohereFloats | CohereAnswer,
+        responses=documented((*ENGINE, 404), CohereError),
+    )
+    async def cohere_v1(context: Context, body: CohereV1Request) -> Any:
         embedding.names.check(body.model or embedding.names.first)
         rows, vectors = await embedding.vectors(context, body.native())
         kinds = body.embedding_types
@@ -54,6 +62,4 @@ def operation(embedding: Embedding) -> Operation[CohereV1Request]:
             "response_type": "embeddings_by_type" if kinds else "embeddings_floats",
         }
 
-    responses = Responses(CohereFloats | CohereAnswer, (*ENGINE, 404), CohereError)
-    told = "Cohere embeddings, version 1"
-    return Operation("/v1/embed", CohereV1Request, cohere_v1, told, "Cohere", responses)
+    return routes

@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi import APIRouter
 from pydantic import PositiveInt
 
 from models.vectors import Floats, finish
 from service.api.body import HostedBody, Inputs, On, batch, example
-from service.api.operation import Operation
 from service.api.output import Encoding, OutputType, convert, express, only_json, raw
 from service.api.partial import good, results
-from service.api.responses import Responses
+from service.api.responses import documented
+from service.api.router import Context, api_router
 from service.api.served import ServedNames
 from service.api.shapes.embed import EmbedAnswer
 from service.errors import BadRequest
@@ -148,13 +149,21 @@ class Embedding:
         }
 
 
-def operation(embedding: Embedding) -> Operation[EmbedRequest]:
-    """The operation of this module."""
-    summary, tag = "Sentence embeddings", "embeddings"
-    responses = Responses(EmbedAnswer, raw=True)
-    return Operation(
-        "/embed", EmbedRequest, embedding.embed, summary, tag, responses, aliases=("/",)
+def router(embedding: Embedding) -> APIRouter:
+    """The routes of this module."""
+    routes = api_router("embeddings")
+
+    @routes.post(
+        "/embed",
+        summary="Sentence embeddings",
+        response_model=EmbedAnswer,
+        responses=documented(raw=True),
     )
+    @routes.post("/", include_in_schema=False)
+    async def embed(context: Context, body: EmbedRequest) -> Any:
+        return await embedding.embed(context, body)
+
+    return routes
 
 
 def chunks(inputs: Any) -> list[str]:

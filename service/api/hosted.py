@@ -2,9 +2,9 @@
 
 from fastapi import APIRouter, Request, Response
 
-from service.api.answer import context_of, large_answer
 from service.api.embed import Embedding, EmbedRequest
-from service.api.operation import read_body
+from service.api.large_response import large_response
+from service.api.router import read_body, request_context
 
 _PATHS = ("/models/{}/pipeline/feature-extraction", "/pipeline/feature-extraction/{}", "/models/{}")
 _NAMES = ("{name}", "{organisation}/{name}")
@@ -16,9 +16,9 @@ def router(embedding: Embedding) -> APIRouter:
 
     async def feature_extraction(request: Request) -> Response:
         embedding.names.check("/".join(request.path_params.values()))
-        context = context_of(request)
+        context = request_context(request)
         body = await read_body(EmbedRequest, context, request.receive)
-        return await large_answer(context, await embedding.embed(context, body))
+        return await large_response(context, await embedding.embed(context, body))
 
     for path in _PATHS:
         for name in _NAMES:

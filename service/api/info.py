@@ -1,5 +1,6 @@
 """What /info tells: the model, its precision and the limits, and the same in TEI's words."""
 
+from dataclasses import asdict
 from typing import Any
 
 from models.sentence_transformers.sentence import SentenceConfig
@@ -31,7 +32,7 @@ def info(
         "model": settings.name,
         "source": settings.model,
         "revision": settings.revision,
-        "engine": link.description,
+        "engine": link.description and asdict(link.description),
         "engine_restarts": link.restarts,
         "prompts": sentence.prompts,
         "default_prompt": sentence.default_prompt,

@@ -4,17 +4,17 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi import APIRouter
+
 from service.api.body import Body, Texts, batch, example
 from service.api.dialects import OVERFLOW
 from service.api.embed import Embedding, EmbedRequest
-from service.api.operation import Operation
-from service.api.responses import ENGINE, Responses
+from service.api.responses import ENGINE, documented
+from service.api.router import Context, api_router
 from service.api.shapes.ollama import OllamaAnswer, OllamaEmbedding
 from service.errors import BadRequest
 from service.request.limits import check_length
 from service.request.request_context import RequestContext
-
-_TAG = "Ollama"
 
 
 class OllamaBody(Body):
@@ -72,7 +72,7 @@ class Ollama:
 
     embedding: Embedding
 
-    async def ollama(self, context: RequestContext, body: OllamaRequest) -> Any:
+    async def embed(self, context: RequestContext, body: OllamaRequest) -> Any:
         length, dimensions = self._check(body), body.dimensions or 0
         shorter = 0 < dimensions < self.embedding.dimensions.full
         asked = EmbedRequest(
@@ -89,7 +89,7 @@ class Ollama:
             "prompt_eval_count": context.tokens,
         }
 
-    async def ollama_prompt(self, context: RequestContext, body: OllamaPromptRequest) -> Any:
+    async def embed_prompt(self, context: RequestContext, body: OllamaPromptRequest) -> Any:
         length = self._check(body)
         asked = EmbedRequest(inputs=body.prompt, normalize=False)
         _, (vector,) = await self.embedding.vectors(context, asked, length=length)
@@ -105,14 +105,32 @@ class Ollama:
         return asked
 
 
-def operations(embedding: Embedding) -> list[Operation[Any]]:
-    """The operations of this module."""
-    ollama, errors = Ollama(embedding), (*ENGINE, 404)
-    texts = Responses(OllamaAnswer, errors)
-    text = Responses(OllamaEmbedding, errors)
-    now, before = "Ollama embeddings", "Ollama's older embeddings, of one text"
-    one = OllamaPromptRequest
-    return [
-        Operation("/api/embed", OllamaRequest, ollama.ollama, now, _TAG, texts),
-        Operation("/api/embeddings", one, ollama.ollama_prompt, before, _TAG, text),
-    ]
+def router(embedding: Embedding) -> APIRouter:
+    """The routes of this module."""
+    routes, ollama, responses = (
+        api_router("Ollama"),
+        Ollama(embedding),
+        documented((*ENGINE, 404)),
+    )
+
+    @routes.post(
+        "/api/embed",
+        summary="Ollama embeddings",
+        response_model=OllamaAnswer,
+        responses=responses,
+        name="ollama",
+    )
+    async def embed(context: Context, body: OllamaRequest) -> Any:
+        return await ollama.embed(context, body)
+
+    @routes.post(
+        "/api/embeddings",
+        summary="Ollama's older embeddings, of one text",
+        response_model=OllamaEmbedding,
+        responses=responses,
+        name="ollama_prompt",
+    )
+    async def embed_prompt(context: Context, body: OllamaPromptRequest) -> Any:
+        return await ollama.embed_prompt(context, body)
+
+    return routes

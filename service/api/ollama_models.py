@@ -5,22 +5,19 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
 
 from models.checkpoint import safetensors_files
 from models.folder import Folder
 from service import __version__
-from service.api.answer import answer
 from service.api.body import Body, example
-from service.api.operation import Operation
-from service.api.responses import BODY, PLAIN, Responses
+from service.api.responses import BODY, PLAIN, documented
+from service.api.router import Context, api_router
 from service.api.served import ServedNames, tagged
 from service.api.shapes.ollama import Loaded, Shown, Tags, Version
 from service.engine.host.engine_connection import EngineConnection
 from service.errors import BadRequest
-from service.request.request_context import RequestContext
 
-_TAG = "Ollama"
 _NEVER = "9999-12-31T23:59:59Z"
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 _LEVELS = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int8": "I8"}
@@ -66,7 +63,8 @@ class OllamaModels:
             ]
         }
 
-    async def show(self, context: RequestContext, body: OllamaShowRequest) -> Any:
+    def show(self, body: OllamaShowRequest) -> dict[str, Any]:
+        """The model under the name that is asked for; raises BadRequest and NotFound."""
         name = body.model or body.name
         if not name:
             raise BadRequest("give a model", param="model")
@@ -134,32 +132,44 @@ class OllamaModels:
 
 
 def router(models: OllamaModels) -> APIRouter:
-    """The routes of this module without a body."""
-    routes = APIRouter(tags=[_TAG])
-    tags, loaded, version = (
-        Responses(shape, PLAIN).describe() for shape in (Tags, Loaded, Version)
+    """The routes of this module."""
+    routes, responses = api_router("Ollama"), documented(PLAIN)
+
+    @routes.get(
+        "/api/tags",
+        summary="The names of the served model",
+        response_model=Tags,
+        responses=responses,
     )
+    async def ollama_tags() -> Any:
+        return models.tags()
 
-    @routes.get("/api/tags", summary="The names of the served model", openapi_extra=tags)
-    async def ollama_tags() -> Response:
-        return answer(models.tags())
+    @routes.get(
+        "/api/ps", summary="The model that is loaded", response_model=Loaded, responses=responses
+    )
+    async def ollama_ps() -> Any:
+        return models.loaded()
 
-    @routes.get("/api/ps", summary="The model that is loaded", openapi_extra=loaded)
-    async def ollama_ps() -> Response:
-        return answer(models.loaded())
+    @routes.get(
+        "/api/version",
+        summary="The version of this server",
+        response_model=Version,
+        responses=responses,
+    )
+    async def ollama_version() -> Any:
+        return {"version": __version__}
 
-    @routes.get("/api/version", summary="The version of this server", openapi_extra=version)
-    async def ollama_version() -> Response:
-        return answer({"version": __version__})
+    @routes.post(
+        "/api/show",
+        summary="The served model, described as Ollama does",
+        response_model=Shown,
+        responses=documented((*BODY, 404)),
+        name="show",
+    )
+    async def ollama_show(context: Context, body: OllamaShowRequest) -> Any:
+        return models.show(body)
 
     return routes
-
-
-def operation(models: OllamaModels) -> Operation[OllamaShowRequest]:
-    """The operation of this module."""
-    responses = Responses(Shown, (*BODY, 404))
-    summary = "The served model, described as Ollama does"
-    return Operation("/api/show", OllamaShowRequest, models.show, summary, _TAG, responses)
 
 
 def _human(count: int) -> str:

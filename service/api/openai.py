@@ -1,33 +1,44 @@
 """POST /v1/embeddings and GET /v1/models: OpenAI's embeddings API, and Infinity's list."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Path
 
 from models.hub.sources import DEFAULT
 from models.vectors import Floats, finish
-from service.api.answer import answer
 from service.api.body import batch
 from service.api.dialects import EmbeddingsRequest
 from service.api.embed import Embedding, EmbedRequest
-from service.api.operation import Operation
 from service.api.output import convert, express
-from service.api.responses import ENGINE, PLAIN, Responses
-from service.api.served import ServedNames
+from service.api.responses import ENGINE, PLAIN, documented
+from service.api.router import Context, api_router
 from service.api.shapes.common import OpenAIError
 from service.api.shapes.vendors import InfinityModels, Model, Models, OpenAIAnswer
 from service.api.tokens import Tokens
 from service.request.request_context import RequestContext
 
-_TAG = "OpenAI"
+_NAME = Path(examples=[DEFAULT])
 
 
-def operation(embedding: Embedding, tokens: Tokens) -> Operation[EmbeddingsRequest]:
-    """The operation of this module."""
-    names = embedding.names
+def router(
+    embedding: Embedding, tokens: Tokens, created: int, queued: Callable[[], int]
+) -> APIRouter:
+    """The routes of this module.
 
-    async def embeddings(context: RequestContext, body: EmbeddingsRequest) -> Any:
+    created: what is told of the model, seconds since 1970. queued: how many tokens wait.
+    """
+    routes, names = api_router("OpenAI"), embedding.names
+    without_body = documented(PLAIN, OpenAIError)
+
+    @routes.post(
+        "/v1/embeddings",
+        summary="OpenAI embeddings",
+        response_model=OpenAIAnswer,
+        responses=documented((*ENGINE, 404), OpenAIError),
+    )
+    @routes.post("/embeddings", include_in_schema=False)
+    async def embeddings(context: Context, body: EmbeddingsRequest) -> Any:
         asked = body.native(names.role_of(body.model or names.first))
         length = body.length(embedding.pipeline.reader.tokenizer)
         if body.return_multivector:
@@ -40,56 +51,38 @@ def operation(embedding: Embedding, tokens: Tokens) -> Operation[EmbeddingsReque
         shown = express(values, asked.encoding_format)
         return _listing("embedding", shown, names.first, context)
 
-    return Operation(
-        "/v1/embeddings",
-        EmbeddingsRequest,
-        embeddings,
-        "OpenAI embeddings",
-        _TAG,
-        Responses(OpenAIAnswer, (*ENGINE, 404), OpenAIError),
-        aliases=("/embeddings",),
-    )
-
-
-def router(names: ServedNames, created: int, queued: Callable[[], int]) -> APIRouter:
-    """The other routes of this module.
-
-    created: what is told of the model, seconds since 1970. queued: how many tokens wait.
-    """
-    routes = APIRouter(tags=[_TAG])
-
     def card(name: str) -> dict[str, Any]:
         return {"id": name, "object": "model", "created": created, "owned_by": "self-hosted"}
 
-    listed, described = (
-        Responses(Models, PLAIN, OpenAIError).describe(),
-        Responses(Model, (*PLAIN, 404), OpenAIError).describe(),
+    @routes.get(
+        "/v1/models",
+        summary="The served model, under each of its names",
+        response_model=Models,
+        responses=without_body,
     )
-    name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
-    parameters = [{**name, "example": DEFAULT}]
+    async def models() -> Any:
+        return {"object": "list", "data": [*map(card, names.listed)]}
 
     @routes.get(
-        "/v1/models", summary="The served model, under each of its names", openapi_extra=listed
+        "/models",
+        summary="The names of the served model",
+        response_model=InfinityModels,
+        responses=without_body,
     )
-    async def models() -> Response:
-        return answer({"object": "list", "data": [*map(card, names.listed)]})
-
-    infinity = Responses(InfinityModels, PLAIN, OpenAIError).describe()
-
-    @routes.get("/models", summary="The names of the served model", openapi_extra=infinity)
-    async def infinity_models() -> Response:
+    async def infinity_models() -> Any:
         shared = {"object": "model", "created": created, "stats": {"queued_tokens": queued()}}
         data = [{"id": name, **shared, "capabilities": ["embed"]} for name in names.listed]
-        return answer({"object": "list", "data": data})
+        return {"object": "list", "data": data}
 
     @routes.get(
         "/v1/models/{name:path}",
         summary="One model",
-        openapi_extra={**described, "parameters": parameters},
+        response_model=Model,
+        responses=documented((*PLAIN, 404), OpenAIError),
     )
-    async def one(name: str) -> Response:
+    async def model(name: Annotated[str, _NAME]) -> Any:
         names.check(name)
-        return answer(card(name))
+        return card(name)
 
     return routes
 

@@ -1,24 +1,24 @@
 """GET and POST /positions: position encodings as numbers, of any scheme or the model's own."""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Request, Response
-from pydantic import Field, model_validator
+from fastapi import APIRouter, Query, Response
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from models.config.encoder_config import EncoderConfig
 from models.positions.schemes import Learned
 from models.positions.tables import Ints
 from models.vectors import Floats
-from service.api.answer import context_of, large_answer
 from service.api.body import FIRST, Body, example
 from service.api.encoding import Encoding, numbers
-from service.api.operation import Operation
+from service.api.large_response import large_response
 from service.api.output import Array, raw
-from service.api.responses import ENGINE, Responses
+from service.api.responses import ENGINE, documented
+from service.api.router import Context, api_router
 from service.api.scheme import complete
 from service.api.shapes.tokens import PositionsAnswer
 from service.errors import BadRequest
@@ -110,87 +110,109 @@ class PositionsRequest(Body):
         return complete(config, self.scheme, self.layer, rows, given)
 
 
-_PATH, _SUMMARY, _TAG = "/positions", "Position encodings", "positions"
-_RESPONSES = Responses(PositionsAnswer, raw=True)
 _SMALL = 1 << 16  # numbers, of a millisecond
 _GROUPED = re.compile(r"\d_\d")  # pydantic reads it as Python does, and nobody else
 
 
-def operation(
-    pipeline: Pipeline, config: EncoderConfig, biases: Floats | None, max_values: int
-) -> Operation[PositionsRequest]:
-    """The operation of this module. biases: the model's trained ones, if any: (buckets, H)."""
+def _split(items: Any) -> Any:
+    return items and [number for item in items for number in item.split(",")]
 
-    async def positions(context: RequestContext, body: PositionsRequest) -> Any:
-        asked = body.encoding(config)
-        check_values(asked.values, max_values)
+
+class PositionsQuery(PositionsRequest):
+    """The same in a query, where positions are separated by commas."""
+
+    model_config = ConfigDict(strict=False)
+
+    positions: Annotated[
+        Annotated[list[Position], Field(min_length=1), FIRST] | None, BeforeValidator(_split)
+    ] = None
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_in_json(cls, value: Any) -> Any:
+        if _GROUPED.search(str(value)):
+            raise ValueError("a number is written without _")
+        return value
+
+
+@dataclass(frozen=True)
+class Positions:
+    """What both routes do.
+
+    biases: the model's trained ones, if any: (buckets, H). max_values: the most numbers of a
+    response.
+    """
+
+    pipeline: Pipeline
+    config: EncoderConfig
+    biases: Floats | None
+    max_values: int
+
+    async def encode(self, context: RequestContext, body: PositionsRequest) -> Any:
+        asked = body.encoding(self.config)
+        check_values(asked.values, self.max_values)
         context.memory.grow_by_numbers(asked.values)
         match asked.scheme:
             case Learned(padding=padding):
-                found = await _learned(context, asked.positions, padding)
+                tables = await self._learned(context, asked.positions, padding)
             case scheme:
                 work = partial(numbers, scheme, asked)
-                found = await run_in_thread(work, asked.values <= _SMALL)
-        if asked.trained and biases is not None and "buckets" in found:
-            found["bias"] = np.ascontiguousarray(biases.T[:, found["buckets"]])
-        if (table := _table(found)) is not None and (answer := raw(context, table)):
-            return answer
+                tables = await run_in_thread(work, asked.values <= _SMALL)
+        if asked.trained and self.biases is not None and "buckets" in tables:
+            tables["bias"] = np.ascontiguousarray(self.biases.T[:, tables["buckets"]])
+        table = _table(tables)
+        if table is not None and (response := raw(context, table)):
+            return response
         return {
             "scheme": asked.name,
             "parameters": asked.parameters,
             "positions": asked.positions,
-            **found,
+            **tables,
         }
 
-    async def _learned(context: RequestContext, rows: Ints, padding: int) -> dict[str, Any]:
-        last = rows.max()
-        if last >= config.max_positions:
+    async def _learned(self, context: RequestContext, rows: Ints, padding: int) -> dict[str, Any]:
+        last, size = rows.max(), self.config.max_positions
+        if last >= size:
             raise BadRequest(
-                f"position {last} is not in the model's table of {config.max_positions}",
-                param="positions",
+                f"position {last} is not in the model's table of {size}", param="positions"
             )
         # The position part of a text is the table's beginning; of one without padding.
         text = TokenizedInput(np.full(last + 1, int(padding == 0), dtype=np.int32), 0)
-        table = await pipeline.submit(context, [text], "position")
+        table = await self.pipeline.submit(context, [text], "position")
         return {"vectors": table[rows]}
 
-    return Operation(_PATH, PositionsRequest, positions, _SUMMARY, _TAG, _RESPONSES)
 
+def router(positions: Positions) -> APIRouter:
+    """The routes of this module: POST, and GET with the fields of the body in the query."""
+    routes = api_router("positions")
 
-def router(post: Operation[PositionsRequest]) -> APIRouter:
-    """The same by GET, with the fields of the body in the query."""
-    routes = APIRouter(tags=[_TAG])
-    bodiless = [status for status in ENGINE if status not in (408, 415)]
-    described = replace(_RESPONSES, errors=bodiless).describe()
+    @routes.post(
+        "/positions",
+        summary="Position encodings",
+        response_model=PositionsAnswer,
+        responses=documented(raw=True),
+        name="positions",
+    )
+    async def post(context: Context, body: PositionsRequest) -> Any:
+        return await positions.encode(context, body)
 
-    @routes.get(_PATH, summary=_SUMMARY, openapi_extra={**described, "parameters": _query()})
-    async def get(request: Request) -> Response:
-        fields: dict[str, Any] = dict(request.query_params)
-        for name, value in fields.items():
-            if _GROUPED.search(value):
-                raise BadRequest(f"{name}: a number is written without _", param=name)
-        if "positions" in fields:
-            fields["positions"] = fields["positions"].split(",")
-        body = PositionsRequest.model_validate(fields, strict=False)
-        context = context_of(request)
-        return await large_answer(context, await post.work(context, body))
+    without_body = [status for status in ENGINE if status not in (408, 415)]
+
+    @routes.get(
+        "/positions",
+        summary="Position encodings",
+        response_model=PositionsAnswer,
+        responses=documented(without_body, raw=True),
+        name="get_positions",
+    )
+    async def get(context: Context, query: Annotated[PositionsQuery, Query()]) -> Response:
+        return await large_response(context, await positions.encode(context, query))
 
     return routes
 
 
-def _table(found: dict[str, Any]) -> Array | None:
+def _table(tables: dict[str, Any]) -> Array | None:
     """What is answered as bytes: the one table, or cos above sin; None where there is none."""
-    if "cos" in found:
-        return np.stack([found["cos"], found["sin"]])
-    return next((found[name] for name in ("vectors", "bias", "buckets") if name in found), None)
-
-
-def _query() -> list[dict[str, Any]]:
-    told = PositionsRequest.model_json_schema()
-    shown = told["examples"][0]
-    found = []
-    for name, schema in told["properties"].items():
-        # A query has no null.
-        field = {"name": name, "in": "query", "explode": False, "schema": schema["anyOf"][0]}
-        found.append({**field, "example": shown[name]} if name in shown else field)
-    return found
+    if "cos" in tables:
+        return np.stack([tables["cos"], tables["sin"]])
+    return next((tables[name] for name in ("vectors", "bias", "buckets") if name in tables), None)

@@ -1,7 +1,6 @@
-"""What an operation can answer, of every status: its part of the OpenAPI document."""
+"""The responses of routes, of every status, for the OpenAPI document."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -61,75 +60,61 @@ _SOMETIMES: Mapping[int, Mapping[str, Described]] = {
     415: {"accept": {"type": "string"}, "accept-encoding": {"type": "string"}},
     500: {"x-should-retry": {"const": "false", "type": "string"}},
 }
+_ERRORS = (Error, OpenAIError, CohereError)
 _OF_BYTES = {"x-shape": {"type": "string"}, "x-dtype": {"type": "string"}}
 TELLING = (*_HEADERS, *_OF_BYTES, "retry-after", "x-should-retry")
 """The headers that tell a client what the body does not."""
 
 
-@dataclass(frozen=True)
-class Responses:
-    """shape: the type of an answer in JSON; None for plain text. errors: their statuses.
+def documented(
+    errors: Sequence[int] = ENGINE, error: Any = Error, raw: bool = False
+) -> dict[int | str, Described]:
+    """The `responses` of a route: the headers of its own one, and its errors.
 
-    error: their shape. raw: whether an answer can be bytes alone.
+    errors: their statuses. error: their shape. raw: whether a response can be bytes alone.
     """
-
-    shape: Any
-    errors: Sequence[int] = ENGINE
-    error: Any = Error
-    raw: bool = False
-
-    def describe(self) -> Described:
-        """Responses and security, with the definitions of the schemas inside."""
-        errors = {str(status): _reference(self.error, status) for status in self.errors}
-        return {
-            "security": [{}, {"key": []}] if 401 in self.errors else [],
-            "responses": {"200": self._good(), **errors},
-        }
-
-    def _good(self) -> Described:
-        json = {"application/json": {"schema": schema(self.shape)}}
-        content = json if self.shape else {"text/plain": {"schema": {"type": "string"}}}
-        if self.raw:
-            octets = {"schema": {"type": "string", "format": "binary"}}
-            content |= {media.decode(): octets for media in (BYTES, NPY)}
-        headers = {**_always(), **(_optional(_OF_BYTES) if self.raw else {})}
-        return {"description": "What was asked for.", "headers": headers, "content": content}
-
-
-def schema(shape: Any) -> Described:
-    """The schema of a type; its definitions are in $defs."""
-    return TypeAdapter(shape).json_schema(ref_template=REFERENCE)
+    headers = {**_always(), **(_optional(_OF_BYTES) if raw else {})}
+    octets = {"schema": {"type": "string", "format": "binary"}}
+    good = {
+        "description": "What was asked for.",
+        "headers": headers,
+        "content": {media.decode(): octets for media in (BYTES, NPY) if raw},
+    }
+    return {200: good, **{status: _reference(error, status) for status in errors}}
 
 
 def components() -> Described:
-    """What the operations refer to."""
+    """What the responses of routes refer to, and the schemas that those refer to."""
+    shapes: list[Any] = [(name, "serialization", TypeAdapter(name)) for name in _ERRORS]
+    _, definitions = TypeAdapter.json_schemas(shapes, ref_template=REFERENCE)
     return {
-        "responses": dict(_errors()),
-        "headers": {name: {"required": True, "schema": told} for name, told in _HEADERS.items()},
+        "responses": {
+            f"{shape.__name__}{status}": _error(shape, status)
+            for shape in _ERRORS
+            for status in _MEANINGS
+        },
+        "headers": {name: {"required": True, "schema": kind} for name, kind in _HEADERS.items()},
         "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        "schemas": definitions["$defs"],
     }
 
 
-def _errors() -> Iterator[tuple[str, Described]]:
-    for shape in (Error, OpenAIError, CohereError):
-        for status, meaning in _MEANINGS.items():
-            further = {
-                name: {"required": True, "schema": told}
-                for name, told in _FURTHER.get(status, {}).items()
-            }
-            sometimes = _optional(_SOMETIMES.get(status, {}))
-            yield (
-                f"{shape.__name__}{status}",
-                {
-                    "description": meaning,
-                    "headers": {**_always(), **further, **sometimes},
-                    "content": {"application/json": {"schema": schema(shape)}},
-                },
-            )
+def _error(shape: Any, status: int) -> Described:
+    required = {
+        name: {"required": True, "schema": schema}
+        for name, schema in _FURTHER.get(status, {}).items()
+    }
+    reference = {"$ref": REFERENCE.format(model=shape.__name__)}
+    return {
+        "description": _MEANINGS[status],
+        "headers": {**_always(), **required, **_optional(_SOMETIMES.get(status, {}))},
+        "content": {"application/json": {"schema": reference}},
+    }
 
 
 def _reference(shape: Any, status: int) -> Described:
-    return {"$ref": f"#/components/responses/{shape.__name__}{status}"}
+    reference = f"#/components/responses/{shape.__name__}{status}"
+    return {"$ref": reference, "description": _MEANINGS[status]}
 
 
 def _always() -> Described:
@@ -137,4 +122,4 @@ def _always() -> Described:
 
 
 def _optional(headers: Mapping[str, Described]) -> Described:
-    return {name: {"schema": told} for name, told in headers.items()}
+    return {name: {"schema": schema} for name, schema in headers.items()}

@@ -5,12 +5,13 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from fastapi import APIRouter
 from pydantic import PositiveInt
 
 from models.vectors import Floats, finish
 from service.api.body import FIRST, Body, HostedBody, ReadingBody, example
-from service.api.operation import Operation
-from service.api.responses import Responses
+from service.api.responses import documented
+from service.api.router import Context, api_router
 from service.api.scores import compare
 from service.api.shapes.similarity import SimilarityAnswer
 from service.api.side import Side, Texts, texts, vectors
@@ -141,11 +142,20 @@ class _Similarity:
         }
 
 
-def operation(pipeline: Pipeline, max_values: int) -> Operation[SimilarityRequest]:
-    """The operation of this module."""
-    work = _Similarity(pipeline, max_values).similarity
-    responses = Responses(SimilarityAnswer)
-    return Operation("/similarity", SimilarityRequest, work, "Similarity", "similarity", responses)
+def router(pipeline: Pipeline, max_values: int) -> APIRouter:
+    """The routes of this module. max_values: the most numbers of a response."""
+    routes, comparison = api_router("similarity"), _Similarity(pipeline, max_values)
+
+    @routes.post(
+        "/similarity",
+        summary="Similarity",
+        response_model=SimilarityAnswer,
+        responses=documented(),
+    )
+    async def similarity(context: Context, body: SimilarityRequest) -> Any:
+        return await comparison.similarity(context, body)
+
+    return routes
 
 
 def _check_source(body: SimilarityRequest, inputs: Sentences) -> None:

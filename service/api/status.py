@@ -4,19 +4,15 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from service.api.answer import answer
-from service.api.responses import PLAIN, Responses
+from service.api.responses import PLAIN, documented
+from service.api.router import api_router
 from service.api.shapes.status import Info, Live, Ready
 from service.errors import EngineLost, Leaving
 from service.metrics import Metrics
 from service.request.admission import Admission
-
-_LIVE = Responses(Live, (500,)).describe()
-_READY = Responses(Ready, (429, 500, 503)).describe()
-_INFO = Responses(Info, PLAIN).describe()
-_METRICS = Responses(None, (500,)).describe()
 
 
 class Health(Protocol):
@@ -34,33 +30,57 @@ def router(
     info: Callable[[], dict[str, Any]],
 ) -> APIRouter:
     """The routes of this module. leaving: whether the server was told to stop."""
-    routes = APIRouter(tags=["status"])
+    routes, readiness = api_router("status"), documented((429, 500, 503))
 
-    @routes.get("/live", summary="Whether the server's event loop turns", openapi_extra=_LIVE)
-    async def live() -> Response:
-        return answer({"status": "live"})
+    @routes.get(
+        "/live",
+        summary="Whether the server's event loop turns",
+        response_model=Live,
+        responses=documented((500,)),
+    )
+    async def live() -> Any:
+        return {"status": "live"}
 
     @routes.get("/", include_in_schema=False)  # as load balancers ask TEI, without a key
     @routes.get("/ping", include_in_schema=False)
-    @routes.get("/health", summary="The same as /ready, under TEI's name", openapi_extra=_READY)
+    @routes.get(
+        "/health",
+        summary="The same as /ready, under TEI's name",
+        response_model=Ready,
+        responses=readiness,
+        name="health",
+    )
     @routes.get(
         "/ready",
         summary="Whether the engine has just embedded and would take a query",
-        openapi_extra=_READY,
+        response_model=Ready,
+        responses=readiness,
     )
-    async def ready() -> Response:
+    async def ready() -> Any:
         if leaving():
             raise Leaving("the server was told to stop", retry=1)
         if not health.embeds:
             raise EngineLost("the engine is not ready", retry=2)
         admission.check(1)
-        return answer({"status": "ready", "queued_tokens": admission.queued})
+        return {"status": "ready", "queued_tokens": admission.queued}
 
-    @routes.get("/info", summary="The model, its precision, and the limits", openapi_extra=_INFO)
-    async def about() -> Response:
-        return answer(info())
+    @routes.get(
+        "/info",
+        summary="The model, its precision, and the limits",
+        response_model=Info,
+        responses=documented(PLAIN),
+        name="info",
+    )
+    async def server_info() -> Any:
+        return info()
 
-    @routes.get("/metrics", summary="Prometheus metrics", openapi_extra=_METRICS)
+    @routes.get(
+        "/metrics",
+        summary="Prometheus metrics",
+        response_class=PlainTextResponse,
+        responses=documented((500,)),
+        name="metrics",
+    )
     async def scrape() -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 

@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
+from fastapi import APIRouter
 from pydantic import Discriminator, NonNegativeInt, Tag
 
 from models.errors import UnsplittableTextError
 from models.tokenizer.cooperative import Steps
 from models.tokenizer.tokenizer import Token
 from service.api.body import FIRST, Body, On, PromptBody, Texts, example, texts_of
-from service.api.operation import Operation
-from service.api.responses import BODY, Responses
+from service.api.responses import BODY, documented
+from service.api.router import Context, api_router
 from service.api.shapes.tokens import TextToken
 from service.inputs.offsets import ByteOffsets, byte_offsets
 from service.inputs.options import InputOptions
 from service.inputs.reader import InputReader
 from service.request.limits import check_texts, check_tokens, unsplittable_text
-from service.request.request_context import RequestContext
 from service.request.run_in_thread import run_in_thread
 
 _CHARACTER = 200  # bytes for each character of a text, of which a token has about four
@@ -57,10 +57,17 @@ class DecodeRequest(Body):
     skip_special_tokens: On = True
 
 
-def operations(reader: InputReader, max_texts: int, max_tokens: int) -> list[Operation[Any]]:
-    """The operations of this module."""
+def router(reader: InputReader, max_texts: int, max_tokens: int) -> APIRouter:
+    """The routes of this module."""
+    routes, responses = api_router("text"), documented(BODY)
 
-    async def tokenize(context: RequestContext, body: TokenizeRequest) -> Any:
+    @routes.post(
+        "/tokenize",
+        summary="Tokens of texts",
+        response_model=list[list[TextToken]],
+        responses=responses,
+    )
+    async def tokenize(context: Context, body: TokenizeRequest) -> Any:
         texts = texts_of(body.inputs)
         check_texts(len(texts), max_texts)
         asked = InputOptions(prompt=body.prompt, prompt_name=body.prompt_name, role=body.input_type)
@@ -70,7 +77,10 @@ def operations(reader: InputReader, max_texts: int, max_tokens: int) -> list[Ope
         context.memory.grow(_CHARACTER * size)
         return await reader.run(context, steps, size, size)
 
-    async def decode(context: RequestContext, body: DecodeRequest) -> Any:
+    @routes.post(
+        "/decode", summary="Texts of token ids", response_model=list[str], responses=responses
+    )
+    async def decode(context: Context, body: DecodeRequest) -> Any:
         rows: Any = body.ids if _kind(body.ids) == "<rows>" else [body.ids]
         check_texts(len(rows), max_texts)
         check_tokens(sum(map(len, rows)), max_tokens)
@@ -79,11 +89,7 @@ def operations(reader: InputReader, max_texts: int, max_tokens: int) -> list[Ope
         work = partial(reader.tokenizer.decode, rows, body.skip_special_tokens)
         return await run_in_thread(work, sum(map(len, rows)) <= _SMALL)
 
-    tokens, texts = Responses(list[list[TextToken]], BODY), Responses(list[str], BODY)
-    return [
-        Operation("/tokenize", TokenizeRequest, tokenize, "Tokens of texts", "text", tokens),
-        Operation("/decode", DecodeRequest, decode, "Texts of token ids", "text", texts),
-    ]
+    return routes
 
 
 def _listed(

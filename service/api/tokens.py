@@ -6,6 +6,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from fastapi import APIRouter
 from pydantic import Discriminator, NonNegativeInt, Tag
 
 from models.config.encoder_config import EncoderConfig
@@ -13,9 +14,9 @@ from models.tokenizer.tokenizer import Token
 from models.vectors import Floats
 from service.api.body import FIRST, HostedBody, Inputs, ReadingBody, Texts, batch, example, texts_of
 from service.api.layout import Found, Layout
-from service.api.operation import Operation
 from service.api.output import Encoding, OutputType
-from service.api.responses import Responses
+from service.api.responses import documented
+from service.api.router import Context, api_router
 from service.api.shapes.common import Matrix
 from service.api.shapes.tokens import TokensAnswer
 from service.errors import BadRequest, ServiceError
@@ -100,9 +101,6 @@ class Tokens:
         results = [layout.lay(each, index) for index, each in enumerate(found)]
         return {"layer": layer, "dtype": body.output_dtype, "results": results}
 
-    async def embed_all(self, context: RequestContext, body: EmbedAllRequest) -> Any:
-        return await self.last(context, batch(body.inputs), body.whole())
-
     async def last(
         self, context: RequestContext, inputs: Sequence[Text], reading: InputOptions
     ) -> list[Floats]:
@@ -186,15 +184,30 @@ class Tokens:
         check_values(context.tokens * self.config.hidden_size, self.max_values)
 
 
-def operations(work: Tokens) -> list[Operation[Any]]:
-    """The operations of this module."""
-    tag = "tokens"
-    summary, states = "Token vectors as TEI has them", Responses(list[Matrix])
-    responses = Responses(TokensAnswer, raw=True)
-    return [
-        Operation("/tokens", TokensRequest, work.tokens, "Token vectors", tag, responses),
-        Operation("/embed_all", EmbedAllRequest, work.embed_all, summary, tag, states),
-    ]
+def router(tokens: Tokens) -> APIRouter:
+    """The routes of this module."""
+    routes = api_router("tokens")
+
+    @routes.post(
+        "/tokens",
+        summary="Token vectors",
+        response_model=TokensAnswer,
+        responses=documented(raw=True),
+        name="tokens",
+    )
+    async def token_vectors(context: Context, body: TokensRequest) -> Any:
+        return await tokens.tokens(context, body)
+
+    @routes.post(
+        "/embed_all",
+        summary="Token vectors as TEI has them",
+        response_model=list[Matrix],
+        responses=documented(),
+    )
+    async def embed_all(context: Context, body: EmbedAllRequest) -> Any:
+        return await tokens.last(context, batch(body.inputs), body.whole())
+
+    return routes
 
 
 def _layer(layer: int | str | None, config: EncoderConfig) -> int | str:

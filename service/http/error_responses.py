@@ -1,7 +1,9 @@
 """What clients are told of whatever was raised, a body that is wrong among it."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
 from service.errors import BadRequest, Path, ServiceError, Unexpected, place
@@ -12,15 +14,16 @@ def service_error(error: BaseException) -> ServiceError:
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, ValidationError):
-        return explain(error)
+        return _explain(error.errors(include_url=False, include_context=False, include_input=False))
+    if isinstance(error, RequestValidationError):  # which puts "body" or "query" before the path
+        return _explain([{**problem, "loc": problem["loc"][1:]} for problem in error.errors()])
     return Unexpected("an unexpected error; see the server's log")
 
 
-def explain(error: ValidationError) -> BadRequest:
-    """The first problem of an invalid body, naming the field and the index of the input."""
-    found: list[Any] = error.errors(include_url=False, include_context=False, include_input=False)
+def _explain(problems: Sequence[Any]) -> BadRequest:
+    """The first problem of an invalid request, naming the field and the index of the input."""
     # A misspelt field is told before the one that is missed because of it.
-    first = next(filter(_unknown, found), found[0])
+    first = next(filter(_unknown, problems), problems[0])
     where, param, index = place(_path(first))
     if _unknown(first):
         return BadRequest(f"unknown field {where!r}", code="unknown_field", param=where)

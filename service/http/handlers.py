@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
@@ -18,7 +19,7 @@ def install(app: FastAPI) -> None:
 
     What nobody expected is raised again by FastAPI, and logged at the edge.
     """
-    for kind in (ServiceError, ValidationError, Exception):
+    for kind in (ServiceError, ValidationError, RequestValidationError, Exception):
         app.add_exception_handler(kind, _answer)
     app.add_exception_handler(HTTPException, _http)
 

@@ -2,14 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Mapping
 from http import HTTPStatus
-from typing import Any
 
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.operation import Operation
 from service.errors import (
     Cut,
     Leaving,
@@ -45,12 +44,12 @@ _OPEN = {"/", "/ping", "/live", "/ready", "/health", "/metrics", "/docs", "/open
 
 
 class Middleware:
-    """ASGI application around the whole server: goes straight to an operation, else to `app`."""
+    """ASGI application around the whole server, which FastAPI's router is behind."""
 
     def __init__(  # noqa: PLR0913 - all but two by name
         self,
         app: ASGIApp,
-        operations: Sequence[Operation[Any]],
+        posts: Mapping[str, Route],
         *,
         root_path: str,
         paths: Collection[str] = (),
@@ -59,10 +58,12 @@ class Middleware:
         metrics: Metrics,
         browsers: BrowserChecks,
     ) -> None:
-        """root_path: the prefix that a gateway strips. paths: those that `app` answers."""
+        """posts: routes of `app` that are called directly, by their paths.
+
+        root_path: the prefix that a gateway strips. paths: all those that `app` answers.
+        """
         self._app, self._root_path = app, root_path
-        self._posts = {path: operation for operation in operations for path in operation.paths}
-        self._paths = {*paths, *self._posts}
+        self._posts, self._paths = posts, {*paths, *posts}
         self.bounds, self._keys, self._metrics, self._browsers = bounds, keys, metrics, browsers
         self._failures = FailureLog()
 
@@ -74,8 +75,9 @@ class Middleware:
         path = scope["path"]
         if self._root_path:
             path = self._route_path(path)
-            scope["path"] = self._root_path + path  # as ASGI has it, for the routes of `app`
-        operation = scope["route"] = self._posts.get(path)
+            # As ASGI has it, for the routes of `app`.
+            scope["path"], scope["root_path"] = self._root_path + path, self._root_path
+        route = scope["route"] = self._posts.get(path)
         task, accept = asyncio.current_task(), headers.get(b"accept", b"")
         context = RequestContext(
             identify(headers), path, task, accept, memory=Reservation(self.bounds.budget)
@@ -87,11 +89,11 @@ class Middleware:
             posted = scope["method"] == "POST"
             check_host(scope["headers"], headers, scope["http_version"])
             self._browsers.check(headers)
-            self._check(path not in _OPEN or (posted and operation is not None), headers, scope)
+            self._check(path not in _OPEN or (posted and route is not None), headers, scope)
             app: ASGIApp = self._app
             if posted:
                 check_type(headers.get(b"content-type", JSON))
-                app = operation or app
+                app = route.app if route else app
             await app(scope, self._plain(incoming, headers, context), answered)
         except (Exception, asyncio.CancelledError) as error:
             await answered.fail(error)

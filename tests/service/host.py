@@ -83,7 +83,7 @@ async def host(
     bounds = Bounds(1 << 20, Timeouts(patience), connections=connections)
     edge = Middleware(
         app,
-        [],
+        {},
         root_path="",
         bounds=bounds,
         keys=Keys([]),

@@ -61,7 +61,7 @@ class Info(TypedDict):
     vector_cache_bytes: int
     dimensions: Dimensions
     int8: str
-    limits: dict[str, float]
+    limits: dict[str, int | float]
     model_id: str
     model_sha: str | None
     model_dtype: str | None

@@ -26,7 +26,7 @@ from models.positions.schemes import (
 )
 from models.vectors import Floats
 from service.api.encoding import numbers, options
-from service.api.positions import Name, PositionsRequest, operation
+from service.api.positions import Name, Positions, PositionsRequest
 from service.errors import BadRequest
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
@@ -370,10 +370,9 @@ class Echo:
 def test_a_table_is_not_asked_with_padding_which_has_no_position(offset: int) -> None:
     pipeline: Any = Echo()
     own = config(table=Learned(offset=offset))
-    found = operation(pipeline, own, None, 1000).work(
-        RequestContext("a"), PositionsRequest(count=5)
-    )
-    ids = asyncio.run(found)["vectors"]
+    positions = Positions(pipeline, own, None, 1000)
+    found = asyncio.run(positions.encode(RequestContext("a"), PositionsRequest(count=5)))
+    ids = found["vectors"]
     assert len(ids) == 5 and offset - 1 not in ids
 
 

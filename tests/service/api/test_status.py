@@ -38,7 +38,7 @@ def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:
     routes = router(Awake(), admission, Metrics(SharedCounters.private()), lambda: False, dict)
     ready = next(each for each in routes.routes if each.path == "/ready")  # type: ignore[attr-defined]
     with admission.admit(1000):
-        assert asyncio.run(ready.endpoint()).status_code == 200  # type: ignore[attr-defined]
+        assert asyncio.run(ready.endpoint())["status"] == "ready"  # type: ignore[attr-defined]
     with admission.admit(60), admission.admit(60), pytest.raises(Overloaded) as refused:
         asyncio.run(ready.endpoint())  # type: ignore[attr-defined]
     assert 2.0 <= (refused.value.retry or 0) <= 3.0

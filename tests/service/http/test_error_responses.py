@@ -13,24 +13,24 @@ from service.api.positions import PositionsRequest
 from service.api.similarity import SimilarityRequest
 from service.api.text import DecodeRequest
 from service.api.tokens import TokensRequest
-from service.http.error_responses import explain
+from service.http.error_responses import service_error
 
 
 @pytest.mark.parametrize("name", ["<b>", "<text>", "<", "normalise"])
 def test_an_unknown_field_is_named_as_it_was_sent(name: str) -> None:
     with pytest.raises(ValidationError) as found:
         EmbedRequest.model_validate({"inputs": "a", name: 1})
-    told = explain(found.value)
+    told = service_error(found.value)
     assert (told.message, told.param) == (f"unknown field {name!r}", name)
     with pytest.raises(ValidationError) as found:
         SimilarityRequest.model_validate({"inputs": {"source_sentence": "a", name: 1}})
-    assert explain(found.value).param == f"inputs.{name}"
+    assert service_error(found.value).param == f"inputs.{name}"
 
 
 def test_the_branches_of_a_union_are_not_named() -> None:
     with pytest.raises(ValidationError) as found:
         EmbedRequest.model_validate({"inputs": ["a", [1, "b"]]})
-    told = explain(found.value)
+    told = service_error(found.value)
     assert told.message.startswith("inputs.1.1: ") and (told.param, told.index) == ("inputs", 1)
 
 
@@ -64,4 +64,4 @@ def test_the_index_is_that_of_an_input_or_there_is_none(
 ) -> None:
     with pytest.raises(ValidationError) as found:
         body.model_validate_json(json.dumps(sent))
-    assert explain(found.value).index == index
+    assert service_error(found.value).index == index

@@ -11,8 +11,7 @@ from starlette.routing import Route
 from starlette.types import Message, Scope
 
 from service.api.body import Body
-from service.api.operation import Operation
-from service.api.responses import Responses
+from service.api.router import Context, api_router, direct_routes
 from service.errors import BadRequest
 from service.http import handlers
 from service.http.browser_checks import BrowserChecks
@@ -22,7 +21,6 @@ from service.http.request_body import Bounds
 from service.http.timeouts import Timeouts
 from service.metrics import Metrics
 from service.process.shared_counters import SharedCounters
-from service.request.request_context import RequestContext
 
 KEY = "sesame"
 
@@ -55,23 +53,24 @@ def fastapi() -> FastAPI:
     return app
 
 
-async def nothing(context: RequestContext, body: Body) -> None:
-    return None
-
-
 METRICS = Metrics(SharedCounters.private())
 METRICS.watch(["/nothing", "/fails"])
-NOTHING = Operation("/nothing", Body, nothing, "", "", Responses(None), aliases=("/alias",))
+ROUTES = api_router("tests")
+
+
+@ROUTES.post("/nothing")
+@ROUTES.post("/alias", include_in_schema=False)
+async def nothing(context: Context, body: Body) -> None:
+    return None
 
 
 def ask(
     path: str, method: str = "GET", root_path: str = "/prefix", **headers: str
 ) -> list[Message]:
     bounds, sent, app = Bounds(100, Timeouts(1.0)), list[Message](), fastapi()
-    app.root_path = root_path
     edge = Middleware(
         app,
-        [NOTHING],
+        direct_routes(ROUTES.routes),
         root_path=root_path,
         paths=[route.path for route in app.routes if isinstance(route, Route)],
         bounds=bounds,

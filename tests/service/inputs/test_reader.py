@@ -15,7 +15,7 @@ from models import families
 from models.sentence_transformers.sentence import SentenceConfig
 from models.tokenizer.cooperative import Steps
 from models.tokenizer.tokenizer import Ids, Side, Token, Tokenizer
-from service.api.tokens import Tokens, TokensRequest, operations
+from service.api.tokens import Tokens, TokensRequest
 from service.engine.protocol.messages import Job, Result
 from service.errors import BadRequest, TooLarge
 from service.inference.pipeline import Pipeline
@@ -92,9 +92,9 @@ def reading_with(
 
 def test_token_vectors_read_each_text_once(reader: InputReader, minilm_folder: Path) -> None:
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), Zeros(), 1)
-    operation, _ = operations(Tokens(pipeline, families.read(minilm_folder).config, 10**9))
+    tokens = Tokens(pipeline, families.read(minilm_folder).config, 10**9)
     body = TokensRequest(inputs=["Hello, world", "a second text"])
-    found: Any = asyncio.run(operation.work(RequestContext("a"), body))
+    found: Any = asyncio.run(tokens.tokens(RequestContext("a"), body))
     assert [len(result["tokens"]) for result in found["results"]] == [5, 5]
     assert isinstance(reader.tokenizer, Counting) and reader.tokenizer.read == 2
 

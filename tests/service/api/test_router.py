@@ -1,4 +1,4 @@
-"""Operations, and the edge around them, without a server."""
+"""Routes that are called directly, and the middleware around them, without a server."""
 
 import asyncio
 import logging
@@ -7,12 +7,13 @@ from typing import Any
 
 import orjson
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.body import Body
-from service.api.operation import Operation
-from service.api.responses import Responses
+from service.api.router import Context, api_router, direct_routes
 from service.errors import BadRequest
+from service.http import handlers
 from service.http.browser_checks import BrowserChecks
 from service.http.keys import Keys
 from service.http.middleware import Middleware
@@ -20,19 +21,36 @@ from service.http.request_body import Bounds
 from service.http.timeouts import Timeouts
 from service.metrics import Metrics
 from service.process.shared_counters import SharedCounters
-from service.request.request_context import RequestContext
 
 
 class Numbers(Body):
     numbers: list[int]
 
 
-async def add(context: RequestContext, body: Numbers) -> Any:
+ROUTES = api_router("tests")
+
+
+@ROUTES.post("/add")
+@ROUTES.post("/plus", include_in_schema=False)
+@ROUTES.post("/v1/sums", include_in_schema=False)
+async def add(context: Context, body: Numbers) -> Any:
     if not body.numbers:
         raise BadRequest("nothing to add", code="no_input")
     if body.numbers == [13]:
         raise RuntimeError("a secret")
     return {"sum": sum(body.numbers)}
+
+
+@ROUTES.post("/scaled")
+async def scale(context: Context, body: Numbers, factor: int = 1) -> dict[str, Any]:
+    return {"numbers": [factor * number for number in body.numbers], "request": context.id}
+
+
+def fastapi() -> FastAPI:
+    app = FastAPI()
+    app.router.routes.extend(ROUTES.routes)
+    handlers.install(app)
+    return app
 
 
 async def elsewhere(scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,14 +84,18 @@ class Asked:
         return orjson.loads(self.sent[1]["body"])
 
 
-def ask(path: str, *parts: bytes, method: str = "POST", most: int = 100) -> Asked:
-    operation = Operation("/add", Numbers, add, "Sums", "tests", Responses(int), aliases=("/plus",))
-    own = Responses(int)
-    other = Operation("/v1/sums", Numbers, add, "Sums", "tests", own)
+def ask(
+    path: str,
+    *parts: bytes,
+    method: str = "POST",
+    most: int = 100,
+    query: bytes = b"",
+    app: ASGIApp = elsewhere,
+) -> Asked:
     bounds, metrics = Bounds(most, Timeouts(1.0)), Metrics(SharedCounters.private())
     edge = Middleware(
-        elsewhere,
-        [operation, other],
+        app,
+        direct_routes(ROUTES.routes),
         root_path="/prefix",
         bounds=bounds,
         keys=Keys([]),
@@ -81,7 +103,8 @@ def ask(path: str, *parts: bytes, method: str = "POST", most: int = 100) -> Aske
         browsers=BrowserChecks("*", "*"),
     )
     asked = Asked(path, list(parts), method)
-    scope: Scope = {"type": "http", "method": method, "path": path, "headers": []}
+    scope: Scope = {"type": "http", "method": method, "path": path, "query_string": query}
+    scope["headers"] = [(b"content-type", b"application/json")]
     scope["http_version"] = "1.0"
     asyncio.run(edge(scope, asked.receive, asked.send))
     return asked
@@ -133,3 +156,26 @@ def test_what_nobody_expected_is_logged_and_not_told(caplog: pytest.LogCaptureFi
     assert (found.status, error["code"]) == (500, "internal_error")
     assert "secret" not in str(error) and "a secret" in caplog.text
     assert error["request_id"] in caplog.text
+
+
+def test_an_endpoint_with_other_parameters_is_served_as_fastapi_serves_it() -> None:
+    found = ask("/scaled", b'{"numbers": [1, 2]}', query=b"factor=3", app=fastapi())
+    request_id = dict(found.sent[0]["headers"])[b"x-request-id"].decode()
+    assert (found.status, found.content) == (200, {"numbers": [3, 6], "request": request_id})
+
+
+@pytest.mark.parametrize(
+    ("body", "query", "param"),
+    [
+        (b'{"numbers": [1, "x"]}', b"", "numbers"),
+        (b'{"numbers": [], "number": 1}', b"", "number"),
+        (b'{"numbers": []}', b"factor=x", "factor"),
+        (b'{"numbers": ', b"", None),
+    ],
+)
+def test_what_fastapi_finds_wrong_is_told_in_the_one_shape(
+    body: bytes, query: bytes, param: str | None
+) -> None:
+    found = ask("/scaled", body, query=query, app=fastapi())
+    assert (found.status, found.content["param"]) == (400, param)
+    assert found.content["code"] == "unknown_field" if param == "number" else "invalid_request"
