@@ -203,9 +203,11 @@ def test_a_signal_to_the_whole_group_stops_the_server_and_not_its_engine(own: Se
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_stop_lets_running_requests_finish(own: Server, number: signal.Signals) -> None:
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        body = {"inputs": ["a long text " * 80] * 40}
+        body = {"inputs": ["a long text " * 80] * 200}
         answer = pool.submit(httpx.post, f"{own.url}/embed", json=body, timeout=60)
-        time.sleep(0.3)
+        while not queued(own):
+            assert not answer.done()
+            time.sleep(0.01)
         assert own.stop(number) == 0
         assert answer.result().status_code == 200
 
