@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Folder
-from tests.service.server import Server
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer, Server
 
 PROMPTS = {"query": "query: ", "passage": "passage: ", "clustering": "group: "}
 
@@ -20,21 +21,19 @@ Busy = Callable[[], AbstractContextManager[None]]
 
 
 @pytest.fixture(scope="package")
-def prompted(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def prompted(tiny_bert: Folder) -> Iterator[HttpServer]:
     """A small model that has prompts."""
     folder = tiny_bert({"config_sentence_transformers.json": {"prompts": PROMPTS}})
-    log = tmp_path_factory.mktemp("prompted") / "log"
-    with Server(log, model=folder, served_name="tiny", dimensions="any") as running:
+    with local_server(folder, served_name="tiny", dimensions="any") as running:
         yield running
 
 
 @pytest.fixture(scope="package")
-def tagged(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def tagged(tiny_bert: Folder) -> Iterator[HttpServer]:
     """A model with a tag and a default prompt, on a server that cuts nothing unasked."""
     prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
     folder = tiny_bert({"config_sentence_transformers.json": prompts})
-    log = tmp_path_factory.mktemp("tagged") / "log"
-    with Server(log, model=folder, served_name="own:latest", auto_truncate=False) as running:
+    with local_server(folder, served_name="own:latest", auto_truncate=False) as running:
         yield running
 
 
@@ -48,7 +47,7 @@ def guarded(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 @pytest.fixture
-def busy(guarded: Server) -> Busy:
+def busy(guarded: HttpServer) -> Busy:
     """Keeps the guarded server busy for the time of a block."""
 
     @contextlib.contextmanager

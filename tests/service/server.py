@@ -27,7 +27,17 @@ def error_of(response: httpx.Response) -> dict[str, Any]:
     return error if isinstance(error, dict) else {"message": error, **content}
 
 
-class Server:
+class HttpServer:
+    """A server as its clients see it. client: of httpx, with the server's address."""
+
+    url: str
+    client: httpx.Client
+
+    def post(self, path: str, body: object, **headers: str) -> httpx.Response:
+        return self.client.post(path, json=body, headers=headers)
+
+
+class Server(HttpServer):
     """`embedding-service serve` with settings; ready when entered, stopped when left.
 
     In float32 unless told otherwise: what `auto` chooses depends on the machine. A slow or busy one
@@ -95,9 +105,6 @@ class Server:
         """The exit status after a polite request to stop."""
         self.process.send_signal(number)
         return self.process.wait(120)
-
-    def post(self, path: str, body: object, **headers: str) -> httpx.Response:
-        return self.client.post(path, json=body, headers=headers)
 
     def wait_ready(self, seconds: float = 60) -> None:
         """Fails when the server is not ready in that time."""

@@ -4,14 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 import torch
 
 from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY, write_model
-from tests.service.server import Server
+from tests.service.local_server import local_server
 
 OWN = {  # the scheme of its positions, first of those of the input; of others it is rotary
     **dict.fromkeys(("albert", "bert", "camembert", "clip_text_model", "distilbert"), "learned"),
@@ -39,10 +38,8 @@ def test_a_family_is_served(case: Case, tmp_path: Path) -> None:
     model: Any = write_model(case, tmp_path / "model")
     if case.model_type == "dpr":  # whose own output has no states
         model = model.base_model.bert_model
-    with (
-        Server(tmp_path / "log", model=tmp_path / "model") as server,
-        httpx.Client(base_url=server.url, timeout=120) as client,
-    ):
+    with local_server(tmp_path / "model") as server:
+        client = server.client
         found = client.post("/tokens", json={"inputs": "the license"}).json()
         tokens = found["results"][0]["tokens"]
         (vector,) = client.post("/embed", json={"inputs": ["the license"]}).json()

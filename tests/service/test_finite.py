@@ -14,11 +14,12 @@ from models.vectors import Floats
 from tests.conftest import Folder
 from tests.models.tiny import LETTERS
 from tests.service.api.test_embed import error, vectors
-from tests.service.server import Server
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer
 
 TEXTS = [f"{a} {b}" for a in LETTERS for b in LETTERS]
 
-Enormous = tuple[Server, str, str, str, Floats]
+Enormous = tuple[HttpServer, str, str, str, Floats]
 
 
 def scale(folder: Path, factor: float) -> None:
@@ -30,9 +31,7 @@ def scale(folder: Path, factor: float) -> None:
 
 
 @pytest.fixture(scope="module", params=["float16", "float32"])
-def enormous(
-    request: pytest.FixtureRequest, tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Enormous]:
+def enormous(request: pytest.FixtureRequest, tiny_bert: Folder) -> Iterator[Enormous]:
     """A server, a type, a text whose vector is beyond its largest number, and one whose is not.
 
     Then the unit vector of the latter, from before the scaling.
@@ -53,7 +52,7 @@ def enormous(
     heartbeat = np.abs(embedder.encode([[0, 0]], normalized=False)).max()
     assert heartbeat < peaks.max()
     scale(folder, np.finfo(dtype).max / np.sqrt(peaks.max() * max(heartbeat, peaks.min())))
-    with Server(tmp_path_factory.mktemp("enormous") / "log", model=folder) as server:
+    with local_server(folder) as server:
         yield server, dtype, large, small, unit
 
 

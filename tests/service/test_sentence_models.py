@@ -14,7 +14,8 @@ from tests.models.sentence_transformers.test_sentence import NORMALIZE, POOLING,
 from tests.models.test_prompt import PROMPT, write
 from tests.models.tiny import VOCABULARY, unframed, write_tokenizer
 from tests.service.api.test_embed import error
-from tests.service.server import Server
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer
 
 SIDES: list[Side] = ["left", "right"]
 TEXTS = ["the work of others", "", "any copyright in that license is for you"]
@@ -24,17 +25,17 @@ def load(folder: Path) -> Embedder:
     return Embedder.load(folder, device="cpu", dtype="float32")
 
 
-def embed(server: Server, **body: object) -> Floats:
+def embed(server: HttpServer, **body: object) -> Floats:
     answer = server.client.post("/embed", json={"normalize": False, **body})
     assert answer.status_code == 200, answer.text
     return np.array(answer.json(), dtype=np.float32)
 
 
-def test_the_prompt_is_left_out_of_the_pooling(tiny_bert: Write, tmp_path: Path) -> None:
+def test_the_prompt_is_left_out_of_the_pooling(tiny_bert: Write) -> None:
     folder = write(tiny_bert, "mean", {"hidden_size": 48})
     embedder = load(folder)
     ids = [2, 50, 60, 3]
-    with Server(tmp_path / "log", model=folder) as server:
+    with local_server(folder) as server:
         found = embed(server, inputs=[*TEXTS, ids], prompt=PROMPT)
         np.testing.assert_array_equal(
             found, [*embedder.embed(TEXTS, prompt=PROMPT), *embedder.encode([ids])]
@@ -46,21 +47,19 @@ def test_the_prompt_is_left_out_of_the_pooling(tiny_bert: Write, tmp_path: Path)
         np.testing.assert_array_equal(found, embedder.encode([cut]))
 
 
-def test_a_long_text_is_cut_where_the_model_says_unless_the_request_does(
-    tiny_bert: Write, tmp_path: Path
-) -> None:
+def test_a_long_text_is_cut_where_the_model_says_unless_the_request_does(tiny_bert: Write) -> None:
     folder = tiny_bert({"tokenizer_config.json": {"truncation_side": "left"}})
     embedder, long = load(folder), "the work " * 100 + "is for you"
     ends, starts = (embedder.encode([embedder.tokenizer.encode([long], s)[0].ids]) for s in SIDES)
     assert not np.array_equal(ends, starts)
-    with Server(tmp_path / "log", model=folder) as server:
+    with local_server(folder) as server:
         for said in ({}, {"truncate": True}, {"truncation_direction": None}):
             np.testing.assert_array_equal(embed(server, inputs=long, **said), ends)
         for other in ({"truncation_direction": "right"}, {"on_overflow": "end"}):
             np.testing.assert_array_equal(embed(server, inputs=long, **other), starts)
 
 
-def test_modules_after_the_pooling_are_applied(tiny_bert: Write, tmp_path: Path) -> None:
+def test_modules_after_the_pooling_are_applied(tiny_bert: Write) -> None:
     product = {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}
     folder = tiny_bert(
         {
@@ -71,7 +70,7 @@ def test_modules_after_the_pooling_are_applied(tiny_bert: Write, tmp_path: Path)
     )
     weight = np.random.default_rng(1).normal(size=(7, 48)).astype(np.float32)
     save_file({"linear.weight": weight}, folder / "2_Dense" / "model.safetensors")
-    with Server(tmp_path / "log", model=folder) as server:
+    with local_server(folder) as server:
         found = embed(server, inputs=TEXTS, normalize=True)
         np.testing.assert_allclose(found, load(folder).embed(TEXTS), atol=1e-6)
         assert server.client.get("/info").json()["engine"]["dim"] == 7
@@ -81,7 +80,7 @@ def test_static_embeddings_are_served(tmp_path: Path) -> None:
     folder = static(tmp_path)
     embedder = load(folder)
     expected = embedder.embed(TEXTS)
-    with Server(tmp_path / "log", model=folder) as server:
+    with local_server(folder) as server:
         np.testing.assert_array_equal(embed(server, inputs=TEXTS), expected)
         tokens = server.client.post("/tokens", json={"inputs": TEXTS}).json()["results"]
         lengths = [len(row.ids) for row in embedder.tokenize(TEXTS)]
@@ -90,17 +89,17 @@ def test_static_embeddings_are_served(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/embed", "/embed_all", "/tokens"])
 def test_a_text_without_tokens_is_refused_where_the_model_needs_one(
-    tiny_bert: Write, tmp_path: Path, path: str
+    tiny_bert: Write, path: str
 ) -> None:
     folder = unframed(tiny_bert())
-    with Server(tmp_path / "log", model=folder) as server:
+    with local_server(folder) as server:
         refused = error(server.client.post(path, json={"inputs": ["work", "", "of"]}), 400)
         assert (refused["code"], refused["index"]) == ("no_input", 1)
         assert refused["message"] == "input 1 has no tokens, and the model needs one"
 
 
 def test_the_mean_of_a_long_text_of_unknown_words_is_that_of_a_short_one(tmp_path: Path) -> None:
-    with Server(tmp_path / "log", model=static(tmp_path)) as server:
+    with local_server(static(tmp_path)) as server:
         texts = ["work of", "☃ " * 600, "☃", "☃ " * 600 + "work"]
         found = embed(server, inputs=texts, on_overflow="mean")
         np.testing.assert_array_equal(found[1], found[2])

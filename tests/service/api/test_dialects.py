@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,21 +13,21 @@ from models.vectors import normalize, quantize
 from service.api.dialects import EmbeddingsRequest
 from tests.conftest import Folder
 from tests.service.api.test_embed import error
-from tests.service.server import Server
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer
 
 LONG = "beginning " + "word " * 600 + "ending"
 
 
 @pytest.fixture(scope="module")
-def prompted(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def prompted(tiny_bert: Folder) -> Iterator[HttpServer]:
     prompts = {"query": "query: ", "document": "document: ", "classification": "class: "}
     folder = tiny_bert({"config_sentence_transformers.json": {"prompts": prompts}})
-    log = tmp_path_factory.mktemp("prompted") / "log"
-    with Server(log, model=folder, served_name="of-a-query") as running:
+    with local_server(folder, served_name="of-a-query") as running:
         yield running
 
 
-def embed(server: Server, text: str, **fields: object) -> Any:
+def embed(server: HttpServer, text: str, **fields: object) -> Any:
     answer = server.post("/v1/embeddings", {"input": text, **fields})
     assert answer.status_code == 200, answer.text
     return answer.json()["data"][0]["embedding"]
@@ -55,18 +54,18 @@ def embed(server: Server, text: str, **fields: object) -> Any:
     ],
 )
 def test_a_role_takes_the_prompt_of_the_model(
-    prompted: Server, fields: dict[str, object], prompt: str
+    prompted: HttpServer, fields: dict[str, object], prompt: str
 ) -> None:
     assert embed(prompted, "red", **fields) == embed(prompted, f"{prompt}red")
 
 
 @pytest.mark.parametrize("suffix", ["-query", "-passage"])
-def test_a_model_without_prompts_reads_both_roles_alike(server: Server, suffix: str) -> None:
+def test_a_model_without_prompts_reads_both_roles_alike(server: HttpServer, suffix: str) -> None:
     assert embed(server, "red", model=f"{DEFAULT}{suffix}") == embed(server, "red")
 
 
 @pytest.mark.parametrize("model", ["-query", f"{DEFAULT}-Query", f"{DEFAULT}-query-query", "query"])
-def test_what_only_resembles_the_model_is_another_one(server: Server, model: str) -> None:
+def test_what_only_resembles_the_model_is_another_one(server: HttpServer, model: str) -> None:
     answer = server.post("/v1/embeddings", {"input": "a", "model": model})
     assert error(answer, 404)["code"] == "model_not_found"
 
@@ -82,7 +81,7 @@ def test_what_only_resembles_the_model_is_another_one(server: Server, model: str
     ],
 )
 def test_a_long_text_is_cut_where_it_is_asked(
-    server: Server, embedder: Embedder, fields: dict[str, object], side: Any
+    server: HttpServer, embedder: Embedder, fields: dict[str, object], side: Any
 ) -> None:
     ids = embedder.tokenizer.encode([LONG], side)[0].ids
     found = np.array(embed(server, LONG, **fields), dtype=np.float32)
@@ -93,7 +92,7 @@ def test_a_long_text_is_cut_where_it_is_asked(
     "fields", [{"truncate": False}, {"truncation": False}, {"truncate": "NONE"}]
 )
 def test_a_long_text_is_refused_where_it_must_not_be_cut(
-    server: Server, fields: dict[str, object]
+    server: HttpServer, fields: dict[str, object]
 ) -> None:
     answer = server.post("/v1/embeddings", {"input": LONG, **fields})
     assert error(answer, 400)["code"] == "input_too_long"
@@ -101,7 +100,7 @@ def test_a_long_text_is_refused_where_it_must_not_be_cut(
 
 @pytest.mark.parametrize("length", [3, 10, 255, 256, -1])
 def test_truncate_prompt_tokens_cuts_to_so_many_tokens(
-    server: Server, embedder: Embedder, length: int
+    server: HttpServer, embedder: Embedder, length: int
 ) -> None:
     whole = [token.id for token in embedder.tokenizer.tokens(LONG)]
     most = 256 if length == -1 else length
@@ -113,7 +112,7 @@ def test_truncate_prompt_tokens_cuts_to_so_many_tokens(
     np.testing.assert_array_equal(found, embedder.encode([np.array(cut, dtype=np.int32)])[0])
 
 
-def test_truncate_prompt_tokens_cuts_token_ids_and_multivectors_too(server: Server) -> None:
+def test_truncate_prompt_tokens_cuts_token_ids_and_multivectors_too(server: HttpServer) -> None:
     fields = {"truncate_prompt_tokens": 4}
     cut = embed(server, "one two three four", **fields)
     assert cut == embed(server, "one two") != embed(server, "one two three four")
@@ -126,7 +125,7 @@ def test_truncate_prompt_tokens_cuts_token_ids_and_multivectors_too(server: Serv
 
 
 def test_truncate_prompt_tokens_cuts_where_the_model_does_and_leaves_its_prompt_out(
-    tiny_bert: Folder, tmp_path: Path
+    tiny_bert: Folder,
 ) -> None:
     """A model that cuts at the start and does not pool its prompt."""
     files = {
@@ -139,7 +138,7 @@ def test_truncate_prompt_tokens_cuts_where_the_model_does_and_leaves_its_prompt_
         "1_Pooling/config.json": {"pooling_mode_mean_tokens": True, "include_prompt": False},
     }
     settings: dict[str, Any] = {"model": tiny_bert(files), "auto_truncate": False}
-    with Server(tmp_path / "log", **settings) as server:
+    with local_server(**settings) as server:
         text = "you and any work for this"
         left = embed(server, text, truncate_prompt_tokens=5)
         assert left == embed(server, "work for this") != embed(server, "you and any")
@@ -169,7 +168,7 @@ def test_truncate_prompt_tokens_cuts_where_the_model_does_and_leaves_its_prompt_
     ],
 )
 def test_what_the_fields_do_not_say_is_refused(
-    server: Server, fields: dict[str, object], param: str, told: str
+    server: HttpServer, fields: dict[str, object], param: str, told: str
 ) -> None:
     found = error(server.post("/v1/embeddings", {"input": "red", **fields}), 400)
     assert found["param"] == param and told in found["message"]
@@ -187,21 +186,21 @@ def test_what_the_fields_do_not_say_is_refused(
         {"truncate_prompt_tokens": 9},
     ],
 )
-def test_what_changes_nothing_may_be_sent(server: Server, fields: dict[str, object]) -> None:
+def test_what_changes_nothing_may_be_sent(server: HttpServer, fields: dict[str, object]) -> None:
     assert embed(server, "red", **fields) == embed(server, "red")
 
 
-def test_each_field_may_be_null(server: Server) -> None:
+def test_each_field_may_be_null(server: HttpServer) -> None:
     optional = set(EmbeddingsRequest.model_fields) - {"input"}
     assert embed(server, "red", **dict.fromkeys(optional)) == embed(server, "red")
 
 
-def test_normalize_false_keeps_the_length_too(server: Server) -> None:
+def test_normalize_false_keeps_the_length_too(server: HttpServer) -> None:
     assert embed(server, "red", normalize=False) == embed(server, "red", normalized=False)
 
 
 @pytest.mark.parametrize("one", [True, False])
-def test_objects_of_a_text_are_texts(server: Server, one: bool) -> None:
+def test_objects_of_a_text_are_texts(server: HttpServer, one: bool) -> None:
     texts: list[Any] = [{"text": "red"}, "blue", {"text": "green"}, [101, 2417, 102]]
     inputs = texts[0] if one else texts
     same = "red" if one else ["red", "blue", "green", "red"]
@@ -212,7 +211,7 @@ def test_objects_of_a_text_are_texts(server: Server, one: bool) -> None:
     assert found == expected
 
 
-def test_the_answer_has_the_id_of_the_request(server: Server) -> None:
+def test_the_answer_has_the_id_of_the_request(server: HttpServer) -> None:
     answer = server.post("/v1/embeddings", {"input": "red"})
     assert answer.json()["id"] == answer.headers["x-request-id"] != ""
 
@@ -220,7 +219,7 @@ def test_the_answer_has_the_id_of_the_request(server: Server) -> None:
 @pytest.mark.parametrize("field", ["embedding_type", "output_dtype", "encoding_type"])
 @pytest.mark.parametrize("kind", ["int8", "uint8", "binary", "ubinary"])
 def test_the_type_of_the_numbers_has_two_names(
-    server: Server, embedder: Embedder, field: str, kind: str
+    server: HttpServer, embedder: Embedder, field: str, kind: str
 ) -> None:
     expected = quantize(embedder.embed(["red"]), kind)[0]
     assert embed(server, "red", **{field: kind}) == expected.tolist()
@@ -228,7 +227,7 @@ def test_the_type_of_the_numbers_has_two_names(
     assert encoded == base64.b64encode(expected.tobytes()).decode()
 
 
-def test_floats_are_the_default_under_every_name(server: Server) -> None:
+def test_floats_are_the_default_under_every_name(server: HttpServer) -> None:
     plain = embed(server, "red")
     for fields in ({"embedding_type": "float"}, {"output_dtype": "float"}, {"normalized": True}):
         assert embed(server, "red", **fields) == plain
@@ -236,17 +235,17 @@ def test_floats_are_the_default_under_every_name(server: Server) -> None:
     assert embed(server, "red", embedding_type="base64") == encoded
 
 
-def test_normalized_false_keeps_the_length_of_the_pooled_vector(server: Server) -> None:
+def test_normalized_false_keeps_the_length_of_the_pooled_vector(server: HttpServer) -> None:
     expected = server.post("/embed", {"inputs": "red", "normalize": False}).json()[0]
     assert embed(server, "red", normalized=False) == expected != embed(server, "red")
 
 
-def test_output_dimension_is_dimensions(cutting: Server) -> None:
+def test_output_dimension_is_dimensions(cutting: HttpServer) -> None:
     short = embed(cutting, "red", output_dimension=32)
     assert short == embed(cutting, "red", dimensions=32) and len(short) == 32
 
 
-def test_late_chunking_reads_the_inputs_as_one_text(server: Server) -> None:
+def test_late_chunking_reads_the_inputs_as_one_text(server: HttpServer) -> None:
     chunks = ["Berlin is large.", "Its people like it."]
     body = {"input": chunks, "late_chunking": True}
     found = [row["embedding"] for row in server.post("/v1/embeddings", body).json()["data"]]
@@ -254,7 +253,7 @@ def test_late_chunking_reads_the_inputs_as_one_text(server: Server) -> None:
     assert found == ours != server.post("/embed", {"inputs": chunks}).json()
 
 
-def multivectors(server: Server, inputs: object, **fields: object) -> list[Any]:
+def multivectors(server: HttpServer, inputs: object, **fields: object) -> list[Any]:
     body = {"input": inputs, "return_multivector": True, **fields}
     answer = server.post("/v1/embeddings", body)
     assert answer.status_code == 200, answer.text
@@ -264,7 +263,7 @@ def multivectors(server: Server, inputs: object, **fields: object) -> list[Any]:
 
 
 def test_multivectors_are_the_states_of_every_token_of_unit_length(
-    server: Server, embedder: Embedder
+    server: HttpServer, embedder: Embedder
 ) -> None:
     texts = ["red", "a longer text", LONG]
     expected = embedder.hidden([row.ids for row in embedder.tokenizer.encode(texts)])
@@ -276,14 +275,18 @@ def test_multivectors_are_the_states_of_every_token_of_unit_length(
     assert [len(each) for each in found] == [3, 5, 256]
 
 
-def test_multivectors_are_of_token_ids_and_prompts_too(server: Server, prompted: Server) -> None:
+def test_multivectors_are_of_token_ids_and_prompts_too(
+    server: HttpServer, prompted: HttpServer
+) -> None:
     assert multivectors(server, [[101, 2417, 102]]) == multivectors(server, "red")
     asked = multivectors(prompted, "red", task="retrieval.query")
     assert asked == multivectors(prompted, "query: red")
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8", "binary", "ubinary", "float"])
-def test_each_of_the_multivectors_has_the_type_that_is_asked_for(server: Server, kind: str) -> None:
+def test_each_of_the_multivectors_has_the_type_that_is_asked_for(
+    server: HttpServer, kind: str
+) -> None:
     (floats,) = multivectors(server, "red")
     dtype = "float32" if kind == "float" else kind
     expected = quantize(np.array(floats, dtype=np.float32), dtype)
@@ -293,7 +296,7 @@ def test_each_of_the_multivectors_has_the_type_that_is_asked_for(server: Server,
     assert encoded == [base64.b64encode(row.tobytes()).decode() for row in expected]
 
 
-def test_multivectors_are_counted_and_limited(server: Server) -> None:
+def test_multivectors_are_counted_and_limited(server: HttpServer) -> None:
     body = {"input": ["red", LONG], "return_multivector": True}
     answer = server.post("/v1/embeddings", body)
     assert answer.json()["usage"] == {"prompt_tokens": 259, "total_tokens": 259}
@@ -325,7 +328,7 @@ def test_multivectors_are_counted_and_limited(server: Server) -> None:
     ],
 )
 def test_what_is_not_offered_is_refused_by_name(
-    server: Server, fields: dict[str, object], param: str
+    server: HttpServer, fields: dict[str, object], param: str
 ) -> None:
     answer = server.post("/v1/embeddings", {"input": "red", **fields})
     found = error(answer, 400)
@@ -333,13 +336,15 @@ def test_what_is_not_offered_is_refused_by_name(
     assert answer.json()["detail"] == found["message"]  # for Voyage's client
 
 
-def test_fields_that_are_off_may_be_sent(server: Server) -> None:
+def test_fields_that_are_off_may_be_sent(server: HttpServer) -> None:
     fields = {"late_chunking": False, "return_multivector": False, "modality": None}
     assert embed(server, "red", **fields) == embed(server, "red")
 
 
 @pytest.mark.parametrize("truncate", [0, 1, 1.0, "true", "end", []])
-def test_truncate_is_true_or_false_or_a_word_in_capitals(server: Server, truncate: object) -> None:
+def test_truncate_is_true_or_false_or_a_word_in_capitals(
+    server: HttpServer, truncate: object
+) -> None:
     answer = server.post("/v1/embeddings", {"input": "red", "truncate": truncate})
     expected = "truncate: Input should be true, false, 'NONE', 'START' or 'END'"
     assert error(answer, 400)["message"] == expected
@@ -354,14 +359,14 @@ def test_truncate_is_true_or_false_or_a_word_in_capitals(server: Server, truncat
     ],
 )
 def test_another_modality_is_refused_without_names_of_types(
-    server: Server, modality: object, expected: str
+    server: HttpServer, modality: object, expected: str
 ) -> None:
     answer = server.post("/v1/embeddings", {"input": "red", "modality": modality})
     assert error(answer, 400)["message"] == expected
 
 
 @pytest.mark.parametrize("modality", ["text", ["text"]])
-def test_the_modality_is_text(server: Server, modality: object) -> None:
+def test_the_modality_is_text(server: HttpServer, modality: object) -> None:
     assert embed(server, "red", modality=modality) == embed(server, "red")
 
 
@@ -378,7 +383,7 @@ def test_the_modality_is_text(server: Server, modality: object) -> None:
 )
 @pytest.mark.parametrize("value", [5, {"text": "red"}])
 def test_what_is_neither_is_told_all_that_may_be(
-    server: Server, path: str, field: str, expected: str, value: object
+    server: HttpServer, path: str, field: str, expected: str, value: object
 ) -> None:
     if path == "/v1/embeddings" and value == {"text": "red"}:
         return  # Jina's, which is read there

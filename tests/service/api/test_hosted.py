@@ -8,7 +8,8 @@ import pytest
 from models.hub.sources import DEFAULT
 from tests.conftest import Folder
 from tests.service.api.test_embed import error
-from tests.service.server import Server
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer
 
 ORIGIN = f"sentence-transformers/{DEFAULT}"
 TEXTS = ["A first text.", "Ein zweiter Text."]
@@ -20,11 +21,10 @@ PATHS = [
 
 
 @pytest.fixture(scope="module")
-def locked(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def locked(tiny_bert: Folder) -> Iterator[HttpServer]:
     """A server behind a prefix that wants a key, for a model of any name."""
-    log = tmp_path_factory.mktemp("locked") / "log"
     settings: dict[str, Any] = {"served_name": "*", "api_key": "sesame", "root_path": "/prefix"}
-    with Server(log, model=tiny_bert(), max_body_bytes=2000, **settings) as running:
+    with local_server(tiny_bert(), max_body_bytes=2000, **settings) as running:
         yield running
 
 
@@ -40,7 +40,7 @@ def locked(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Itera
     ],
 )
 def test_texts_get_a_list_of_vectors(
-    server: Server, path: str, name: str, fields: dict[str, object]
+    server: HttpServer, path: str, name: str, fields: dict[str, object]
 ) -> None:
     body = {"inputs": TEXTS, **fields}
     answer = server.post(path.format(name), body)
@@ -50,7 +50,7 @@ def test_texts_get_a_list_of_vectors(
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_bytes_are_answered_where_they_are_accepted(server: Server, path: str) -> None:
+def test_bytes_are_answered_where_they_are_accepted(server: HttpServer, path: str) -> None:
     accept = {"accept": "application/octet-stream"}
     answer = server.post(path.format(DEFAULT), {"inputs": TEXTS}, **accept)
     assert answer.headers["x-shape"] == "2,384"
@@ -59,14 +59,14 @@ def test_bytes_are_answered_where_they_are_accepted(server: Server, path: str) -
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("name", ["org/other", "other", "org%2Fother", f"x/{DEFAULT}"])
-def test_another_model_is_not_found(server: Server, path: str, name: str) -> None:
+def test_another_model_is_not_found(server: HttpServer, path: str, name: str) -> None:
     found = error(server.post(path.format(name), {"inputs": "x"}), 404)
     assert found["code"] == "model_not_found" and DEFAULT in found["message"]
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("name", ["a/b/c", f"{DEFAULT}/", ""])
-def test_a_name_has_one_slash_at_most(locked: Server, path: str, name: str) -> None:
+def test_a_name_has_one_slash_at_most(locked: HttpServer, path: str, name: str) -> None:
     """Even where any name is accepted."""
     key = {"authorization": "Bearer sesame"}
     answer = locked.client.post(path.format(name), json={"inputs": "x"}, headers=key)
@@ -83,7 +83,7 @@ def test_a_name_has_one_slash_at_most(locked: Server, path: str, name: str) -> N
     ],
 )
 def test_a_wrong_body_is_told_as_text(
-    server: Server, path: str, body: dict[str, object], code: str, param: str
+    server: HttpServer, path: str, body: dict[str, object], code: str, param: str
 ) -> None:
     answer = server.post(path.format(ORIGIN), body)
     assert answer.status_code == 400 and isinstance(answer.json()["error"], str)
@@ -91,7 +91,7 @@ def test_a_wrong_body_is_told_as_text(
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_the_key_the_prefix_and_the_limits_hold_there_too(locked: Server, path: str) -> None:
+def test_the_key_the_prefix_and_the_limits_hold_there_too(locked: HttpServer, path: str) -> None:
     url, key = path.format("org/any"), {"authorization": "Bearer sesame"}
     assert locked.post(url, {"inputs": "x"}).status_code == 401
     for prefix in ("", "/prefix"):
@@ -104,11 +104,11 @@ def test_the_key_the_prefix_and_the_limits_hold_there_too(locked: Server, path: 
     assert typed.status_code == 415
 
 
-def _root(server: Server) -> str:
+def _root(server: HttpServer) -> str:
     return server.url.removesuffix("/prefix")
 
 
-def test_they_are_counted_by_their_route(server: Server) -> None:
+def test_they_are_counted_by_their_route(server: HttpServer) -> None:
     server.post(f"/models/{ORIGIN}/pipeline/feature-extraction", {"inputs": "x"})
     metrics = server.client.get("/metrics").text
     assert 'path="/models/{organisation}/{name}/pipeline/feature-extraction"' in metrics
@@ -116,6 +116,6 @@ def test_they_are_counted_by_their_route(server: Server) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_they_are_posted_to(server: Server, path: str) -> None:
+def test_they_are_posted_to(server: HttpServer, path: str) -> None:
     answer = server.client.get(path.format(DEFAULT))
     assert answer.status_code == 405 and answer.headers["allow"] == "POST"

@@ -11,37 +11,36 @@ from service.errors import UnknownModel
 from service.settings import Settings
 from tests.conftest import Folder
 from tests.service.api.test_embed import error
-from tests.service.server import Server
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer
 
 ORIGIN = f"sentence-transformers/{DEFAULT}"
 PLACEHOLDERS = ["tei", "text-embeddings-inference", "default/not-specified"]
 
 
 @pytest.fixture(scope="module")
-def two(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def two(tiny_bert: Folder) -> Iterator[HttpServer]:
     """A server whose model has two names, and a prompt for queries."""
     folder = tiny_bert({"config_sentence_transformers.json": {"prompts": {"query": "query: "}}})
-    log = tmp_path_factory.mktemp("two") / "log"
-    with Server(log, model=folder, served_name="one, org/two:latest") as running:
+    with local_server(folder, served_name="one, org/two:latest") as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def any_name(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def any_name(tiny_bert: Folder) -> Iterator[HttpServer]:
     """A server that accepts any name."""
-    log = tmp_path_factory.mktemp("any") / "log"
-    with Server(log, model=tiny_bert(), served_name="mine,*") as running:
+    with local_server(tiny_bert(), served_name="mine,*") as running:
         yield running
 
 
-def embed(server: Server, model: str) -> Any:
+def embed(server: HttpServer, model: str) -> Any:
     """The model of the answer, and the vector."""
     answer = server.post("/v1/embeddings", {"input": "red", "model": model})
     assert answer.status_code == 200, answer.text
     return answer.json()["model"], answer.json()["data"][0]["embedding"]
 
 
-def asked(server: Server, model: str) -> list[int]:
+def asked(server: HttpServer, model: str) -> list[int]:
     """The status of each route that takes a name."""
     cohere = {"model": model, "input_type": "search_query", "texts": ["red"]}
     bodies = {
@@ -83,48 +82,48 @@ def test_an_empty_name_among_several_is_refused(given: str) -> None:
 
 @pytest.mark.parametrize("name", [DEFAULT, ORIGIN, *PLACEHOLDERS])
 def test_the_bundled_model_answers_to_its_names_and_to_those_that_name_no_model(
-    server: Server, name: str
+    server: HttpServer, name: str
 ) -> None:
     assert asked(server, name) == [200] * 6
     assert embed(server, name) == embed(server, DEFAULT)
 
 
 @pytest.mark.parametrize("name", ["one", "org/two:latest"])
-def test_every_name_is_accepted_and_the_first_is_answered(two: Server, name: str) -> None:
+def test_every_name_is_accepted_and_the_first_is_answered(two: HttpServer, name: str) -> None:
     assert asked(two, name) == [200] * 6
     assert embed(two, name) == embed(two, "one")
     assert embed(two, name)[0] == "one"
 
 
 @pytest.mark.parametrize("name", ["two", "three", "One", "one,org/two", "org/two"])
-def test_what_is_none_of_the_names_is_not_found(two: Server, name: str) -> None:
+def test_what_is_none_of_the_names_is_not_found(two: HttpServer, name: str) -> None:
     found = error(two.post("/v1/embeddings", {"input": "red", "model": name}), 404)
     assert found["code"] == "model_not_found"
     assert found["message"] == f"no model {name!r}; this server has 'one', 'org/two:latest'"
 
 
-def test_ollama_knows_each_name_with_the_tag_latest_and_without(two: Server) -> None:
+def test_ollama_knows_each_name_with_the_tag_latest_and_without(two: HttpServer) -> None:
     for name in ("one", "one:latest", "org/two", "org/two:latest"):
         answer = two.post("/api/embed", {"model": name, "input": "red"})
         assert answer.status_code == 200 and answer.json()["model"] == name
     assert two.post("/api/embed", {"model": "one:f16", "input": "red"}).status_code == 404
 
 
-def test_each_name_takes_the_suffix_of_a_role(two: Server) -> None:
+def test_each_name_takes_the_suffix_of_a_role(two: HttpServer) -> None:
     expected = two.post("/embed", {"inputs": "query: red"}).json()[0]
     for name in ("one-query", "org/two:latest-query", "tei-query"):
         assert embed(two, name) == ("one", expected)
 
 
-def test_a_star_accepts_any_name_and_answers_the_first(any_name: Server) -> None:
+def test_a_star_accepts_any_name_and_answers_the_first(any_name: HttpServer) -> None:
     for name in ("mine", "text-embedding-3-small", "org/other", "x:7b"):
         assert asked(any_name, name) == [200] * 6
         assert embed(any_name, name) == embed(any_name, "mine")
         assert embed(any_name, name)[0] == "mine"
 
 
-def test_all_names_are_listed(server: Server, two: Server, any_name: Server) -> None:
-    def listed(server: Server) -> list[str]:
+def test_all_names_are_listed(server: HttpServer, two: HttpServer, any_name: HttpServer) -> None:
+    def listed(server: HttpServer) -> list[str]:
         return [card["id"] for card in server.client.get("/v1/models").json()["data"]]
 
     assert listed(server) == [DEFAULT, ORIGIN]
@@ -132,7 +131,9 @@ def test_all_names_are_listed(server: Server, two: Server, any_name: Server) -> 
     assert listed(any_name) == ["mine"]
 
 
-def test_the_list_of_infinity_has_what_its_client_reads(server: Server, two: Server) -> None:
+def test_the_list_of_infinity_has_what_its_client_reads(
+    server: HttpServer, two: HttpServer
+) -> None:
     """Its client refuses a model without stats, and every owner but itself."""
     found = server.client.get("/models").json()
     assert found["object"] == "list"
@@ -145,7 +146,7 @@ def test_the_list_of_infinity_has_what_its_client_reads(server: Server, two: Ser
     assert [card["id"] for card in listed] == ["one", "org/two:latest"]
 
 
-def test_a_model_is_described_under_the_name_that_was_asked(two: Server) -> None:
+def test_a_model_is_described_under_the_name_that_was_asked(two: HttpServer) -> None:
     for name in ("one", "org/two:latest"):
         assert two.client.get(f"/v1/models/{name}").json()["id"] == name
 

@@ -1,7 +1,5 @@
 """POST /similarity against a running server."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sentence_transformers import util
@@ -9,7 +7,8 @@ from sentence_transformers import util
 from models import Embedder
 from tests.conftest import Folder
 from tests.service.api.test_embed import error
-from tests.service.server import Server
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer
 
 LONG, UNKNOWN = "y " * 300, "unknown_prompt"
 CATS, CAR = ["A cat sleeps.", "A kitten naps."], "The car is red."
@@ -21,7 +20,7 @@ REFERENCE = {
 }
 
 
-def test_one_sentence_against_many_is_teis_shape(server: Server, embedder: Embedder) -> None:
+def test_one_sentence_against_many_is_teis_shape(server: HttpServer, embedder: Embedder) -> None:
     inputs = {"source_sentence": CATS[0], "sentences": [CATS[1], CAR]}
     found = server.post("/similarity", {"inputs": inputs}).json()
     vectors = embedder.embed([*CATS, CAR])
@@ -29,7 +28,7 @@ def test_one_sentence_against_many_is_teis_shape(server: Server, embedder: Embed
     assert found[0] > 0.5 > found[1]
 
 
-def test_parameters_of_tei_are_honoured(server: Server) -> None:
+def test_parameters_of_tei_are_honoured(server: HttpServer) -> None:
     inputs = {"source_sentence": "a " * 300, "sentences": ["b"]}
     body = {"inputs": inputs, "parameters": {"truncate": False}}
     assert error(server.post("/similarity", body), 400)["code"] == "input_too_long"
@@ -37,7 +36,7 @@ def test_parameters_of_tei_are_honoured(server: Server) -> None:
     assert server.post("/similarity", body).status_code == 200
 
 
-def test_parameters_say_how_the_texts_of_two_sides_are_read_too(server: Server) -> None:
+def test_parameters_say_how_the_texts_of_two_sides_are_read_too(server: HttpServer) -> None:
     sides = {"a": "x", "b": LONG}
     for option, code in ({"truncate": False}, "input_too_long"), ({"prompt_name": "n"}, UNKNOWN):
         body = {**sides, "parameters": option}
@@ -70,7 +69,7 @@ def test_parameters_say_how_the_texts_of_two_sides_are_read_too(server: Server) 
     ],
 )
 def test_an_error_names_the_text_by_its_place_in_the_request(
-    server: Server, body: dict[str, object], where: str, index: int | None
+    server: HttpServer, body: dict[str, object], where: str, index: int | None
 ) -> None:
     found = error(server.post("/similarity", {**body, "truncate": False}), 400)
     assert (found["code"], found["index"]) == ("input_too_long", index)
@@ -80,7 +79,7 @@ def test_an_error_names_the_text_by_its_place_in_the_request(
 
 @pytest.mark.parametrize("metric", REFERENCE)
 def test_every_metric_is_that_of_sentence_transformers(
-    server: Server, embedder: Embedder, metric: str
+    server: HttpServer, embedder: Embedder, metric: str
 ) -> None:
     vectors = embedder.embed([*CATS, CAR])
     body = {"a": CATS, "b": [CAR], "metric": metric}
@@ -92,7 +91,7 @@ def test_every_metric_is_that_of_sentence_transformers(
 
 @pytest.mark.parametrize("normalized", [True, False])
 def test_vectors_have_unit_length_where_the_model_says_so(
-    tiny_bert: Folder, tmp_path: Path, normalized: bool
+    tiny_bert: Folder, normalized: bool
 ) -> None:
     module = "sentence_transformers.models."
     modules = [
@@ -102,13 +101,13 @@ def test_vectors_have_unit_length_where_the_model_says_so(
     ]
     files = {"1_Pooling/config.json": {"pooling_mode": "mean"}}
     folder = tiny_bert({**files, "modules.json": modules[: 2 + normalized]})
-    with Server(tmp_path / "log", model=folder) as server:
+    with local_server(folder) as server:
         body = {"a": "the work", "b": "the work", "metric": "dot"}
         ((product,),) = server.post("/similarity", body).json()["scores"]
     assert (abs(product - 1) < 1e-5) is normalized
 
 
-def test_vectors_can_be_compared_with_texts_and_with_vectors(server: Server) -> None:
+def test_vectors_can_be_compared_with_texts_and_with_vectors(server: HttpServer) -> None:
     (vector,) = server.post("/embed", {"inputs": CAR}).json()
     found = server.post("/similarity", {"a": CAR, "b": [vector]}).json()
     assert found["scores"] == [[pytest.approx(1, abs=1e-6)]]
@@ -117,21 +116,21 @@ def test_vectors_can_be_compared_with_texts_and_with_vectors(server: Server) -> 
     assert found["scores"] == [[0, 1], [half, half]]
 
 
-def test_pairwise_compares_the_first_with_the_first(server: Server) -> None:
+def test_pairwise_compares_the_first_with_the_first(server: HttpServer) -> None:
     body = {"a": CATS, "b": [CAR, CAR], "mode": "pairwise"}
     matrix = server.post("/similarity", {**body, "mode": "matrix"}).json()["scores"]
     pairs = server.post("/similarity", body).json()["scores"]
     np.testing.assert_allclose(pairs, np.diag(matrix), atol=1e-6)
 
 
-def test_top_k_names_the_closest_first(server: Server) -> None:
+def test_top_k_names_the_closest_first(server: HttpServer) -> None:
     body = {"a": CATS[0], "b": [CAR, CATS[1], CATS[0]], "top_k": 2}
     (best,) = server.post("/similarity", body).json()["top"]
     assert [entry["index"] for entry in best] == [2, 1]
     assert best[0]["score"] == pytest.approx(1, abs=1e-6) and best[1]["score"] < 1
 
 
-def test_details_tell_what_became_of_each_text(server: Server) -> None:
+def test_details_tell_what_became_of_each_text(server: HttpServer) -> None:
     short, cut = (
         {"tokens": 3, "truncated": False, "dropped": 0},
         {"tokens": 256, "truncated": True, "dropped": 46},
@@ -153,7 +152,7 @@ def test_details_tell_what_became_of_each_text(server: Server) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"parameters": {"truncate": True}}], ids=str)
 def test_details_count_all_that_was_cut_off_of_a_very_long_text(
-    server: Server, options: dict[str, object]
+    server: HttpServer, options: dict[str, object]
 ) -> None:
     cut = {"tokens": 256, "truncated": True, "dropped": 20_002 - 256}
     inputs = {"source_sentence": "y " * 20_000, "sentences": ["z", "y " * 20_000]}
@@ -163,7 +162,7 @@ def test_details_count_all_that_was_cut_off_of_a_very_long_text(
     assert server.post("/similarity", body).json()["inputs"]["a"] == [cut]
 
 
-def test_long_texts_can_be_the_mean_of_their_windows(server: Server) -> None:
+def test_long_texts_can_be_the_mean_of_their_windows(server: HttpServer) -> None:
     body = {"a": "y " * 300, "b": "y " * 300, "on_overflow": "mean", "details": True}
     found = server.post("/similarity", body).json()
     assert found["inputs"]["a"] == [{"tokens": 304, "truncated": False, "dropped": 0, "windows": 2}]
@@ -196,23 +195,23 @@ def test_long_texts_can_be_the_mean_of_their_windows(server: Server) -> None:
         {"a": "x", "b": "y", "metric": "hamming"},
     ],
 )
-def test_a_wrong_body_is_refused(server: Server, body: object) -> None:
+def test_a_wrong_body_is_refused(server: HttpServer, body: object) -> None:
     assert error(server.post("/similarity", body), 400)["message"]
 
 
-def test_a_vector_without_numbers_is_told_as_that(server: Server) -> None:
+def test_a_vector_without_numbers_is_told_as_that(server: HttpServer) -> None:
     for a, index in (([[]], 0), ([[1.0], []], 1)):
         found = error(server.post("/similarity", {"a": a, "b": [[1.0]]}), 400)
         assert (found["message"], found["index"]) == (f"a[{index}] is empty", index)
 
 
-def test_numbers_that_are_not_finite_are_refused(server: Server) -> None:
+def test_numbers_that_are_not_finite_are_refused(server: HttpServer) -> None:
     content = b'{"a": [[1.0], [1e999]], "b": [[1.0]]}'
     found = error(server.client.post("/similarity", content=content), 400)
     assert (found["param"], found["index"]) == ("a", 1)
 
 
-def test_a_score_that_no_float_holds_is_an_error(server: Server) -> None:
+def test_a_score_that_no_float_holds_is_an_error(server: HttpServer) -> None:
     long = [[3e38, 3e38]]
     for metric in ("dot", "euclidean", "manhattan"):
         body = {"a": long, "b": [[-3e38, -3e38]], "metric": metric}

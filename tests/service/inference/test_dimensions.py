@@ -1,7 +1,6 @@
 """Which lengths vectors are cut to: what the model declares, and what the operator allows."""
 
 from collections.abc import Collection
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +12,11 @@ from service.errors import BadRequest
 from service.inference.dimensions import Dimensions
 from tests.conftest import Folder
 from tests.service.api.test_embed import error, vectors
-from tests.service.server import Server, error_of
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer, error_of
 
 
-def test_a_cut_vector_is_normalised_again(cutting: Server) -> None:
+def test_a_cut_vector_is_normalised_again(cutting: HttpServer) -> None:
     whole = vectors(cutting.post("/embed", {"inputs": "matryoshka", "normalize": False}))
     for body, expected in (
         ({"dimensions": 64}, normalize(whole[:, :64])),
@@ -27,7 +27,7 @@ def test_a_cut_vector_is_normalised_again(cutting: Server) -> None:
     assert cutting.client.get("/info").json()["dimensions"] == {"full": 384, "allowed": "any"}
 
 
-def test_a_model_that_declares_nothing_is_not_cut(server: Server) -> None:
+def test_a_model_that_declares_nothing_is_not_cut(server: HttpServer) -> None:
     for path, field in (("/embed", "inputs"), ("/v1/embeddings", "input")):
         found = error(server.post(path, {field: "a", "dimensions": 64}), 400)
         assert (found["code"], found["param"]) == ("dimensions_not_offered", "dimensions")
@@ -36,8 +36,8 @@ def test_a_model_that_declares_nothing_is_not_cut(server: Server) -> None:
     assert server.client.get("/info").json()["dimensions"] == {"full": 384, "allowed": []}
 
 
-def test_a_model_is_cut_to_the_lengths_that_it_declares(tiny_bert: Folder, tmp_path: Path) -> None:
-    with Server(tmp_path / "log", model=tiny_bert(matryoshka_dimensions=[32, 16])) as server:
+def test_a_model_is_cut_to_the_lengths_that_it_declares(tiny_bert: Folder) -> None:
+    with local_server(tiny_bert(matryoshka_dimensions=[32, 16])) as server:
         whole = vectors(server.post("/embed", {"inputs": "the work", "normalize": False}))
         body = {"input": "the work", "dimensions": 16}
         (found,) = server.post("/v1/embeddings", body).json()["data"]
@@ -88,7 +88,7 @@ def test_a_length_that_no_vector_has_is_told_at_the_start(setting: str, wrong: i
     ],
 )
 def test_a_refusal_names_the_field_that_the_client_knows(
-    server: Server, asked: int, path: str, body: dict[str, object]
+    server: HttpServer, asked: int, path: str, body: dict[str, object]
 ) -> None:
     answer = server.post(path, {**body, "output_dimension": asked})
     assert answer.status_code == 400 and answer.headers["x-tokens"] == "0"  # before any work

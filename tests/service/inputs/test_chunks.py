@@ -14,13 +14,14 @@ from service.errors import BadRequest
 from service.inputs.chunks import ChunkReader
 from tests.conftest import Folder
 from tests.service.api.test_embed import error, vectors
-from tests.service.server import Server
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer
 
 CHUNKS = ["Berlin is the capital of Germany.", "Its inhabitants like it,", "for it is large."]
 
 
 def test_a_chunk_is_the_mean_of_its_tokens_with_the_others_in_view(
-    server: Server, embedder: Embedder
+    server: HttpServer, embedder: Embedder
 ) -> None:
     parts = [row.ids[1:-1] for row in embedder.tokenize(CHUNKS)]
     states = embedder.hidden([[101, *chain(*parts), 102]])[0][1:-1]
@@ -36,7 +37,7 @@ def test_a_chunk_is_the_mean_of_its_tokens_with_the_others_in_view(
     assert len(results[1]["chunks"]) == 1
 
 
-def test_the_prompt_belongs_to_no_chunk(server: Server, embedder: Embedder) -> None:
+def test_the_prompt_belongs_to_no_chunk(server: HttpServer, embedder: Embedder) -> None:
     prompt = embedder.tokenize(["passage:"])[0].ids[:-1]
     part = embedder.tokenize(CHUNKS[:1])[0].ids[1:]
     mean = embedder.hidden([[*prompt, *part]])[0][len(prompt) : -1].mean(axis=0)
@@ -45,7 +46,7 @@ def test_the_prompt_belongs_to_no_chunk(server: Server, embedder: Embedder) -> N
     np.testing.assert_allclose(found, normalize(mean[None]), atol=1e-6)
 
 
-def test_details_tell_the_tokens_of_each_chunk_and_of_the_whole(server: Server) -> None:
+def test_details_tell_the_tokens_of_each_chunk_and_of_the_whole(server: HttpServer) -> None:
     body = {"inputs": CHUNKS, "late_chunking": True, "details": True}
     found = server.post("/embed", body).json()
     tokens = [row["tokens"] for row in found["inputs"]]
@@ -59,7 +60,7 @@ LONG = ["word " * 100, "next " * 100, "then " * 100, "last " * 100]
     ("side", "kept"), [("end", [100, 100, 54, None]), ("start", [None, 54, 100, 100])]
 )
 def test_chunks_beyond_the_models_length_are_cut_or_errors_in_their_places(
-    server: Server, side: str, kept: list[int | None]
+    server: HttpServer, side: str, kept: list[int | None]
 ) -> None:
     body = {"inputs": LONG, "late_chunking": True, "on_overflow": side}
     found = server.post("/embed", {**body, "partial": True}).json()
@@ -76,7 +77,7 @@ def test_chunks_beyond_the_models_length_are_cut_or_errors_in_their_places(
     np.testing.assert_allclose(vectors, same["embeddings"], atol=1e-6)
 
 
-def test_without_cutting_the_first_chunk_that_does_not_fit_is_named(server: Server) -> None:
+def test_without_cutting_the_first_chunk_that_does_not_fit_is_named(server: HttpServer) -> None:
     body = {"inputs": LONG, "late_chunking": True, "on_overflow": "error"}
     found = error(server.post("/embed", body), 400)
     assert (found["code"], found["index"]) == ("input_too_long", 2)
@@ -110,12 +111,12 @@ def test_a_prompt_that_leaves_exactly_no_room_is_refused(minilm_folder: Path) ->
         {"inputs": ["a"], "prompt": "long " * 300},
     ],
 )
-def test_what_cannot_be_chunked_is_refused(server: Server, body: dict[str, object]) -> None:
+def test_what_cannot_be_chunked_is_refused(server: HttpServer, body: dict[str, object]) -> None:
     assert error(server.post("/embed", {**body, "late_chunking": True}), 400)["message"]
 
 
 def test_a_model_that_does_not_take_the_mean_has_no_late_chunking_on_embed(
-    tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory
+    tiny_bert: Folder,
 ) -> None:
     path = "sentence_transformers.models"
     files = {
@@ -125,8 +126,7 @@ def test_a_model_that_does_not_take_the_mean_has_no_late_chunking_on_embed(
             {"idx": 1, "name": "1", "path": "1_Pooling", "type": f"{path}.Pooling"},
         ],
     }
-    log = tmp_path_factory.mktemp("cls") / "log"
-    with Server(log, model=tiny_bert(files)) as server:
+    with local_server(tiny_bert(files)) as server:
         found = error(server.post("/embed", {"inputs": ["a"], "late_chunking": True}), 400)
         assert (found["code"], found["param"]) == ("not_offered", "late_chunking")
         assert server.post("/tokens", {"chunks": [["a"]]}).status_code == 200

@@ -9,16 +9,17 @@ from service.errors import BadRequest
 from service.inputs.prompts import Prompt, Prompts, Role
 from tests.conftest import Folder
 from tests.service.api.test_embed import error, vectors
-from tests.service.server import Server
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer
 
 PROMPTS = {"query": "query: ", "passage": "passage: ", "plain": ""}
 
 
 @pytest.fixture(scope="module")
-def prompted(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def prompted(tiny_bert: Folder) -> Iterator[HttpServer]:
     card = {"prompts": PROMPTS, "default_prompt_name": "passage"}
     folder = tiny_bert({"config_sentence_transformers.json": card})
-    with Server(tmp_path_factory.mktemp("prompted") / "log", model=folder) as running:
+    with local_server(folder) as running:
         yield running
 
 
@@ -34,7 +35,7 @@ def prompted(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Ite
     ],
 )
 def test_details_tell_the_prompt_that_was_put_before_each_text(
-    prompted: Server, asked: dict[str, str], name: str | None, text: str
+    prompted: HttpServer, asked: dict[str, str], name: str | None, text: str
 ) -> None:
     found = prompted.post("/embed", {"inputs": "the work", "details": True, **asked}).json()
     assert found["prompt"] == {"name": name, "text": text}
@@ -42,7 +43,7 @@ def test_details_tell_the_prompt_that_was_put_before_each_text(
     assert [found["embeddings"][0]] == prompted.post("/embed", plain).json()
 
 
-def test_token_ids_get_no_prompt(prompted: Server) -> None:
+def test_token_ids_get_no_prompt(prompted: HttpServer) -> None:
     body = {"inputs": "the work", "prompt": ""}
     ids = [token["id"] for token in prompted.post("/tokenize", body).json()[0]]
     plain = vectors(prompted.post("/embed", {"inputs": "the work", "prompt": ""}))
@@ -60,7 +61,7 @@ def test_token_ids_get_no_prompt(prompted: Server) -> None:
         {"prompt": "of my own: "},
     ],
 )
-def test_as_many_tokens_are_told_as_are_read(prompted: Server, asked: dict[str, str]) -> None:
+def test_as_many_tokens_are_told_as_are_read(prompted: HttpServer, asked: dict[str, str]) -> None:
     body = {"inputs": "the work", **asked}
     read = prompted.post("/embed", body).headers["x-tokens"]
     assert len(prompted.post("/tokenize", body).json()[0]) == int(read)
@@ -69,7 +70,7 @@ def test_as_many_tokens_are_told_as_are_read(prompted: Server, asked: dict[str, 
 @pytest.mark.parametrize("path", ["/embed", "/tokenize"])
 @pytest.mark.parametrize("name", ["", "title"])
 def test_a_name_that_the_model_lacks_is_refused_by_name(
-    prompted: Server, path: str, name: str
+    prompted: HttpServer, path: str, name: str
 ) -> None:
     found = error(prompted.post(path, {"inputs": "a", "prompt_name": name}), 400)
     assert (found["code"], found["param"]) == ("unknown_prompt", "prompt_name")
@@ -96,7 +97,7 @@ def test_a_role_takes_the_models_prompt_for_it_or_else_the_default(
     assert prompts.resolve(None, None, role) == expected
 
 
-def test_more_than_one_prompt_is_refused(prompted: Server) -> None:
+def test_more_than_one_prompt_is_refused(prompted: HttpServer) -> None:
     for body in (
         {"prompt": "a", "prompt_name": "query"},
         {"prompt": "a", "input_type": "query"},

@@ -1,0 +1,108 @@
+"""The application and an engine in the test process: no start-up, and real sockets all the same."""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from service.app import create_app
+from service.context import ServerContext
+from service.engine.host.engine_connection import EngineConnection
+from service.engine.protocol.fd_handoff import handoff_pair
+from service.engine.protocol.spec import EngineSpec
+from service.engine.worker.batch_sizing import BatchSizing
+from service.engine.worker.connections import Connections
+from service.engine.worker.loop import Loop
+from service.engine.worker.process import describe, load_and_measure
+from service.http.listeners import claim
+from service.http.server import config
+from service.process.shared_counters import counters_file
+from service.settings import Settings
+from tests.service.server import CAP, HttpServer
+
+_DEFAULTS: dict[str, Any] = {
+    "_env_file": None,
+    "dtype": "float32",
+    "isa": CAP,
+    "max_wait": 60,
+    "max_batch_tokens": 2048,
+}
+
+
+@contextmanager
+def local_server(model: Path, **settings: Any) -> Iterator[HttpServer]:
+    """Serve the model of a folder, in float32, for as long as the block takes."""
+    chosen = Settings(**{**_DEFAULTS, **settings})
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(end) for end in claim("127.0.0.1", 0)]
+        requesting, giving = map(stack.enter_context, handoff_pair())
+        context = ServerContext(
+            chosen,
+            model,
+            port=listeners[0].getsockname()[1],
+            listener_fds=[],
+            counters_fd=stack.enter_context(counters_file(chosen.workers + 1)),
+            handoff_fd=requesting.fileno(),
+        )
+        stack.enter_context(_engine(context, giving))
+        stack.enter_context(_http(context, listeners))
+        server = HttpServer()
+        server.url = f"http://127.0.0.1:{context.port}"
+        server.client = httpx.Client(base_url=server.url, timeout=120)
+        with closing(server.client):
+            while server.client.get("/ready").status_code != 200:
+                time.sleep(0.01)
+            yield server
+
+
+@contextmanager
+def _engine(context: ServerContext, handoff: socket.socket) -> Iterator[None]:
+    """An engine in a thread, which the end of a pipe stops."""
+    settings = context.settings
+    options = {name: getattr(settings, name) for name in ("device", "dtype", "isa", "pooling")}
+    spec = EngineSpec(
+        folder=str(context.model),
+        **options,
+        threads=settings.threads,
+        max_batch_tokens=settings.max_batch_tokens,
+        log_level=settings.log_level,
+        handoff=handoff.fileno(),
+        counters_fd=context.counters_fd,
+        counters_rows=context.rows,
+    )
+    embedder, budget = load_and_measure(spec)
+    reader, writer = os.pipe()
+    connections = Connections(handoff, reader, (["description", describe(embedder, budget)], b""))
+    sizing = BatchSizing(budget.tokens, embedder.lanes, embedder.ahead)
+    thread = threading.Thread(target=Loop(connections, embedder, sizing, budget.rate).run)
+    thread.start()
+    try:
+        yield
+    finally:
+        os.close(writer)
+        thread.join()
+        connections.close()
+        os.close(reader)
+
+
+@contextmanager
+def _http(context: ServerContext, listeners: list[socket.socket]) -> Iterator[None]:
+    """The application under uvicorn in a thread, on these sockets."""
+    connection = EngineConnection(context.connect_engine, context.counters(0))
+    server = uvicorn.Server(
+        config(context.settings, create_app(context, connection, [connection.run]))
+    )
+    thread = threading.Thread(target=server.run, args=[listeners])
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()
