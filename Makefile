@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.t
 # pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs (dxg: Windows' to Linux).
 TORCH_INDEX ?= $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
 
-.PHONY: help serve test test-isa test-clang kernels attacks gpu check js-clients format openapi fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+.PHONY: help serve test test-all test-isa test-clang kernels attacks gpu check js-clients format openapi fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 # pip hides what a build writes.
 CHECK_KERNELS = @ls models/kernels/*.so >/dev/null 2>&1 || \
@@ -25,10 +25,13 @@ serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0
 # Tests of a file run one after the other, in one process: they share its servers.
 PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
 
-test: .venv/dev                ## set up, fetch the model, run the tests
+test: .venv/dev                ## set up, fetch the model, run the quick tests
 	$(CHECK_KERNELS)
 	$(BIN)/embedding-service pull
-	$(BIN)/pytest $(PARALLEL)
+	$(BIN)/pytest $(PARALLEL) $(TESTS)
+
+test-all:                      ## the same with those that take long or repeat much
+	$(MAKE) test TESTS=--full
 
 # Those of models/ that build an encoder by what the processor has; the kernels of every instruction
 # set that it has are tested by `make test`, and tokenizers and converters use none.
@@ -62,7 +65,7 @@ check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: all o
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(MAKE) test
+	$(MAKE) test-all
 	$(MAKE) test-clang
 	$(MAKE) test-isa
 

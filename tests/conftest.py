@@ -13,15 +13,22 @@ from models.cpu_backend import library
 from models.embedder import Embedder
 from models.hub import sources
 from models.precision import trials
-from tests.programs import pytest_addoption, pytest_runtest_makereport
+from tests import full, programs
+from tests.full import pytest_collection_modifyitems
+from tests.programs import pytest_runtest_makereport
 from tests.service.server import CAP, Server
 
-__all__ = ["pytest_addoption", "pytest_runtest_makereport"]  # hooks, which pytest finds here
+__all__ = ["pytest_collection_modifyitems", "pytest_runtest_makereport"]  # hooks of pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the first test imports a model hub's client
 library.limit(CAP)  # before torch computes
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("tests")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    for module in (full, programs):
+        module.pytest_addoption(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:

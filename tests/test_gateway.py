@@ -116,6 +116,7 @@ def test_without_a_server_the_gateway_answers_with_a_message(tmp_path: Path) -> 
         assert answer.status_code == 502 and error_of(answer)["message"]
 
 
+@pytest.mark.full
 def test_a_request_that_a_restarting_server_refuses_goes_to_another(
     server: Server, tmp_path: Path
 ) -> None:

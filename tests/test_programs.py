@@ -18,6 +18,7 @@ def test_it() -> None:
 
 
 @pytest.mark.parametrize(("option", "outcome"), [((), "1 skipped"), (("--need-all",), "1 failed")])
+@pytest.mark.full
 def test_a_missing_program_skips_its_test_unless_all_are_needed(
     tmp_path: Path, option: tuple[str, ...], outcome: str
 ) -> None:

@@ -74,6 +74,7 @@ def run(code: str, server: Server) -> None:
 
 
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
+@pytest.mark.full
 def test_the_python_examples_run(server: Server, code: str) -> None:
     run(f'{code}\nassert "answer" in globals() or vectors.shape == (1, 384)', server)
 

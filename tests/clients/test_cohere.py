@@ -165,6 +165,7 @@ def test_null_is_not_given(client: cohere.ClientV2, server: Server) -> None:
     assert found.status_code == 200 and "images" in older, found.text
 
 
+@pytest.mark.full
 def test_every_status_has_its_exception(
     client: cohere.ClientV2, guarded: Server, busy: Busy
 ) -> None:

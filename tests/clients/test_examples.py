@@ -179,6 +179,7 @@ def run(server: Server, code: str) -> Any:
 
 
 @pytest.mark.parametrize(("name", "code"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
+@pytest.mark.full
 def test_a_client_gets_the_vectors_of_the_library(
     server: Server, embedder: Embedder, name: str, code: str
 ) -> None:

@@ -63,6 +63,7 @@ def test_the_input_type_takes_the_prompt_that_the_model_has(
     assert answer.embeddings == same.embeddings
 
 
+@pytest.mark.full
 def test_every_status_has_its_exception(client: Client, guarded: Server, busy: Busy) -> None:
     with pytest.raises(InvalidRequestError, match="385"):
         client.embed(TEXTS, model=DEFAULT, output_dimension=385)

@@ -59,6 +59,7 @@ def test_vectors_equal_sentence_transformers(
 
 
 @pytest.mark.parametrize("seed", [0, 4])
+@pytest.mark.full(after=1)
 def test_a_manual_is_read_as_in_float32(
     any_embedder: Embedder, embedder: Embedder, seed: int
 ) -> None:

@@ -37,6 +37,7 @@ SHORT = {"max_position_embeddings": 16}
     ],
     ids=str,
 )
+@pytest.mark.full(after=3)
 def test_a_text_is_read_as_far_as_by_sentence_transformers(
     tmp_path: Path,
     model_type: str,

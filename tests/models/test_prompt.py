@@ -51,6 +51,7 @@ def error(vectors: Any, exact: Any) -> float:
 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("modes", [*MODES, [*MODES]], ids=str)
+@pytest.mark.full(after=4)
 def test_every_pooling_without_the_prompt_equals_sentence_transformers(
     tiny_bert: Write, modes: object, sizes: str
 ) -> None:

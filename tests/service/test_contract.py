@@ -8,6 +8,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -17,7 +18,8 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.service.api.test_document import DOCUMENT
-from tests.service.server import Server
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer, Server
 
 CASES = int(os.environ.get("FUZZ_CASES", "0"))
 
@@ -37,9 +39,9 @@ KEY = {"authorization": "Bearer sesame"}
 
 
 @pytest.fixture(scope="module")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def locked(minilm_folder: Path) -> Iterator[HttpServer]:
     """A server that wants a key."""
-    with Server(tmp_path_factory.mktemp("locked") / "log", api_key="sesame") as running:
+    with local_server(minilm_folder, api_key="sesame") as running:
         yield running
 
 
@@ -58,14 +60,14 @@ def test_every_request_is_answered_as_the_document_says(server: Server, case: An
 
 @SCHEMA.parametrize()
 @hypothesis.settings(max_examples=CASES or 3, derandomize=not CASES)
-def test_with_the_key_it_is_the_same(locked: Server, case: Any) -> None:
+def test_with_the_key_it_is_the_same(locked: HttpServer, case: Any) -> None:
     case.call_and_validate(base_url=locked.url, headers=KEY, **packed(case))
 
 
 @SCHEMA.parametrize()
 @hypothesis.settings(max_examples=CASES or 3, derandomize=not CASES)
 def test_without_the_key_everything_that_needs_it_is_refused_as_the_document_says(
-    locked: Server, case: Any
+    locked: HttpServer, case: Any
 ) -> None:
     answer = case.call(base_url=locked.url, **packed(case))
     case.validate_response(answer, excluded_checks=[positive_data_acceptance])

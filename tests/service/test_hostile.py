@@ -148,6 +148,7 @@ def memory(server: Server) -> list[float]:
     return [process.memory_info().rss / MB for process in processes]
 
 
+@pytest.mark.full
 def test_memory_returns(target: Server) -> None:
     target.post("/embed", {"inputs": ["text " * 300] * 50})  # what the engine keeps for its passes
     before = memory(target)

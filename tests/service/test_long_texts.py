@@ -37,6 +37,7 @@ def target(minilm_folder: object, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.mark.parametrize("name", BODIES)
+@pytest.mark.full
 def test_it_is_answered_refused_or_given_up_in_time(target: Server, name: str) -> None:
     path, body = BODIES[name]
     answer = target.post(path, body)
@@ -49,6 +50,7 @@ def test_none_of_it_took_more_memory_than_a_few_bodies(target: Server) -> None:
     assert int(peak.split()[0]) << 10 < 300 * MB
 
 
+@pytest.mark.full
 def test_what_is_still_read_does_not_keep_the_server_from_stopping(
     minilm_folder: object, tmp_path: Path
 ) -> None:

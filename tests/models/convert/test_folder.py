@@ -137,6 +137,7 @@ def test_weights_need_nothing_but_torch(tmp_path: Path, source: Path) -> None:
     assert (target / "model.safetensors").is_file()
 
 
+@pytest.mark.full
 def test_a_process_of_its_own_converts_and_its_error_is_told(tmp_path: Path, source: Path) -> None:
     convert.in_process(source, tmp_path / "target")
     assert (tmp_path / "target" / "model.safetensors").is_file()

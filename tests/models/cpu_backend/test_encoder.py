@@ -112,6 +112,7 @@ def test_random_shapes_equal_their_twin(
 @kernels
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lengths", [[1], [17, 1, 90, 33, 28, 64]], ids=str)
+@pytest.mark.full(after=40)
 def test_every_kind_equals_its_twin(
     kernels: str, dtype: str, kind: str, lengths: list[int]
 ) -> None:
@@ -137,6 +138,7 @@ def test_every_pooling_is_that_of_the_states(kernels: str, dtype: str, mode: str
 @kernels
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", ["cls", "lasttoken"])
+@pytest.mark.full(after=12)
 def test_the_one_token_that_is_pooled_has_the_bits_of_its_state(
     kernels: str, dtype: str, kind: str, mode: str
 ) -> None:
@@ -152,6 +154,7 @@ def test_the_one_token_that_is_pooled_has_the_bits_of_its_state(
 @kernels
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("kind", ["bert", "biased", "modern", "llama", "gemma"])
+@pytest.mark.full(after=12)
 def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
     kernels: str, dtype: str, threads: int, kind: str
 ) -> None:
@@ -200,6 +203,7 @@ def test_a_token_of_nans_leaves_no_number_of_its_text(
 
 @kernels
 @pytest.mark.parametrize("lengths", [[15_000], [15_000] * 4], ids=["one text", "a part each"])
+@pytest.mark.full
 def test_a_pass_that_memory_is_too_small_for_is_refused_and_the_next_is_computed(
     kernels: str, dtype: str, lengths: list[int]
 ) -> None:

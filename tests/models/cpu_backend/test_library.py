@@ -99,6 +99,7 @@ def test_libraries_that_are_missing_or_broken_are_done_without(
     assert "kernels for avx2 are not used" in caplog.text
 
 
+@pytest.mark.full
 def test_a_library_of_another_version_is_not_called(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

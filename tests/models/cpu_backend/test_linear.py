@@ -88,6 +88,7 @@ def test_every_activation_equals_torchs(
         gated=st.booleans(),
     ),
 )
+@pytest.mark.full(after=1)
 def test_random_shapes_equal_torchs(kernels: str, dtype: str, rows: int, kind: Kind) -> None:
     pair = Pair(kernels, dtype, kind)
     assert pair.error(rows) < CLOSE[dtype]
@@ -138,6 +139,7 @@ class Rounding(Layout):
 
 @kernels
 @pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.full(after=2)
 def test_a_row_is_the_same_bits_in_every_batch_and_on_any_threads(
     kernels: str, dtype: str, gated: bool
 ) -> None:

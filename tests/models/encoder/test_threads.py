@@ -4,6 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 import torch
 
 from models.embedder import Embedder
@@ -20,6 +21,7 @@ def test_a_thread_that_is_alone_counts_itself_and_no_other() -> None:
     assert count() == before == torch.get_num_threads()
 
 
+@pytest.mark.full(after=1)
 def test_passes_side_by_side_give_the_bits_of_one_after_the_other(any_embedder: Embedder) -> None:
     ids = any_embedder.tokenizer.encode([f"text {n} " * (1 + n % 40) for n in range(120)])
     batches = [[row.ids for row in ids[start::6]] for start in range(6)]

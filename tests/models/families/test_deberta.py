@@ -48,6 +48,7 @@ cases = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{CASES.index(c
 
 
 @cases
+@pytest.mark.full(after=3)
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
     assert_equal_states(write(case, tmp_path), tmp_path)
 

@@ -57,6 +57,7 @@ def test_there_is_a_case_for_every_family() -> None:
 
 
 @every
+@pytest.mark.full(after=19)
 def test_every_precision_is_faithful_and_a_text_is_the_same_bits_in_every_batch(
     case: Case, tmp_path: Path
 ) -> None:
@@ -99,6 +100,7 @@ class OnePrecision(TorchFunctionMode):
 
 @every
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.full(after=8)
 def test_layers_of_half_precision_are_faithful(
     case: Case, dtype: torch.dtype, tmp_path: Path
 ) -> None:
@@ -125,6 +127,7 @@ def on_meta(folder: Path) -> Callable[[], Tensor]:
 
 
 @every
+@pytest.mark.full(after=8)
 def test_what_the_host_knows_of_a_batch_is_sent_once(case: Case, tmp_path: Path) -> None:
     write_model(case, tmp_path)
     compute = on_meta(tmp_path)

@@ -83,6 +83,7 @@ TEXTS = ["the license", "a copyright of this work, such as it is", "x", "you " *
 
 
 @pytest.mark.parametrize("case", COMPILED + ON_TORCH, ids=str)
+@pytest.mark.full(after=8)
 def test_a_vector_is_the_mean_of_what_transformers_has(case: Case, tmp_path: Path) -> None:
     model = write(case, tmp_path)
     write_tokenizer(tmp_path)

@@ -70,6 +70,7 @@ def write(folder: Path, code: bool = False, **options: Any) -> Reference:
     ],
     ids=str,
 )
+@pytest.mark.full(after=2)
 def test_every_layer_equals_what_is_published(
     code: bool, options: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ def spoilt(config: Config) -> Iterator[tuple[str, Config]]:
 
 
 @pytest.mark.parametrize("case", EVERY, ids=str)
+@pytest.mark.full(after=10)
 def test_a_wrong_value_is_refused_by_file_and_key(case: Case, tmp_path: Path) -> None:
     write_model(case, tmp_path)
     path = tmp_path / "config.json"

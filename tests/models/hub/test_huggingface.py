@@ -89,6 +89,7 @@ def test_a_revision_may_be_a_tag_or_a_commit(pull: Pull, revision: str) -> None:
         assert found(pull(hub, "--revision", revision).stdout) == FILES
 
 
+@pytest.mark.full
 def test_what_was_broken_off_is_told_in_a_line_and_goes_on(pull: Pull) -> None:
     with Hub(NAME, FILES) as hub:
         hub.broken.add("model.safetensors")
@@ -149,6 +150,7 @@ def fetched(hub: Hub) -> set[str]:
     return {part for part in parts if part.endswith((".bin", ".safetensors"))}
 
 
+@pytest.mark.full
 def test_a_model_without_safetensors_is_fetched_and_converted_once(
     pull: Pull, pickled: dict[str, bytes]
 ) -> None:
@@ -168,6 +170,7 @@ def test_a_model_without_safetensors_is_fetched_and_converted_once(
     assert not any(name.endswith(".bin") for name in files)
 
 
+@pytest.mark.full
 def test_what_was_converted_has_the_vectors_of_the_original(
     pull: Pull, pickled: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -184,6 +187,7 @@ def test_what_was_converted_has_the_vectors_of_the_original(
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
+@pytest.mark.full
 def test_a_server_converts_a_model_of_a_hub_by_itself(
     pickled: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +222,7 @@ def test_without_the_extra_the_command_is_named_and_nothing_large_fetched(
     assert "the extra 'convert' (in the project's checkout: " in refused.stderr
 
 
+@pytest.mark.full
 def test_without_the_extra_the_command_converts_what_has_a_tokenizer(
     pull: Pull, pickled: dict[str, bytes], without_extra: dict[str, str], tmp_path: Path
 ) -> None:

@@ -134,6 +134,7 @@ def excerpts(rust: Tokenizer) -> SplitPoints:
 
 @settings(max_examples=60)
 @given(text=TEXTS, size=st.integers(1, 40))
+@pytest.mark.full(after=4)
 def test_tokens_of_an_excerpt_are_the_first_or_last_of_the_text(
     rust: Tokenizer, excerpts: SplitPoints, text: str, size: int
 ) -> None:
@@ -180,6 +181,7 @@ def test_ids_are_those_of_the_whole_text(
 
 @settings(max_examples=40)
 @given(text=TEXTS, times=st.integers(1, 4), prompt=st.sampled_from(["", "query: ", "work of"]))
+@pytest.mark.full(after=4)
 def test_what_is_read_piece_by_piece_is_what_is_read_at_once(
     tokenizer: tokenizing.Tokenizer,
     piecewise: tokenizing.Tokenizer,

@@ -54,6 +54,7 @@ def optional(request: pytest.FixtureRequest, minilm_folder: Path) -> Tokenizer:
 
 @given(text=TEXT)
 @example(text="a\x0bb a\x1cb a\x85b a\xa0b a\u2028b")
+@pytest.mark.full(after=1)
 def test_ids_are_those_of_the_whole_text(optional: Tokenizer, text: str) -> None:
     found = wordwise.fastest(optional, [CLS], [SEP])
     assert isinstance(found, Wordwise)

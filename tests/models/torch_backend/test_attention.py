@@ -111,6 +111,7 @@ def test_attention_equals_a_plain_softmax_of_each_sequence(
 
 @every_rule
 @pytest.mark.parametrize("length", [BLOCK + 1, 2 * BLOCK + 76])
+@pytest.mark.full(after=3)
 def test_a_text_of_several_blocks_of_queries_is_one_text(length: int, rules: Rules) -> None:
     lengths = [3, length, length - 4]
     packing = Packing(lengths, CPU)

@@ -74,6 +74,7 @@ def batches() -> list[Batch]:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("poolings", [["mean"], ["cls", "lasttoken"]])
+@pytest.mark.full(after=2)
 def test_a_replayed_pass_has_the_bits_of_one_that_is_not(
     case: Case, poolings: Sequence[str], tmp_path: Path
 ) -> None:

@@ -87,6 +87,7 @@ WIDE = {"hidden_size": 128, "intermediate_size": 192}  # what the compiled layer
 @pytest.mark.parametrize("build", [encoder, compiled])
 @pytest.mark.parametrize("sizes", [{}, WIDE], ids=["narrow", "wide"])
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu"])
+@pytest.mark.full(after=4)
 def test_every_layer_equals_transformers(
     tiny_bert: Folder,
     activation: str,

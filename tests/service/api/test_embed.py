@@ -37,6 +37,7 @@ def test_two_hundred_texts_in_one_request_keep_their_order(
     np.testing.assert_array_equal(found, embedder.embed(texts))
 
 
+@pytest.mark.full
 def test_sixty_four_clients_get_the_bytes_that_one_gets(server: Server, texts: list[str]) -> None:
     def ask(text: str) -> bytes:
         answer = httpx.post(f"{server.url}/embed", json={"inputs": text}, timeout=120)

@@ -56,6 +56,7 @@ def test_info_tells_the_model_its_precision_and_the_limits(server: Server) -> No
     assert engine["max_batch_tokens"] == 2048, "the default of 0 is what was chosen"
 
 
+@pytest.mark.full
 def test_info_tells_the_instruction_set_that_a_cap_leaves(tmp_path: Path) -> None:
     cap = "none" if CAP == "none" else "avx2"
     with Server(tmp_path / "log", isa=cap) as capped:

@@ -142,6 +142,7 @@ def test_what_is_cut_unasked_is_logged(client: Client, caplog: pytest.LogCapture
     assert "1 inputs were cut; see on_overflow" in caplog.text
 
 
+@pytest.mark.full
 def test_a_busy_server_is_asked_again_after_what_it_says(
     gateway: Gateway, embedder: Embedder
 ) -> None:

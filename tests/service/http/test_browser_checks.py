@@ -9,7 +9,8 @@ import pytest
 
 from service.errors import Forbidden
 from service.http.browser_checks import BrowserChecks
-from tests.service.server import Server
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer, Server
 
 NAME = socket.gethostname()
 BODY = {"inputs": "a"}
@@ -104,12 +105,12 @@ def test_a_page_elsewhere_cannot_make_its_visitor_ask(server: Server) -> None:
 
 
 @pytest.fixture(scope="module")
-def keyed(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server(tmp_path_factory.mktemp("keyed") / "log", api_key="sesame") as running:
+def keyed(minilm_folder: Path) -> Iterator[HttpServer]:
+    with local_server(minilm_folder, api_key="sesame") as running:
         yield running
 
 
-def test_with_a_key_neither_host_nor_origin_matters(keyed: Server) -> None:
+def test_with_a_key_neither_host_nor_origin_matters(keyed: HttpServer) -> None:
     headers = {"host": "evil.example", "origin": "https://evil.example"}
     assert keyed.client.post("/embed", json=BODY, headers=headers).status_code == 401
     headers["authorization"] = "Bearer sesame"

@@ -131,6 +131,7 @@ def told(answer: bytes, status: int) -> Any:
 
 
 @pytest.mark.parametrize("before", [b"", LIVE, LIVE + LIVE])
+@pytest.mark.full
 def test_headers_that_trickle_are_given_up_in_the_one_shape(hasty: Server, before: bytes) -> None:
     head = b"POST /embed HTTP/1.1\r\nx-request-id: slow\r\nhost: localhost\r\nx-a: " + b"a" * 1000
     with raw(hasty) as client:
@@ -275,6 +276,7 @@ async def none_left(connections: set[Any]) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.full
 def test_an_answer_that_is_read_slowly_comes_whole(hasty: Server) -> None:
     with ask_much(hasty) as client:
         head, _, body = client.recv(1000).partition(b"\r\n\r\n")

@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from tests.service.host import Held, host
-from tests.service.server import Server
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer, Server
 
 PAGE, OTHER = "https://page.example", "https://other.example"
 KEY = {"authorization": "Bearer sesame"}
@@ -33,7 +34,7 @@ def allowed(answer: httpx.Response) -> str | None:
     return found
 
 
-def preflight(server: Server, **headers: str) -> httpx.Response:
+def preflight(server: HttpServer, **headers: str) -> httpx.Response:
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     return server.client.options("/embed", headers={**ASKS, **given})
 
@@ -122,10 +123,8 @@ def test_a_page_that_is_left_takes_its_work_out_of_the_queue() -> None:
     assert b'status="499"} 1.0' in asyncio.run(asyncio.wait_for(leave(), 10))
 
 
-def test_with_a_star_the_pages_of_every_origin_may_read(
-    minilm_folder: Path, tmp_path: Path
-) -> None:
-    with Server(tmp_path / "log", cors_origins="*") as server:
+def test_with_a_star_the_pages_of_every_origin_may_read(minilm_folder: Path) -> None:
+    with local_server(minilm_folder, cors_origins="*") as server:
         for answer in (preflight(server), server.post("/embed", {"inputs": "a"}, origin=OTHER)):
             assert (answer.status_code, allowed(answer)) == (200, "*")
             assert "access-control-allow-credentials" not in answer.headers

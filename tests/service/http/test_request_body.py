@@ -225,6 +225,7 @@ def test_a_body_that_trickles_is_given_up_and_the_connection_closed(
             assert client.recv(1) == b""
 
 
+@pytest.mark.full
 def test_a_body_that_comes_in_time_is_answered_however_long_the_answer_takes(
     hasty: Server,
 ) -> None:

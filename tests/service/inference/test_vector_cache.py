@@ -12,6 +12,7 @@ from models.vectors import Floats
 from service.engine.protocol.messages import POOLED, Description, Job, Result
 from service.errors import EncodingFailed
 from service.inference.vector_cache import VectorCache
+from tests.service.local_server import local_server
 from tests.service.server import Server
 
 WIDTH = 4
@@ -149,8 +150,8 @@ def test_a_kept_vector_does_not_hold_those_beside_it(engine: Noting) -> None:
     assert all(vector.base is None for vector in kept)
 
 
-def test_a_server_says_what_it_did_not_compute(tmp_path: Path) -> None:
-    with Server(tmp_path / "log", vector_cache_bytes=1 << 20) as server:
+def test_a_server_says_what_it_did_not_compute(minilm_folder: Path) -> None:
+    with local_server(minilm_folder, vector_cache_bytes=1 << 20) as server:
         body = {"inputs": ["one text", "another", "one text"]}
         before, after = (server.post("/embed", body) for _ in range(2))
         assert before.content == after.content

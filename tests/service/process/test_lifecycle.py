@@ -31,6 +31,7 @@ def own(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
+@pytest.mark.full
 def test_the_processes_without_the_model_are_small(own: Server) -> None:
     own.post("/embed", {"inputs": ["text " * 200] * 50})
     [worker] = own.children("service.server.http_worker")
@@ -38,6 +39,7 @@ def test_the_processes_without_the_model_are_small(own: Server) -> None:
     assert psutil.Process(own.process.pid).memory_info().rss < 60e6
 
 
+@pytest.mark.full
 def test_a_process_for_http_that_dies_is_started_again_and_the_rest_goes_on(own: Server) -> None:
     engine, [worker] = own.engine, own.children("service.server.http_worker")
     own.client.close()
@@ -50,6 +52,7 @@ def test_a_process_for_http_that_dies_is_started_again_and_the_rest_goes_on(own:
     assert own.log.count("listens on") == 1
 
 
+@pytest.mark.full
 def test_auto_says_what_it_tried_and_chose(minilm_folder: object, tmp_path: Path) -> None:
     with Server(tmp_path / "log", dtype="auto") as server:
         engine = server.client.get("/info").json()["engine"]
@@ -61,6 +64,7 @@ def test_auto_says_what_it_tried_and_chose(minilm_folder: object, tmp_path: Path
             assert f"{name}: cosine to float32 at least {trials[name]['cosine']:.5f}" in server.log
 
 
+@pytest.mark.full
 def test_the_port_answers_while_there_is_no_engine(own: Server) -> None:
     engine, [launcher] = own.engine, own.children("service.engine")
     launcher.suspend()
@@ -79,6 +83,7 @@ def test_the_port_answers_while_there_is_no_engine(own: Server) -> None:
 
 
 @pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.full
 def test_an_engine_that_is_started_again_tries_nothing_again(
     minilm_folder: object, tmp_path: Path, whole: bool
 ) -> None:
@@ -100,6 +105,7 @@ def test_an_engine_that_is_started_again_tries_nothing_again(
         assert server.client.get("/info").json()["engine_restarts"] == 1
 
 
+@pytest.mark.full
 def test_as_many_connections_are_taken_as_the_system_allows(
     minilm_folder: object, tmp_path: Path
 ) -> None:
@@ -140,6 +146,7 @@ def test_requests_that_wait_when_the_engine_dies_are_answered(own: Server) -> No
     assert own.client.get("/info").json()["engine_restarts"] == 1
 
 
+@pytest.mark.full
 def test_an_engine_that_hangs_is_given_nothing_more_and_is_replaced(own: Server) -> None:
     os.kill(own.engine, signal.SIGSTOP)
     deadline = time.monotonic() + 120
@@ -154,6 +161,7 @@ def test_an_engine_that_hangs_is_given_nothing_more_and_is_replaced(own: Server)
     assert own.client.get("/info").json()["engine_restarts"] == 1
 
 
+@pytest.mark.full
 def test_a_process_for_http_that_hangs_is_replaced(own: Server) -> None:
     [worker] = own.children("service.server.http_worker")
     own.client.close()
@@ -167,6 +175,7 @@ def test_a_process_for_http_that_hangs_is_replaced(own: Server) -> None:
     assert own.post("/embed", {"inputs": "a"}).status_code == 200
 
 
+@pytest.mark.full
 def test_a_model_that_never_is_loaded_ends_the_server(tmp_path: Path) -> None:
     server = Server(tmp_path / "log", load_timeout=0.5)
     with pytest.raises(AssertionError), server:
@@ -186,6 +195,7 @@ def test_too_few_descriptors_end_the_server(minilm_folder: object, tmp_path: Pat
     assert "cannot be started: [Errno 24] Too many open files; it was started 5" in done.stderr
 
 
+@pytest.mark.full
 def test_the_engine_leaves_when_the_server_is_killed(own: Server) -> None:
     engine = psutil.Process(own.engine)
     own.process.kill()
@@ -193,6 +203,7 @@ def test_the_engine_leaves_when_the_server_is_killed(own: Server) -> None:
     assert not alive
 
 
+@pytest.mark.full
 def test_a_signal_to_the_whole_group_stops_the_server_and_not_its_engine(own: Server) -> None:
     os.kill(own.engine, signal.SIGTERM)
     os.kill(own.engine, signal.SIGINT)
@@ -201,6 +212,7 @@ def test_a_signal_to_the_whole_group_stops_the_server_and_not_its_engine(own: Se
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.full(after=1)
 def test_a_stop_lets_running_requests_finish(own: Server, number: signal.Signals) -> None:
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         body = {"inputs": ["a long text " * 80] * 200}
@@ -212,6 +224,7 @@ def test_a_stop_lets_running_requests_finish(own: Server, number: signal.Signals
         assert answer.result().status_code == 200
 
 
+@pytest.mark.full
 def test_a_server_that_is_to_outlive_its_terminal_does(
     minilm_folder: object, tmp_path: Path
 ) -> None:
@@ -225,6 +238,7 @@ def test_a_server_that_is_to_outlive_its_terminal_does(
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.full
 def test_a_stop_while_it_starts_is_told_in_no_traceback(
     minilm_folder: object, tmp_path: Path
 ) -> None:
@@ -239,6 +253,7 @@ def test_a_stop_while_it_starts_is_told_in_no_traceback(
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
+@pytest.mark.full
 def test_an_engine_that_is_ready_after_the_end_of_listening_answers_what_waits(
     own: Server,
 ) -> None:
@@ -262,6 +277,7 @@ def test_an_engine_that_is_ready_after_the_end_of_listening_answers_what_waits(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.full
 def test_nothing_of_a_server_lies_where_temporary_files_are_cleaned_away(
     minilm_folder: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
@@ -273,6 +289,7 @@ def test_nothing_of_a_server_lies_where_temporary_files_are_cleaned_away(
         assert not list(temporary.iterdir())
 
 
+@pytest.mark.full
 def test_a_request_that_does_not_finish_before_the_end_is_told_to_come_again(
     minilm_folder: object, tmp_path: Path
 ) -> None:
@@ -298,6 +315,7 @@ def test_a_request_that_does_not_finish_before_the_end_is_told_to_come_again(
         assert "Traceback" not in server.log
 
 
+@pytest.mark.full
 def test_a_server_told_to_stop_is_not_ready_and_serves_until_the_gateway_has_seen_it(
     minilm_folder: object, tmp_path: Path
 ) -> None:
@@ -315,6 +333,7 @@ def test_a_server_told_to_stop_is_not_ready_and_serves_until_the_gateway_has_see
         assert time.monotonic() - told >= 3
 
 
+@pytest.mark.full
 def test_a_second_interrupt_ends_everything_at_once_and_in_order(
     minilm_folder: object, tmp_path: Path
 ) -> None:
@@ -349,6 +368,7 @@ def dropped(server: Server, last: float) -> float:
 
 
 @pytest.mark.parametrize("words", [50, 250])
+@pytest.mark.full(after=1)
 def test_a_client_that_hangs_up_takes_its_texts_out_of_the_queue(
     minilm_folder: object, tmp_path: Path, words: int
 ) -> None:
@@ -372,6 +392,7 @@ def test_a_client_that_hangs_up_takes_its_texts_out_of_the_queue(
 
 
 @pytest.mark.parametrize("together", [True, False])
+@pytest.mark.full
 def test_a_client_that_hangs_up_after_more_requests_takes_its_texts_out_of_the_queue(
     minilm_folder: object, tmp_path: Path, together: bool
 ) -> None:
@@ -391,6 +412,7 @@ def test_a_client_that_hangs_up_after_more_requests_takes_its_texts_out_of_the_q
         assert "ERROR" not in server.log
 
 
+@pytest.mark.full
 def test_a_request_that_takes_too_long_is_given_up_and_its_work_dropped(
     minilm_folder: object, tmp_path: Path
 ) -> None:
@@ -402,6 +424,7 @@ def test_a_request_that_takes_too_long_is_given_up_and_its_work_dropped(
         assert server.post("/embed", {"inputs": text}).status_code == 200
 
 
+@pytest.mark.full
 def test_a_queue_that_is_too_long_refuses_and_says_when_to_return(
     minilm_folder: object, tmp_path: Path
 ) -> None:
@@ -420,6 +443,7 @@ def test_a_queue_that_is_too_long_refuses_and_says_when_to_return(
         assert int(refused[0].headers["retry-after"]) >= 1
 
 
+@pytest.mark.full
 def test_a_query_does_not_wait_for_the_many_texts_that_came_before(
     minilm_folder: object, tmp_path: Path
 ) -> None:
@@ -458,6 +482,7 @@ def test_a_folder_that_is_no_model_is_told_in_a_line(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.full
 def test_an_engine_that_finds_its_model_deleted_ends_the_server_with_a_reason(
     minilm_folder: Path, tmp_path: Path
 ) -> None:
@@ -470,6 +495,7 @@ def test_an_engine_that_finds_its_model_deleted_ends_the_server_with_a_reason(
         assert "Traceback" not in server.log
 
 
+@pytest.mark.full
 def test_a_process_for_http_that_finds_its_model_deleted_is_started_until_it_is_back(
     minilm_folder: Path, tmp_path: Path
 ) -> None:

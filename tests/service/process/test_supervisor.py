@@ -66,6 +66,7 @@ def test_a_process_that_never_was_ready_is_given_up_with_its_last_words(
     )
 
 
+@pytest.mark.full
 def test_a_process_that_once_was_ready_is_started_for_ever(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     script = f"test -s {begun} || {READY}; echo >> {begun}; exit 1"

@@ -74,6 +74,7 @@ def test_all_processes_answer_alike_and_any_tells_of_all(own: Server) -> None:
     assert [metric(own, name) for _ in range(10)] == [60] * 10
 
 
+@pytest.mark.full
 def test_a_process_that_dies_is_started_again_and_what_it_counted_stays(own: Server) -> None:
     for _ in range(30):
         fresh(own, "/embed", {"inputs": "a"})
@@ -85,6 +86,7 @@ def test_a_process_that_dies_is_started_again_and_what_it_counted_stays(own: Ser
     assert metric(own, "embedding_engine_restarts") == 0
 
 
+@pytest.mark.full
 def test_all_processes_tell_the_same_start_also_one_that_is_started_again(own: Server) -> None:
     worker, _ = workers(own)
     worker.kill()
@@ -93,6 +95,7 @@ def test_all_processes_tell_the_same_start_also_one_that_is_started_again(own: S
     assert len({each["created"] for each in found}) == 1
 
 
+@pytest.mark.full
 def test_what_a_process_that_died_had_queued_is_forgotten_at_once(own: Server) -> None:
     worker, _ = workers(own)
     os.kill(own.engine, signal.SIGSTOP)
@@ -107,6 +110,7 @@ def test_what_a_process_that_died_had_queued_is_forgotten_at_once(own: Server) -
         os.kill(own.engine, signal.SIGCONT)
 
 
+@pytest.mark.full
 def test_a_server_that_has_failed_does_not_drain(minilm_folder: object, tmp_path: Path) -> None:
     server = Server(tmp_path / "log", workers=WORKERS, drain_delay=10_000, dtype="float16")
     with pytest.raises(AssertionError, match="not supported"), server:
@@ -122,6 +126,7 @@ def test_an_engine_that_dies_is_found_again_by_all(own: Server) -> None:
     assert [metric(own, "embedding_engine_restarts") for _ in range(10)] == [1] * 10
 
 
+@pytest.mark.full
 def test_a_stop_lets_all_processes_finish_what_they_do(own: Server) -> None:
     processes = psutil.Process(own.process.pid).children(recursive=True)
     engine = own.engine
@@ -137,6 +142,7 @@ def test_a_stop_lets_all_processes_finish_what_they_do(own: Server) -> None:
     assert not any(process.is_running() for process in processes)
 
 
+@pytest.mark.full
 def test_processes_that_finish_what_they_do_take_no_time_of_their_own(
     minilm_folder: object, tmp_path: Path
 ) -> None:
@@ -150,6 +156,7 @@ def test_processes_that_finish_what_they_do_take_no_time_of_their_own(
         assert sum(worker.cpu_times()[:2]) - before < 0.5
 
 
+@pytest.mark.full
 def test_what_does_not_finish_before_the_end_is_told_so_by_every_process(
     minilm_folder: object, tmp_path: Path
 ) -> None:
@@ -165,6 +172,7 @@ def test_what_does_not_finish_before_the_end_is_told_so_by_every_process(
                 assert error(answer.result(), 503)["code"] == "shutting_down"
 
 
+@pytest.mark.full
 def test_nothing_stays_when_the_server_is_killed(own: Server) -> None:
     processes = psutil.Process(own.process.pid).children(recursive=True)
     assert len(processes) > WORKERS
@@ -173,6 +181,7 @@ def test_nothing_stays_when_the_server_is_killed(own: Server) -> None:
     assert not alive
 
 
+@pytest.mark.full
 def test_a_connection_that_a_process_which_dies_has_not_accepted_is_answered_by_the_next(
     minilm_folder: object, tmp_path: Path
 ) -> None:
@@ -194,6 +203,7 @@ def waiting(port: int) -> int:
     return sum(one.status == "ESTABLISHED" and one.raddr[1:] == (port,) for one in found)
 
 
+@pytest.mark.full
 def test_every_process_has_the_key_and_no_command_line_shows_it(
     minilm_folder: object, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.service.api.test_embed import error
+from tests.service.local_server import local_server
 from tests.service.server import Server
 
 
@@ -60,8 +61,8 @@ def test_every_limit_has_its_own_code(strict: Server, path: str, body: object, c
     assert error(strict.post(path, body), 413)["code"] == code
 
 
-def test_token_vectors_count_against_the_limit_of_values(tmp_path: Path) -> None:
-    with Server(tmp_path / "log", max_values=1000) as small:
+def test_token_vectors_count_against_the_limit_of_values(minilm_folder: Path) -> None:
+    with local_server(minilm_folder, max_values=1000) as small:
         assert error(small.post("/tokens", {"inputs": "a b"}), 413)["code"] == "too_many_values"
 
 

@@ -50,6 +50,7 @@ def test_float32_is_multiplied_in_float32(minilm_folder: Path, inexact: None) ->
     assert torch.get_num_threads() == 1
 
 
+@pytest.mark.full
 def test_a_package_without_kernels_says_so_and_what_to_do(
     minilm_folder: Path, tmp_path: Path
 ) -> None:

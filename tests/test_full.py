@@ -1,0 +1,40 @@
+"""Tests of which tests run without `--full`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TEST = """
+import pytest
+
+@pytest.mark.full
+def test_long() -> None: ...
+
+@pytest.mark.parametrize("case", range(5))
+@pytest.mark.full(after=2)
+def test_each(case: int) -> None: ...
+
+def test_quick() -> None: ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "outcome"), [((), "3 passed, 4 deselected"), (("--full",), "7 passed")]
+)
+def test_the_first_cases_run_and_all_others_only_with_the_option(
+    tmp_path: Path, options: tuple[str, ...], outcome: str
+) -> None:
+    (tmp_path / "test_it.py").write_text(TEST)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.full", *options]
+    done = subprocess.run(
+        [*command, f"--rootdir={tmp_path}", "-c", "/dev/null", str(tmp_path)],
+        cwd=Path(__file__).parent.parent,
+        env={name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert outcome in done.stdout
