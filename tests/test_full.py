@@ -24,6 +24,7 @@ def test_quick() -> None: ...
 @pytest.mark.parametrize(
     ("options", "outcome"), [((), "3 passed, 4 deselected"), (("--full",), "7 passed")]
 )
+@pytest.mark.full
 def test_the_first_cases_run_and_all_others_only_with_the_option(
     tmp_path: Path, options: tuple[str, ...], outcome: str
 ) -> None:

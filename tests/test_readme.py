@@ -87,6 +87,7 @@ CLAIMS = [
 
 
 @pytest.mark.parametrize("code", CLAIMS)
+@pytest.mark.full
 def test_the_python_examples_of_docs_hold_what_they_claim(server: Server, code: str) -> None:
     run(code, server)
 

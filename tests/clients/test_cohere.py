@@ -260,6 +260,7 @@ def test_what_the_first_version_does_not_offer_is_refused_in_its_shape(
     assert error.value.headers is not None and body["id"] == error.value.headers["x-request-id"]
 
 
+@pytest.mark.full
 def test_the_first_client_meets_the_same_exceptions(
     server: Server, guarded: Server, busy: Busy
 ) -> None:

@@ -45,6 +45,7 @@ def test_it_is_answered_refused_or_given_up_in_time(target: Server, name: str) -
     assert target.client.get("/ready").status_code == 200
 
 
+@pytest.mark.full
 def test_none_of_it_took_more_memory_than_a_few_bodies(target: Server) -> None:
     peak = Path(f"/proc/{target.process.pid}/status").read_text().split("VmHWM:")[1]
     assert int(peak.split()[0]) << 10 < 300 * MB

@@ -103,6 +103,7 @@ def test_every_activation_equals_its_twin(kernels: str, dtype: str, activation: 
         ]
     ),
 )
+@pytest.mark.full(after=1)
 def test_random_shapes_equal_their_twin(
     kernels: str, dtype: str, lengths: list[int], config: EncoderConfig
 ) -> None:

@@ -54,12 +54,14 @@ def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
 
 
 @cases
+@pytest.mark.full(after=3)
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
     assert_same_bits(tmp_path)
 
 
 @pytest.mark.parametrize("legacy", [True, False])
+@pytest.mark.full(after=1)
 def test_the_encoder_of_a_language_model_is_read(legacy: bool, tmp_path: Path) -> None:
     model: Any = write(
         Case("deberta-v2", {**V3, "legacy": legacy}, model=DebertaV2ForMaskedLM), tmp_path

@@ -57,7 +57,7 @@ def test_there_is_a_case_for_every_family() -> None:
 
 
 @every
-@pytest.mark.full(after=19)
+@pytest.mark.full(after=10)
 def test_every_precision_is_faithful_and_a_text_is_the_same_bits_in_every_batch(
     case: Case, tmp_path: Path
 ) -> None:

@@ -67,6 +67,7 @@ THEIRS = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.full(after=3)
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
     assert_equal_states(write(case, tmp_path), tmp_path)
 

@@ -45,6 +45,7 @@ def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
 
 
 @cases
+@pytest.mark.full(after=2)
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
     assert_same_bits(tmp_path)

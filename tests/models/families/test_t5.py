@@ -48,11 +48,13 @@ cases = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 @cases
+@pytest.mark.full(after=4)
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
     assert_equal_states(write(case, tmp_path), tmp_path)
 
 
 @cases
+@pytest.mark.full(after=3)
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
     assert_same_bits(tmp_path)

@@ -73,6 +73,7 @@ def test_of_a_model_on_a_hub_what_is_read_is_fetched_and_no_code_or_pickle(pull:
     assert found(done.stdout) == FILES
 
 
+@pytest.mark.full
 def test_a_hub_is_not_asked_again_for_what_was_fetched_once(pull: Pull) -> None:
     with Hub(NAME, FILES) as hub:
         first = pull(hub)
@@ -84,6 +85,7 @@ def test_a_hub_is_not_asked_again_for_what_was_fetched_once(pull: Pull) -> None:
 
 
 @pytest.mark.parametrize("revision", ["v1", COMMIT])
+@pytest.mark.full
 def test_a_revision_may_be_a_tag_or_a_commit(pull: Pull, revision: str) -> None:
     with Hub(NAME, FILES) as hub:
         assert found(pull(hub, "--revision", revision).stdout) == FILES

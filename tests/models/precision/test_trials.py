@@ -193,6 +193,7 @@ def test_every_precision_of_this_processor_is_faithful_enough(any_embedder: Embe
     assert any_embedder.trials[-1].cosine >= least
 
 
+@pytest.mark.full
 def test_auto_keeps_its_promise_on_the_default_model() -> None:
     embedder = Embedder.load(device="cpu")
     trial = next(trial for trial in embedder.trials if trial.dtype == embedder.dtype)

@@ -173,6 +173,7 @@ def test_a_sequence_of_nans_spoils_no_other(broken: int, rules: Rules) -> None:
 @every_rule
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("length", [1, 13, 64, BLOCK + 9])
+@pytest.mark.full(after=4)
 def test_a_sequence_is_the_same_bits_in_every_batch(
     length: int, dtype: torch.dtype, rules: Rules
 ) -> None:

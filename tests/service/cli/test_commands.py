@@ -140,6 +140,7 @@ def test_embed_writes_lines(embedder: Embedder, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("piped", [False, True])
+@pytest.mark.full(after=1)
 def test_a_line_ends_at_a_line_feed_and_nowhere_else(
     embedder: Embedder, tmp_path: Path, piped: bool
 ) -> None:
@@ -174,6 +175,7 @@ def test_an_output_stays_as_it_was_where_the_run_fails(tmp_path: Path) -> None:
     assert target.read_text() == "older" and list(tmp_path.iterdir()) == [target]
 
 
+@pytest.mark.full
 def test_an_output_stays_as_it_was_where_the_run_is_told_to_stop(
     tiny_bert: Folder, tmp_path: Path
 ) -> None:
@@ -190,6 +192,7 @@ def test_an_output_stays_as_it_was_where_the_run_is_told_to_stop(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.full
 def test_an_output_is_replaced_where_a_link_leads_and_keeps_its_mode(
     tiny_bert: Folder, tmp_path: Path
 ) -> None:
@@ -202,6 +205,7 @@ def test_an_output_is_replaced_where_a_link_leads_and_keeps_its_mode(
     assert target.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.full
 def test_a_full_disk_is_told_in_a_line(tiny_bert: Folder, tmp_path: Path) -> None:
     target, folder = tmp_path / "vectors.npy", str(tiny_bert())
     target.symlink_to("/dev/full")
@@ -209,6 +213,7 @@ def test_a_full_disk_is_told_in_a_line(tiny_bert: Folder, tmp_path: Path) -> Non
     assert f"Error: {target} cannot be written: No space left on device\n" in told
 
 
+@pytest.mark.full
 def test_a_pipe_is_written_as_it_is(tiny_bert: Folder, tmp_path: Path) -> None:
     pipe, folder = tmp_path / "pipe.jsonl", str(tiny_bert())
     os.mkfifo(pipe)

@@ -94,6 +94,7 @@ def test_chunks_are_read_together_whatever_the_batch(server: Server, client: Cli
     np.testing.assert_array_equal(client.embed(TEXTS, late_chunking=True), expected)
 
 
+@pytest.mark.full
 def test_a_server_with_small_limits_gets_small_requests(
     gateway: Gateway, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder
 ) -> None:

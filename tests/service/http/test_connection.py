@@ -142,6 +142,7 @@ def test_headers_that_trickle_are_given_up_in_the_one_shape(hasty: Server, befor
     assert error["code"] == "receive_timeout" and error["request_id"] == "slow"
 
 
+@pytest.mark.full
 def test_a_connection_that_says_nothing_is_closed_without_a_word(hasty: Server) -> None:
     with raw(hasty) as client:
         assert until_closed(client, []) == b""
@@ -288,6 +289,7 @@ def test_an_answer_that_is_read_slowly_comes_whole(hasty: Server) -> None:
     assert len(body) == size and not pauses
 
 
+@pytest.mark.full
 def test_a_client_that_reads_a_little_at_a_time_is_one_that_reads() -> None:
     async def run() -> None:
         app = Held(times=500_000)

@@ -64,6 +64,7 @@ def metric(server: Server, name: str) -> float:
     return float(found.group(1))
 
 
+@pytest.mark.full
 def test_all_processes_answer_alike_and_any_tells_of_all(own: Server) -> None:
     assert len(workers(own)) == WORKERS
     with concurrent.futures.ThreadPoolExecutor(8) as pool:

@@ -496,6 +496,7 @@ def fail(max_concurrent_batches: int, prefetch_depth: int) -> None:
 
 
 @pytest.mark.parametrize(("max_concurrent_batches", "prefetch_depth"), [(2, 0), (1, 1)])
+@pytest.mark.full(after=1)
 def test_a_thread_that_fails_ends_the_process(
     max_concurrent_batches: int, prefetch_depth: int
 ) -> None:
