@@ -12,13 +12,13 @@ from service.app import create_app
 from service.context import ServerContext
 from service.engine.host.engine_connection import EngineConnection
 from service.engine.protocol.messages import Description
-from service.http.server import Server, config, vital
 from service.process.gc_tuning import freeze
 from service.process.logging import configure_logging
 from service.process.reports import report
 from service.process.shared_counters import SharedCounters, Slot
 from service.process.signals import install_signal_handlers
 from service.process.supervisor import REFUSED
+from service.uvicorn_adapter.server import Server, config, vital
 
 log = logging.getLogger(__name__)
 

@@ -3,24 +3,21 @@
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import click
-import orjson
 
 from service import __version__
 from service.context import ServerContext
-from service.engine.protocol.spec import Decisions, EngineSpec
 from service.process.reports import Report
 from service.process.shared_counters import Slot
 from service.process.supervisor import Child, Supervisor
 from service.process.watchdog import Limits
+from service.server.engine_supervisor import EngineSupervisor
 
 log = logging.getLogger(__name__)
 
@@ -41,21 +38,19 @@ class Watcher:
         self, context: ServerContext, listeners: Sequence[socket.socket], engine_fd: int
     ) -> None:
         """engine_fd: a descriptor for the engine, where it gives connections to itself."""
-        self._context, self._listeners, self._engine_fd = context, listeners, engine_fd
-        self._row = context.settings.workers  # of the shared counters
-        self._counters = context.counters(self._row)
+        self._context, self._listeners = context, listeners
+        self._counters = context.counters(context.rows - 1)
         self._greeted = -1  # the restarts of the engine that was told to be ready last
-        self._decisions: Decisions | None = None  # of the latest engine
-        self._engine_pid: int | None = None
         self._stop, self._serving = asyncio.Event(), asyncio.Event()
-        self._engine = self._supervise_engine()
-        self._workers = [self._supervise_worker(row) for row in range(self._row)]
+        self._engine = EngineSupervisor(context, engine_fd)
+        workers = range(context.settings.workers)
+        self._workers = [self._supervise_worker(row) for row in workers]
 
     async def run(self) -> int:
         """Watch until the end: 0 where that was asked for, else 1."""
         self._install_signal_handlers()
         engine = asyncio.create_task(self._engine.run())
-        workers = [asyncio.create_task(self._run_worker(row)) for row in range(self._row)]
+        workers = [asyncio.create_task(self._run_worker(row)) for row in range(len(self._workers))]
         stop = asyncio.create_task(self._stop.wait())
         await asyncio.wait([stop, engine, *workers], return_when=asyncio.FIRST_COMPLETED)
         failed = not self._stop.is_set()
@@ -107,53 +102,8 @@ class Watcher:
             self._greeted = report["restarts"]
             with contextlib.suppress(OSError):  # nobody has to read it
                 click.echo(greeting(self._context, report["engine"]), err=True)
-        elif report["event"] == "engine_stalled" and report["restarts"] == self._restarts:
-            self._replace_engine()
-
-    def _on_engine_report(self, report: Report) -> None:
-        if report["event"] == "ready":
-            self._decisions = Decisions(**report["decisions"])
-            self._engine_pid = report["engine"]
-
-    def _replace_engine(self) -> None:
-        if self._engine_pid is None:  # it was killed already
-            return
-        log.error("the engine hangs and is killed")
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._engine_pid, signal.SIGKILL)  # its launcher forks another
-        self._engine_pid = None
-        self._engine.expect_ready()
-
-    @property
-    def _restarts(self) -> int:
-        return int(self._counters.read(Slot.ENGINE_RESTARTS, self._row))
-
-    def _count_restart(self) -> None:
-        self._counters.row[Slot.ENGINE_RESTARTS] += 1
-
-    def _supervise_engine(self) -> Supervisor:
-        settings = self._context.settings
-        spec = EngineSpec(
-            folder=str(self._context.model),
-            device=settings.device,
-            dtype=settings.dtype,
-            isa=settings.isa,
-            pooling=settings.pooling,
-            threads=settings.threads,
-            max_batch_tokens=settings.max_batch_tokens,
-            log_level=settings.log_level,
-            handoff=self._engine_fd,
-            counters_fd=self._context.counters_fd,
-            counters_rows=self._context.rows,
-        )
-        pass_fds = [self._engine_fd, self._context.counters_fd]
-        limits = Limits(start=settings.load_timeout)
-
-        def config() -> bytes:
-            return orjson.dumps(replace(spec, decisions=self._decisions))
-
-        child = Child("the engine", "service.engine", config, pass_fds, limits)
-        return Supervisor(child, self._on_engine_report, self._count_restart)
+        elif report["event"] == "engine_stalled":
+            self._engine.replace_stalled(report["restarts"])
 
     def _supervise_worker(self, row: int) -> Supervisor:
         context, settings = self._context, self._context.settings

@@ -14,11 +14,11 @@ from service.http.browser_checks import BrowserChecks
 from service.http.keys import Keys
 from service.http.middleware import Middleware
 from service.http.request_body import Bounds
-from service.http.server import config
 from service.http.timeouts import Timeouts
 from service.metrics import Metrics
 from service.process.shared_counters import SharedCounters
 from service.settings import Settings
+from service.uvicorn_adapter.server import config
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

@@ -22,9 +22,9 @@ from service.engine.worker.connections import Connections
 from service.engine.worker.loop import Loop
 from service.engine.worker.process import describe, load_and_measure
 from service.http.listeners import claim
-from service.http.server import config
 from service.process.shared_counters import counters_file
 from service.settings import Settings
+from service.uvicorn_adapter.server import config
 from tests.service.server import CAP, HttpServer
 
 _DEFAULTS: dict[str, Any] = {

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from tests.service.api.test_embed import error
-from tests.service.http.test_connection import raw
 from tests.service.server import Server
+from tests.service.uvicorn_adapter.test_connection import raw
 
 BODY = json.dumps({"inputs": "Hello, world"}).encode()
 

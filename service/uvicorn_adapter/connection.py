@@ -18,12 +18,12 @@ from service.errors import (
     TooManyConnections,
 )
 from service.http.headers import joined
-from service.http.input_flow import InputFlow
-from service.http.lingering import Lingering
 from service.http.middleware import Middleware
-from service.http.upgrade import Declining
-from service.http.write_buffer import Asked, Unread, WriteBuffer
 from service.request.request_context import RequestContext
+from service.uvicorn_adapter.input_flow import InputFlow
+from service.uvicorn_adapter.lingering import Lingering
+from service.uvicorn_adapter.upgrade import Declining
+from service.uvicorn_adapter.write_buffer import Asked, Unread, WriteBuffer
 
 _MOST = 1 << 16  # bytes of a request before its body, or of what is behind and between its chunks
 _TOO_LARGE = f"the URL and headers, or the trailers, have more than {_MOST} bytes"

@@ -12,11 +12,11 @@ from typing import Any
 
 import uvicorn
 
-from service.http.connection import Connection
 from service.http.cors import shared
 from service.http.middleware import Middleware
 from service.process.gc_tuning import map_large_blocks
 from service.settings import Settings
+from service.uvicorn_adapter.connection import Connection
 
 log = logging.getLogger(__name__)
 

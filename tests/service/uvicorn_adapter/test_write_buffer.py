@@ -10,7 +10,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from service.http.timeouts import Timeouts
-from service.http.write_buffer import Asked, Unread, WriteBuffer
+from service.uvicorn_adapter.write_buffer import Asked, Unread, WriteBuffer
 
 
 class Pipe(asyncio.Transport):

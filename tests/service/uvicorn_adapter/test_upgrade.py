@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.service.http.test_connection import (
+from tests.service.server import Server
+from tests.service.uvicorn_adapter.test_connection import (
     CHUNKED,
     LIVE,
     REST,
@@ -17,7 +18,6 @@ from tests.service.http.test_connection import (
     told,
     until_closed,
 )
-from tests.service.server import Server
 
 H2C = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAEAAEAA\r\n"
 WEBSOCKET = b"connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"

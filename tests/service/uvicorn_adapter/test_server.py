@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from service.http.server import vital
+from service.uvicorn_adapter.server import vital
 
 
 def test_where_vital_work_fails_the_server_is_told_and_the_log(

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from service.http.connection import Connection
+from service.uvicorn_adapter.connection import Connection
 from tests.service.host import OK, Held, host
 from tests.service.server import Server
 

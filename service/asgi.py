@@ -1,0 +1,74 @@
+"""The application and its engine for any ASGI server: `uvicorn --factory service.asgi:create`.
+
+`embedding-service serve` does more: it drops the work of clients that hang up, replaces an HTTP
+process that hangs, limits connections, drains before a stop, and lets several HTTP processes share
+one engine. Here each process of the ASGI server starts an engine of its own.
+"""
+
+import logging
+import os
+import signal
+from contextlib import ExitStack
+from dataclasses import asdict
+
+import click
+from starlette.types import ASGIApp
+
+from models.errors import ModelError
+from models.hub import sources
+from service.app import create_app
+from service.cli.commands import read
+from service.context import ServerContext
+from service.engine.host.engine_connection import EngineConnection
+from service.engine.protocol.fd_handoff import handoff_pair
+from service.engine.protocol.messages import Description
+from service.http.cors import shared
+from service.process.gc_tuning import freeze
+from service.process.logging import configure_logging
+from service.process.shared_counters import counters_file
+from service.server.engine_supervisor import EngineSupervisor
+
+log = logging.getLogger(__name__)
+
+
+def create() -> ASGIApp:
+    """The application, with settings from the environment or .env; the address is the server's.
+
+    Exits with a message for a wrong setting, or a model that cannot be had.
+    """
+    try:
+        settings = read({"workers": 1})
+        model = sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
+    except (click.UsageError, ModelError) as error:
+        raise SystemExit(f"Error: {error}") from None
+    configure_logging(settings.log_level)
+    resources = ExitStack()
+    requesting, giving = map(resources.enter_context, handoff_pair())
+    context = ServerContext(
+        settings,
+        model,
+        port=settings.port,
+        listener_fds=[],
+        counters_fd=resources.enter_context(counters_file(2)),
+        handoff_fd=requesting.fileno(),
+    )
+    engine = EngineSupervisor(context, giving.fileno())
+
+    def on_ready(description: Description) -> None:
+        freeze()
+        log.info("the engine is ready: %s", asdict(description))
+
+    connection = EngineConnection(
+        context.connect_engine,
+        context.counters(0),
+        on_ready,
+        lambda: engine.replace_stalled(connection.generation),
+    )
+
+    async def run_engine() -> None:
+        with resources:
+            await engine.run()
+        os.kill(os.getpid(), signal.SIGTERM)  # it has said why it cannot go on
+
+    app = create_app(context, connection, [run_engine, connection.run])
+    return shared(app, settings.cors_origins)

@@ -1,0 +1,74 @@
+"""Keep the engine running, and replace it when it hangs."""
+
+import contextlib
+import logging
+import os
+import signal
+from dataclasses import replace
+
+import orjson
+
+from service.context import ServerContext
+from service.engine.protocol.spec import Decisions, EngineSpec
+from service.process.reports import Report
+from service.process.shared_counters import Slot
+from service.process.supervisor import Child, Supervisor
+from service.process.watchdog import Limits
+
+log = logging.getLogger(__name__)
+
+
+class EngineSupervisor(Supervisor):
+    """Runs the launcher of the engine, with what the engine before it has decided."""
+
+    def __init__(self, context: ServerContext, engine_fd: int) -> None:
+        """engine_fd: a descriptor for the engine, where it gives connections to itself."""
+        self._row = context.rows - 1  # of the shared counters
+        self._counters = context.counters(self._row)
+        self._decisions: Decisions | None = None  # of the latest engine
+        self._engine_pid: int | None = None
+        settings = context.settings
+        spec = EngineSpec(
+            folder=str(context.model),
+            device=settings.device,
+            dtype=settings.dtype,
+            isa=settings.isa,
+            pooling=settings.pooling,
+            threads=settings.threads,
+            max_batch_tokens=settings.max_batch_tokens,
+            log_level=settings.log_level,
+            handoff=engine_fd,
+            counters_fd=context.counters_fd,
+            counters_rows=context.rows,
+        )
+
+        def config() -> bytes:
+            return orjson.dumps(replace(spec, decisions=self._decisions))
+
+        pass_fds = [engine_fd, context.counters_fd]
+        limits = Limits(start=settings.load_timeout)
+        child = Child("the engine", "service.engine", config, pass_fds, limits)
+        super().__init__(child, self._on_engine_report, self._count_restart)
+
+    @property
+    def restarts(self) -> int:
+        """How often an engine was started again."""
+        return int(self._counters.read(Slot.ENGINE_RESTARTS, self._row))
+
+    def replace_stalled(self, restarts: int) -> None:
+        """Kill the engine that was started after so many restarts, unless that has ended."""
+        if restarts != self.restarts or self._engine_pid is None:
+            return
+        log.error("the engine hangs and is killed")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._engine_pid, signal.SIGKILL)  # its launcher forks another
+        self._engine_pid = None
+        self.expect_ready()
+
+    def _on_engine_report(self, report: Report) -> None:
+        if report["event"] == "ready":
+            self._decisions = Decisions(**report["decisions"])
+            self._engine_pid = report["engine"]
+
+    def _count_restart(self) -> None:
+        self._counters.row[Slot.ENGINE_RESTARTS] += 1

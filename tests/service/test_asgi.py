@@ -1,0 +1,99 @@
+"""The application under ASGI servers that know nothing of it."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+import psutil
+import pytest
+
+from models.embedder import Embedder
+from tests.service.server import CAP
+from tests.test_gateway import free_port
+
+SERVERS = {
+    "uvicorn": ["uvicorn", "--factory"],
+    "granian": ["granian", "--interface", "asgi", "--factory"],
+}
+
+
+@contextmanager
+def serving(
+    server: str, log: Path, port: int, **settings: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """An ASGI server of the application, told to stop at the end of the block."""
+    given = {"dtype": "float32", "isa": CAP, **settings}
+    environment = {f"EMBEDDING_{name.upper()}": value for name, value in given.items()}
+    program, *options = SERVERS[server]
+    command = [sys.executable, "-m", program, *options, "--port", str(port), "service.asgi:create"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=output, env={**os.environ, **environment}
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(120)
+
+
+def wait_ready(client: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 300
+    while True:
+        assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+        try:
+            if client.get("/ready").status_code == 200:
+                return
+        except httpx.ConnectError:
+            pass
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_any_asgi_server_serves_the_vectors_and_stops_its_engine(
+    server: str, embedder: Embedder, tmp_path: Path
+) -> None:
+    texts, port, log = ["Hello, world", "a b " * 300], free_port(), tmp_path / "log"
+    with (
+        serving(server, log, port) as process,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client,
+    ):
+        wait_ready(client, process, log)
+        response = client.post("/embed", json={"inputs": texts})
+        assert client.get("/nothing").json()["code"] == "not_found"
+        assert client.get("/openapi.json").json()["info"]["title"] == "embedding-service"
+        processes = psutil.Process(process.pid).children(recursive=True)
+    np.testing.assert_array_equal(np.float32(response.json()), embedder.embed(texts))
+    assert response.headers["x-truncated"] == "1"
+    assert processes and not psutil.wait_procs(processes, 60)[1]
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"model": "/no/such/folder"}, "Error: no model '/no/such/folder'"),
+        ({"dtype": "float8"}, "Error: dtype: Input should be"),
+    ],
+)
+def test_a_wrong_setting_ends_the_server_with_a_message(
+    tmp_path: Path, settings: dict[str, str], message: str
+) -> None:
+    log = tmp_path / "log"
+    with serving("uvicorn", log, free_port(), **settings) as process:
+        assert process.wait(60) != 0
+    assert message in log.read_text() and "Traceback" not in log.read_text()
+
+
+@pytest.mark.full
+def test_an_engine_that_cannot_start_ends_the_server(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with serving("uvicorn", log, free_port(), dtype="float16") as process:
+        process.wait(120)
+    assert "not supported" in log.read_text()
