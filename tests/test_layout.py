@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 MODELS = sorted((ROOT / "models").rglob("*.py"))
 SERVICE = sorted((ROOT / "service").rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 OUTSIDE_ENGINE = [path for path in SERVICE if "engine" not in path.parts]
 
 
@@ -61,6 +62,17 @@ def test_packages_import_only_from_those_before_them(path: Path) -> None:
     for module in imported_modules(path):
         top, inner, *_ = [*module.split("."), ""]
         assert top != root or inner in allowed or inner.startswith("__"), module
+
+
+@pytest.mark.parametrize("path", TESTS, ids=name)
+def test_no_test_module_imports_another(path: Path) -> None:
+    others = [module for module in imported_modules(path) if module.startswith("tests.")]
+    assert not [module for module in others if ".test_" in module]
+
+
+def test_only_the_adapter_uses_uvicorn() -> None:
+    users = {path.parent.name for path in SERVICE if "uvicorn" in set(imported(path))}
+    assert users == {"uvicorn_adapter"}
 
 
 @pytest.mark.parametrize("path", OUTSIDE_ENGINE, ids=name)

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from tests.attacks.load import Load
-from tests.service.api.test_embed import error
+from tests.nginx import Gateway
+from tests.service.responses import error
 from tests.service.server import Server
-from tests.test_gateway import Gateway
 
 pytestmark = pytest.mark.attack
 

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from tests.attacks.bodies import ROWS, post
 from tests.attacks.harness import MB, attack, flood
-from tests.attacks.test_memory import ROWS, post
 from tests.service.server import Server
 
 pytestmark = pytest.mark.attack

@@ -1,17 +1,16 @@
 """Many large responses and bodies at a time, also of clients that hardly read or send."""
 
 import contextlib
-import json
 import resource
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import psutil
 import pytest
 
+from tests.attacks.bodies import ROWS, post
 from tests.attacks.harness import MB, attack, connect, flood
 from tests.service.server import Server
 
@@ -20,13 +19,6 @@ pytestmark = pytest.mark.attack
 LARGE = b"GET /positions?scheme=sinusoidal&count=10400&dim=384 HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
-def post(path: str, body: Any) -> bytes:
-    content = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(content)}\r\n\r\n"
-    return head.encode() + content
-
-
-ROWS = [[float(index), 1.0] for index in range(1999)]
 MANY = {
     "/positions of 44 MB": LARGE,
     "/similarity of 4 million scores": post("/similarity", {"a": ROWS, "b": ROWS}),

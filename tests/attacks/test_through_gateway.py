@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.harness import MB, attack, connect
+from tests.nginx import Gateway, free_port
 from tests.service.server import Server
-from tests.test_gateway import Gateway, free_port
 
 pytestmark = pytest.mark.attack
 

@@ -9,8 +9,7 @@ import torch
 
 from models.embedder import Embedder
 from tests.models.families.checkpoint import Case
-from tests.models.families.every import EVERY, write_model
-from tests.models.families.test_every import TEXTS
+from tests.models.families.every import EVERY, TEXTS, write_model
 
 pytestmark = pytest.mark.gpu
 

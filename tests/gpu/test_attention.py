@@ -10,7 +10,7 @@ from models.encoder.sequence_layout import Packing, Shape
 from models.torch_backend.attention import Rules, attend
 from models.torch_backend.flash_attention import Varlen, choose
 from tests.gpu.card import since_ampere
-from tests.models.torch_backend.test_flash_attention import WINDOWS
+from tests.models.torch_backend.heads import WINDOWS
 
 pytestmark = [pytest.mark.gpu, since_ampere]
 

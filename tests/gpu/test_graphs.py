@@ -18,7 +18,7 @@ from models.torch_backend.linear import Plain
 from models.vectors import normalize
 from tests.gpu.card import since_ampere
 from tests.models.families.checkpoint import Case, write
-from tests.models.torch_backend.test_cuda_graphs import CASES
+from tests.models.torch_backend.graph_cases import CASES
 
 pytestmark = [pytest.mark.gpu, since_ampere]
 

@@ -16,8 +16,7 @@ from service.engine.worker.load import load
 from service.settings import Settings
 from tests.gpu.card import since_ampere
 from tests.models.families.checkpoint import Case
-from tests.models.families.every import EVERY, write_model
-from tests.models.families.test_every import TEXTS
+from tests.models.families.every import EVERY, TEXTS, write_model
 
 pytestmark = pytest.mark.gpu
 

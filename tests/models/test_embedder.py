@@ -17,7 +17,7 @@ from models.embedder import Embedder
 from models.errors import ModelError
 from models.vectors import finish
 from tests.conftest import WORDS, Folder, precisions
-from tests.models.sentence_transformers.test_sentence import MODES, NORMALIZE, POOLING, TRANSFORMER
+from tests.models.sentence_transformers.options import MODES, NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import with_token
 
 Floats = npt.NDArray[np.float32]

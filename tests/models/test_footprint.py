@@ -12,7 +12,7 @@ from models.checkpoint import weights
 from models.folder import Folder
 from models.footprint import Footprint
 from tests.models.families.checkpoint import Case, write
-from tests.models.families.test_modernbert import SPECIAL
+from tests.models.families.special import SPECIAL
 from tests.models.tiny import write_tokenizer
 
 CASES = [

@@ -1,7 +1,6 @@
 """Tests of a pooling that leaves the prompt out, against sentence-transformers."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +13,15 @@ from sentence_transformers import SentenceTransformer
 from models.embedder import Embedder
 from models.folder import Folder
 from tests.conftest import Folder as Write
-from tests.models.sentence_transformers.test_modules import SENTENCES, WIDTH
-from tests.models.sentence_transformers.test_sentence import MODES, POOLING, TRANSFORMER
+from tests.models.prompted import PROMPT, write
+from tests.models.sentence_transformers.chains import SENTENCES, WIDTH
+from tests.models.sentence_transformers.options import MODES
 
-PROMPT = "for the license: "
 EPSILON = 2.0**-23  # of float32
 SIZES = {  # which the kernels compute, and which torch does
     "kernels": {"hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128},
     "torch": {"hidden_size": WIDTH},
 }
-
-
-def write(tiny_bert: Write, modes: object, sizes: Mapping[str, int], card: object = None) -> Path:
-    pooling = {"pooling_mode": modes, "include_prompt": False}
-    files = {
-        "modules.json": [TRANSFORMER, POOLING],
-        "1_Pooling/config.json": {**pooling, "embedding_dimension": sizes["hidden_size"]},
-        "config_sentence_transformers.json": card or {},
-    }
-    return tiny_bert(files, **sizes)
 
 
 def load(folder: Path) -> Embedder:

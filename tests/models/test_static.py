@@ -21,7 +21,7 @@ from models.encoder.threads import alone
 from models.errors import ModelError
 from models.folder import Folder
 from tests.models import tiny
-from tests.models.sentence_transformers.test_modules import SENTENCES, randomised
+from tests.models.sentence_transformers.chains import SENTENCES, randomised
 
 WIDTH = 20
 WIDTHS = [WIDTH, 64]  # on torch, and compiled where there is a compiler

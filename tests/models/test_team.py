@@ -14,7 +14,7 @@ import torch
 
 from models.cpu_backend.encoder import NativeEncoder
 from tests.models.built import BUILT
-from tests.models.cpu_backend.test_encoder import Pair, batch
+from tests.models.cpu_backend.pair import Pair, batch
 
 TASKS = Path("/proc/self/task")
 ALLOWED = sorted(os.sched_getaffinity(0))

@@ -17,12 +17,18 @@ class Answer:
     """Said in place of the server."""
 
     status: int
-    body: str = ""
+    body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
 
 
 Fault = Answer | float | None
 """An answer of its own, seconds of delay, or the connection cut off."""
+
+
+def passed(response: httpx.Response) -> Answer:
+    """The server's own answer."""
+    headers = {name: value for name, value in response.headers.items() if name not in _HOP}
+    return Answer(response.status_code, response.content, headers)
 
 
 class Gateway:
@@ -39,38 +45,35 @@ class Gateway:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self._pass(httpx.get(url + self.path, headers=dict(self.headers)))
+                self._say(passed(httpx.get(url + self.path, headers=dict(self.headers))))
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 outer.bodies.append(body)
                 fault = outer.faults.pop(0) if outer.faults else 0.0
+                answer: Answer | None
                 with lock:
                     outer._under_way += 1
                     outer.most = max(outer.most, outer._under_way)
-                self._do(body, fault)
-                with lock:
-                    outer._under_way -= 1
-
-            def _do(self, body: bytes, fault: Fault) -> None:
                 if isinstance(fault, float):
                     time.sleep(fault)
                     headers = dict(self.headers)
-                    self._pass(httpx.post(url + self.path, content=body, headers=headers))
-                elif fault is not None:
-                    self._say(fault.status, fault.headers, fault.body.encode())
+                    answer = passed(httpx.post(url + self.path, content=body, headers=headers))
+                else:
+                    answer = fault
+                with lock:  # before the client has the answer, and sends the next
+                    outer._under_way -= 1
+                if answer is not None:
+                    self._say(answer)
 
-            def _pass(self, found: httpx.Response) -> None:
-                kept = {k: v for k, v in found.headers.items() if k not in _HOP}
-                self._say(found.status_code, kept, found.content)
-
-            def _say(self, status: int, headers: dict[str, str], body: bytes) -> None:
+            def _say(self, answer: Answer) -> None:
                 with contextlib.suppress(ConnectionError):  # the client may have left
-                    self.send_response(status)
-                    for name, value in {**headers, "content-length": str(len(body))}.items():
+                    self.send_response(answer.status)
+                    headers = {**answer.headers, "content-length": str(len(answer.body))}
+                    for name, value in headers.items():
                         self.send_header(name, value)
                     self.end_headers()
-                    self.wfile.write(body)
+                    self.wfile.write(answer.body)
 
             def log_message(self, *_: object) -> None:
                 """Nothing."""

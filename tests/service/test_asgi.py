@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from models.embedder import Embedder
+from tests.nginx import free_port
 from tests.service.server import CAP
-from tests.test_gateway import free_port
 
 SERVERS = {
     "uvicorn": ["uvicorn", "--factory"],

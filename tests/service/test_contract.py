@@ -17,7 +17,7 @@ import schemathesis
 from schemathesis.config import SchemathesisConfig
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from tests.service.api.test_document import DOCUMENT
+from tests.service.api.committed import DOCUMENT
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer, Server
 

@@ -13,8 +13,8 @@ from models import Embedder
 from models.vectors import Floats
 from tests.conftest import Folder
 from tests.models.tiny import LETTERS
-from tests.service.api.test_embed import error, vectors
 from tests.service.local_server import local_server
+from tests.service.responses import error, vectors
 from tests.service.server import HttpServer
 
 TEXTS = [f"{a} {b}" for a in LETTERS for b in LETTERS]

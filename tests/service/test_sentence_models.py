@@ -10,11 +10,11 @@ from models.embedder import Embedder
 from models.tokenizer.truncation import Side
 from models.vectors import Floats
 from tests.conftest import Folder as Write
-from tests.models.sentence_transformers.test_sentence import NORMALIZE, POOLING, TRANSFORMER
-from tests.models.test_prompt import PROMPT, write
+from tests.models.prompted import PROMPT, write
+from tests.models.sentence_transformers.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import VOCABULARY, unframed, write_tokenizer
-from tests.service.api.test_embed import error
 from tests.service.local_server import local_server
+from tests.service.responses import error
 from tests.service.server import HttpServer
 
 SIDES: list[Side] = ["left", "right"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.api.test_embed import error
+from tests.service.responses import error
 from tests.service.server import Server
 
 TEXT = "What is Deep Learning?"

@@ -4,7 +4,7 @@ import pytest
 
 from models.config.blueprint import Blueprint, affine, linear, split
 from models.errors import ModelError
-from tests.models.config.test_encoder_config import shape
+from tests.models.config.shape import shape
 
 TENSORS = {
     "embeddings.word.weight": "token_table",

@@ -4,22 +4,8 @@ from typing import Any
 
 import pytest
 
-from models.config.encoder_config import EncoderConfig
 from models.positions.schemes import Learned, Rotary, Sinusoidal
-
-
-def shape(**different: Any) -> EncoderConfig:
-    sizes = {
-        "family": "bert",
-        "vocab_size": 100,
-        "hidden_size": 48,
-        "num_layers": 3,
-        "num_heads": 4,
-        "intermediate_size": 80,
-        "max_positions": 64,
-        "norm_eps": 1e-12,
-    }
-    return EncoderConfig(**{**sizes, **different})
+from tests.models.config.shape import shape
 
 
 def test_sizes_that_are_not_told_are_the_common_ones() -> None:

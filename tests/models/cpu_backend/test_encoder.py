@@ -2,7 +2,7 @@
 
 import resource
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,78 +12,21 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
-from models.checkpoint.weights import Weights
 from models.config.encoder_config import EncoderConfig
-from models.cpu_backend.encoder import NativeEncoder, fits
+from models.cpu_backend.encoder import fits
 from models.cpu_backend.layer_weights import Stack
 from models.encoder.batch import Batch
 from models.encoder.pooling import POOLINGS, pool
-from models.encoder.position_tensors import of_layer
 from models.encoder.sequence_layout import Packing
 from models.positions.schemes import Alibi, Recurrent, Rotary, Scaling, Scheme
-from models.torch_backend.assembly import TorchLayers
-from models.torch_backend.encoder import Embeddings, TorchEncoder
-from models.torch_backend.linear import ACTIVATIONS, Layout, Observed, Plain
-from models.torch_backend.quantization import quantize
+from models.torch_backend.linear import ACTIVATIONS
 from models.vectors import Floats
 from tests.models.built import BUILT, kernels
-from tests.models.shapes import KINDS, NORMED, VOCABULARY, modern, random_weights, shape
+from tests.models.cpu_backend.pair import CPU, Pair, Rounded, batch, error
+from tests.models.shapes import KINDS, modern, random_weights, shape
 
-CPU = torch.device("cpu")
-F32 = torch.float32
 CLOSE = {"float32": 2e-6, "bfloat16": 0.015, "int8": 0.05}  # of the length of what is expected
-
-
-def batch(lengths: Sequence[int]) -> Batch:
-    noise = torch.Generator().manual_seed(sum(lengths))
-    return Batch.of(
-        [torch.randint(VOCABULARY, (n,), generator=noise).numpy() for n in lengths],
-    )
-
-
-def error(found: Floats, expected: Floats) -> float:
-    return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
-
-
-class Pair:
-    """The same encoder twice."""
-
-    def __init__(
-        self, kernels: str, dtype: str, config: EncoderConfig, weights: Weights | None = None
-    ) -> None:
-        self.config, self.weights = config, weights or random_weights(config)
-        assert fits(self.config, self.weights)
-        self.embeddings = Embeddings(config, self.weights, CPU)
-        self.sizes = self._sizes()
-        stack = Stack(config, self.weights, dtype, kernels, self.sizes)
-        like = self.embeddings.tokens
-        scores = of_layer(config, self.weights, "layers.0", config.positions, like)
-        self.ours = NativeEncoder(self.embeddings, stack, scores)
-        self.twin = self.torch(Plain(CPU, F32))
-
-    @classmethod
-    def of(cls, kernels: str, dtype: str, kind: str) -> "Pair":
-        """Of one of KINDS."""
-        return cls(kernels, dtype, KINDS[kind], random_weights(KINDS[kind], kind in NORMED))
-
-    def torch(self, layout: Layout) -> TorchEncoder:
-        layers = TorchLayers(self.config, self.weights, layout, CPU)
-        return TorchEncoder(self.embeddings, layers)
-
-    def _sizes(self) -> dict[str, Tensor]:
-        layout = Observed()
-        self.torch(layout).states(batch([40, 8]), self.config.num_layers)
-        return layout.sizes()
-
-    def check(self, lengths: Sequence[int], close: float) -> None:
-        given = batch(lengths)
-        for count in range(self.config.num_layers + 1):
-            found, expected = self.ours.states(given, count), self.twin.states(given, count)
-            assert error(found, expected) < close
-        modes = list(POOLINGS)
-        assert error(self.ours.vectors(given, modes), self.twin.vectors(given, modes)) < close
 
 
 @kernels
@@ -255,37 +198,6 @@ def test_int8_rounds_as_its_twin_does(kernels: str, dtype: str) -> None:
     expected = pair.torch(Rounded(pair.sizes)).states(given, 1)
     # Attention in bfloat16 turns a few integers into their neighbours.
     assert error(pair.ours.states(given, 1), expected) < 0.01
-
-
-class Rounded(Layout):
-    """A layout that rounds as int8 does, and computes in float32."""
-
-    dtype = F32
-
-    def __init__(self, sizes: dict[str, Tensor]) -> None:
-        self.sizes = sizes
-
-    def __call__(
-        self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
-    ) -> "RoundedLinear":
-        quantized = quantize(weight, self.sizes[name], name)
-        rows = quantized.weight.to(F32) * quantized.scales[:, None]
-        return RoundedLinear(Plain(CPU, F32)(rows, bias, activation), quantized.smoothing)
-
-
-class RoundedLinear:
-    def __init__(self, linear: object, smoothing: Tensor) -> None:
-        self.linear, self.smoothing = linear, smoothing
-
-    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        smooth = x * self.smoothing
-        least, most = smooth.amin(1, keepdim=True).clamp(max=0), smooth.amax(1, keepdim=True)
-        scale = (most.clamp(min=0) - least) / 255
-        zero = (-least / scale).round()
-        rounded = (smooth / scale + zero).round().clamp(0, 255) - zero
-        assert callable(self.linear)
-        y: Tensor = self.linear(rounded * scale, residual)
-        return y
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from models.cpu_backend.linear import Compiled
 from models.cpu_backend.prepack import DTYPES
 from models.torch_backend.linear import ACTIVATIONS, Layout, Linear, Plain
 from tests.models.built import BUILT, kernels
-from tests.models.cpu_backend.test_encoder import Rounded
+from tests.models.cpu_backend.pair import Rounded
 
 CPU = torch.device("cpu")
 F32 = torch.float32

@@ -34,3 +34,6 @@ def write_model(case: Case, folder: Path) -> PreTrainedModel:
     model = write(case, folder)
     write_tokenizer(folder)
     return model
+
+
+TEXTS = ["the license", "a copyright of this work, such as it is", "x", "you " * 30]

@@ -22,7 +22,7 @@ from models.folder import Folder
 from models.footprint import Footprint
 from models.vectors import Floats
 from tests.models.families.checkpoint import SIZES, Case, configure, write
-from tests.models.sentence_transformers.test_sentence import NORMALIZE, POOLING, TRANSFORMER
+from tests.models.sentence_transformers.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 END = "<|endoftext|>"

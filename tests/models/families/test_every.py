@@ -26,10 +26,9 @@ from models.torch_backend.linear import Plain
 from models.vectors import normalize
 from tests.conftest import precisions
 from tests.models.families.checkpoint import CPU, Case, encoder, texts
-from tests.models.families.every import EVERY, write_model
+from tests.models.families.every import EVERY, TEXTS, write_model
 from tests.models.meta import META, OnDevice, Sent
 
-TEXTS = ["the license", "a copyright of this work, such as it is", "x", "you " * 30]
 # Of random weights, in which no direction is more important than another; trained ones lose less.
 LEAST = {"float32": 0.999999, "bfloat16": 0.998, "int8": 0.99}
 # Where all is rounded, not the products alone; without mT5, bfloat16 has 0.996.

@@ -11,8 +11,8 @@ from models.errors import ModelError
 from models.positions.schemes import Rotary
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import assert_refused, change, edit, loaded
+from tests.models.families.special import SPECIAL
 
-SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep")}
 LAYERS = ["sliding_attention", "sliding_attention", "full_attention"]
 SCALED = {
     "full_attention": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 500.0},

@@ -17,13 +17,11 @@ from models.embedder import Embedder
 from models.errors import ModelError
 from models.folder import Folder
 from models.sentence_transformers.modules import ACTIVATIONS
-from tests.conftest import WORDS, precisions
 from tests.conftest import Folder as Write
+from tests.conftest import precisions
 from tests.models import tiny
-from tests.models.sentence_transformers.test_sentence import POOLING, TRANSFORMER
-
-SENTENCES = [" ".join(WORDS[5 * i : 5 * i + 1 + 3 * i]) for i in range(7)]
-WIDTH = 48
+from tests.models.sentence_transformers.chains import SENTENCES, WIDTH, randomised
+from tests.models.sentence_transformers.options import POOLING, TRANSFORMER
 
 Save = Callable[[Sequence[nn.Module]], tuple[Path, Any]]
 
@@ -40,14 +38,6 @@ def save(tmp_path: Path) -> Save:
         return tmp_path / "model", model
 
     return write
-
-
-def randomised(module: nn.Module) -> nn.Module:
-    noise = torch.Generator().manual_seed(5)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_(0.0, 0.3, generator=noise)
-    return module
 
 
 def load(folder: Path, dtype: str = "float32") -> Embedder:

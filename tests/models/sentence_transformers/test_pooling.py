@@ -16,8 +16,8 @@ from models.vectors import Floats
 from tests.conftest import Folder as Write
 from tests.models.families.checkpoint import Case
 from tests.models.families.checkpoint import write as write_case
-from tests.models.sentence_transformers.test_refusals import configure as changed
-from tests.models.sentence_transformers.test_sentence import NORMALIZE, POOLING, TRANSFORMER
+from tests.models.sentence_transformers.options import NORMALIZE, POOLING, TRANSFORMER
+from tests.models.sentence_transformers.options import configure as changed
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 TEXTS = ["the license", "a copyright of this work, such as it is", "x", "you " * 30]

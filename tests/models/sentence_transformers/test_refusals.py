@@ -1,6 +1,5 @@
 """Tests of folders that hold something else than a dense text embedder with plain weights."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,8 @@ from transformers import BertForMaskedLM
 from models.errors import ModelError
 from models.folder import Folder
 from tests.conftest import Folder as Write
+from tests.models.sentence_transformers.options import configure
 from tests.models.tiny import reference, write_tokenizer
-
-
-def configure(folder: Path, **changed: Any) -> Path:
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changed), encoding="utf-8")
-    return folder
 
 
 def test_an_adapter_beside_the_weights_is_refused(tiny_bert: Write) -> None:

@@ -12,18 +12,7 @@ from models.errors import ModelError
 from models.positions.schemes import Learned
 from models.sentence_transformers import modules
 from models.sentence_transformers.sentence import SentenceConfig
-
-MODES = {
-    "cls": "pooling_mode_cls_token",
-    "max": "pooling_mode_max_tokens",
-    "mean": "pooling_mode_mean_tokens",
-    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
-    "weightedmean": "pooling_mode_weightedmean_tokens",
-    "lasttoken": "pooling_mode_lasttoken",
-}
-TRANSFORMER = {"name": "0", "type": "sentence_transformers.models.Transformer", "path": ""}
-POOLING = {"name": "1", "type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}
-NORMALIZE = {"name": "2", "type": "sentence_transformers.models.Normalize", "path": "2_Normalize"}
+from tests.models.sentence_transformers.options import MODES, NORMALIZE, POOLING, TRANSFORMER
 
 
 def read(folder: Path, files: Mapping[str, object]) -> SentenceConfig:

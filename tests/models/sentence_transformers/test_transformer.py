@@ -13,7 +13,7 @@ from models.errors import ModelError
 from models.folder import Folder
 from models.sentence_transformers.transformer import NAMES
 from tests.conftest import Folder as Write
-from tests.models.sentence_transformers.test_sentence import POOLING, TRANSFORMER
+from tests.models.sentence_transformers.options import POOLING, TRANSFORMER
 
 TEXTS = ["any license to the work " * 8 + "that is such", "By THIS Copyright", "you"]
 NAME = "sentence_bert_config.json"

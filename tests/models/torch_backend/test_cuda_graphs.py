@@ -22,18 +22,9 @@ from models.torch_backend.linear import Plain, Prepacked
 from tests.models.families.checkpoint import CPU, Case, write
 from tests.models.kernel import by_kernel
 from tests.models.meta import META, OnDevice
+from tests.models.torch_backend.graph_cases import CASES
 
 SMALL = [Shape(16, 2, 16), Shape(16, 4, 16), Shape(64, 4, 64)]
-DYNAMIC = {
-    "rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 50.0},
-    "max_position_embeddings": 24,
-}
-CASES = [
-    Case("bert"),
-    Case("modernbert", {"local_attention": 10, "pad_token_id": 0}),
-    Case("nomic_bert", DYNAMIC),  # the turns depend on a text's own length
-    Case("qwen3", {"num_key_value_heads": 2, "head_dim": 16}),
-]
 
 
 class Recorder:

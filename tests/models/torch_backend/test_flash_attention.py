@@ -1,7 +1,5 @@
 """Tests of attention by one kernel. The real one needs a GPU: here a plain one is in its place."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,12 +10,9 @@ from models.encoder.sequence_layout import Packing, Shape
 from models.torch_backend.attention import Rules, attend
 from models.torch_backend.flash_attention import Varlen, choose
 from tests.models.kernel import kernel
-from tests.models.torch_backend.test_attention import CPU, RULES, SCALE, Contents, Slanted, heads_of
+from tests.models.torch_backend.heads import CPU, PLAIN, SCALE, WINDOWS, Contents, Slanted, heads_of
 
-PLAIN = Rules(Positions(), SCALE)
 CUDA = torch.device("cuda")
-NAMES = ("plain", "causal", "reach", "itself")
-WINDOWS = {name: RULES[name] for name in NAMES} | {"both": replace(PLAIN, causal=True, reach=3)}
 every_window = pytest.mark.parametrize("rules", WINDOWS.values(), ids=WINDOWS)
 
 

@@ -12,8 +12,8 @@ from models.hub.sources import DEFAULT
 from models.vectors import normalize, quantize
 from service.api.dialects import EmbeddingsRequest
 from tests.conftest import Folder
-from tests.service.api.test_embed import error
 from tests.service.local_server import local_server
+from tests.service.responses import error
 from tests.service.server import HttpServer
 
 LONG = "beginning " + "word " * 600 + "ending"

@@ -3,17 +3,15 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import jsonschema_rs
 import pytest
 
+from tests.service.api.committed import DOCUMENT
 from tests.service.server import Server
 
-FILE = Path(__file__).parents[3] / "docs" / "openapi.json"
-DOCUMENT = json.loads(FILE.read_text(encoding="utf-8"))
 OPERATIONS = [
     (method, path, operation)
     for path, methods in DOCUMENT["paths"].items()

@@ -2,7 +2,6 @@
 
 import base64
 import concurrent.futures
-from typing import Any
 
 import httpx
 import numpy as np
@@ -10,19 +9,8 @@ import pytest
 
 from models import Embedder
 from models.vectors import quantize
-from tests.service.server import Server, error_of
-
-
-def vectors(response: httpx.Response) -> np.ndarray[Any, np.dtype[np.float32]]:
-    assert response.status_code == 200, response.text
-    return np.array(response.json(), dtype=np.float32)
-
-
-def error(response: httpx.Response, status: int) -> dict[str, Any]:
-    assert response.status_code == status, response.text
-    found = error_of(response)
-    assert found["request_id"] == response.headers["x-request-id"]
-    return found
+from tests.service.responses import error, vectors
+from tests.service.server import Server
 
 
 def test_a_text_answers_the_vector_of_the_library(server: Server, embedder: Embedder) -> None:

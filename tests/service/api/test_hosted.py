@@ -7,8 +7,8 @@ import pytest
 
 from models.hub.sources import DEFAULT
 from tests.conftest import Folder
-from tests.service.api.test_embed import error
 from tests.service.local_server import local_server
+from tests.service.responses import error
 from tests.service.server import HttpServer
 
 ORIGIN = f"sentence-transformers/{DEFAULT}"

@@ -8,7 +8,7 @@ import pytest
 
 from models.vectors import Floats, quantize
 from service.api.output import BYTES, JSON, NPY, preferred
-from tests.service.api.test_embed import error, vectors
+from tests.service.responses import error, vectors
 from tests.service.server import Server
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from models import Embedder
-from tests.service.api.test_embed import error
+from tests.service.responses import error
 from tests.service.server import Server
 
 LONG = "word " * 600

@@ -30,7 +30,7 @@ from service.api.positions import Name, Positions, PositionsRequest
 from service.errors import BadRequest
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
-from tests.service.api.test_embed import error
+from tests.service.responses import error
 from tests.service.server import Server
 
 

@@ -10,8 +10,8 @@ from service.api.served import ServedNames
 from service.errors import UnknownModel
 from service.settings import Settings
 from tests.conftest import Folder
-from tests.service.api.test_embed import error
 from tests.service.local_server import local_server
+from tests.service.responses import error
 from tests.service.server import HttpServer
 
 ORIGIN = f"sentence-transformers/{DEFAULT}"

@@ -6,8 +6,8 @@ from sentence_transformers import util
 
 from models import Embedder
 from tests.conftest import Folder
-from tests.service.api.test_embed import error
 from tests.service.local_server import local_server
+from tests.service.responses import error
 from tests.service.server import HttpServer
 
 LONG, UNKNOWN = "y " * 300, "unknown_prompt"

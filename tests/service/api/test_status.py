@@ -16,7 +16,7 @@ from service.errors import Overloaded
 from service.metrics import Metrics
 from service.process.shared_counters import SharedCounters
 from service.request.admission import Admission
-from tests.service.api.test_embed import error
+from tests.service.responses import error
 from tests.service.server import CAP, Server
 
 

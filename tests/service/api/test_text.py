@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.service.api.test_embed import error
+from tests.service.responses import error
 from tests.service.server import Server
 
 TEXT = "Über 北京 🦊!"

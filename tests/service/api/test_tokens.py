@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models import Embedder
-from tests.service.api.test_embed import error
+from tests.service.responses import error
 from tests.service.server import Server
 
 TEXT = "Déjà vu in 北京: tokens 🦊 have places."

@@ -10,8 +10,8 @@ from models.folder import Folder
 from service.cli.inspection import inspect, lines
 from tests.conftest import Folder as Write
 from tests.models.families.checkpoint import Case, write
-from tests.models.families.test_modernbert import SPECIAL
-from tests.models.sentence_transformers.test_sentence import NORMALIZE, POOLING, TRANSFORMER
+from tests.models.families.special import SPECIAL
+from tests.models.sentence_transformers.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import write_tokenizer
 
 PRODUCT = {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}

@@ -165,7 +165,7 @@ def test_a_connection_that_breaks_is_tried_again(gateway: Gateway, embedder: Emb
 
 
 def test_after_so_many_retries_the_last_answer_is_the_error(gateway: Gateway) -> None:
-    full = '{"error": {"message": "full", "param": null, "code": "overloaded", "index": null}}'
+    full = b'{"error": {"message": "full", "param": null, "code": "overloaded", "index": null}}'
     gateway.faults = [Answer(429, full, {"retry-after": "0"})] * 9
     with Client(gateway.url, retries=2) as client, pytest.raises(RequestFailed) as failed:
         client.embed(TEXTS)
@@ -178,7 +178,7 @@ def test_after_so_many_retries_the_last_answer_is_the_error(gateway: Gateway) ->
 
 
 def test_other_errors_are_not_tried_again_even_those_of_a_gateway(gateway: Gateway) -> None:
-    gateway.faults = [Answer(504, "<h1>Timed out</h1>", {"x-request-id": "abc"})]
+    gateway.faults = [Answer(504, b"<h1>Timed out</h1>", {"x-request-id": "abc"})]
     with Client(gateway.url) as client, pytest.raises(RequestFailed) as failed:
         client.embed(TEXTS)
     assert str(failed.value) == "<h1>Timed out</h1> (504, http_504, request abc)"
@@ -186,7 +186,7 @@ def test_other_errors_are_not_tried_again_even_those_of_a_gateway(gateway: Gatew
 
 
 def test_an_answer_that_is_none_of_the_servers_is_a_failure(gateway: Gateway) -> None:
-    page = Answer(200, "<html>Sign in</html>", {"x-request-id": "abc"})
+    page = Answer(200, b"<html>Sign in</html>", {"x-request-id": "abc"})
     for embed in (
         lambda: Client(gateway.url).embed(TEXTS),
         lambda: ask(gateway.url, lambda client: client.embed(TEXTS)),
@@ -210,7 +210,7 @@ def test_without_an_answer_the_error_has_no_status(gateway: Gateway) -> None:
 
 
 def test_the_first_failure_ends_the_other_requests(gateway: Gateway) -> None:
-    gateway.faults = [Answer(500, "broken")]
+    gateway.faults = [Answer(500, b"broken")]
     with pytest.raises(RequestFailed, match=r"broken \(500, http_500\)"):
         ask(gateway.url, lambda client: client.embed(TEXTS), batch=1, concurrency=2)
     assert len(gateway.bodies) < len(TEXTS)

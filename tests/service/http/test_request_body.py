@@ -14,9 +14,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.service.api.test_embed import error
+from tests.service.responses import error
 from tests.service.server import Server
-from tests.service.uvicorn_adapter.test_connection import raw
+from tests.service.uvicorn_adapter.raw_http import raw
 
 BODY = json.dumps({"inputs": "Hello, world"}).encode()
 

@@ -11,8 +11,8 @@ from models.vectors import normalize
 from service.errors import BadRequest
 from service.inference.dimensions import Dimensions
 from tests.conftest import Folder
-from tests.service.api.test_embed import error, vectors
 from tests.service.local_server import local_server
+from tests.service.responses import error, vectors
 from tests.service.server import HttpServer, error_of
 
 

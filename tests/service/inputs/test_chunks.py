@@ -13,8 +13,8 @@ from models.vectors import normalize
 from service.errors import BadRequest
 from service.inputs.chunks import ChunkReader
 from tests.conftest import Folder
-from tests.service.api.test_embed import error, vectors
 from tests.service.local_server import local_server
+from tests.service.responses import error, vectors
 from tests.service.server import HttpServer
 
 CHUNKS = ["Berlin is the capital of Germany.", "Its inhabitants like it,", "for it is large."]

@@ -8,8 +8,8 @@ from models.sentence_transformers.sentence import SentenceConfig
 from service.errors import BadRequest
 from service.inputs.prompts import Prompt, Prompts, Role
 from tests.conftest import Folder
-from tests.service.api.test_embed import error, vectors
 from tests.service.local_server import local_server
+from tests.service.responses import error, vectors
 from tests.service.server import HttpServer
 
 PROMPTS = {"query": "query: ", "passage": "passage: ", "plain": ""}

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,13 @@ import pytest
 import models.folder
 from models import families
 from models.sentence_transformers.sentence import SentenceConfig
-from models.tokenizer.cooperative import Steps
-from models.tokenizer.tokenizer import Ids, Side, Token, Tokenizer
+from models.tokenizer.tokenizer import Side, Tokenizer
 from service.api.tokens import Tokens, TokensRequest
 from service.engine.protocol.messages import Job, Result
 from service.errors import BadRequest, TooLarge
 from service.inference.pipeline import Pipeline
 from service.inputs.options import InputOptions
 from service.inputs.reader import InputReader
-from service.inputs.tokenization_queue import TokenizationQueue
 from service.inputs.tokenized_input import TokenizedInput
 from service.inputs.windows import split_windows
 from service.process.shared_counters import SharedCounters
@@ -29,29 +26,9 @@ from service.request.admission import Admission
 from service.request.request_context import RequestContext
 from tests.conftest import Folder
 from tests.models.tiny import VOCABULARY, with_token
+from tests.service.inputs.readers import LONG, Counting, reading_with
 
-LONG = "many words " * 300
 TABLE = len(VOCABULARY)
-
-
-class Counting(Tokenizer):
-    """Counts the texts that it reads, and notes in which threads."""
-
-    read = 0
-    threads: frozenset[str] = frozenset()
-
-    def encoded(
-        self, texts: Sequence[str], side: Side | None = None, count: float = 0
-    ) -> Steps[list[Ids]]:
-        self.read += len(texts)
-        self.threads |= {threading.current_thread().name}
-        return super().encoded(texts, side, count)
-
-    def described(
-        self, text: str, prompt: str = "", side: Side | None = None, count: float = 0
-    ) -> Steps[tuple[Ids, list[Token]]]:
-        self.read += 1
-        return super().described(text, prompt, side, count)
 
 
 class Zeros:
@@ -63,31 +40,6 @@ class Zeros:
 
     def computed_tokens(self, job: Job) -> int:
         return job.tokens
-
-
-@pytest.fixture
-def reader(minilm_folder: Path) -> InputReader:
-    return reading_with(Counting(minilm_folder, 256, unbroken=150_000))
-
-
-def reading_with(
-    tokenizer: Tokenizer,
-    sentence: SentenceConfig | None = None,
-    *,
-    vocabulary_rows: int = 30522,
-    max_texts: int = 10,
-    max_tokens: int = 10_000,
-) -> InputReader:
-    return InputReader(
-        tokenizer,
-        sentence or SentenceConfig(max_length=256),
-        TokenizationQueue(timeout=60, max_wait=60),
-        vocabulary_rows=vocabulary_rows,
-        min_tokens=1,
-        max_texts=max_texts,
-        max_tokens=max_tokens,
-        auto_truncate=True,
-    )
 
 
 def test_token_vectors_read_each_text_once(reader: InputReader, minilm_folder: Path) -> None:

@@ -16,7 +16,7 @@ from service.errors import BadRequest, TooLarge
 from service.inputs.tokenized_input import TokenizedInput
 from service.inputs.windows import WindowSplitter, split_windows
 from tests.models import kinds
-from tests.service.api.test_embed import error, vectors
+from tests.service.responses import error, vectors
 from tests.service.server import Server
 
 LONG = " ".join(f"word {number} of a long text," for number in range(120))

@@ -21,7 +21,7 @@ import pytest
 
 from models.precision.trials import FAITHFUL
 from tests.conftest import precisions
-from tests.service.api.test_embed import error
+from tests.service.responses import error
 from tests.service.server import Server
 
 

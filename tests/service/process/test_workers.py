@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from tests.service.api.test_embed import error
+from tests.service.responses import error
 from tests.service.server import Server
 
 WORKERS = 2

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.service.api.test_embed import error
 from tests.service.local_server import local_server
+from tests.service.responses import error
 from tests.service.server import Server
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from tests.service.server import Server
-from tests.service.uvicorn_adapter.test_connection import (
+from tests.service.uvicorn_adapter.raw_http import (
     CHUNKED,
     LIVE,
     REST,

@@ -1,0 +1,26 @@
+"""Entries of modules.json, and the pooling modes that there are."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+MODES = {
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
+
+TRANSFORMER = {"name": "0", "type": "sentence_transformers.models.Transformer", "path": ""}
+
+POOLING = {"name": "1", "type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}
+
+NORMALIZE = {"name": "2", "type": "sentence_transformers.models.Normalize", "path": "2_Normalize"}
+
+
+def configure(folder: Path, **changed: Any) -> Path:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed), encoding="utf-8")
+    return folder

@@ -1,0 +1,60 @@
+"""Readers of inputs."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from models.sentence_transformers.sentence import SentenceConfig
+from models.tokenizer.cooperative import Steps
+from models.tokenizer.tokenizer import Ids, Side, Token, Tokenizer
+from service.inputs.reader import InputReader
+from service.inputs.tokenization_queue import TokenizationQueue
+
+LONG = "many words " * 300
+
+
+class Counting(Tokenizer):
+    """Counts the texts that it reads, and notes in which threads."""
+
+    read = 0
+    threads: frozenset[str] = frozenset()
+
+    def encoded(
+        self, texts: Sequence[str], side: Side | None = None, count: float = 0
+    ) -> Steps[list[Ids]]:
+        self.read += len(texts)
+        self.threads |= {threading.current_thread().name}
+        return super().encoded(texts, side, count)
+
+    def described(
+        self, text: str, prompt: str = "", side: Side | None = None, count: float = 0
+    ) -> Steps[tuple[Ids, list[Token]]]:
+        self.read += 1
+        return super().described(text, prompt, side, count)
+
+
+@pytest.fixture
+def reader(minilm_folder: Path) -> InputReader:
+    return reading_with(Counting(minilm_folder, 256, unbroken=150_000))
+
+
+def reading_with(
+    tokenizer: Tokenizer,
+    sentence: SentenceConfig | None = None,
+    *,
+    vocabulary_rows: int = 30522,
+    max_texts: int = 10,
+    max_tokens: int = 10_000,
+) -> InputReader:
+    return InputReader(
+        tokenizer,
+        sentence or SentenceConfig(max_length=256),
+        TokenizationQueue(timeout=60, max_wait=60),
+        vocabulary_rows=vocabulary_rows,
+        min_tokens=1,
+        max_texts=max_texts,
+        max_tokens=max_tokens,
+        auto_truncate=True,
+    )
