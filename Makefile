@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.t
 # pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs (dxg: Windows' to Linux).
 TORCH_INDEX ?= $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
 
-.PHONY: help serve test test-all test-isa test-clang kernels attacks gpu check js-clients format openapi fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+.PHONY: help serve test test-all test-isa test-clang kernels attacks gpu check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 # pip hides what a build writes.
 CHECK_KERNELS = @ls models/kernels/*.so >/dev/null 2>&1 || \
@@ -68,6 +68,7 @@ check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: all o
 	$(MAKE) test-all
 	$(MAKE) test-clang
 	$(MAKE) test-isa
+	$(MAKE) docs
 
 js-clients: $(JS)/node_modules ## fetch the JavaScript clients that tests run, with npm
 
@@ -75,8 +76,12 @@ format: .venv/dev              ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-openapi: .venv/dev             ## write docs/openapi.json, as the server answers it
+openapi: .venv/dev             ## write docs/openapi.json and docs/settings.md, as the code has them
 	$(BIN)/python -m deploy.openapi
+	$(BIN)/python -m deploy.settings_page
+
+docs: .venv/dev                ## build the documentation as a site, with all links checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 fuzz: .venv/dev                ## ask what the document allows, and does not, CASES times each
 	FUZZ_CASES=$(or $(CASES),1000) $(BIN)/pytest tests/service/test_contract.py
@@ -94,7 +99,7 @@ bench-outputs: .venv/dev       ## what each form of an answer costs
 	$(BIN)/python -m deploy.benchmark.outputs $(ARGS)
 
 clean:                         ## remove the environment and the caches of the tools
-	rm -rf .venv $(JS)/node_modules .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv site $(JS)/node_modules .mypy_cache .ruff_cache .pytest_cache
 
 ifneq ($(wildcard .venv/python),)
 ifeq ($(filter clean,$(MAKECMDGOALS))$(shell grep -F "$(CURDIR)/.venv" .venv/pyvenv.cfg),)

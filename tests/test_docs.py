@@ -1,7 +1,17 @@
-"""The table of errors in docs has what the server can answer."""
+"""Tests of what the docs say of the code."""
 
+import asyncio
 import re
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.vectors import Floats
+from service.api.router import JsonRoute
+from service.request.request_context import RequestContext
 
 ROOT = Path(__file__).parent.parent
 ERRORS = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
@@ -17,3 +27,24 @@ def test_the_table_of_errors_has_every_code_and_no_other() -> None:
     }
     rows = re.findall(r"^\| \d+ \|(.*?)\|", ERRORS, re.MULTILINE)
     assert found - NOT_ANSWERED == set(re.findall(r"`([a-z_]+)`", "".join(rows)))
+
+
+class Axes:
+    """A pipeline in which texts of the same first letter have the same vector."""
+
+    async def embed(self, context: RequestContext, inputs: Sequence[str], options: Any) -> Any:
+        first = [[text[0] == "a", text[0] == "b"] for text in inputs]
+        vectors: Floats = np.array(first, dtype=np.float32)
+        return [], vectors
+
+
+def test_the_endpoint_that_the_architecture_page_adds_works() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    module: dict[str, Any] = {"__name__": "nearest"}
+    exec(compile(textwrap.dedent(block), "nearest.py", "exec"), module)
+    (route,) = module["router"](Axes()).routes
+    assert isinstance(route, JsonRoute) and route.body_type is not None
+    body = route.body_type.model_validate({"query": "a query", "texts": ["b", "an answer"]})
+    result: Any = asyncio.run(route.endpoint(RequestContext("an id"), body))
+    assert result == {"index": 1, "cosine": 1.0}

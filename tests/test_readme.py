@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from deploy.benchmark.plot import IMAGES, RESULT, plots
-from service.settings import Settings
 from tests.service.server import Server
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 API = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-SETTINGS = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
 PAGES = [README, *(page.read_text(encoding="utf-8") for page in sorted(ROOT.glob("docs/*.md")))]
 BLOCKS = re.findall(r"```console\n(.*?)```", "\n".join(PAGES), re.DOTALL)
 EXAMPLES = [
@@ -114,14 +112,3 @@ def test_the_index_names_every_page() -> None:
 def test_the_plots_are_drawn_from_the_committed_result() -> None:
     for name, text in plots(json.loads(RESULT.read_text(encoding="utf-8"))).items():
         assert (IMAGES / name).read_text(encoding="utf-8") == text
-
-
-def test_the_settings_table_is_the_settings() -> None:
-    rows = re.findall(r"^\| `EMBEDDING_(\w+)` \| (.*?) ?\| (.*) \|$", SETTINGS, re.MULTILINE)
-    assert [name.lower() for name, _, _ in rows] == list(Settings.model_fields)
-    for name, default, meaning in rows:
-        field = Settings.model_fields[name.lower()]
-        assert meaning == field.description
-        if name != "CACHE":
-            known = "" if field.default is None else str(field.default)
-            assert default.strip(" `") == known

@@ -14,9 +14,7 @@ from service.inputs.reader import InputReader
 from service.process.shared_counters import SharedCounters
 from service.request.admission import Admission
 from service.request.request_context import RequestContext
-from tests.service.inputs.readers import LONG, reader
-
-__all__ = ["reader"]
+from tests.service.inputs.readers import LONG
 
 
 @dataclass

@@ -2,9 +2,6 @@
 
 import threading
 from collections.abc import Sequence
-from pathlib import Path
-
-import pytest
 
 from models.sentence_transformers.sentence import SentenceConfig
 from models.tokenizer.cooperative import Steps
@@ -33,11 +30,6 @@ class Counting(Tokenizer):
     ) -> Steps[tuple[Ids, list[Token]]]:
         self.read += 1
         return super().described(text, prompt, side, count)
-
-
-@pytest.fixture
-def reader(minilm_folder: Path) -> InputReader:
-    return reading_with(Counting(minilm_folder, 256, unbroken=150_000))
 
 
 def reading_with(

@@ -1,0 +1,14 @@
+"""What tests of the service share."""
+
+from pathlib import Path
+
+import pytest
+
+from service.inputs.reader import InputReader
+from tests.service.inputs.readers import Counting, reading_with
+
+
+@pytest.fixture
+def reader(minilm_folder: Path) -> InputReader:
+    """A reader of the default model, that counts what it tokenises."""
+    return reading_with(Counting(minilm_folder, 256, unbroken=150_000))

@@ -1,0 +1,13 @@
+"""The page of settings is what the settings say."""
+
+from deploy.settings_page import FILE, GROUPS, page
+from service.settings import Settings
+
+
+def test_the_page_is_written_anew_after_each_change() -> None:
+    assert FILE.read_text(encoding="utf-8") == page(), "run python -m deploy.settings_page"
+
+
+def test_every_setting_is_in_a_group() -> None:
+    assert next(iter(GROUPS)) == next(iter(Settings.model_fields))
+    assert GROUPS.keys() <= Settings.model_fields.keys()
