@@ -1,4 +1,4 @@
-"""The client for asyncio."""
+"""The asyncio client."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -8,35 +8,35 @@ from typing import Any, TypeVar, Unpack
 import httpx
 import numpy as np
 
-from service.client import question
+from service.client import requests
+from service.client.options import ClientOptions
 from service.client.progress import bar
-from service.client.question import (
+from service.client.requests import (
     EmbedOptions,
-    Question,
+    Request,
     Side,
     SimilarityOptions,
     Text,
     TokensOptions,
 )
-from service.client.reply import Array, Tokens
-from service.client.retry import Found, passing, pause
-from service.client.terms import Terms
+from service.client.responses import Array, Tokens
+from service.client.retry import AttemptResult, is_retryable, retry_delay
 
 A = TypeVar("A")
 
 
 @dataclass(eq=False)
-class AsyncClient(Terms):
+class AsyncClient(ClientOptions):
     """The same for asyncio. concurrency: requests of one embed() at a time.
 
-    Raises ValueError for a concurrency of none.
+    Raises ValueError for a concurrency below 1.
     """
 
     concurrency: int = field(default=4, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:  # nothing would be sent, and no vectors be there to join
-            raise ValueError(f"concurrency is {self.concurrency}; it is 1 or more")
+            raise ValueError(f"concurrency is {self.concurrency}; it must be 1 or more")
         self._http = httpx.AsyncClient(**self.connection)
 
     async def __aenter__(self) -> "AsyncClient":
@@ -57,60 +57,60 @@ class AsyncClient(Terms):
         **options: Unpack[EmbedOptions],
     ) -> Array:
         """As Client.embed."""
-        inputs = question.listed(texts)
-        self._limits = self._limits or await self._ask(question.limits())
-        questions = enumerate(question.embed(inputs, options, self._limits, self.batch))
-        parts: dict[int, Array] = {}
+        inputs = requests.as_list(texts)
+        self._limits = self._limits or await self._send(requests.limits())
+        numbered = enumerate(requests.embed(inputs, options, self._limits, self.batch))
+        arrays: dict[int, Array] = {}
 
-        async def work(advance: Callable[[int], object]) -> None:
-            for place, asked in questions:
-                parts[place] = await self._ask(asked)
-                advance(asked.count)
+        async def send_all(advance: Callable[[int], object]) -> None:
+            for number, request in numbered:
+                arrays[number] = await self._send(request)
+                advance(request.count)
 
         with bar(progress, len(inputs)) as advance:
-            await _together([work(advance) for _ in range(self.concurrency)])
-        return np.concatenate([parts[place] for place in sorted(parts)])
+            await _gather([send_all(advance) for _ in range(self.concurrency)])
+        return np.concatenate([arrays[number] for number in sorted(arrays)])
 
     async def tokens(
         self, texts: str | Sequence[str] | None = None, **options: Unpack[TokensOptions]
     ) -> list[Tokens]:
         """As Client.tokens."""
-        return await self._ask(question.tokens(texts, options))
+        return await self._send(requests.tokens(texts, options))
 
     async def similarity(self, a: Side, b: Side, **options: Unpack[SimilarityOptions]) -> Array:
         """As Client.similarity."""
-        return await self._ask(question.similarity(a, b, options))
+        return await self._send(requests.similarity(a, b, options))
 
     async def positions(self, **options: Any) -> dict[str, Any]:
         """As Client.positions."""
-        return await self._ask(question.positions(options))
+        return await self._send(requests.positions(options))
 
     async def info(self) -> dict[str, Any]:
         """As Client.info."""
-        return await self._ask(question.info())
+        return await self._send(requests.info())
 
-    async def _ask(self, asked: Question[A]) -> A:
-        for attempt in range(self.retries):
-            found = await self._try(asked)
-            if not passing(found):
-                return asked.answer(found)
-            await asyncio.sleep(pause(found, attempt))
-        return asked.answer(await self._try(asked))
+    async def _send(self, request: Request[A]) -> A:
+        for number in range(self.retries):
+            attempt = await self._attempt(request)
+            if not is_retryable(attempt):
+                return request.result(attempt)
+            await asyncio.sleep(retry_delay(attempt, number))
+        return request.result(await self._attempt(request))
 
-    async def _try(self, asked: Question[A]) -> Found:
+    async def _attempt(self, request: Request[A]) -> AttemptResult:
         try:
             return await self._http.request(
-                asked.method, asked.path, content=asked.body, headers=asked.headers
+                request.method, request.path, content=request.body, headers=request.headers
             )
         except httpx.RequestError as error:
             return error
 
 
-async def _together(works: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Run all; the first that fails ends the others and is what is raised."""
+async def _gather(coroutines: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Run all; the first exception cancels the others, and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
-            for work in works:
-                group.create_task(work)
+            for coroutine in coroutines:
+                group.create_task(coroutine)
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None

@@ -1,4 +1,4 @@
-"""The client that blocks."""
+"""The blocking client."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -8,25 +8,25 @@ from typing import Any, TypeVar, Unpack
 import httpx
 import numpy as np
 
-from service.client import question
+from service.client import requests
+from service.client.options import ClientOptions
 from service.client.progress import bar
-from service.client.question import (
+from service.client.requests import (
     EmbedOptions,
-    Question,
+    Request,
     Side,
     SimilarityOptions,
     Text,
     TokensOptions,
 )
-from service.client.reply import Array, Tokens
-from service.client.retry import Found, passing, pause
-from service.client.terms import Terms
+from service.client.responses import Array, Tokens
+from service.client.retry import AttemptResult, is_retryable, retry_delay
 
 A = TypeVar("A")
 
 
 @dataclass(eq=False)
-class Client(Terms):
+class Client(ClientOptions):
     """Sends one request after the other. Every method raises RequestFailed."""
 
     def __post_init__(self) -> None:
@@ -53,45 +53,45 @@ class Client(Terms):
 
         progress: show a bar; raises ImportError without tqdm. Raises TypeError for bytes.
         """
-        inputs = question.listed(texts)
-        self._limits = self._limits or self._ask(question.limits())
-        parts = []
+        inputs = requests.as_list(texts)
+        self._limits = self._limits or self._send(requests.limits())
+        arrays = []
         with bar(progress, len(inputs)) as advance:
-            for asked in question.embed(inputs, options, self._limits, self.batch):
-                parts.append(self._ask(asked))
-                advance(asked.count)
-        return np.concatenate(parts)
+            for request in requests.embed(inputs, options, self._limits, self.batch):
+                arrays.append(self._send(request))
+                advance(request.count)
+        return np.concatenate(arrays)
 
     def tokens(
         self, texts: str | Sequence[str] | None = None, **options: Unpack[TokensOptions]
     ) -> list[Tokens]:
         """The vectors of each text's tokens, spans or chunks; one request."""
-        return self._ask(question.tokens(texts, options))
+        return self._send(requests.tokens(texts, options))
 
     def similarity(self, a: Side, b: Side, **options: Unpack[SimilarityOptions]) -> Array:
         """Scores (A, B), or (A,) of pairs; with top_k (A, k) of the fields index and score."""
-        return self._ask(question.similarity(a, b, options))
+        return self._send(requests.similarity(a, b, options))
 
     def positions(self, **options: Any) -> dict[str, Any]:
-        """The answer of /positions to its fields, with arrays for numbers; docs/positions.md."""
-        return self._ask(question.positions(options))
+        """The response of /positions, with arrays for numbers; fields: see docs/positions.md."""
+        return self._send(requests.positions(options))
 
     def info(self) -> dict[str, Any]:
         """The model, its precision and the limits."""
-        return self._ask(question.info())
+        return self._send(requests.info())
 
-    def _ask(self, asked: Question[A]) -> A:
-        for attempt in range(self.retries):
-            found = self._try(asked)
-            if not passing(found):
-                return asked.answer(found)
-            time.sleep(pause(found, attempt))
-        return asked.answer(self._try(asked))
+    def _send(self, request: Request[A]) -> A:
+        for number in range(self.retries):
+            attempt = self._attempt(request)
+            if not is_retryable(attempt):
+                return request.result(attempt)
+            time.sleep(retry_delay(attempt, number))
+        return request.result(self._attempt(request))
 
-    def _try(self, asked: Question[A]) -> Found:
+    def _attempt(self, request: Request[A]) -> AttemptResult:
         try:
             return self._http.request(
-                asked.method, asked.path, content=asked.body, headers=asked.headers
+                request.method, request.path, content=request.body, headers=request.headers
             )
         except httpx.RequestError as error:
             return error

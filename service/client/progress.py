@@ -1,4 +1,4 @@
-"""A bar that shows how many texts are done."""
+"""A progress bar."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def bar(shown: bool, total: int) -> Iterator[Callable[[int], object]]:
-    """Gives what is called with the number of texts that are done."""
+    """Show a bar; yields a function to call with the number of texts that were embedded."""
     if not shown:
         yield lambda _: None
         return
@@ -14,5 +14,5 @@ def bar(shown: bool, total: int) -> Iterator[Callable[[int], object]]:
         from tqdm import tqdm  # type: ignore[import-untyped]
     except ImportError:
         raise ImportError("the progress bar needs tqdm: pip install tqdm") from None
-    with tqdm(total=total, unit=" texts") as found:
-        yield found.update
+    with tqdm(total=total, unit=" texts") as progress_bar:
+        yield progress_bar.update

@@ -1,4 +1,4 @@
-"""When the clients in Python try again, and after how long."""
+"""Which attempts the Python clients repeat, and after what delay."""
 
 import random
 import time
@@ -7,32 +7,36 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
-Found = httpx.Response | httpx.RequestError
-"""What came of an attempt."""
+AttemptResult = httpx.Response | httpx.RequestError
+"""The response to an attempt, or the reason why there is none."""
 
-BUSY = (429, 502, 503)  # 502: of a gateway that reached no server
-LOST = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
-LONGEST = 30.0  # seconds before the next attempt
-LATER = 0.25  # of a pause, at most: those who were refused together do not come back together
-
-
-def passing(found: Found) -> bool:
-    """Whether another attempt may fare better."""
-    if isinstance(found, httpx.Response):
-        return found.status_code in BUSY
-    return isinstance(found, LOST)
+RETRYABLE_STATUSES = (429, 502, 503)  # 502: of a gateway that reached no server
+RETRYABLE_ERRORS = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
+MAX_DELAY = 30.0  # seconds before the next attempt
+MAX_JITTER = 0.25  # of a delay: clients that were refused together should not return together
 
 
-def pause(found: Found, attempt: int, dice: Callable[[], float] = random.random) -> float:
-    """Seconds until the next attempt: as Retry-After says, and at least twice as many each time.
+def is_retryable(result: AttemptResult) -> bool:
+    """Whether another attempt may succeed."""
+    if isinstance(result, httpx.Response):
+        return result.status_code in RETRYABLE_STATUSES
+    return isinstance(result, RETRYABLE_ERRORS)
 
-    dice: 0 to 1, how much later than that.
+
+def retry_delay(
+    result: AttemptResult, attempt: int, jitter: Callable[[], float] = random.random
+) -> float:
+    """Seconds until the next attempt: Retry-After, and at least twice as many each time.
+
+    attempt: 0 for the first. jitter: returns 0 to 1, the share of MAX_JITTER to add.
     https://www.rfc-editor.org/rfc/rfc9110#field.retry-after
     """
-    told = found.headers.get("retry-after", "") if isinstance(found, httpx.Response) else ""
-    seconds = float(told) if told.isdecimal() else _until(told)
+    retry_after = (
+        result.headers.get("retry-after", "") if isinstance(result, httpx.Response) else ""
+    )
+    seconds = float(retry_after) if retry_after.isdecimal() else _until(retry_after)
     least: float = 0.5 * 2 ** min(attempt, 9)
-    return min(max(seconds, least), LONGEST) * (1 + LATER * dice())
+    return min(max(seconds, least), MAX_DELAY) * (1 + MAX_JITTER * jitter())
 
 
 def _until(date: str) -> float:

@@ -288,7 +288,7 @@ assert not {"torch", "fastapi", "pydantic", "tokenizers", "tqdm"} & sys.modules.
 
 @pytest.mark.parametrize("number", [0, -1])
 def test_no_request_at_a_time_is_refused(number: int) -> None:
-    with pytest.raises(ValueError, match=f"^concurrency is {number}; it is 1 or more$"):
+    with pytest.raises(ValueError, match=f"^concurrency is {number}; it must be 1 or more$"):
         AsyncClient("http://localhost:8080", concurrency=number)
 
 

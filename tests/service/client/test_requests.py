@@ -9,9 +9,9 @@ from service.api.body import Body
 from service.api.embed import EmbedRequest
 from service.api.similarity import SimilarityRequest
 from service.api.tokens import TokensRequest
-from service.client import question
-from service.client.failure import RequestFailed
-from service.client.question import EmbedOptions, SimilarityOptions, TokensOptions
+from service.client import requests
+from service.client.errors import RequestFailed
+from service.client.requests import EmbedOptions, SimilarityOptions, TokensOptions
 
 TEI = {"truncate", "truncation_direction"}  # on_overflow says it
 LIMITS = {"max_texts": 9, "max_tokens": 999, "max_body_bytes": 999}
@@ -42,7 +42,7 @@ def test_the_options_are_the_fields_of_the_route(options: Any, body: type[Body])
 
 def parts(texts: list[Any], batch: int, **limits: int) -> list[list[Any]]:
     known = LIMITS | limits
-    found = list(question.embed(texts, {}, known, batch))
+    found = list(requests.embed(texts, {}, known, batch))
     listed = [orjson.loads(asked.body)["inputs"] for asked in found]
     assert [asked.count for asked in found] == [len(part) for part in listed]
     assert [asked.first for asked in found] == [
@@ -76,7 +76,7 @@ def test_no_input_is_asked_too() -> None:
     [("ab", ["ab"]), (("a", "b"), ["a", "b"]), ([1, 2], [[1, 2]]), ([[1], [2]], [[1], [2]])],
 )
 def test_one_input_is_told_from_several(given: Any, expected: list[Any]) -> None:
-    assert question.listed(given) == expected
+    assert requests.as_list(given) == expected
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_one_input_is_told_from_several(given: Any, expected: list[Any]) -> None
 )
 def test_bytes_are_not_taken_for_token_ids(given: Any, told: str) -> None:
     with pytest.raises(TypeError, match=f"^{told}: decode them$"):
-        question.listed(given)
+        requests.as_list(given)
 
 
 @pytest.mark.parametrize("options", [{}, {"late_chunking": True}])
@@ -98,15 +98,15 @@ def test_a_text_that_no_request_can_carry_is_a_failure_with_its_place(
     options: EmbedOptions,
 ) -> None:
     with pytest.raises(RequestFailed, match=r"^input 3 cannot be sent: .*surrogates") as failed:
-        list(question.embed(["a", "b", "c", "half \ud83d", "e"], options, LIMITS, 2))
+        list(requests.embed(["a", "b", "c", "half \ud83d", "e"], options, LIMITS, 2))
     assert (failed.value.status, failed.value.code) == (None, "invalid_request")
     assert failed.value.index == 3
 
 
 def test_other_requests_that_cannot_be_sent_are_failures_too() -> None:
     for ask in (
-        lambda: question.tokens(["half \ud83d"], {}),
-        lambda: question.similarity("a", "half \ud83d", {}),
+        lambda: requests.tokens(["half \ud83d"], {}),
+        lambda: requests.similarity("a", "half \ud83d", {}),
     ):
         with pytest.raises(RequestFailed, match=r"^the request cannot be sent: .*surrogates"):
             ask()

@@ -6,27 +6,27 @@ from typing import Any
 import httpx
 import pytest
 
-from service.client import question, reply
-from service.client.failure import RequestFailed
+from service.client import requests, responses
+from service.client.errors import RequestFailed
 
 LIMITS = {"max_texts": 9, "max_tokens": 999, "max_body_bytes": 999}
 
 
-def failure(found: httpx.Response | httpx.RequestError, asked: question.Question[Any]) -> Any:
+def failure(found: httpx.Response | httpx.RequestError, asked: requests.Request[Any]) -> Any:
     """What an answer is told as, of which nothing can be read."""
     with pytest.raises(RequestFailed) as failed:
-        asked.answer(found)
+        asked.result(found)
     assert pickle.loads(pickle.dumps(failed.value)).message == failed.value.message
     return failed.value
 
 
 ASKED = [
-    question.info(),
-    question.limits(),
-    question.tokens("a", {}),
-    question.similarity("a", "b", {}),
-    question.positions({}),
-    next(question.embed(["a"], {}, LIMITS, 2)),
+    requests.info(),
+    requests.limits(),
+    requests.tokens("a", {}),
+    requests.similarity("a", "b", {}),
+    requests.positions({}),
+    next(requests.embed(["a"], {}, LIMITS, 2)),
 ]
 HTML = "<html>Sign in</html>"
 
@@ -43,9 +43,9 @@ HTML = "<html>Sign in</html>"
     ],
 )
 def test_an_answer_that_cannot_be_read_is_a_failure(
-    asked: question.Question[Any], content: str, headers: dict[str, str]
+    asked: requests.Request[Any], content: str, headers: dict[str, str]
 ) -> None:
-    if asked.read is reply.content and content != HTML:
+    if asked.read is responses.content and content != HTML:
         return  # any JSON will do
     found = failure(httpx.Response(200, text=content, headers=headers), asked)
     assert (found.status, found.code) == (200, "invalid_answer")
@@ -53,7 +53,7 @@ def test_an_answer_that_cannot_be_read_is_a_failure(
 
 
 def test_an_answer_that_cannot_be_unpacked_is_a_failure() -> None:
-    found = failure(httpx.DecodingError("incorrect header check"), question.info())
+    found = failure(httpx.DecodingError("incorrect header check"), requests.info())
     assert (found.status, found.code) == (None, "invalid_answer")
     assert found.message == "incorrect header check"
 
@@ -72,7 +72,7 @@ def test_an_answer_that_cannot_be_unpacked_is_a_failure() -> None:
 def test_an_error_of_another_shape_is_told_as_far_as_it_goes(
     error: object, code: str, message: str, index: int | None
 ) -> None:
-    asked = question.Question("/embed", reply.array, b"{}", first=4)
+    asked = requests.Request("/embed", responses.array, b"{}", first=4)
     found = failure(httpx.Response(502, json={"error": error}), asked)
     assert (found.status, found.code, found.index, found.param) == (502, code, index, None)
     assert found.message.startswith(message)

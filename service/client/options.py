@@ -1,4 +1,4 @@
-"""What both clients are told."""
+"""Options of both clients."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -6,12 +6,13 @@ from typing import Any
 
 
 @dataclass(eq=False)
-class Terms:
-    """Where the server is, and how it is asked.
+class ClientOptions:
+    """The address of the server, and how requests are sent.
 
     batch: most texts in a request. retries: further attempts where the server is busy or gone (429,
-    502, 503) or the connection breaks, each after what Retry-After says, and at least 0.5, 1, 2, 4,
-    8 s and so on up to 30 s. timeout: of an attempt, seconds; the server itself gives up after 60.
+    502, 503) or the connection breaks, each after the seconds of Retry-After, and at least 0.5, 1,
+    2, 4, 8 s and so on up to 30 s. timeout: of an attempt, in seconds; the server itself gives up
+    after 60.
     """
 
     url: str

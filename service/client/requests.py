@@ -1,0 +1,191 @@
+"""Requests of the Python clients, each with the function that reads its response."""
+
+import logging
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Generic, TypedDict, TypeVar
+
+import httpx
+import numpy as np
+import orjson
+
+from service.client import responses
+from service.client.errors import RequestFailed, error_response, no_response, unreadable_response
+from service.client.responses import Array, Tokens
+from service.client.retry import AttemptResult
+
+Text = str | Sequence[int]
+"""A text or its token ids."""
+Side = str | Sequence[str] | Sequence[Sequence[float]] | Array
+"""A text, texts, or vectors (B, dim)."""
+
+A = TypeVar("A")
+JSON, BYTES = "application/json", "application/octet-stream"
+
+log = logging.getLogger(__name__)
+
+
+class InputOptions(TypedDict, total=False):
+    """How texts are tokenised; see docs/inputs.md."""
+
+    on_overflow: str | None
+    prompt: str | None
+    prompt_name: str | None
+    input_type: str | None
+
+
+class EmbedOptions(InputOptions, total=False):
+    """See docs/output.md. late_chunking: the texts are the chunks of one document."""
+
+    normalize: bool
+    dimensions: int | None
+    output_dtype: str
+    late_chunking: bool
+
+
+class TokensOptions(InputOptions, total=False):
+    """See docs/tokens.md."""
+
+    chunks: Sequence[Sequence[str]] | None
+    layer: int | str | None
+    spans: Sequence[Sequence[tuple[int, int]]] | None
+    pooling: str
+    normalize: bool
+    output_dtype: str
+
+
+class SimilarityOptions(InputOptions, total=False):
+    """metric: cosine, dot, euclidean or manhattan. mode: matrix or pairwise."""
+
+    metric: str
+    mode: str
+    top_k: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[A]):
+    """A request, and how its response is read.
+
+    first, count: the index of its first input among all inputs, and how many it has.
+    """
+
+    path: str
+    read: Callable[[httpx.Response], A]
+    body: bytes = b""
+    accept: str = JSON
+    first: int = 0
+    count: int = 0
+
+    @property
+    def method(self) -> str:
+        return "POST" if self.body else "GET"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"content-type": JSON, "accept": self.accept}
+
+    def result(self, attempt: AttemptResult) -> A:
+        """Read the response of an attempt; raises RequestFailed."""
+        if isinstance(attempt, httpx.RequestError):
+            raise no_response(attempt) from attempt
+        if not attempt.is_success:
+            raise error_response(attempt, self.first)
+        try:
+            return self.read(attempt)
+        except Exception as error:  # another program may have answered, with anything
+            raise unreadable_response(attempt, error) from error
+
+
+def limits() -> Request[Mapping[str, int]]:
+    return Request("/info", responses.limits)
+
+
+def info() -> Request[dict[str, Any]]:
+    return Request("/info", responses.content)
+
+
+def embed(
+    inputs: list[Text], options: EmbedOptions, limits: Mapping[str, int], batch: int
+) -> Iterator[Request[Array]]:
+    """Split inputs into requests of at most `batch` texts, within the server's limits.
+
+    limits: those of /info.
+    """
+    max_texts = min(batch, limits["max_texts"])
+    # A token has a byte at least, and mostly more.
+    body_bytes = limits["max_body_bytes"] - len(dump({"inputs": [], **options}))
+    max_bytes = min(body_bytes, limits["max_tokens"])
+    if options.get("late_chunking"):  # the chunks of a document are embedded together
+        max_texts, max_bytes = len(inputs), sys.maxsize
+
+    def read(response: httpx.Response) -> Array:
+        truncated = response.headers["x-truncated"]
+        if truncated != "0" and options.get("on_overflow") is None:
+            log.warning("%s inputs were cut; see on_overflow", truncated)
+        return responses.array(response)
+
+    for first, fragments in _batches(inputs, max_texts, max_bytes):
+        body = dump({"inputs": fragments, **options})
+        yield Request("/embed", read, body, BYTES, first, len(fragments))
+
+
+def tokens(texts: str | Sequence[str] | None, options: TokensOptions) -> Request[list[Tokens]]:
+    encoding = {"layout": "block", "encoding_format": "base64"}
+    inputs = {} if texts is None else {"inputs": texts}
+    return Request("/tokens", responses.tokens, dump({**inputs, **encoding, **options}))
+
+
+def similarity(a: Side, b: Side, options: SimilarityOptions) -> Request[Array]:
+    return Request("/similarity", responses.scores, dump({"a": a, "b": b, **options}))
+
+
+def positions(options: Mapping[str, Any]) -> Request[dict[str, Any]]:
+    return Request("/positions", responses.arrays, dump(options))
+
+
+def as_list(texts: Text | Iterable[Text]) -> list[Any]:
+    """List of inputs, also of a single text or row of token ids; raises TypeError for bytes."""
+    _refuse_bytes(texts, "")
+    inputs = [texts] if isinstance(texts, str) else list(texts)
+    for index, item in enumerate(inputs):
+        _refuse_bytes(item, f"input {index}: ")
+    return [inputs] if inputs and isinstance(inputs[0], Integral) else inputs
+
+
+def dump(content: Any, index: int | None = None) -> bytes:
+    """Serialise to JSON, numpy's numbers and arrays too.
+
+    index: of the input that is serialised. Raises RequestFailed for half of a surrogate pair.
+    """
+    try:
+        return orjson.dumps(content, np.ndarray.tolist, orjson.OPT_SERIALIZE_NUMPY)
+    except orjson.JSONEncodeError as error:
+        if "surrogates" not in str(error):
+            raise
+        subject = "the request" if index is None else f"input {index}"
+        message = f"{subject} cannot be sent: {error}"
+        raise RequestFailed(None, "invalid_request", message, index=index) from None
+
+
+def _refuse_bytes(value: object, place: str) -> None:
+    # Bytes are a sequence of integers, as token ids are.
+    if isinstance(value, bytes | bytearray):
+        raise TypeError(f"{place}bytes are neither a text nor token ids: decode them")
+
+
+def _batches(
+    inputs: Iterable[Text], max_texts: int, max_bytes: int
+) -> Iterator[tuple[int, list[orjson.Fragment]]]:
+    """Batches of inputs as JSON, each with the index of its first input."""
+    first, size = 0, 0
+    batch: list[orjson.Fragment] = []
+    for index, item in enumerate(inputs):
+        json = dump(item, index)
+        if batch and (len(batch) >= max_texts or size + len(json) > max_bytes):
+            yield first, batch
+            first, batch, size = index, [], 0
+        batch.append(orjson.Fragment(json))
+        size += len(json) + 1  # the comma
+    yield first, batch  # also an empty one: the server's error says what is wrong with it

@@ -1,0 +1,89 @@
+"""Read the server's responses into numpy arrays."""
+
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import numpy as np
+import orjson
+
+Array = np.ndarray[Any, Any]
+
+_INTEGERS = {"positions", "pairs", "buckets", "distances"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The vectors of a text's tokens, spans or chunks: (N, dim), one for each of items.
+
+    items: the descriptions of the tokens, spans or chunks. dropped: how many tokens were cut off.
+    """
+
+    items: list[dict[str, Any]]
+    vectors: Array
+    dropped: int
+
+
+def content(response: httpx.Response) -> Any:
+    """Parse JSON."""
+    return orjson.loads(response.content)
+
+
+def limits(response: httpx.Response) -> Mapping[str, int]:
+    """The limits of /info that the size of requests depends on."""
+    values = content(response)["limits"]
+    return {name: int(values[name]) for name in ("max_texts", "max_tokens", "max_body_bytes")}
+
+
+def array(response: httpx.Response) -> Array:
+    """The array of a binary response."""
+    shape = [int(size) for size in response.headers["x-shape"].split(",")]
+    return np.frombuffer(response.content, _little_endian(response.headers["x-dtype"])).reshape(
+        shape
+    )
+
+
+def _little_endian(dtype: str) -> np.dtype[Any]:
+    stored = {"binary": "int8", "ubinary": "uint8"}.get(dtype, dtype)
+    return np.dtype(stored).newbyteorder("<")
+
+
+def tokens(response: httpx.Response) -> list[Tokens]:
+    """The results of /tokens in layout block."""
+    body = content(response)
+    dtype = _little_endian(body["dtype"])
+    return [
+        Tokens(
+            next(result[name] for name in ("tokens", "spans", "chunks") if name in result),
+            np.frombuffer(b64decode(result["embeddings"]), dtype).reshape(result["shape"]).copy(),
+            result["dropped"],
+        )
+        for result in body["results"]
+    ]
+
+
+def scores(response: httpx.Response) -> Array:
+    """The scores of /similarity, or its top k."""
+    body = content(response)
+    if "scores" in body:
+        return np.array(body["scores"], np.float32)
+    best = [[(item["index"], item["score"]) for item in row] for row in body["top"]]
+    return np.array(best, [("index", np.int64), ("score", np.float32)])
+
+
+def arrays(response: httpx.Response) -> dict[str, Any]:
+    """The response of /positions, with arrays for lists."""
+    body = content(response)
+    return {
+        name: _numbers(name, value) if isinstance(value, list) else value
+        for name, value in body.items()
+    }
+
+
+def _numbers(name: str, values: list[Any]) -> Array:
+    if name in _INTEGERS:
+        return np.array(values, np.int64)
+    # JSON has no word for the minus infinity that keeps a query from a later key.
+    return np.nan_to_num(np.array(values, np.float32), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
