@@ -16,21 +16,21 @@ from service import __version__
 from service.api import (
     cohere,
     cohere_v1,
-    document,
     embed,
-    hosted,
+    feature_extraction,
     ollama,
     ollama_models,
     openai,
+    openapi_document,
     positions,
     similarity,
     status,
-    text,
+    tokenize,
     tokens,
 )
 from service.api.info import info
 from service.api.router import direct_routes, head_routes
-from service.api.served import ServedNames
+from service.api.served_names import ServedNames
 from service.context import ServerContext
 from service.engine.host.engine_connection import EngineConnection
 from service.engine.host.replay import Replay
@@ -86,18 +86,18 @@ def create_app(
     states = tokens.Tokens(pipeline, config, most)
     about = functools.partial(info, settings, link, sentence, dimensions)
     routers = [
-        document.router(),
+        openapi_document.router(),
         embed.router(embedding),
         tokens.router(states),
         positions.router(positions.Positions(pipeline, config, model.bias_table(), most)),
         similarity.router(pipeline, most),
-        text.router(reader, settings.max_texts, settings.max_tokens),
+        tokenize.router(reader, settings.max_texts, settings.max_tokens),
         openai.router(embedding, states, context.started, lambda: admission.queued),
         cohere.router(embedding),
         cohere_v1.router(embedding),
         ollama.router(embedding),
         ollama_models.router(ollama_models.OllamaModels(names, model, link)),
-        hosted.router(embedding),
+        feature_extraction.router(embedding),
         status.router(link, admission, metrics, leaving, about),
     ]
     app = _fastapi(routers, _lifespan(background))
@@ -177,7 +177,7 @@ def _fastapi(routers: Sequence[APIRouter], lifespan: Any) -> FastAPI:
         app.router.routes.extend(router.routes)
         app.router.routes.extend(head_routes(router.routes))
     handlers.install(app)
-    described = functools.cache(lambda: document.document(app))
+    described = functools.cache(lambda: openapi_document.document(app))
     app.openapi = described  # type: ignore[method-assign]
     return app
 

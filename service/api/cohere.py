@@ -7,14 +7,14 @@ from fastapi import APIRouter
 from pydantic import Field, PositiveInt
 
 from models.vectors import Floats
+from service.api.array_format import convert, express
 from service.api.body import FIRST, Body, example
-from service.api.dialects import OVERFLOW, Cut
 from service.api.embed import Embedding, EmbedRequest
-from service.api.output import convert, express
-from service.api.responses import ENGINE, documented
+from service.api.openai_request import OVERFLOW, Cut
+from service.api.openapi_responses import ENGINE, documented
 from service.api.router import Context, api_router
-from service.api.shapes.common import CohereError
-from service.api.shapes.vendors import CohereAnswer
+from service.api.schemas.common import CohereError
+from service.api.schemas.vendors import CohereAnswer
 from service.errors import BadRequest
 from service.inputs.options import Text
 from service.inputs.prompts import Role

@@ -6,12 +6,12 @@ from fastapi import APIRouter
 
 from service.api.body import FIRST, Body, batch, example
 from service.api.cohere import ROLES, InputType, Kinds, by_type, meta
-from service.api.dialects import OVERFLOW, Cut
 from service.api.embed import Embedding, EmbedRequest
-from service.api.responses import ENGINE, documented
+from service.api.openai_request import OVERFLOW, Cut
+from service.api.openapi_responses import ENGINE, documented
 from service.api.router import Context, api_router
-from service.api.shapes.common import CohereError
-from service.api.shapes.vendors import CohereAnswer, CohereFloats
+from service.api.schemas.common import CohereError
+from service.api.schemas.vendors import CohereAnswer, CohereFloats
 
 
 class CohereV1Request(Body):

@@ -8,13 +8,13 @@ from fastapi import APIRouter
 from pydantic import PositiveInt
 
 from models.vectors import Floats, finish
+from service.api.array_format import Encoding, OutputType, convert, express, only_json, raw
 from service.api.body import HostedBody, Inputs, On, batch, example
-from service.api.output import Encoding, OutputType, convert, express, only_json, raw
-from service.api.partial import good, results
-from service.api.responses import documented
+from service.api.openapi_responses import documented
+from service.api.partial_results import good, results
 from service.api.router import Context, api_router
-from service.api.served import ServedNames
-from service.api.shapes.embed import EmbedAnswer
+from service.api.schemas.embed import EmbedAnswer
+from service.api.served_names import ServedNames
 from service.errors import BadRequest
 from service.inference.dimensions import Dimensions
 from service.inference.item_result import ItemResult, stack_results

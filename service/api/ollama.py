@@ -7,11 +7,11 @@ from typing import Any
 from fastapi import APIRouter
 
 from service.api.body import Body, Texts, batch, example
-from service.api.dialects import OVERFLOW
 from service.api.embed import Embedding, EmbedRequest
-from service.api.responses import ENGINE, documented
+from service.api.openai_request import OVERFLOW
+from service.api.openapi_responses import ENGINE, documented
 from service.api.router import Context, api_router
-from service.api.shapes.ollama import OllamaAnswer, OllamaEmbedding
+from service.api.schemas.ollama import OllamaAnswer, OllamaEmbedding
 from service.errors import BadRequest
 from service.request.limits import check_length
 from service.request.request_context import RequestContext

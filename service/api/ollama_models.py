@@ -11,10 +11,10 @@ from models.checkpoint import safetensors_files
 from models.folder import Folder
 from service import __version__
 from service.api.body import Body, example
-from service.api.responses import BODY, PLAIN, documented
+from service.api.openapi_responses import BODY, PLAIN, documented
 from service.api.router import Context, api_router
-from service.api.served import ServedNames, tagged
-from service.api.shapes.ollama import Loaded, Shown, Tags, Version
+from service.api.schemas.ollama import Loaded, Shown, Tags, Version
+from service.api.served_names import ServedNames, tagged
 from service.engine.host.engine_connection import EngineConnection
 from service.errors import BadRequest
 

@@ -7,14 +7,14 @@ from fastapi import APIRouter, Path
 
 from models.hub.sources import DEFAULT
 from models.vectors import Floats, finish
+from service.api.array_format import convert, express
 from service.api.body import batch
-from service.api.dialects import EmbeddingsRequest
 from service.api.embed import Embedding, EmbedRequest
-from service.api.output import convert, express
-from service.api.responses import ENGINE, PLAIN, documented
+from service.api.openai_request import EmbeddingsRequest
+from service.api.openapi_responses import ENGINE, PLAIN, documented
 from service.api.router import Context, api_router
-from service.api.shapes.common import OpenAIError
-from service.api.shapes.vendors import InfinityModels, Model, Models, OpenAIAnswer
+from service.api.schemas.common import OpenAIError
+from service.api.schemas.vendors import InfinityModels, Model, Models, OpenAIAnswer
 from service.api.tokens import Tokens
 from service.request.request_context import RequestContext
 

@@ -13,14 +13,14 @@ from models.config.encoder_config import EncoderConfig
 from models.positions.schemes import Learned
 from models.positions.tables import Ints
 from models.vectors import Floats
+from service.api.array_format import Array, raw
 from service.api.body import FIRST, Body, example
-from service.api.encoding import Encoding, numbers
-from service.api.large_response import large_response
-from service.api.output import Array, raw
-from service.api.responses import ENGINE, documented
+from service.api.fastapi_response import large_response
+from service.api.openapi_responses import ENGINE, documented
+from service.api.position_encoding import Encoding, numbers
+from service.api.position_options import complete
 from service.api.router import Context, api_router
-from service.api.scheme import complete
-from service.api.shapes.tokens import PositionsAnswer
+from service.api.schemas.tokens import PositionsAnswer
 from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
 from service.inputs.tokenized_input import TokenizedInput

@@ -11,9 +11,9 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from service.api.array_format import Raw
 from service.api.body import Body
 from service.api.json_dump import LARGE, dump, dump_response
-from service.api.output import Raw
 from service.request.json_limits import check_parts
 from service.request.request_context import RequestContext
 from service.request.run_in_thread import run_in_thread

@@ -10,11 +10,11 @@ from pydantic import PositiveInt
 
 from models.vectors import Floats, finish
 from service.api.body import FIRST, Body, HostedBody, ReadingBody, example
-from service.api.responses import documented
+from service.api.comparison_input import Side, Texts, texts, vectors
+from service.api.openapi_responses import documented
 from service.api.router import Context, api_router
-from service.api.scores import compare
-from service.api.shapes.similarity import SimilarityAnswer
-from service.api.side import Side, Texts, texts, vectors
+from service.api.schemas.similarity import SimilarityAnswer
+from service.api.similarity_scores import compare
 from service.errors import BadRequest, ServiceError
 from service.inference.pipeline import Pipeline
 from service.inputs.options import InputOptions

@@ -7,9 +7,9 @@ from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from service.api.responses import PLAIN, documented
+from service.api.openapi_responses import PLAIN, documented
 from service.api.router import api_router
-from service.api.shapes.status import Info, Live, Ready
+from service.api.schemas.status import Info, Live, Ready
 from service.errors import EngineLost, Leaving
 from service.metrics import Metrics
 from service.request.admission import Admission

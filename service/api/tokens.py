@@ -12,13 +12,13 @@ from pydantic import Discriminator, NonNegativeInt, Tag
 from models.config.encoder_config import EncoderConfig
 from models.tokenizer.tokenizer import Token
 from models.vectors import Floats
+from service.api.array_format import Encoding, OutputType
 from service.api.body import FIRST, HostedBody, Inputs, ReadingBody, Texts, batch, example, texts_of
-from service.api.layout import Found, Layout
-from service.api.output import Encoding, OutputType
-from service.api.responses import documented
+from service.api.openapi_responses import documented
 from service.api.router import Context, api_router
-from service.api.shapes.common import Matrix
-from service.api.shapes.tokens import TokensAnswer
+from service.api.schemas.common import Matrix
+from service.api.schemas.tokens import TokensAnswer
+from service.api.token_layout import Found, Layout
 from service.errors import BadRequest, ServiceError
 from service.inference.pipeline import Pipeline
 from service.inputs.chunks import ChunkedDocument

@@ -3,7 +3,7 @@
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from service.api.responses import TELLING
+from service.api.openapi_responses import TELLING
 
 
 def shared(app: ASGIApp, origins: str) -> ASGIApp:

@@ -20,8 +20,8 @@ from models import Embedder
 from service.api.body import Body
 from service.api.cohere import CohereRequest
 from service.api.cohere_v1 import CohereV1Request
-from service.api.dialects import EmbeddingsRequest
 from service.api.ollama import OllamaPromptRequest, OllamaRequest
+from service.api.openai_request import EmbeddingsRequest
 from tests.clients.conftest import PROMPTS
 from tests.service.server import Server
 

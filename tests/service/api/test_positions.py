@@ -25,7 +25,7 @@ from models.positions.schemes import (
     Sinusoidal,
 )
 from models.vectors import Floats
-from service.api.encoding import numbers, options
+from service.api.position_encoding import numbers, options
 from service.api.positions import Name, Positions, PositionsRequest
 from service.errors import BadRequest
 from service.inputs.tokenized_input import TokenizedInput

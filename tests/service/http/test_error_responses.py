@@ -7,11 +7,11 @@ from pydantic import ValidationError
 
 from service.api.body import Body
 from service.api.cohere import CohereRequest
-from service.api.dialects import EmbeddingsRequest
 from service.api.embed import EmbedRequest
+from service.api.openai_request import EmbeddingsRequest
 from service.api.positions import PositionsRequest
 from service.api.similarity import SimilarityRequest
-from service.api.text import DecodeRequest
+from service.api.tokenize import DecodeRequest
 from service.api.tokens import TokensRequest
 from service.http.error_responses import service_error
 

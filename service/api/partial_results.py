@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from models.vectors import Floats, quantize
-from service.api.output import OutputType, beyond, express, overflown
+from service.api.array_format import OutputType, beyond, express, overflown
 from service.errors import ServiceError
 from service.inference.item_result import ItemResult
 from service.request.error_body import describe

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from models.vectors import METRICS, Floats
-from service.api.scores import compare
+from service.api.similarity_scores import compare
 from service.errors import TooLarge
 
 RANDOM = np.random.default_rng(5)

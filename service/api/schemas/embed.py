@@ -3,7 +3,7 @@
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from service.api.shapes.common import Account, Fault, Input, Vector, Vectors, closed
+from service.api.schemas.common import Account, Fault, Input, Vector, Vectors, closed
 
 
 @closed

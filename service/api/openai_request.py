@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, Discriminator, Field, NonNegativeInt, PositiveInt, Tag
 
 from models.tokenizer.tokenizer import Tokenizer
+from service.api.array_format import Encoding, OutputType
 from service.api.body import FIRST, Body, Ids, Overflow, example, shape
 from service.api.embed import EmbedRequest
-from service.api.output import Encoding, OutputType
 from service.errors import BadRequest
 from service.inputs.prompts import Role
 from service.request.limits import check_length

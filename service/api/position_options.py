@@ -16,7 +16,7 @@ from models.positions.schemes import (
     Scheme,
     Sinusoidal,
 )
-from service.api.encoding import Encoding, options
+from service.api.position_encoding import Encoding, options
 from service.errors import BadRequest
 
 Given = Mapping[str, Any]

@@ -4,8 +4,8 @@ from typing import Any
 
 from fastapi import Response
 
+from service.api.array_format import Raw
 from service.api.json_dump import dump_response
-from service.api.output import Raw
 from service.request.request_context import RequestContext
 
 

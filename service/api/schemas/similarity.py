@@ -5,7 +5,7 @@ from typing import NotRequired
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from service.api.shapes.common import Input, Matrix, Prompt, Timing, Usage, closed
+from service.api.schemas.common import Input, Matrix, Prompt, Timing, Usage, closed
 
 
 @closed

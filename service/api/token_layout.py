@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from models.vectors import Floats, normalize
-from service.api.output import (
+from service.api.array_format import (
     JSON,
     Array,
     Encoding,

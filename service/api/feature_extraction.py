@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 from service.api.embed import Embedding, EmbedRequest
-from service.api.large_response import large_response
+from service.api.fastapi_response import large_response
 from service.api.router import read_body, request_context
 
 _PATHS = ("/models/{}/pipeline/feature-extraction", "/pipeline/feature-extraction/{}", "/models/{}")

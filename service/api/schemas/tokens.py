@@ -5,7 +5,7 @@ from typing import NotRequired
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from service.api.shapes.common import Matrix, Vector, closed
+from service.api.schemas.common import Matrix, Vector, closed
 
 
 @closed

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from service.api.shapes.common import Matrix, closed
+from service.api.schemas.common import Matrix, closed
 
 
 @closed

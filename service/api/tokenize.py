@@ -11,9 +11,9 @@ from models.errors import UnsplittableTextError
 from models.tokenizer.cooperative import Steps
 from models.tokenizer.tokenizer import Token
 from service.api.body import FIRST, Body, On, PromptBody, Texts, example, texts_of
-from service.api.responses import BODY, documented
+from service.api.openapi_responses import BODY, documented
 from service.api.router import Context, api_router
-from service.api.shapes.tokens import TextToken
+from service.api.schemas.tokens import TextToken
 from service.inputs.offsets import ByteOffsets, byte_offsets
 from service.inputs.options import InputOptions
 from service.inputs.reader import InputReader

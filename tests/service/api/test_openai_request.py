@@ -10,7 +10,7 @@ import pytest
 from models import Embedder
 from models.hub.sources import DEFAULT
 from models.vectors import normalize, quantize
-from service.api.dialects import EmbeddingsRequest
+from service.api.openai_request import EmbeddingsRequest
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 from tests.service.responses import error

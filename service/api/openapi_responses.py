@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from service.api.output import BYTES, NPY
-from service.api.shapes.common import CohereError, Error, OpenAIError
+from service.api.array_format import BYTES, NPY
+from service.api.schemas.common import CohereError, Error, OpenAIError
 
 Described = dict[str, Any]
 

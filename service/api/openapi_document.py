@@ -6,7 +6,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import HTMLResponse
 
-from service.api.responses import Described, components
+from service.api.openapi_responses import Described, components
 
 # FastAPI's page loads its scripts from a CDN, and is empty where there is no way out.
 _PAGE = (Path(__file__).parent / "docs.html").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from service.api.shapes.common import closed
+from service.api.schemas.common import closed
 
 
 @closed

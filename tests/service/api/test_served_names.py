@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from models.hub.sources import DEFAULT
-from service.api.served import ServedNames
+from service.api.served_names import ServedNames
 from service.errors import UnknownModel
 from service.settings import Settings
 from tests.conftest import Folder

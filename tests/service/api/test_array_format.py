@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models.vectors import Floats, quantize
-from service.api.output import BYTES, JSON, NPY, preferred
+from service.api.array_format import BYTES, JSON, NPY, preferred
 from tests.service.responses import error, vectors
 from tests.service.server import Server
 
