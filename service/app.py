@@ -141,7 +141,7 @@ def _admission(settings: Settings, link: EngineConnection) -> Admission:
         lambda: link.rate.latest,
         link.counters,
         timeout=settings.request_timeout,
-        reliable_rate=lambda: link.rate.measured,
+        reliable_rate=lambda: link.rate.reliable,
     )
 
 
@@ -152,13 +152,15 @@ def _metrics(admission: Admission, link: EngineConnection, replay: Replay) -> Me
         "wait_seconds", "Time in which all that is queued is answered.", lambda: admission.backlog
     )
     metrics.gauge("tokens_per_second", "Of a full engine.", lambda: link.rate.latest)
-    metrics.gauge("ready", "Whether the engine embeds.", lambda: link.embeds)
+    metrics.gauge("ready", "Whether the engine embeds.", lambda: link.ready)
     metrics.gauge("engine_restarts", "Engines started again.", lambda: link.restarts)
     metrics.counter(
-        "replayed_requests", "Computed again as the engine died.", lambda: replay.replayed
+        "replayed_requests", "Computed again as the engine died.", lambda: replay.replayed_jobs
     )
     metrics.counter(
-        "quarantined_inputs", "Refused as the engine died of them.", lambda: replay.crashed
+        "quarantined_inputs",
+        "Refused as the engine died of them.",
+        lambda: replay.quarantined_texts,
     )
     return metrics
 

@@ -19,7 +19,7 @@ class Health(Protocol):
     """Whatever knows whether the engine embeds."""
 
     @property
-    def embeds(self) -> bool: ...
+    def ready(self) -> bool: ...
 
 
 def router(
@@ -59,7 +59,7 @@ def router(
     async def ready() -> Any:
         if leaving():
             raise Leaving("the server was told to stop", retry=1)
-        if not health.embeds:
+        if not health.ready:
             raise EngineLost("the engine is not ready", retry=2)
         admission.check(1)
         return {"status": "ready", "queued_tokens": admission.queued}

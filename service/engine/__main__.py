@@ -1,8 +1,7 @@
-"""The engine's launcher: `python -m service.engine`, started by the server.
+"""Launcher of engine processes: `python -m service.engine`, started by the server.
 
-To import torch takes most of the time that an engine needs until it is ready. This process imports
-it once, computes nothing and has one thread, so that it can be forked: into an engine, and into
-another one when that has died.
+Importing torch takes most of an engine's start time. This process imports it once and stays
+single-threaded, so that it can fork an engine, and another one if that dies.
 """
 
 import gc
@@ -24,17 +23,17 @@ log = logging.getLogger("service.engine")
 
 
 def main() -> None:
-    """Have one engine after the other until the server is no more, or one cannot start."""
-    spec = EngineSpec.read(sys.stdin.buffer.readline())
+    """Run one engine after another until the server ends, or an engine fails to start."""
+    spec = EngineSpec.from_json(sys.stdin.buffer.readline())
     configure_logging(spec.log_level)
-    # Signals may reach the whole group: it is the server that decides when its engine stops.
+    # Signals may be sent to the process group, but the server decides when its engine stops.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     gc.collect()
-    gc.freeze()  # a collection in the engine would copy the memory pages shared with this process
+    gc.freeze()  # a collection in the engine would copy memory pages shared with this process
     while True:
-        decisions, status = _launch(spec)
-        if status == 0:  # the server is no more
+        decisions, status = _run_engine(spec)
+        if status == 0:  # the server has ended
             return
         if decisions is None:
             sys.exit(status if status > 0 else 128 - status)
@@ -43,23 +42,23 @@ def main() -> None:
         spec = replace(spec, decisions=decisions)
 
 
-def _launch(spec: EngineSpec) -> tuple[Decisions | None, int]:
-    """Run an engine to its end: what it decided if it was ready, and its status."""
+def _run_engine(spec: EngineSpec) -> tuple[Decisions | None, int]:
+    """Fork an engine and wait for its end; return its decisions if it was ready, and its status."""
     reader, writer = os.pipe()
-    process = os.fork()
-    if not process:
+    pid = os.fork()
+    if not pid:
         os.close(reader)
-        _be_engine(spec, writer)
+        _run_in_child(spec, writer)
     os.close(writer)
     with open(reader, "rb") as pipe:
-        line = pipe.readline()  # nothing, where it ends before
+        line = pipe.readline()  # empty if it ends before it is ready
     decisions = Decisions(**orjson.loads(line)) if line else None
     if decisions:
-        report("ready", engine=process, decisions=asdict(decisions))
-    return decisions, os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        report("ready", engine=pid, decisions=asdict(decisions))
+    return decisions, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _be_engine(spec: EngineSpec, writer: int) -> None:
+def _run_in_child(spec: EngineSpec, writer: int) -> None:
     def on_ready(decisions: Decisions) -> None:
         with open(writer, "wb") as pipe:
             pipe.write(orjson.dumps(decisions) + b"\n")

@@ -10,7 +10,7 @@ from models.errors import UnsplittableTextError
 from models.tokenizer.cooperative import Steps
 from models.tokenizer.tokenizer import Side, Tokenizer
 from models.vectors import Floats
-from service.engine.protocol.messages import Ids
+from service.engine.protocol.messages import TokenIds
 from service.errors import BadRequest, ServiceError
 from service.inputs.pools import Pool, pool
 from service.inputs.token_collector import TokenCollector
@@ -98,7 +98,9 @@ class ChunkReader:
         except UnsplittableTextError as error:
             raise unsplittable_text(error, index) from None
 
-    def _cut(self, head: Sequence[int], ids: list[Ids], room: int, side: Side) -> ChunkedDocument:
+    def _cut(
+        self, head: Sequence[int], ids: list[TokenIds], room: int, side: Side
+    ) -> ChunkedDocument:
         body = np.concatenate(ids)
         low = max(len(body) - room, 0) if side == "left" else 0
         parts = [_as_array(head), body[low : low + room], _as_array(self._tokenizer.suffix)]
@@ -112,7 +114,7 @@ class ChunkReader:
         return ChunkedDocument(row, places, [len(a) - b for a, b in zip(ids, sizes, strict=True)])
 
 
-def _as_array(ids: Sequence[int]) -> Ids:
+def _as_array(ids: Sequence[int]) -> TokenIds:
     return np.array(ids, dtype=np.int32)
 
 

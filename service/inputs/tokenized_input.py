@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.engine.protocol.messages import Ids
+from service.engine.protocol.messages import TokenIds
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +15,10 @@ class TokenizedInput:
     weights: how many ids of each window are the input's own.
     """
 
-    ids: Ids
+    ids: TokenIds
     dropped: int
     skip: int = 0
-    windows: Sequence[Ids] = ()
+    windows: Sequence[TokenIds] = ()
     weights: Sequence[int] = ()
 
     def as_json(self) -> dict[str, int | bool]:

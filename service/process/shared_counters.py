@@ -15,8 +15,8 @@ class Slot(IntEnum):
 
     ENGINE_RESTARTS = 0
     HEARTBEAT = 1  # of an HTTP process: changes while its event loop turns
-    ENGINE_PASSES = 2  # that have begun, and that have ended
-    ENGINE_EXPECTED = 3  # seconds of the longest pass that runs
+    ENGINE_BATCHES = 2  # started and finished ones, counted together
+    ENGINE_EXPECTED_SECONDS = 3  # of the longest running batch
 
 
 @contextmanager

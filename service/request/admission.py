@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from service.engine.protocol.sizes import CLASSES, size_class
+from service.engine.protocol.sizes import SIZE_CLASSES, size_class
 from service.errors import Overloaded, TooLarge
 from service.process.shared_counters import SharedCounters
 
@@ -42,7 +42,7 @@ class Admission:
         self._timeout, self._reliable_rate = timeout, reliable_rate
         self._queued_slot, self._class_slots = (
             counters.allocate(gauge=True),
-            counters.allocate(CLASSES, gauge=True),
+            counters.allocate(SIZE_CLASSES, gauge=True),
         )
 
     @property

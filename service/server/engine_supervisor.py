@@ -37,7 +37,7 @@ class EngineSupervisor(Supervisor):
             threads=settings.threads,
             max_batch_tokens=settings.max_batch_tokens,
             log_level=settings.log_level,
-            handoff=engine_fd,
+            handoff_fd=engine_fd,
             counters_fd=context.counters_fd,
             counters_rows=context.rows,
         )

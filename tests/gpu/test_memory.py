@@ -12,7 +12,7 @@ from service.engine.protocol.messages import POOLED, Job, Result, pack_jobs
 from service.engine.worker.batch_sizing import BatchSizing
 from service.engine.worker.budget import choose_budget
 from service.engine.worker.loop import Loop
-from tests.service.rig import Memory, Post
+from tests.service.rig import FakeConnection, FakeConnections
 
 pytestmark = pytest.mark.gpu
 
@@ -37,9 +37,9 @@ def test_a_batch_too_large_for_the_memory_is_answered_in_parts(
     rows = [np.full(256, 1000 + n, dtype=np.int32) for n in range(TEXTS)]
     with pytest.raises(torch.OutOfMemoryError):
         gpu.encode(rows)
-    connection, post = Memory(), Post()
-    post.received.append((connection, pack_jobs([(1, Job(POOLED, rows))])))
-    Loop(post, gpu, BatchSizing(TEXTS * 256), 1.0).run()
+    connection, connections = FakeConnection(), FakeConnections()
+    connections.received.append((connection, pack_jobs([(1, Job(POOLED, rows))])))
+    Loop(connections, gpu, BatchSizing(TEXTS * 256), 1.0).run()
     found = connection.sent[1]
     assert isinstance(found, Result) and "OutOfMemoryError" in caplog.text
     alone = gpu.encode(rows[-2:], normalized=False)

@@ -73,7 +73,7 @@ def _engine(context: ServerContext, handoff: socket.socket) -> Iterator[None]:
         threads=settings.threads,
         max_batch_tokens=settings.max_batch_tokens,
         log_level=settings.log_level,
-        handoff=handoff.fileno(),
+        handoff_fd=handoff.fileno(),
         counters_fd=context.counters_fd,
         counters_rows=context.rows,
     )

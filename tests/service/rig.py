@@ -1,4 +1,4 @@
-"""An engine's loop with a small model whose vectors are easy to know, and a socket in memory."""
+"""Engine loop with a small model whose vectors are easy to predict, and fake connections."""
 
 import mmap
 from collections.abc import Sequence
@@ -8,7 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from service.engine.protocol.messages import Failure, Ids, Job, Result, pack_jobs, unpack_outcomes
+from service.engine.protocol.messages import (
+    Failure,
+    Job,
+    Result,
+    TokenIds,
+    pack_jobs,
+    unpack_results,
+)
 from service.engine.protocol.running_jobs import RunningJobs
 from service.engine.protocol.wire import WorkerConnection
 from service.engine.worker.batch_sizing import BatchSizing
@@ -19,32 +26,32 @@ Floats = npt.NDArray[np.float32]
 POISON, NAN, BIG, HUGE, BROKEN = 13, 14, 15, 16, 17
 
 
-def ids(row: Sequence[int]) -> Ids:
+def ids(row: Sequence[int]) -> TokenIds:
     return np.array(row, dtype=np.int32)
 
 
-class Held:
-    """Memory that a pass holds, counted while it does."""
+class Allocation:
+    """Memory of a forward pass, counted until it is freed."""
 
-    def __init__(self, all_held: set[object]) -> None:
-        assert not all_held, "a failed pass holds its memory while its halves are tried"
-        self.all_held = all_held
-        all_held.add(id(self))
+    def __init__(self, allocations: set[object]) -> None:
+        assert not allocations, "a failed pass keeps its memory while its halves are tried"
+        self._allocations = allocations
+        allocations.add(id(self))
 
     def __del__(self) -> None:
-        self.all_held.discard(id(self))
+        self._allocations.discard(id(self))
 
 
-class Sum:
+class SumModel:
     """A text's vector is the sum of its ids; some ids make it fail."""
 
     def __init__(self) -> None:
         self.batches: list[int] = []
         self.skips: list[int] = []
-        self.held: set[object] = set()
+        self.allocations: set[object] = set()
 
     def encode(
-        self, ids: Sequence[Ids], *, normalized: bool | None = None, skips: Sequence[int] = ()
+        self, ids: Sequence[TokenIds], *, normalized: bool | None = None, skips: Sequence[int] = ()
     ) -> Floats:
         assert normalized is False
         self.skips += skips
@@ -52,8 +59,8 @@ class Sum:
         if any(POISON in row for row in ids):
             raise RuntimeError("poison")
         if any(BIG in row for row in ids) and len(ids) > 2:
-            held = Held(self.held)
-            raise torch.OutOfMemoryError(f"CUDA out of memory beside {held}")
+            allocation = Allocation(self.allocations)
+            raise torch.OutOfMemoryError(f"CUDA out of memory beside {allocation}")
         if any(HUGE in row for row in ids):
             raise torch.OutOfMemoryError("CUDA out of memory")
         if any(BROKEN in row for row in ids):
@@ -62,34 +69,34 @@ class Sum:
         sums[[NAN in row for row in ids]] = np.nan
         return sums
 
-    def hidden(self, ids: Sequence[Ids], layer: int | str | None = None) -> list[Floats]:
+    def hidden(self, ids: Sequence[TokenIds], layer: int | str | None = None) -> list[Floats]:
         return [np.full((len(row), 2), layer, dtype=np.float32) for row in ids]
 
 
 def running() -> RunningJobs:
-    """A table that nobody shares."""
+    """An empty table of running jobs."""
     return RunningJobs(mmap.mmap(-1, 1 << 14))
 
 
-class Memory(WorkerConnection):
-    """A line that keeps what is sent."""
+class FakeConnection(WorkerConnection):
+    """A connection that stores the sent results."""
 
     def __init__(self) -> None:
         self.running = running()
         self.sent: dict[int, Result | Failure] = {}
         self.messages = 0
 
-    def send(self, head: Any, body: Any = b"") -> None:
-        verb, content = head
-        assert verb == "outcomes"
+    def send(self, header: Any, body: Any = b"") -> None:
+        message_type, content = header
+        assert message_type == "results"
         self.messages += 1
-        for number, outcome in unpack_outcomes(content, body):
-            assert number not in self.sent, "answered twice"
-            self.sent[number] = outcome
+        for number, result in unpack_results(content, body):
+            assert number not in self.sent, "sent twice"
+            self.sent[number] = result
 
 
-class Post:
-    """Lines that were given messages."""
+class FakeConnections:
+    """Connections whose messages the test appends; the server shuts down when none is left."""
 
     def __init__(self) -> None:
         self.received: ReceivedMessages = []
@@ -97,8 +104,8 @@ class Post:
     def receive(self, wait: bool) -> ReceivedMessages:
         if wait and not self.received:
             raise EOFError
-        found, self.received = self.received, []
-        return found
+        messages, self.received = self.received, []
+        return messages
 
 
 class Rig:
@@ -106,14 +113,21 @@ class Rig:
         self,
         budget: int = 100,
         max_concurrent_batches: int = 1,
-        model: Sum | None = None,
+        model: SumModel | None = None,
         prefetch_depth: int = 0,
         rate: float = 1e6,
     ) -> None:
-        self.connection, self.other, self.post = Memory(), Memory(), Post()
-        self.model = model or Sum()
+        self.connection, self.other, self.connections = (
+            FakeConnection(),
+            FakeConnection(),
+            FakeConnections(),
+        )
+        self.model = model or SumModel()
         self.loop = Loop(
-            self.post, self.model, BatchSizing(budget, max_concurrent_batches, prefetch_depth), rate
+            self.connections,
+            self.model,
+            BatchSizing(budget, max_concurrent_batches, prefetch_depth),
+            rate,
         )
 
     def send(
@@ -122,25 +136,27 @@ class Rig:
         *rows: list[int],
         output: str | int = "pooled",
         skips: Sequence[int] = (),
-        connection: Memory | None = None,
+        connection: FakeConnection | None = None,
     ) -> None:
         job = Job(output, [ids(row) for row in rows], skips)
-        self.post.received.append((connection or self.connection, pack_jobs([(number, job)])))
+        self.connections.received.append(
+            (connection or self.connection, pack_jobs([(number, job)]))
+        )
 
     def cancel(self, number: int) -> None:
-        self.post.received.append((self.connection, (["cancel", number], b"")))
+        self.connections.received.append((self.connection, (["cancel", number], b"")))
 
     def run(self) -> None:
-        """Until there is nothing to do."""
+        """Run until there is nothing to do."""
         self.loop.run()
 
     def result(self, number: int) -> list[list[float]]:
-        found = self.connection.sent[number]
-        assert isinstance(found, Result)
-        rows: list[list[float]] = found.vectors.tolist()
+        result = self.connection.sent[number]
+        assert isinstance(result, Result)
+        rows: list[list[float]] = result.vectors.tolist()
         return rows
 
     def failure(self, number: int) -> Failure:
-        found = self.connection.sent[number]
-        assert isinstance(found, Failure)
-        return found
+        result = self.connection.sent[number]
+        assert isinstance(result, Failure)
+        return result

@@ -1,4 +1,4 @@
-"""An HTTP process's connection to whichever engine runs."""
+"""Connection of an HTTP process to the current engine, renewed when an engine is replaced."""
 
 import asyncio
 import contextlib
@@ -19,133 +19,137 @@ from service.process.shared_counters import SharedCounters, Slot
 
 log = logging.getLogger(__name__)
 
-_BEAT = 1.0  # seconds between two proofs that an idle engine embeds
-_EVER = 1e9  # seconds
-_RESTART = 60.0  # seconds that an engine which died may take to be there again
+_PROBE_INTERVAL = 1.0  # seconds between the probes of an idle engine
+_NO_TIMEOUT = 1e9  # seconds
+_MAX_RESTART_SECONDS = 60.0
+_PROBE_IDS = np.zeros(2, dtype=np.int32)
 
 
 class EngineConnection:
-    """Gives jobs to the engine; those that wait when it dies fail with EngineDied."""
+    """Submits jobs to the current engine; unfinished ones fail with EngineDied when it dies."""
 
     def __init__(
         self,
-        ask: Callable[[], Connection],
+        connect: Callable[[], Connection],
         counters: SharedCounters,
         on_ready: Callable[[Description], None] = lambda _: None,
         on_stall: Callable[[], None] = lambda: None,
-        beat: float = _BEAT,
+        probe_interval: float = _PROBE_INTERVAL,
     ) -> None:
-        """ask: requests a connection to the engine; may raise OSError. counters: of all processes.
+        """connect: opens a connection to the engine; may raise OSError. counters: shared ones.
 
-        on_ready: called when an engine embeds for the first time. on_stall: when it hangs, again
-        and again. beat: seconds that count as one of those in which an engine is watched.
+        on_ready: called after the first result of each engine. on_stall: called after each check
+        that finds the engine hung. probe_interval: seconds between probes, and between checks,
+        which count it as one second.
         """
-        self._ask, self._on_ready, self._on_stall = ask, on_ready, on_stall
+        self._connect, self._on_ready, self._on_stall = connect, on_ready, on_stall
         self.counters = counters
         self._client: Client | None = None
-        self._connected, self._lost = asyncio.Event(), -math.inf
-        self._beat, self._liveness = beat, Liveness(counters)
-        self.generation = 0  # how many engines had been started before the one that is known
-        self._proven = False  # it has embedded, and not failed to since
+        self._connected, self._lost_at = asyncio.Event(), -math.inf
+        self._probe_interval, self._liveness = probe_interval, Liveness(counters)
+        self.generation = 0  # engine restarts before the current engine
+        self._embeds = False  # whether the last job or probe succeeded
         self.rate = Rate()
         self.description: Description | None = None
 
     def expect_engine(self) -> None:
-        """Let requests wait for the first engine as for one that is started again."""
-        self._lost = time.monotonic()
+        """Let requests wait for the first engine as if it were restarting."""
+        self._lost_at = time.monotonic()
 
     @property
-    def embeds(self) -> bool:
-        """Whether the engine embeds: it has, and has made progress lately."""
-        return self._proven and not self._liveness.silent
+    def ready(self) -> bool:
+        """Whether the engine embeds and responds."""
+        return self._embeds and not self._liveness.unresponsive
 
     @property
     def restarts(self) -> int:
-        """How often an engine was started again."""
+        """Number of engine restarts."""
         return int(self.counters.total(Slot.ENGINE_RESTARTS))
 
     async def submit(self, job: Job, timeout: float) -> Result:
-        """The vectors of a job; raises EngineLost where no engine is ready, or TimeoutError."""
+        """Compute a job; raises EncodingFailed, EngineLost or TimeoutError."""
         if self._client is None:
             raise EngineLost("no engine is ready; try again shortly", retry=2)
-        if self._liveness.silent:
+        if self._liveness.unresponsive:
             raise EngineLost("the engine does not respond; try again shortly", retry=5)
-        return await self._answer(self._client, job, timeout)
+        return await self._submit(self._client, job, timeout)
 
-    async def connected(self, timeout: float, patience: float = _RESTART) -> None:
-        """Wait until an engine takes jobs, if one that did has died; raises TimeoutError.
+    async def wait_connected(
+        self, timeout: float, max_downtime: float = _MAX_RESTART_SECONDS
+    ) -> None:
+        """Wait until a restarting engine accepts jobs; raises TimeoutError.
 
-        EngineLost where none was ever there, or none has been for so many seconds.
+        Raises EngineLost if there never was an engine, or none for `max_downtime` seconds.
         """
-        left = self._lost + patience - time.monotonic()
+        remaining = self._lost_at + max_downtime - time.monotonic()
         try:
-            async with asyncio.timeout(max(0.0, min(timeout, left))):
+            async with asyncio.timeout(max(0.0, min(timeout, remaining))):
                 await self._connected.wait()
         except TimeoutError:
-            if timeout < left:
+            if timeout < remaining:
                 raise
             raise EngineLost("no engine is ready; try again shortly", retry=2) from None
 
     def computed_tokens(self, job: Job) -> int:
-        """Tokens that are computed for a job: all."""
+        """Return the tokens to compute for a job: all of them."""
         return job.tokens
 
     async def run(self) -> None:
-        """Attend to one engine after the other until cancelled."""
+        """Connect to one engine after another until cancelled."""
         while True:
             try:
-                client = await Client.connect(self._ask(), self._disconnect)
-            except OSError as error:  # no descriptor is free, say: that passes
+                client = await Client.connect(self._connect(), self._disconnect)
+            except OSError as error:  # may be temporary, such as too many open files
                 log.error("cannot connect to the engine: %s", error)
-                await asyncio.sleep(_BEAT)
+                await asyncio.sleep(_PROBE_INTERVAL)
             else:
-                await self._attend(client)
+                await self._use(client)
 
-    async def _attend(self, client: Client) -> None:
-        watching = asyncio.create_task(self._watch(client))
+    async def _use(self, client: Client) -> None:
+        watchdog = asyncio.create_task(self._check_liveness(client))
         try:
-            await self._prove(client)
+            await self._probe(client)
         except EngineLost:
             pass
         finally:
-            watching.cancel()
+            watchdog.cancel()
             self._disconnect()
             client.close(EngineLost("the engine died; try again", retry=2))
 
     def _disconnect(self) -> None:
         if self._client is not None:
-            self._client, self._proven, self._lost = None, False, time.monotonic()
+            self._client, self._embeds, self._lost_at = None, False, time.monotonic()
             self._connected.clear()
 
-    async def _prove(self, client: Client) -> None:
+    async def _probe(self, client: Client) -> None:
         description = await client.describe()
         self._client, self.description, self.rate = client, description, Rate()
         self.generation = self.restarts
         self._connected.set()
-        greeted = False
+        reported_ready = False
         while True:
             try:
-                await self._answer(client, Job(POOLED, [np.zeros(2, dtype=np.int32)]), _EVER)
+                await self._submit(client, Job(POOLED, [_PROBE_IDS]), _NO_TIMEOUT)
             except EncodingFailed as error:
-                self._proven = False
+                self._embeds = False
                 log.error("the engine cannot embed: %s", error)
             else:
-                if not greeted:
+                if not reported_ready:
                     self._on_ready(description)
-                greeted = True
+                reported_ready = True
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(client.lost.wait(), self._beat)
+                await asyncio.wait_for(client.lost.wait(), self._probe_interval)
 
-    async def _watch(self, client: Client) -> None:
+    async def _check_liveness(self, client: Client) -> None:
         self._liveness = Liveness(self.counters)
         while True:
-            await asyncio.sleep(self._beat)
-            self._liveness.look(client.busy)
-            if self._liveness.hangs:
+            await asyncio.sleep(self._probe_interval)
+            self._liveness.check(client.busy)
+            if self._liveness.hung:
                 self._on_stall()
 
-    async def _answer(self, client: Client, job: Job, timeout: float) -> Result:
+    async def _submit(self, client: Client, job: Job, timeout: float) -> Result:
         result = await client.submit(job, timeout)
-        self.rate.note(result.rate)
-        self._proven = True
+        self.rate.update(result.rate)
+        self._embeds = True
         return result

@@ -1,20 +1,20 @@
-"""The texts of which an engine died: none of a server's processes gives them to another one."""
+"""Texts that crashed an engine; no HTTP process of the server submits them again."""
 
 import time
 from collections.abc import Callable
 from hashlib import blake2b
 
-from service.engine.protocol.messages import Ids, Job
+from service.engine.protocol.messages import Job, TokenIds
 from service.process.shared_counters import SharedCounters
 
 _SECONDS = 600.0
-_MOST = 64  # of each HTTP process
+_MAX_TEXTS = 64  # of each HTTP process
 
 
 class Quarantine:
-    """Remembers hashes of texts for ten minutes, of the latest 64 of each HTTP process.
+    """Stores hashes of the latest 64 texts of each HTTP process for ten minutes.
 
-    They lie in shared memory: a client's next attempt may come to another process.
+    They are in shared memory, as a client's next attempt may reach another process.
     """
 
     def __init__(
@@ -22,40 +22,40 @@ class Quarantine:
     ) -> None:
         self._counters, self._clock = counters, clock
         self._added = counters.allocate()
-        self._hashes, self._ends = counters.allocate(_MOST), counters.allocate(_MOST)
-        self._read, self._until = 0, dict[float, float]()
+        self._hashes, self._ends = counters.allocate(_MAX_TEXTS), counters.allocate(_MAX_TEXTS)
+        self._loaded, self._end_by_hash = 0, dict[float, float]()
 
     @property
     def added(self) -> int:
-        """How many texts were ever refused, in the whole server."""
+        """Number of texts quarantined since the start, in all processes."""
         return int(self._counters.total(self._added))
 
     def add(self, job: Job) -> None:
-        """Refuse the texts of a job from now on."""
-        memory = self._counters.row
-        for row in job.rows:
-            slot = int(memory[self._added]) % _MOST
-            memory[self._hashes + slot] = _hash(job, row)
-            memory[self._ends + slot] = self._clock() + _SECONDS
-            memory[self._added] += 1
+        """Quarantine the texts of a job."""
+        counters = self._counters.row
+        for ids in job.rows:
+            slot = int(counters[self._added]) % _MAX_TEXTS
+            counters[self._hashes + slot] = _hash(job, ids)
+            counters[self._ends + slot] = self._clock() + _SECONDS
+            counters[self._added] += 1
 
     def find(self, job: Job) -> int | None:
-        """The index of the first text of a job that is refused, if there is one."""
-        if self._read != self.added:
-            self._read, self._until = self.added, self._load()
-        if not self._until:  # as it nearly always is
+        """Return the index of the first quarantined text of a job, or None."""
+        if self._loaded != self.added:
+            self._loaded, self._end_by_hash = self.added, self._load()
+        if not self._end_by_hash:  # the usual case, without computing hashes
             return None
         now = self._clock()
-        self._until = {text: end for text, end in self._until.items() if end > now}
-        indices = (index for index, row in enumerate(job.rows) if _hash(job, row) in self._until)
-        return next(indices, None)
+        self._end_by_hash = {text: end for text, end in self._end_by_hash.items() if end > now}
+        hashes = (_hash(job, ids) for ids in job.rows)
+        return next((i for i, text in enumerate(hashes) if text in self._end_by_hash), None)
 
     def _load(self) -> dict[float, float]:
-        hashes = self._counters.values(self._hashes, _MOST)
-        return dict(zip(hashes, self._counters.values(self._ends, _MOST), strict=True))
+        hashes = self._counters.values(self._hashes, _MAX_TEXTS)
+        return dict(zip(hashes, self._counters.values(self._ends, _MAX_TEXTS), strict=True))
 
 
-def _hash(job: Job, row: Ids) -> float:
-    """48 bits, which a shared number holds exactly."""
-    text = f"{job.output} ".encode() + row.tobytes()
+def _hash(job: Job, ids: TokenIds) -> float:
+    """Hash a text to 48 bits, which a float64 of the shared counters represents exactly."""
+    text = f"{job.output} ".encode() + ids.tobytes()
     return float(int.from_bytes(blake2b(text, digest_size=6).digest()))

@@ -1,31 +1,31 @@
-"""How fast the engine says that it is, and how far that can be relied on."""
+"""Speed that the engine reports, and whether it is reliable."""
 
 import time
 from collections.abc import Callable
 
-_CHANGES = 5  # until what was measured at the start counts for a third
-_FRESH = 300.0  # seconds; what was slow then may be fast by now
+_MIN_CHANGES = 5  # after five, a third of the moving average is still the value of the start
+_MAX_AGE = 300.0  # seconds, after which the speed may be another
 
 
 class Rate:
-    """Tokens per second of a full engine.
+    """Tokens per second of the fully loaded engine.
 
-    latest: as last reported; 0: not known yet. An engine begins with the rate of one pass, cold
-    and of one length, and full passes alone change it.
+    latest: the last report; 0 if unknown. An engine starts with the rate of a single cold batch of
+    equally long texts; only full batches update it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._changes, self._changed = clock, -1, 0.0
         self.latest = 0.0
 
-    def note(self, rate: float) -> None:
-        """What came with an answer."""
+    def update(self, rate: float) -> None:
+        """Record the rate reported with a result."""
         if rate != self.latest:
             self.latest, self._changed = rate, self._clock()
             self._changes += 1
 
     @property
-    def measured(self) -> float:
-        """The latest, if it was lately measured under load, and not once; else 0."""
-        sure = self._changes >= _CHANGES and self._clock() - self._changed < _FRESH
-        return self.latest if sure else 0.0
+    def reliable(self) -> float:
+        """The latest rate, if it was measured several times under load and recently; else 0."""
+        recent = self._clock() - self._changed < _MAX_AGE
+        return self.latest if recent and self._changes >= _MIN_CHANGES else 0.0

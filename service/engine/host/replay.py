@@ -1,4 +1,4 @@
-"""Gives the jobs of an engine that died to the next one, but for texts of which it died."""
+"""Resubmit the jobs of an engine that died, except for texts that crashed it."""
 
 import asyncio
 import logging
@@ -17,59 +17,59 @@ from service.process.shared_counters import SharedCounters
 
 log = logging.getLogger(__name__)
 
-_REPLAYS = 6  # of a job, and of a text that is tried alone
-_PAUSE = 0.2  # seconds
-_DEATHS = 2  # while nothing but a text is computed: once, somebody else may have ended the engine
+_MAX_REPLAYS = 6  # of a job, and of a text that is computed alone
+_RETRY_SECONDS = 0.2
+_MAX_CRASHES = 2  # of a text computed alone; a single one may be a coincidence, such as a kill
 
 
 class Engine(Protocol):
-    """Whichever engine runs: see service.engine.host.engine_connection."""
+    """The current engine: see service.engine.host.engine_connection."""
 
     @property
     def description(self) -> Description | None: ...
     def computed_tokens(self, job: Job) -> int: ...
     def submit(self, job: Job, timeout: float) -> Awaitable[Result]: ...
-    def connected(self, timeout: float, patience: float = ...) -> Awaitable[None]: ...
+    def wait_connected(self, timeout: float, max_downtime: float = ...) -> Awaitable[None]: ...
 
 
 class Replay:
-    """An engine that outlives its process: jobs are pure, so another process can compute them.
+    """Submits jobs to the engine, and again to its successor if it dies.
 
-    A job that waited when the engine died goes to the next engine as it is. Any of those that were
-    being computed may be why it died, so their texts are tried again one by one, each while nothing
-    else is computed. A text with which the engine dies twice more is refused for ten minutes.
+    A job that was waiting when the engine died is resubmitted unchanged. A job that was being
+    computed may have crashed it, so its texts are computed one at a time, each exclusively. A text
+    that crashes the engine twice more is quarantined: refused for ten minutes.
     """
 
     def __init__(self, engine: Engine, counters: SharedCounters) -> None:
-        """counters: where replays and crashes are counted."""
+        """counters: of replayed jobs and quarantined texts."""
         self._engine, self._quarantine = engine, Quarantine(counters)
-        self._counters, self._replayed = counters, counters.allocate()
+        self._counters, self._replayed_slot = counters, counters.allocate()
 
     @property
     def description(self) -> Description | None:
-        """Of the engine that runs."""
+        """Description of the current engine."""
         return self._engine.description
 
     @property
-    def replayed(self) -> int:
-        """How many jobs were given to another engine, in the whole server."""
-        return int(self._counters.total(self._replayed))
+    def replayed_jobs(self) -> int:
+        """Number of resubmitted jobs, in all processes."""
+        return int(self._counters.total(self._replayed_slot))
 
     @property
-    def crashed(self) -> int:
-        """Of how many texts an engine died, in the whole server."""
+    def quarantined_texts(self) -> int:
+        """Number of texts that crashed an engine, in all processes."""
         return self._quarantine.added
 
     def computed_tokens(self, job: Job) -> int:
-        """Tokens that are computed for a job."""
+        """Return the tokens to compute for a job."""
         return self._engine.computed_tokens(job)
 
     async def submit(self, job: Job, timeout: float) -> Result:
-        """The vectors of a job; raises EncodingFailed (EngineCrash), EngineLost or TimeoutError."""
+        """Compute a job; raises EncodingFailed (EngineCrash), EngineLost or TimeoutError."""
         try:
             return await self._submit(job, timeout)
         except EngineLost as error:
-            return await self._replay(job, error, job.begun + timeout)
+            return await self._replay(job, error, job.created_at + timeout)
 
     def _submit(self, job: Job, timeout: float) -> Awaitable[Result]:
         index = self._quarantine.find(job)
@@ -78,12 +78,12 @@ class Replay:
         return self._engine.submit(job, timeout)
 
     async def _replay(self, job: Job, error: EngineLost, deadline: float) -> Result:
-        for _ in range(_REPLAYS):
+        for _ in range(_MAX_REPLAYS):
             if isinstance(error, EngineDied):
-                self._counters.row[self._replayed] += 1
+                self._counters.row[self._replayed_slot] += 1
                 if error.computing:
                     return await self._one_by_one(job, deadline)
-            await self._engine.connected(_remaining(deadline))
+            await self._engine.wait_connected(_remaining(deadline))
             try:
                 return await self._submit(job, _remaining(deadline))
             except EngineLost as next_error:
@@ -103,19 +103,21 @@ class Replay:
         return _concatenate(results)
 
     async def _submit_exclusively(self, job: Job, deadline: float) -> Result:
-        replays = deaths = 0
-        while replays < _REPLAYS and deaths < _DEATHS:
-            # However long that takes: told to come again, a gateway would ask another server.
-            await self._engine.connected(_remaining(deadline), math.inf)
+        replays = crashes = 0
+        while replays < _MAX_REPLAYS and crashes < _MAX_CRASHES:
+            # Without a limit: after a 503 a gateway would send the text to another server.
+            await self._engine.wait_connected(_remaining(deadline), math.inf)
             try:
                 return await self._submit(job, _remaining(deadline))
-            except EngineDied as died:
-                replays, deaths = replays + 1, deaths + died.computing
-            except EngineLost:  # it hangs, and another one is started soon
-                await asyncio.sleep(_PAUSE)
-        if deaths == _DEATHS:
+            except EngineDied as error:
+                replays, crashes = replays + 1, crashes + error.computing
+            except EngineLost:  # the engine hangs and is about to be replaced
+                await asyncio.sleep(_RETRY_SECONDS)
+        if crashes == _MAX_CRASHES:
             self._quarantine.add(job)
-            log.error("the engine died of a text of %d tokens: it is refused now", job.tokens)
+            log.error(
+                "a text of %d tokens crashed the engine; it is refused for ten minutes", job.tokens
+            )
         raise EngineCrash("the engine died while it computed this input", index=0)
 
 

@@ -1,1 +1,1 @@
-"""What both sides of the engine share: messages, the wire, the handing over of sockets."""
+"""Messages, sockets and shared memory between the HTTP processes and the engine process."""

@@ -1,6 +1,7 @@
-"""Hand connections to the engine to HTTP processes, whichever engine runs.
+"""Pass connections from HTTP processes to whichever engine runs.
 
-A pair of sockets that the processes inherit: nothing has a name that others could find or remove.
+They go over a socket pair that all processes inherit, so no path in the file system can be found
+or removed by others.
 """
 
 import os
@@ -9,40 +10,43 @@ import socket
 from service.engine.protocol.running_jobs import RunningJobs
 
 Connection = tuple[socket.socket, RunningJobs]
-"""One end of a connection to the engine, and the table of its jobs that are being computed."""
+"""One end of a connection to the engine, and the table of its running jobs."""
 
 
 def handoff_pair() -> tuple[socket.socket, socket.socket]:
-    """Return the requesting end, and the engine's end.
+    """Return the HTTP processes' end, for requests, and the engine's end, which accepts them.
 
-    What is asked for while there is no engine waits for one.
+    Requests wait in the socket while no engine runs.
     """
-    asking, handing = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    asking.setblocking(False)  # whoever asks has other things to do than to wait for room
-    return asking, handing
+    requesting, accepting = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    requesting.setblocking(False)  # an event loop must not wait for space in the socket
+    return requesting, accepting
 
 
-def request_connection(asking: int) -> Connection:
-    """Request a connection to the engine and return our end; raises OSError, which may pass.
+def request_connection(handoff_fd: int) -> Connection:
+    """Open a connection to the engine and return our end; raises OSError, which may be temporary.
 
-    asking: the descriptor of the requesting end.
+    handoff_fd: the HTTP processes' end of the handoff pair.
     """
     running, file = RunningJobs.create()
     with file:
         ours, theirs = socket.socketpair()
         try:
-            with theirs, socket.fromfd(asking, socket.AF_UNIX, socket.SOCK_DGRAM) as end:
-                socket.send_fds(end, [b"connection"], [theirs.fileno(), file.fileno()])
+            with theirs, socket.fromfd(handoff_fd, socket.AF_UNIX, socket.SOCK_DGRAM) as handoff:
+                socket.send_fds(handoff, [b"connection"], [theirs.fileno(), file.fileno()])
         except OSError:
             ours.close()
             raise
     return ours, running
 
 
-def hand_over(handing: socket.socket) -> Connection:
-    """Return the engine's end of the connection that was requested first; waits for a request."""
-    _, [end, file], *_ = socket.recv_fds(handing, 16, 2)
-    os.set_inheritable(end, False)
-    running = RunningJobs.attach(file)
-    os.close(file)
-    return socket.socket(fileno=end), running
+def accept_connection(handoff: socket.socket) -> Connection:
+    """Return the engine's end of the oldest requested connection; waits for a request.
+
+    handoff: the engine's end of the handoff pair.
+    """
+    _, [connection_fd, table_fd], *_ = socket.recv_fds(handoff, 16, 2)
+    os.set_inheritable(connection_fd, False)
+    running = RunningJobs.attach(table_fd)
+    os.close(table_fd)
+    return socket.socket(fileno=connection_fd), running

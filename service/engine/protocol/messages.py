@@ -1,4 +1,4 @@
-"""What the HTTP process and the engine process say to each other."""
+"""Messages between the HTTP processes and the engine process."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,42 +11,42 @@ import numpy.typing as npt
 
 from service.engine.protocol.wire import Message
 
-Ids = npt.NDArray[np.int32]
+TokenIds = npt.NDArray[np.int32]
 
-POOLED = "pooled"  # the output that is one vector for each text; any other is hidden states
+POOLED = "pooled"  # the output with one vector per text; every other output is hidden states
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A request for vectors.
+    """Token ids of texts whose vectors the engine computes.
 
-    output: POOLED, a number of layers, or a summand of the input ('token', …).
-    rows: the token ids of each text. skips: how many of each are not pooled; () for none.
-    size: the class of the whole request, which may be several jobs: see `sizes` beside this.
-    begun: when it began to wait, by time.perf_counter, which all processes of a machine share.
-    exclusive: whether nothing else may be computed at the same time; such a job has one text.
+    output: POOLED, a number of layers, or a summand of the input embeddings ('token', …).
+    rows: token ids of each text. skips: leading tokens of each text that are not pooled; () for
+    none. size_class: of the whole request, which may be several jobs; see `sizes`.
+    created_at: time.perf_counter, which all processes of a machine share.
+    exclusive: whether to compute nothing else at the same time; such a job has one text.
     """
 
     output: str | int
-    rows: list[Ids]
+    rows: list[TokenIds]
     skips: Sequence[int] = ()
-    size: int = 0
-    begun: float = field(default_factory=time.perf_counter, compare=False)
+    size_class: int = 0
+    created_at: float = field(default_factory=time.perf_counter, compare=False)
     exclusive: bool = False
 
     @property
     def tokens(self) -> int:
-        """Of all texts together."""
+        """Total tokens of all texts."""
         return sum(map(len, self.rows))
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The answer to a Job: vectors (B, D), or hidden states (T, D) of all texts in a row.
+    """Vectors of a job: pooled (B, D), or concatenated hidden states of all texts (T, D).
 
-    queue_us: until the start of its first pass. compute_us: to the end of its last.
-    rate: tokens that the engine encodes in a second when it is full.
-    cached: how many of the vectors need not be computed for it.
+    queue_us: until its first batch starts. compute_us: from then until its last batch ends.
+    rate: tokens per second of the fully loaded engine.
+    cached: number of vectors that came from the cache.
     """
 
     vectors: npt.NDArray[np.float32]
@@ -58,9 +58,9 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The answer to a Job that could not be done; index: which of its texts is at fault.
+    """Reason why a job failed. index: of the text that caused it.
 
-    finite: False where its vector held NaN or infinity.
+    finite: False if the vector contained NaN or infinity.
     """
 
     message: str
@@ -69,61 +69,64 @@ class Failure:
 
 
 Jobs = Sequence[tuple[int, Job]]
-Outcomes = Sequence[tuple[int, Result | Failure]]
+Results = Sequence[tuple[int, Result | Failure]]
 
 
 def pack_jobs(jobs: Jobs) -> Message:
-    """Numbered jobs as one message."""
-    head = [
-        (number, job.output, [*map(len, job.rows)], job.skips, job.size, job.begun, job.exclusive)
+    """Build one message of numbered jobs."""
+    header = [
+        (
+            *(number, job.output, [*map(len, job.rows)], job.skips),
+            *(job.size_class, job.created_at, job.exclusive),
+        )
         for number, job in jobs
     ]
-    return ["jobs", head], np.concatenate([row for _, job in jobs for row in job.rows])
+    return ["jobs", header], np.concatenate([row for _, job in jobs for row in job.rows])
 
 
-def unpack_jobs(heads: Iterable[Any], body: Any) -> Iterator[tuple[int, Job]]:
-    """The way back of pack_jobs, from what follows the verb."""
+def unpack_jobs(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Job]]:
+    """Parse numbered jobs. headers: the message header without its type."""
     flat = np.frombuffer(body, dtype=np.int32)
     start = 0
-    for number, output, lengths, *rest in heads:
+    for number, output, lengths, *rest in headers:
         stops = list(accumulate(lengths, initial=start))
         yield number, Job(output, [flat[a:b] for a, b in pairwise(stops)], *rest)
         start = stops[-1]
 
 
-def pack_outcomes(outcomes: Outcomes) -> Message:
-    """Numbered answers as one message."""
-    head = [
-        (number, found.message, found.index, found.finite)
-        if isinstance(found, Failure)
-        else (number, found.vectors.shape, found.queue_us, found.compute_us, found.rate)
-        for number, found in outcomes
+def pack_results(results: Results) -> Message:
+    """Build one message of numbered results and failures."""
+    header = [
+        (number, result.message, result.index, result.finite)
+        if isinstance(result, Failure)
+        else (number, result.vectors.shape, result.queue_us, result.compute_us, result.rate)
+        for number, result in results
     ]
-    parts = [found.vectors.data for _, found in outcomes if isinstance(found, Result)]
-    return ["outcomes", head], parts[0] if len(parts) == 1 else b"".join(parts)
+    parts = [result.vectors.data for _, result in results if isinstance(result, Result)]
+    return ["results", header], parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def unpack_outcomes(heads: Iterable[Any], body: Any) -> Iterator[tuple[int, Result | Failure]]:
-    """The way back of pack_outcomes, from what follows the verb."""
+def unpack_results(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Result | Failure]]:
+    """Parse numbered results and failures. headers: the message header without its type."""
     flat = np.frombuffer(body, dtype=np.float32)
     start = 0
-    for number, *found in heads:
-        if len(found) == 3:
-            yield number, Failure(*found)
+    for number, *fields in headers:
+        if len(fields) == 3:
+            yield number, Failure(*fields)
             continue
-        (rows, dim), *figures = found
+        (rows, dim), *numbers = fields
         stop = start + rows * dim
-        yield number, Result(flat[start:stop].reshape(rows, dim), *figures)
+        yield number, Result(flat[start:stop].reshape(rows, dim), *numbers)
         start = stop
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a loaded engine says of itself.
+    """Properties of a loaded engine.
 
-    trials: how each precision that was tried compares with float32.
-    max_batch_tokens: of a forward pass, as asked for or chosen.
-    kernels: the instruction set that they were compiled for; None on torch alone.
+    trials: how each tried precision compares with float32.
+    max_batch_tokens: as configured, or as measured to be best.
+    kernels: instruction set of the compiled kernels; None without them.
     """
 
     dim: int

@@ -1,4 +1,4 @@
-"""The jobs whose texts are being computed: memory that an engine's death leaves readable."""
+"""Table of the jobs being computed, in shared memory that outlives the engine."""
 
 import mmap
 from tempfile import TemporaryFile
@@ -9,11 +9,11 @@ _BYTES = 4  # of a slot
 
 
 class RunningJobs:
-    """How many texts of each job of one connection are in running passes.
+    """Number of texts in running batches, for each job of one connection.
 
-    The engine writes before and after a pass, the HTTP process reads when the connection is lost.
-    Two jobs whose numbers are a multiple of 4096 apart share a slot: one of them may then seem to
-    run that only waits.
+    The engine writes before and after a batch, the HTTP process reads when the connection is lost.
+    Jobs whose numbers differ by a multiple of 4096 share a slot, so a waiting job may appear to
+    run.
     """
 
     def __init__(self, memory: mmap.mmap) -> None:
@@ -21,10 +21,10 @@ class RunningJobs:
 
     @classmethod
     def create(cls) -> tuple["RunningJobs", BinaryIO]:
-        """An empty table, and the file with which the engine maps it; raises OSError."""
+        """Return an empty table, and the file by which the engine maps it; raises OSError."""
         file = TemporaryFile()  # noqa: SIM115
         try:
-            # Not a hole: to write to one through a map, where the disk is full, ends the process.
+            # Allocate the pages: writing to a mapped hole on a full disk would kill the process.
             file.write(bytes(_SLOTS * _BYTES))
             file.flush()
             return cls.attach(file.fileno()), file
@@ -33,16 +33,16 @@ class RunningJobs:
             raise
 
     @classmethod
-    def attach(cls, file: int) -> "RunningJobs":
-        """The table behind a descriptor, which may be closed afterwards."""
-        return cls(mmap.mmap(file, _SLOTS * _BYTES))
+    def attach(cls, fd: int) -> "RunningJobs":
+        """Map the table of a file descriptor, which may be closed afterwards."""
+        return cls(mmap.mmap(fd, _SLOTS * _BYTES))
 
     def begin(self, number: int) -> None:
-        """Count a text of a job whose pass begins."""
+        """Count a text of a job whose batch begins."""
         self._counts[number % _SLOTS] += 1
 
     def end(self, number: int) -> None:
-        """Count a text of a job whose pass has ended."""
+        """Count a text of a job whose batch has ended."""
         self._counts[number % _SLOTS] -= 1
 
     def __contains__(self, number: int) -> bool:

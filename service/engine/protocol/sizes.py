@@ -1,14 +1,14 @@
-"""How large a request is, in classes: the smaller are due sooner."""
+"""Size classes of requests; the scheduler serves smaller ones sooner."""
 
-CLASSES = 16
-_QUERY = 64  # tokens: requests of no more are all alike
+SIZE_CLASSES = 16
+_QUERY_TOKENS = 64  # requests of up to as many tokens are in the first class
 
 
 def size_class(tokens: int) -> int:
-    """0 for a query; one more for each twice as many tokens."""
-    return min(((max(tokens, 1) - 1) // _QUERY).bit_length(), CLASSES - 1)
+    """Return the size class: 0 for a query, and one more for each doubling of the tokens."""
+    return min(((max(tokens, 1) - 1) // _QUERY_TOKENS).bit_length(), SIZE_CLASSES - 1)
 
 
 def max_tokens(size: int) -> int:
-    """Tokens of the largest request of a class; the last one has no largest."""
-    return _QUERY << size
+    """Return the most tokens of a size class; the last class is in fact unlimited."""
+    return _QUERY_TOKENS << size

@@ -1,4 +1,4 @@
-"""How an engine is started: small, for the process that starts it imports little."""
+"""Start parameters of an engine; separate, as the process that starts it imports little."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,10 +8,9 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What an engine has found out when it was ready, and the next one need not find out again.
+    """Choices and measurements of an engine at its start, reused when another replaces it.
 
-    device, dtype, max_batch_tokens: what it chose. trials: how each precision that was tried
-    compared with float32. rate: tokens per second of a full pass.
+    trials: how each tried precision compares with float32. rate: tokens per second of a full batch.
     """
 
     device: str
@@ -23,14 +22,13 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
-    """What an engine process is started with.
+    """Start parameters of an engine process.
 
-    handoff: the descriptor on which it hands out connections.
-
-    max_batch_tokens: 0 for what the engine finds best. isa: the highest instruction set to use.
-    pooling: in place of the one that the model's files name, unless auto.
-    counters_fd, counters_rows: the shared counters, whose last row has room for the engine's.
-    decisions: of the engine before, if there was one.
+    isa: the highest instruction set to use. pooling: overrides that of the model's files, unless
+    auto. max_batch_tokens: 0 to let the engine choose.
+    handoff_fd: the socket on which it receives connections from HTTP processes.
+    counters_fd, counters_rows: the shared counters; the last row is the engine's.
+    decisions: of the previous engine, if there was one.
     """
 
     folder: str
@@ -41,14 +39,14 @@ class EngineSpec:
     threads: int
     max_batch_tokens: int
     log_level: str
-    handoff: int
+    handoff_fd: int
     counters_fd: int
     counters_rows: int
     decisions: Decisions | None = None
 
     @classmethod
-    def read(cls, line: bytes) -> "EngineSpec":
-        """The way back of orjson.dumps."""
+    def from_json(cls, line: bytes) -> "EngineSpec":
+        """Parse a spec that orjson.dumps has written."""
         fields = orjson.loads(line)
         decisions = fields.pop("decisions")
         return cls(**fields, decisions=Decisions(**decisions) if decisions else None)

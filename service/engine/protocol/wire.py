@@ -1,8 +1,7 @@
-"""Messages on a stream socket: a JSON head, and a body of raw numbers.
+"""Messages on a stream socket: a JSON header, and a body of raw numbers.
 
-One system call sends a message and one receives all that wait, and no thread stands between the two
-processes, as each would be another wait for the processor; unless one end does not read as fast as
-the other writes.
+One system call sends a message, and one receives all waiting messages. Threads in between would
+only add context switches; one is started if the receiver reads more slowly than the sender writes.
 """
 
 import contextlib
@@ -17,19 +16,19 @@ import orjson
 
 from service.engine.protocol.running_jobs import RunningJobs
 
-_LENGTHS = struct.Struct("<QQ")  # of the head and of the body
-_ALIGNED = 8  # heads are filled up to a multiple of this, so that numbers lie as they must
-_BUFFER = 1 << 20  # bytes; the system may allow less
+_LENGTHS = struct.Struct("<QQ")  # bytes of the header and of the body
+_ALIGNMENT = 8  # bytes; headers are padded, so that the numbers of the body are aligned
+_BUFFER_SIZE = 1 << 20  # bytes; the operating system may allow less
 
-Message = tuple[Any, Any]  # what the head says, and the body as a buffer
+Message = tuple[Any, Any]  # the header as JSON, and the body as a buffer
 
 
-def pack(head: Any, body: Any = b"") -> bytes:
-    """A message as it is sent. body: a buffer that lies in one piece."""
-    text = orjson.dumps(head)
-    text += b" " * (-len(text) % _ALIGNED)
+def pack(header: Any, body: Any = b"") -> bytes:
+    """Serialize a message. body: a contiguous buffer."""
+    text = orjson.dumps(header)
+    text += b" " * (-len(text) % _ALIGNMENT)
     view = memoryview(body)
-    numbers = view.cast("B") if view.nbytes else b""  # no rows at all cannot be cast
+    numbers = view.cast("B") if view.nbytes else b""  # an empty view cannot be cast
     return b"".join([_LENGTHS.pack(len(text), len(numbers)), text, numbers])
 
 
@@ -40,17 +39,17 @@ class MessageReader:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """The messages that these bytes complete."""
+        """Add received bytes, and yield the messages that are complete."""
         self._data += data
         while len(self._data) >= _LENGTHS.size:
-            head, body = _LENGTHS.unpack_from(self._data)
-            end = _LENGTHS.size + head + body
+            header_size, body_size = _LENGTHS.unpack_from(self._data)
+            end = _LENGTHS.size + header_size + body_size
             if len(self._data) < end:
                 return
             with memoryview(self._data) as view:
-                whole = memoryview(bytes(view[_LENGTHS.size : end]))
+                message = memoryview(bytes(view[_LENGTHS.size : end]))
             del self._data[:end]
-            yield orjson.loads(whole[:head]), whole[head:]
+            yield orjson.loads(message[:header_size]), message[header_size:]
 
 
 class WorkerConnection:
@@ -59,22 +58,22 @@ class WorkerConnection:
     running: its jobs that are being computed.
     """
 
-    def __init__(self, end: socket.socket, running: RunningJobs, patience: int = 10) -> None:
-        """patience: seconds for a process that does not read."""
+    def __init__(self, sock: socket.socket, running: RunningJobs, send_timeout: int = 10) -> None:
+        """send_timeout: seconds until a process that does not read is disconnected."""
         self.running = running
-        widen(end)
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", patience, 0))
-        self._socket, self._reader = end, MessageReader()
-        self._outbox: deque[memoryview] = deque()  # what a thread is sending, and what follows
+        enlarge_send_buffer(sock)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", send_timeout, 0))
+        self._socket, self._reader = sock, MessageReader()
+        self._unsent: deque[memoryview] = deque()  # the first one is being sent by a thread
         self._lock = threading.Lock()
 
     def receive(self, wait: bool) -> list[Message]:
-        """All messages that are there; at least some bytes if told to wait.
+        """Receive the waiting messages. wait: block until there is at least part of one.
 
         Raises EOFError when the other end is closed.
         """
         try:
-            data = self._socket.recv(_BUFFER, 0 if wait else socket.MSG_DONTWAIT)
+            data = self._socket.recv(_BUFFER_SIZE, 0 if wait else socket.MSG_DONTWAIT)
         except BlockingIOError:
             return []
         except ConnectionResetError:
@@ -83,43 +82,43 @@ class WorkerConnection:
             raise EOFError
         return list(self._reader.feed(data))
 
-    def send(self, head: Any, body: Any = b"") -> None:
-        """Send a message; what the other end does not take at once goes on beside the caller.
+    def send(self, header: Any, body: Any = b"") -> None:
+        """Send a message without blocking; a thread sends the rest if the socket is full.
 
-        The connection ends where the other end is closed or does not read.
+        Shuts the connection down if the other end is closed or does not read.
         """
-        data = memoryview(pack(head, body))
+        data = memoryview(pack(header, body))
         with self._lock:
-            rest = data if self._outbox else self._push(data, socket.MSG_DONTWAIT)
+            rest = data if self._unsent else self._send(data, socket.MSG_DONTWAIT)
             if not rest:
                 return
-            self._outbox.append(rest)
-            if len(self._outbox) > 1:
+            self._unsent.append(rest)
+            if len(self._unsent) > 1:
                 return
         threading.Thread(target=self._drain, args=[rest], daemon=True).start()
 
     def _drain(self, rest: memoryview) -> None:
         while rest:
-            rest = self._push(rest) or self._next()
+            rest = self._send(rest) or self._next()
 
     def _next(self) -> memoryview:
         with self._lock:
-            self._outbox.popleft()
-            return self._outbox[0] if self._outbox else memoryview(b"")
+            self._unsent.popleft()
+            return self._unsent[0] if self._unsent else memoryview(b"")
 
-    def _push(self, data: memoryview, flags: int = 0) -> memoryview:
-        """Send, and return the unsent rest; waits until some is taken unless flags forbid it."""
+    def _send(self, data: memoryview, flags: int = 0) -> memoryview:
+        """Send data and return the unsent rest; blocks until some is sent, unless flags forbid."""
         try:
             return data[self._socket.send(data, flags) :]
         except OSError as error:
             if flags and isinstance(error, BlockingIOError):
                 return data
-            # Closed at either end, in the meantime too, or not read.
+            # Either end is closed, or the other one did not read in time.
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
             return data[:0]
 
 
-def widen(end: socket.socket) -> None:
-    """Let an answer of usual size leave at once, whatever the other process is doing."""
-    end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+def enlarge_send_buffer(sock: socket.socket) -> None:
+    """Make room for a result of usual size, so that sending it does not block."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_SIZE)

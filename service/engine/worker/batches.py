@@ -14,8 +14,8 @@ from service.engine.worker.throughput import Throughput
 class Batch:
     """Texts of one forward pass.
 
-    tokens: of all texts. single_threaded: computed on one thread. blocks_leader: whether it is
-    one long text, which keeps the leader from reading messages.
+    tokens: of all texts. single_threaded: whether it is computed on one thread.
+    blocks_leader: whether it is one long text that keeps the leader from receiving messages.
     """
 
     texts: Sequence[Text]
@@ -45,7 +45,7 @@ class Batches:
         self._running = 0
 
     def next_for_leader(self) -> Batch | None:
-        """The leader's next batch, if there is work."""
+        """Return the leader's next batch, or None if no text waits."""
         with self._lock:
             while self._exclusive:
                 self._batch_finished.wait()
@@ -62,7 +62,7 @@ class Batches:
             return self._start(texts, single_threaded and not use_all_threads, blocks_leader=True)
 
     def next_for_follower(self) -> Batch | None:
-        """A follower's next batch, when there is more than the leader takes; None at shutdown."""
+        """Wait for more work than the leader takes; return a batch, or None at shutdown."""
         with self._lock:
             self._work_available.wait_for(lambda: self._shutting_down or self._follower_needed())
             if self._shutting_down:
@@ -71,7 +71,7 @@ class Batches:
             return self._start(self._job_table.take_batch(limit))
 
     def next_for_spare_thread(self) -> Batch | None:
-        """A batch of short texts, if the leader is blocked and every follower is busy."""
+        """Return a batch of short texts if the leader is blocked and every follower is busy."""
         with self._lock:
             if not self._leader_blocked or self._exclusive or self._job_table.idle:
                 return None

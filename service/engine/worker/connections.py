@@ -4,10 +4,10 @@ import selectors
 import socket
 from collections.abc import Callable
 
-from service.engine.protocol.fd_handoff import hand_over
+from service.engine.protocol.fd_handoff import accept_connection
 from service.engine.protocol.wire import Message, WorkerConnection
 
-CLOSED: Message = (["gone", None], b"")  # the last message of a connection
+CLOSED: Message = (["closed", None], b"")  # the last message of a connection
 
 ReceivedMessages = list[tuple[WorkerConnection, Message]]
 
@@ -44,7 +44,7 @@ class Connections:
         self._selector.register(source, selectors.EVENT_READ, handler)
 
     def _accept(self) -> ReceivedMessages:
-        sock, running = hand_over(self._handoff)
+        sock, running = accept_connection(self._handoff)
         connection = WorkerConnection(sock, running)
         self._watch(sock, lambda: self._read(sock, connection))
         connection.send(*self._greeting)

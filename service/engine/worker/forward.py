@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from models.vectors import Floats
-from service.engine.protocol.messages import POOLED, Failure, Ids
+from service.engine.protocol.messages import POOLED, Failure, TokenIds
 from service.engine.worker.scheduler import Item
 
 log = logging.getLogger(__name__)
@@ -19,31 +19,31 @@ class Model(Protocol):
     """The parts of models.embedder.Embedder that compute vectors."""
 
     def encode(
-        self, ids: Sequence[Ids], *, normalized: bool | None = None, skips: Sequence[int] = ()
+        self, ids: Sequence[TokenIds], *, normalized: bool | None = None, skips: Sequence[int] = ()
     ) -> Floats: ...
-    def hidden(self, ids: Sequence[Ids], layer: int | str | None = None) -> list[Floats]: ...
+    def hidden(self, ids: Sequence[TokenIds], layer: int | str | None = None) -> list[Floats]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One text of one job. skip: how many of its tokens, the first ones, are not pooled.
+    """One text of one job. skip: leading tokens that are not pooled.
 
     output, exclusive: of its job, see service.engine.protocol.messages.
     """
 
     item: Item[Any]
-    ids: Ids
+    ids: TokenIds
     skip: int
     output: str | int
     exclusive: bool
 
 
 def forward(model: Model, texts: Sequence[Text]) -> list[Floats | Failure]:
-    """Compute the vectors of each text, all of one kind, or its failure.
+    """Compute the vectors of each text, or its failure; all texts are of one kind.
 
-    When a pass fails, its halves are tried alone: one bad text fails alone, and a batch that
-    is too large for the device's memory succeeds in parts. A device that has failed itself
-    computes nothing more for this process: that error ends it, and the server starts another.
+    If a pass fails, its halves are retried separately, so that one bad text fails alone, and a
+    batch too large for the device's memory succeeds in parts. Raises torch.AcceleratorError, after
+    which the device is unusable in this process: the engine ends, and the server starts another.
     """
     try:
         results = zip(texts, _encode(model, texts), strict=True)
@@ -60,9 +60,9 @@ def forward(model: Model, texts: Sequence[Text]) -> list[Floats | Failure]:
             return [Failure(f"the model failed on this input: {reason}", texts[0].item.index)]
         tokens, kind = sum(len(text.ids) for text in texts), type(error).__name__
         log.warning("%d texts of %d tokens, in halves after %s", len(texts), tokens, kind)
-    # Not in the handler: the error would keep alive what the failed pass holds of the memory.
+    # Outside of the handler, as the error's traceback keeps the memory of the failed pass alive.
     if out_of_memory:
-        torch.cuda.empty_cache()  # what is free may lie in pieces of the wrong sizes
+        torch.cuda.empty_cache()  # free memory may be fragmented
     half = len(texts) // 2
     return forward(model, texts[:half]) + forward(model, texts[half:])
 

@@ -43,7 +43,10 @@ class _OpenJob:
     def _result(self, rate: float) -> Result:
         parts = [self.vectors[index] for index in range(len(self.job.rows))]
         vectors = np.concatenate(parts) if len(parts) > 1 else np.ascontiguousarray(parts[0])
-        queued, computed = self.started_at - self.job.begun, time.perf_counter() - self.started_at
+        queued, computed = (
+            self.started_at - self.job.created_at,
+            time.perf_counter() - self.started_at,
+        )
         return Result(vectors, round(queued * 1e6), round(computed * 1e6), rate)
 
 
@@ -72,10 +75,10 @@ class JobTable:
         """Queue the texts of a job."""
         self._open_jobs[key] = _OpenJob(job)
         kind = (job.output, key) if job.exclusive else job.output
-        self._scheduler.add(key, [len(row) for row in job.rows], kind, job.size)
+        self._scheduler.add(key, [len(row) for row in job.rows], kind, job.size_class)
 
     def remove(self, key: Key) -> None:
-        """Remove a job that its client no longer waits for, if it is unfinished."""
+        """Remove a job that is cancelled or done, if it is there."""
         self._scheduler.cancel(key)
         self._open_jobs.pop(key, None)
 
@@ -107,7 +110,7 @@ class JobTable:
         for text, vectors in zip(texts, vectors_by_text, strict=True):
             key = text.item.job
             job = self._open_jobs.get(key)
-            if job is None:  # it was cancelled, or another of its texts has failed
+            if job is None:  # cancelled, or another of its texts has failed
                 continue
             job.started_at = min(job.started_at, started_at)
             result = job.collect(text.item.index, vectors, rate)

@@ -16,7 +16,7 @@ log = logging.getLogger("service.engine")
 
 
 class Options(Protocol):
-    """The settings that concern the model. isa: one of the library's CAPS, for the whole process.
+    """Settings of the model. isa: one of the library's CAPS, for the whole process.
 
     threads: 0 for all available processors.
     """
@@ -41,9 +41,9 @@ def load(folder: str | Path, options: Options, previous: Decisions | None = None
     """
     library.limit(options.isa)
     torch.set_num_threads(options.threads or available_cpus())
-    # float32 is exact on a GPU, too: TF32, which an image's environment may ask for, is not.
+    # An image's environment may enable TF32, which is less exact than float32.
     torch.set_float32_matmul_precision("highest")
-    # cuDNN plans for each batch shape: tens of milliseconds, and memory for each.
+    # cuDNN needs a plan for each batch shape, which takes tens of milliseconds and memory.
     torch.backends.cuda.enable_cudnn_sdp(False)
     embedder = Embedder.load(
         folder,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from models.encoder.threads import alone
-from service.engine.protocol.messages import pack_outcomes
+from service.engine.protocol.messages import pack_results
 from service.engine.protocol.progress import Progress
 from service.engine.worker.batch_sizing import BatchSizing
 from service.engine.worker.batches import Batch, Batches
@@ -112,7 +112,7 @@ class Loop:
             )
         # Without the lock: large results take long to pack.
         for connection, results in results_by_connection.items():
-            connection.send(*pack_outcomes(results))
+            connection.send(*pack_results(results))
 
 
 def _guard(work: Callable[[], None]) -> None:

@@ -35,7 +35,7 @@ def run(spec: EngineSpec, on_ready: Callable[[Decisions], None]) -> None:
     """Load and warm the model, then serve jobs until the server shuts down."""
     embedder, budget = load_and_measure(spec)
     greeting = ["description", describe(embedder, budget)], b""
-    connections = Connections(socket.socket(fileno=spec.handoff), sys.stdin.fileno(), greeting)
+    connections = Connections(socket.socket(fileno=spec.handoff_fd), sys.stdin.fileno(), greeting)
     on_ready(_decisions(embedder, budget))
     freeze()
     sizing = BatchSizing(budget.tokens, embedder.lanes, embedder.ahead)

@@ -67,8 +67,8 @@ class Receiver:
         messages = self._connections.receive(wait)
         with self._lock:
             for connection, message in messages:
-                (verb, content), body = message
-                if verb == "jobs":
+                (message_type, content), body = message
+                if message_type == "jobs":
                     for number, job in unpack_jobs(content, body):
                         self._job_table.add((connection, number), job)
                 elif message is CLOSED:

@@ -10,68 +10,69 @@ from service.engine.protocol.sizes import max_tokens
 JobKey = TypeVar("JobKey")  # identifies a job
 Kind = Hashable  # only jobs of the same kind share a batch
 
-_MAX_SIZE_DISTANCE = 2  # classes: jobs of up to four times the size share a pass as they come
-_DUE_FACTOR = (
-    16  # times the tokens of a job: when so many have been served since it came, it is due
-)
+_MAX_CLASS_DISTANCE = 2  # jobs of up to four times the size may fill a batch by urgency
+_DUE_FACTOR = 16  # a job is due when the engine has served this many times its tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Item(Generic[JobKey]):
     """One text of one job. Only items of one kind can share a batch.
 
-    size: the class of its job: see service.engine.protocol.sizes.
+    size_class: of its job: see service.engine.protocol.sizes.
     """
 
     job: JobKey
     index: int
     length: int
     kind: Kind
-    size: int = 0
+    size_class: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting(Generic[JobKey]):
-    """The texts of a job that are not in a batch yet, all of one kind and size.
+    """The texts of a job that are not in a batch yet.
 
-    due: when the count of all tokens served so far reaches this, the job is overdue.
+    due: count of all served tokens at which the job is due.
     """
 
     kind: Kind
-    size: int
+    size_class: int
     due: int
     items: deque[Item[JobKey]]
 
 
-_Jobs = OrderedDict[JobKey, _Waiting[JobKey]]  # those that came first, first
+_Jobs = OrderedDict[JobKey, _Waiting[JobKey]]  # oldest first
 
 
 class Scheduler(Generic[JobKey]):
-    """Fills half of a batch with the oldest jobs, and half with those that are due first.
+    """Fills half of a batch with the oldest jobs, and half with the jobs that are due first.
 
-    A small job is due soon after it has come and a large one late, so a query does not wait for the
-    ten thousand texts that came before it, and they go on however many queries come. Passes take
-    turns: one begins with the job that came first, the next with the one that is due first, of
-    whatever kind, for a text may fill a pass. Among jobs of a size, who came first is first.
+    A small job is due soon after its arrival and a large one late, so a query does not wait for ten
+    thousand earlier texts, and these progress however many queries arrive. As a single text may
+    fill a batch, batches alternate: one begins with the oldest job, the next with the job that is
+    due first, of any kind. Jobs of the same size class are served in order of arrival.
     """
 
     def __init__(self) -> None:
-        self.tokens = 0  # of all that waits
-        self._served = 0  # tokens, ever
+        self.tokens = 0  # of all waiting texts
+        self._served = 0  # tokens since the start
         self._oldest_first = False
         self._jobs: _Jobs[JobKey] = OrderedDict()
-        self._queues: dict[tuple[Kind, int], _Jobs[JobKey]] = {}  # by kind and size; none is empty
+        self._queues: dict[
+            tuple[Kind, int], _Jobs[JobKey]
+        ] = {}  # by kind and size class; none is empty
 
     def __bool__(self) -> bool:
         """Whether any text waits."""
         return bool(self._jobs)
 
-    def add(self, job: JobKey, lengths: Sequence[int], kind: Kind, size: int) -> None:
+    def add(self, job: JobKey, lengths: Sequence[int], kind: Kind, size_class: int) -> None:
         """Queue the texts of a new job. lengths: tokens of each."""
-        items = (Item(job, index, length, kind, size) for index, length in enumerate(lengths))
-        waiting = _Waiting(kind, size, self._served + _DUE_FACTOR * max_tokens(size), deque(items))
+        items = (Item(job, index, length, kind, size_class) for index, length in enumerate(lengths))
+        due = self._served + _DUE_FACTOR * max_tokens(size_class)
+        waiting = _Waiting(kind, size_class, due, deque(items))
         self._jobs[job] = waiting
-        self._queues.setdefault((kind, size), OrderedDict())[job] = waiting
+        self._queues.setdefault((kind, size_class), OrderedDict())[job] = waiting
         self.tokens += sum(lengths)
 
     def cancel(self, job: JobKey) -> None:
@@ -82,31 +83,28 @@ class Scheduler(Generic[JobKey]):
             self._remove(job, waiting)
 
     def next(self, budget: int) -> list[Item[JobKey]]:
-        """Take the next batch: of at most `budget` tokens, or one longer text; or nothing."""
+        """Take the next batch: at most `budget` tokens, or one longer text; [] if none waits."""
         if not self._jobs:
             return []
         self._oldest_first = not self._oldest_first
-        return self._batch(
-            _first(self._jobs) if self._oldest_first else _most_urgent(self._queues.values()),
-            budget,
-        )
+        oldest_first, queues = self._oldest_first, self._queues.values()
+        return self._batch(_oldest(self._jobs) if oldest_first else _most_urgent(queues), budget)
 
     def take_short_texts(self, budget: int) -> list[Item[JobKey]]:
-        """Take the next batch of jobs whose next text is no longer than `budget`; or nothing."""
+        """Take a batch of jobs whose next text is at most `budget` tokens long; [] if none."""
         candidates = [
             waiting for waiting in self._jobs.values() if waiting.items[0].length <= budget
         ]
-        return (
-            self._batch(min(candidates, key=lambda waiting: waiting.due), budget)
-            if candidates
-            else []
-        )
+        most_urgent = min(candidates, key=lambda waiting: waiting.due, default=None)
+        return self._batch(most_urgent, budget) if most_urgent else []
 
     def _batch(self, waiting: _Waiting[JobKey], budget: int) -> list[Item[JobKey]]:
         first = self._take(waiting)
         batch = [first]
-        self._fill(batch, self._oldest(first.kind), budget - budget // 2)
-        self._fill(batch, self._due(first.kind, min(item.size for item in batch)), budget)
+        self._fill(batch, self._by_age(first.kind), budget - budget // 2)
+        self._fill(
+            batch, self._by_urgency(first.kind, min(item.size_class for item in batch)), budget
+        )
         return batch
 
     def _fill(
@@ -119,21 +117,21 @@ class Scheduler(Generic[JobKey]):
                 return
             batch.append(self._take(waiting))
 
-    def _oldest(self, kind: Kind) -> Iterator[_Waiting[JobKey]]:
-        """The job that came first, while it is of a kind: again and again."""
-        while self._jobs and (waiting := _first(self._jobs)).kind == kind:
+    def _by_age(self, kind: Kind) -> Iterator[_Waiting[JobKey]]:
+        """Yield the currently oldest job until it is of another kind."""
+        while self._jobs and (waiting := _oldest(self._jobs)).kind == kind:
             yield waiting
 
-    def _due(self, kind: Kind, smallest: int) -> Iterator[_Waiting[JobKey]]:
-        """The job of a kind that is due first: again and again.
+    def _by_urgency(self, kind: Kind, smallest: int) -> Iterator[_Waiting[JobKey]]:
+        """Yield the job of a kind that is currently due first, until it is much larger.
 
-        least: the smallest size in the pass. Much larger ones would hold up the rest of it.
+        smallest: size class in the batch, whose texts a much larger job would delay.
         """
         queues = [jobs for (queue_kind, _), jobs in self._queues.items() if queue_kind == kind]
         while queues := [jobs for jobs in queues if jobs]:
             waiting = _most_urgent(queues)
-            smallest = min(smallest, waiting.size)
-            if waiting.size > smallest + _MAX_SIZE_DISTANCE:
+            smallest = min(smallest, waiting.size_class)
+            if waiting.size_class > smallest + _MAX_CLASS_DISTANCE:
                 return
             yield waiting
 
@@ -146,17 +144,17 @@ class Scheduler(Generic[JobKey]):
         return item
 
     def _remove(self, job: JobKey, waiting: _Waiting[JobKey]) -> None:
-        queue = self._queues[waiting.kind, waiting.size]
+        queue = self._queues[waiting.kind, waiting.size_class]
         del self._jobs[job], queue[job]
         if not queue:
-            del self._queues[waiting.kind, waiting.size]
+            del self._queues[waiting.kind, waiting.size_class]
 
 
-def _first(jobs: _Jobs[JobKey]) -> _Waiting[JobKey]:
+def _oldest(jobs: _Jobs[JobKey]) -> _Waiting[JobKey]:
     return next(iter(jobs.values()))
 
 
 def _most_urgent(queues: Collection[_Jobs[JobKey]]) -> _Waiting[JobKey]:
-    """The job that is due first: in each queue, that is the one that came first."""
-    firsts = map(_first, queues)
-    return min(firsts, key=lambda waiting: waiting.due) if len(queues) > 1 else next(firsts)
+    """Return the job that is due first; in each queue, that is the oldest one."""
+    oldest = map(_oldest, queues)
+    return min(oldest, key=lambda waiting: waiting.due) if len(queues) > 1 else next(oldest)

@@ -2,7 +2,7 @@
 
 from service.engine.worker.batch_sizing import BatchSizing
 
-_SMOOTHING = 0.2  # of the latest pass
+_SMOOTHING = 0.2  # weight of the latest batch
 
 
 class Throughput:
@@ -11,7 +11,7 @@ class Throughput:
     def __init__(self, sizing: BatchSizing, rate: float) -> None:
         """rate: initial tokens per second."""
         self.sizing = sizing.with_rate(rate)
-        self._latest_start = self._latest_end = 0.0  # of the latest passes
+        self._latest_start = self._latest_end = 0.0  # of multi-threaded batches
 
     @property
     def rate(self) -> float:

@@ -23,7 +23,7 @@ def told(sentence: SentenceConfig, rate: float = 0.0, **settings: object) -> dic
     given = Settings(_env_file=None, **settings)  # type: ignore[call-arg, arg-type]
     dimensions = Dimensions.of("none", 384, ())
     link = EngineConnection(partial(request_connection, 0), SharedCounters.private())
-    link.rate.note(rate)
+    link.rate.update(rate)
     return info(given, link, sentence, dimensions)
 
 

@@ -30,7 +30,7 @@ def test_a_ready_server_says_so(server: Server) -> None:
 class Awake:
     """An engine that embeds."""
 
-    embeds: bool = True
+    ready: bool = True
 
 
 def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:

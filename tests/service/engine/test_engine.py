@@ -1,4 +1,4 @@
-"""Tests of how the engine's process starts: what no other start would mend ends it, told once."""
+"""Tests of how the engine process starts, and fails to."""
 
 import logging
 from pathlib import Path
@@ -14,11 +14,11 @@ def spec(folder: Path, threads: int = 1) -> EngineSpec:
     return EngineSpec(str(folder), "cpu", "float32", "auto", "auto", threads, 0, "info", 0, 0, 1)
 
 
-def test_what_nobody_foresaw_is_logged_and_refuses_every_start(
+def test_an_unexpected_error_is_logged_and_prevents_a_restart(
     minilm_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         load_and_measure(spec(minilm_folder, threads=-1))  # which settings do not let through
     assert ended.value.code == REFUSED
-    (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert record.message == "the model cannot be loaded" and record.exc_info

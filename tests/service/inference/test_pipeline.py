@@ -57,8 +57,8 @@ def test_the_size_of_a_job_is_that_of_the_whole_request(reader: InputReader) -> 
     asyncio.run(pipeline.embed(RequestContext("a"), texts[:1], InputOptions()))
     asyncio.run(pipeline.embed_partial(RequestContext("a"), texts, InputOptions()))
     whole, alone, *parts = engine.jobs
-    assert (whole.size, alone.size) == (1, 0)
-    assert [part.size for part in parts] == [1] * 9
+    assert (whole.size_class, alone.size_class) == (1, 0)
+    assert [part.size_class for part in parts] == [1] * 9
 
 
 def test_only_what_is_computed_waits_in_the_queue(reader: InputReader) -> None:

@@ -1,4 +1,4 @@
-"""The link to an engine that answers what it is told to."""
+"""Tests of the connection to engines that the test controls."""
 
 import asyncio
 import errno
@@ -11,7 +11,7 @@ import pytest
 
 from service.engine.host.engine_connection import EngineConnection
 from service.engine.protocol.fd_handoff import Connection
-from service.engine.protocol.messages import POOLED, Job, Result, pack_outcomes, unpack_jobs
+from service.engine.protocol.messages import POOLED, Job, Result, pack_results, unpack_jobs
 from service.engine.protocol.progress import Progress
 from service.engine.protocol.wire import MessageReader, pack
 from service.errors import EngineLost
@@ -28,12 +28,12 @@ VECTOR = np.ones((1, 1), dtype=np.float32)
 
 
 class Engine:
-    """Answers the jobs of so many tokens that it should."""
+    """Computes the jobs whose number of tokens the test selects."""
 
-    def __init__(self, answers: Callable[[int], bool]) -> None:
-        self._answers, self._serving = answers, set[asyncio.Task[None]]()
+    def __init__(self, computes: Callable[[int], bool]) -> None:
+        self._computes, self._serving = computes, set[asyncio.Task[None]]()
 
-    def ask(self) -> Connection:
+    def connect(self) -> Connection:
         ours, theirs = socket.socketpair()
         self._serving.add(asyncio.create_task(self._serve(theirs)))
         return ours, running()
@@ -43,10 +43,10 @@ class Engine:
         writer.write(pack(["description", DESCRIPTION]))
         messages = MessageReader()
         while data := await reader.read(1 << 16):
-            for (verb, content), body in messages.feed(data):
-                for number, job in unpack_jobs(content, body) if verb == "jobs" else ():
-                    if self._answers(len(job.rows[0])):
-                        writer.write(pack(*pack_outcomes([(number, Result(VECTOR, 1, 2, 3.0))])))
+            for (message_type, content), body in messages.feed(data):
+                for number, job in unpack_jobs(content, body) if message_type == "jobs" else ():
+                    if self._computes(len(job.rows[0])):
+                        writer.write(pack(*pack_results([(number, Result(VECTOR, 1, 2, 3.0))])))
         writer.close()
 
 
@@ -54,24 +54,26 @@ def job(tokens: int) -> Job:
     return Job(POOLED, [np.zeros(tokens, dtype=np.int32)])
 
 
-async def until(true: Callable[[], object]) -> None:
+async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(60):
-        while not true():
+        while not condition():
             await asyncio.sleep(0.01)
 
 
-def test_an_engine_that_hangs_is_given_nothing_more_and_told_of() -> None:
+def test_a_hung_engine_receives_no_more_jobs_and_is_reported() -> None:
     async def run() -> None:
-        stalls, answering = list[None](), [True]
-        ask, counters = Engine(lambda tokens: answering[0]).ask, SharedCounters.private()
-        link = EngineConnection(ask, counters, on_stall=lambda: stalls.append(None), beat=0.01)
-        running = asyncio.create_task(link.run())
-        await until(lambda: link.embeds)
-        answering.clear()
-        answering.append(False)
-        await until(lambda: not link.embeds)
+        stalls, computing = list[None](), [True]
+        connect, counters = Engine(lambda tokens: computing[0]).connect, SharedCounters.private()
+        connection = EngineConnection(
+            connect, counters, on_stall=lambda: stalls.append(None), probe_interval=0.01
+        )
+        running = asyncio.create_task(connection.run())
+        await until(lambda: connection.ready)
+        computing.clear()
+        computing.append(False)
+        await until(lambda: not connection.ready)
         with pytest.raises(EngineLost, match="does not respond"):
-            await link.submit(job(9), 60)
+            await connection.submit(job(9), 60)
         assert not stalls
         await until(lambda: stalls)
         running.cancel()
@@ -80,19 +82,21 @@ def test_an_engine_that_hangs_is_given_nothing_more_and_told_of() -> None:
     asyncio.run(run())
 
 
-def test_an_engine_that_computes_is_only_busy_though_it_answers_nothing() -> None:
+def test_an_engine_that_computes_a_long_batch_is_not_hung() -> None:
     async def run() -> None:
-        stalls, answering = list[None](), [True]
-        ask, counters = Engine(lambda tokens: answering[0]).ask, SharedCounters.private()
-        link = EngineConnection(ask, counters, on_stall=lambda: stalls.append(None), beat=0.01)
-        running = asyncio.create_task(link.run())
-        await until(lambda: link.embeds)
-        answering[0], progress = False, Progress(counters)
-        waiting = asyncio.create_task(link.submit(job(9), 60))
+        stalls, computing = list[None](), [True]
+        connect, counters = Engine(lambda tokens: computing[0]).connect, SharedCounters.private()
+        connection = EngineConnection(
+            connect, counters, on_stall=lambda: stalls.append(None), probe_interval=0.01
+        )
+        running = asyncio.create_task(connection.run())
+        await until(lambda: connection.ready)
+        computing[0], progress = False, Progress(counters)
+        waiting = asyncio.create_task(connection.submit(job(9), 60))
         progress.begin("long", 1e6)
         for _ in range(50):
             await asyncio.sleep(0.01)
-            assert link.embeds
+            assert connection.ready
         assert not stalls and not waiting.done()
         running.cancel()
         await asyncio.wait([running, waiting])
@@ -100,20 +104,20 @@ def test_an_engine_that_computes_is_only_busy_though_it_answers_nothing() -> Non
     asyncio.run(run())
 
 
-def test_a_line_that_cannot_be_had_is_asked_for_again_until_it_can(
+def test_a_connection_that_fails_is_requested_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def run() -> None:
         engine, full = Engine(lambda tokens: True), [OSError(errno.EMFILE, "Too many open files")]
 
-        def ask() -> Connection:
+        def connect() -> Connection:
             if full:
                 raise full.pop()
-            return engine.ask()
+            return engine.connect()
 
         ready = asyncio.Event()
-        link = EngineConnection(ask, SharedCounters.private(), lambda _: ready.set())
-        running = asyncio.create_task(link.run())
+        connection = EngineConnection(connect, SharedCounters.private(), lambda _: ready.set())
+        running = asyncio.create_task(connection.run())
         async with asyncio.timeout(120):
             await ready.wait()
         running.cancel()
@@ -124,15 +128,17 @@ def test_a_line_that_cannot_be_had_is_asked_for_again_until_it_can(
     assert "cannot connect to the engine: [Errno 24] Too many open files" in caplog.text
 
 
-def test_what_computes_is_described_before_its_first_answer() -> None:
-    # Else vectors of another engine, of which some are kept, could be taken for its own.
+def test_the_description_is_known_before_the_first_result() -> None:
+    # Else the vector cache could mix vectors of two engines.
     async def run() -> None:
-        link = EngineConnection(Engine(lambda tokens: tokens == 9).ask, SharedCounters.private())
-        running = asyncio.create_task(link.run())
+        connection = EngineConnection(
+            Engine(lambda tokens: tokens == 9).connect, SharedCounters.private()
+        )
+        running = asyncio.create_task(connection.run())
         await asyncio.sleep(0.1)
-        assert not link.embeds
-        await link.submit(Job(POOLED, [np.zeros(9, dtype=np.int32)]), 5)
-        assert link.description is not None
+        assert not connection.ready
+        await connection.submit(Job(POOLED, [np.zeros(9, dtype=np.int32)]), 5)
+        assert connection.description is not None
         running.cancel()
         await asyncio.wait([running])
 
@@ -140,14 +146,14 @@ def test_what_computes_is_described_before_its_first_answer() -> None:
 
 
 class Mortal(Engine):
-    """Dies when it is told to."""
+    """Dies when the test says so."""
 
     def __init__(self) -> None:
         super().__init__(lambda tokens: True)
         self.ends: list[socket.socket] = []
         self.starting = True
 
-    def ask(self) -> Connection:
+    def connect(self) -> Connection:
         if not self.starting:
             raise OSError
         ours, theirs = socket.socketpair()
@@ -160,29 +166,29 @@ class Mortal(Engine):
             end.shutdown(socket.SHUT_RDWR)
 
 
-def test_who_waits_for_an_engine_that_died_gets_the_next_one() -> None:
+def test_a_wait_for_an_engine_that_died_ends_with_the_next_one() -> None:
     async def run() -> None:
         engine = Mortal()
-        link = EngineConnection(engine.ask, SharedCounters.private())
+        connection = EngineConnection(engine.connect, SharedCounters.private())
         with pytest.raises(EngineLost, match="no engine"):
-            await link.connected(60)  # it never was there, so nobody knows whether it will be
-        serving = asyncio.create_task(link.run())
-        while link.description is None:
+            await connection.wait_connected(60)  # it was never connected
+        serving = asyncio.create_task(connection.run())
+        while connection.description is None:
             await asyncio.sleep(0.01)
-        await link.connected(60)
+        await connection.wait_connected(60)
         engine.starting = False
         engine.die()
-        while link.embeds:
+        while connection.ready:
             await asyncio.sleep(0.01)
         with pytest.raises(TimeoutError):
-            await link.connected(0.01)
+            await connection.wait_connected(0.01)
         with pytest.raises(EngineLost):
-            await link.connected(60, patience=0.01)
-        waiting = asyncio.create_task(link.connected(60))
+            await connection.wait_connected(60, max_downtime=0.01)
+        waiting = asyncio.create_task(connection.wait_connected(60))
         engine.starting = True
         await waiting
         job = Job(POOLED, [np.zeros(9, dtype=np.int32)])
-        assert (await link.submit(job, 60)).vectors.tolist() == [[1]]
+        assert (await connection.submit(job, 60)).vectors.tolist() == [[1]]
         engine.die()
         serving.cancel()
         await asyncio.wait([serving])
@@ -190,17 +196,17 @@ def test_who_waits_for_an_engine_that_died_gets_the_next_one() -> None:
     asyncio.run(run())
 
 
-def test_a_link_in_place_of_another_makes_its_first_requests_wait_for_the_engine() -> None:
+def test_the_first_requests_of_a_restarted_process_wait_for_the_engine() -> None:
     async def run() -> None:
         engine = Mortal()
-        link = EngineConnection(engine.ask, SharedCounters.private())
-        link.expect_engine()
+        connection = EngineConnection(engine.connect, SharedCounters.private())
+        connection.expect_engine()
         with pytest.raises(TimeoutError):
-            await link.connected(0.01)
-        waiting = asyncio.create_task(link.connected(60))
-        serving = asyncio.create_task(link.run())
+            await connection.wait_connected(0.01)
+        waiting = asyncio.create_task(connection.wait_connected(60))
+        serving = asyncio.create_task(connection.run())
         await waiting
-        assert (await link.submit(job(9), 60)).vectors.tolist() == [[1]]
+        assert (await connection.submit(job(9), 60)).vectors.tolist() == [[1]]
         engine.die()
         serving.cancel()
         await asyncio.wait([serving])

@@ -1,4 +1,4 @@
-"""Tests of the memory of texts of which an engine died."""
+"""Tests of the quarantine of texts that crashed an engine."""
 
 from service.engine.host.quarantine import Quarantine
 from service.engine.protocol.messages import Job
@@ -26,7 +26,7 @@ def test_a_text_is_found_in_any_job_of_the_same_output() -> None:
     assert quarantine.find(job([1, 2], output=3)) is None
 
 
-def test_a_text_is_forgotten_after_ten_minutes() -> None:
+def test_a_text_is_released_after_ten_minutes() -> None:
     clock = Clock()
     quarantine = Quarantine(SharedCounters.private(), clock)
     quarantine.add(job([1]))
@@ -38,7 +38,7 @@ def test_a_text_is_forgotten_after_ten_minutes() -> None:
     assert quarantine.find(job([1])) is None and quarantine.find(job([2])) == 0
 
 
-def test_of_too_many_texts_the_oldest_is_forgotten() -> None:
+def test_of_too_many_texts_the_oldest_is_released() -> None:
     quarantine = Quarantine(SharedCounters.private())
     for number in range(65):
         quarantine.add(job([number]))
@@ -46,11 +46,11 @@ def test_of_too_many_texts_the_oldest_is_forgotten() -> None:
     assert quarantine.find(job([1])) == 0 and quarantine.find(job([64])) == 0
 
 
-def test_what_one_process_refuses_all_do() -> None:
+def test_a_text_is_quarantined_in_all_processes() -> None:
     with counters_file(2) as file:
         one, other = (Quarantine(SharedCounters.attach(file, 2, row)) for row in (0, 1))
         assert other.find(job([1])) is None
         one.add(job([1]))
         other.add(job([2]))
-        assert [each.find(job([3], [2], [1])) for each in (one, other)] == [1, 1]
+        assert [quarantine.find(job([3], [2], [1])) for quarantine in (one, other)] == [1, 1]
         assert one.added == other.added == 2

@@ -1,4 +1,4 @@
-"""The rate that an engine reports, and when it is relied on."""
+"""Tests of when the rate that an engine reports is reliable."""
 
 from service.engine.host.rate import Rate
 
@@ -12,26 +12,26 @@ class Clock:
         return self.now
 
 
-def test_a_rate_that_has_not_changed_often_is_that_of_a_cold_pass() -> None:
+def test_a_rate_is_reliable_after_several_changes() -> None:
     rate = Rate(Clock())
-    assert rate.latest == rate.measured == 0
+    assert rate.latest == rate.reliable == 0
     for reported in (3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 4.0, 5.0, 6.0, 7.0):
-        rate.note(reported)
-        assert (rate.latest, rate.measured) == (reported, 0)
-    rate.note(8.0)
-    assert rate.latest == rate.measured == 8
+        rate.update(reported)
+        assert (rate.latest, rate.reliable) == (reported, 0)
+    rate.update(8.0)
+    assert rate.latest == rate.reliable == 8
 
 
-def test_a_rate_that_was_measured_long_ago_is_not_relied_on() -> None:
+def test_a_rate_that_was_measured_long_ago_is_not_reliable() -> None:
     clock = Clock()
     rate = Rate(clock)
     for reported in range(1, 9):
-        rate.note(reported)
+        rate.update(reported)
     clock.now = 200
-    rate.note(8)  # of a query, which measures nothing
-    assert rate.measured == 8
+    rate.update(8)  # of a query, which measures nothing
+    assert rate.reliable == 8
     clock.now = 400
-    rate.note(8)
-    assert (rate.latest, rate.measured) == (8, 0)
-    rate.note(9)
-    assert rate.measured == 9
+    rate.update(8)
+    assert (rate.latest, rate.reliable) == (8, 0)
+    rate.update(9)
+    assert rate.reliable == 9

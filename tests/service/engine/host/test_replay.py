@@ -1,4 +1,4 @@
-"""Tests of what becomes of jobs when engines die: an engine that dies of some ids, and restarts."""
+"""Tests of the jobs of engines that die, with an engine that some ids crash."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Engine:
-    """Dies of the text that is deadly, and of as many others as it is told to.
+    """Crashes on the deadly text, and at as many other submissions as the test says.
 
     A text's vector is its first id. present: whether another engine starts when one has died.
     """
@@ -26,7 +26,7 @@ class Engine:
     def __init__(self, deaths: list[bool] | None = None, present: bool = True) -> None:
         """deaths: at the first submissions, whether the job was being computed."""
         self.deaths, self.present = deaths or [], present
-        self.silent = 0
+        self.unresponsive = 0
         self.submitted: list[Job] = []
         self.waits: list[float] = []
         self.description: Description | None = None
@@ -37,8 +37,8 @@ class Engine:
     async def submit(self, job: Job, timeout: float) -> Result:
         await asyncio.sleep(0)
         self.submitted.append(job)
-        if self.silent:
-            self.silent -= 1
+        if self.unresponsive:
+            self.unresponsive -= 1
             raise EngineLost("it does not respond")
         if self.deaths:
             raise EngineDied(computing=self.deaths.pop(0))
@@ -49,10 +49,10 @@ class Engine:
         vectors = np.array([[row[0]] for row in job.rows], dtype=np.float32)
         return Result(vectors, queue_us=5, compute_us=10, rate=1.0)
 
-    async def connected(self, timeout: float, patience: float = 1.0) -> None:
-        self.waits.append(patience)
+    async def wait_connected(self, timeout: float, max_downtime: float = 1.0) -> None:
+        self.waits.append(max_downtime)
         if not self.present:
-            if patience > timeout:
+            if max_downtime > timeout:
                 raise TimeoutError
             raise EngineLost("not there")
 
@@ -73,16 +73,16 @@ def replay(engine: Engine) -> Replay:
     return Replay(engine, SharedCounters.private())
 
 
-def test_a_job_that_waited_goes_to_the_next_engine_as_it_is() -> None:
+def test_a_waiting_job_is_resubmitted_unchanged() -> None:
     engine = Engine([False])
-    found = replay(engine)
+    replaying = replay(engine)
     sent = job([1], [2], skips=[1, 0])
-    assert run(found.submit(sent, 60)).vectors.tolist() == [[1], [2]]
+    assert run(replaying.submit(sent, 60)).vectors.tolist() == [[1], [2]]
     assert engine.submitted == [sent, sent]
-    assert (found.replayed, found.crashed) == (1, 0)
+    assert (replaying.replayed_jobs, replaying.quarantined_texts) == (1, 0)
 
 
-def test_the_texts_of_a_job_that_was_computed_are_tried_alone_and_answered_as_one() -> None:
+def test_the_texts_of_a_job_that_was_computed_are_resubmitted_one_by_one() -> None:
     engine = Engine([True])
     result = run(replay(engine).submit(job([1], [2], [3], skips=[1, 0, 0]), 60))
     assert result.vectors.tolist() == [[1], [2], [3]]
@@ -94,75 +94,75 @@ def test_the_texts_of_a_job_that_was_computed_are_tried_alone_and_answered_as_on
     ]
 
 
-def test_an_innocent_text_survives_deaths_that_are_not_its_own() -> None:
+def test_a_text_survives_crashes_that_it_did_not_cause() -> None:
     engine = Engine([True, False, True, False])
     assert run(replay(engine).submit(job([1]), 60)).vectors.tolist() == [[1]]
-    assert [each.exclusive for each in engine.submitted] == [False, True, True, True, True]
+    assert [job.exclusive for job in engine.submitted] == [False, True, True, True, True]
 
 
-def test_a_text_of_which_the_engine_dies_alone_is_named_and_not_tried_again() -> None:
+def test_a_text_that_crashes_the_engine_alone_is_named_and_refused() -> None:
     engine = Engine()
-    found = replay(engine)
+    replaying = replay(engine)
     with pytest.raises(EngineCrash) as crash:
-        run(found.submit(job([1], [DEADLY], [3]), 60))
+        run(replaying.submit(job([1], [DEADLY], [3]), 60))
     error = crash.value
     assert (error.status, error.code, error.index) == (500, "engine_crash", 1)
     assert error.headers["x-should-retry"] == "false"
     before = len(engine.submitted)
     with pytest.raises(EngineCrash) as crash:
-        run(found.submit(job([7], [8], [DEADLY]), 60))
+        run(replaying.submit(job([7], [8], [DEADLY]), 60))
     assert crash.value.index == 2 and len(engine.submitted) == before
-    assert run(found.submit(job([1], [3]), 60)).vectors.tolist() == [[1], [3]]
-    assert found.crashed == 1
+    assert run(replaying.submit(job([1], [3]), 60)).vectors.tolist() == [[1], [3]]
+    assert replaying.quarantined_texts == 1
 
 
 class Starting(Engine):
-    """Takes its time to start again, for the first who waits for it."""
+    """Delays the first wait until the test says that it has started."""
 
     def __init__(self) -> None:
         super().__init__()
         self.started = asyncio.Event()
 
-    async def connected(self, timeout: float, patience: float = 1.0) -> None:
-        await super().connected(timeout, patience)
+    async def wait_connected(self, timeout: float, max_downtime: float = 1.0) -> None:
+        await super().wait_connected(timeout, max_downtime)
         if len(self.waits) == 1:
             await self.started.wait()
 
 
-def test_a_text_that_is_refused_by_now_is_not_tried_for_who_sent_it_before() -> None:
+def test_a_text_that_was_quarantined_meanwhile_is_not_resubmitted() -> None:
     async def scenario() -> None:
         engine = Starting()
-        found = replay(engine)
-        early = asyncio.create_task(found.submit(job([1], [DEADLY]), 60))
+        replaying = replay(engine)
+        early = asyncio.create_task(replaying.submit(job([1], [DEADLY]), 60))
         while not engine.waits:
             await asyncio.sleep(0)
         with pytest.raises(EngineCrash):
-            await found.submit(job([DEADLY]), 60)
+            await replaying.submit(job([DEADLY]), 60)
         before = len(engine.submitted)
         engine.started.set()
         with pytest.raises(EngineCrash) as crash:
             await early
-        assert crash.value.index == 1 and found.crashed == 1
+        assert crash.value.index == 1 and replaying.quarantined_texts == 1
         assert engine.submitted[before:] == [job([1], exclusive=True)]
 
     run(scenario())
 
 
-def test_a_text_that_fails_when_it_is_tried_alone_is_named() -> None:
+def test_a_text_that_fails_alone_is_named() -> None:
     with pytest.raises(EncodingFailed, match="bad") as failed:
         run(replay(Engine([True])).submit(job([1], [2], [BAD]), 60))
     assert failed.value.index == 2
 
 
-def test_a_job_is_not_given_to_engines_without_end() -> None:
+def test_a_job_is_resubmitted_six_times_at_most() -> None:
     engine = Engine([False] * 99)
     with pytest.raises(EngineDied):
         run(replay(engine).submit(job([1]), 60))
     assert len(engine.submitted) == 7
 
 
-def test_a_suspect_is_never_told_to_come_again() -> None:
-    # A gateway would give it to another server, whose engine may die of it as well.
+def test_a_suspected_job_is_never_answered_with_a_retry() -> None:
+    # A gateway would send it to another server, and crash its engine, too.
     engine = Engine([True] + [False] * 99)
     with pytest.raises(EngineCrash):
         run(replay(engine).submit(job([1]), 60))
@@ -171,29 +171,29 @@ def test_a_suspect_is_never_told_to_come_again() -> None:
         run(replay(engine).submit(job([1]), 60))
 
 
-def test_a_suspect_waits_while_an_engine_hangs_and_others_are_told_to_come_again() -> None:
+def test_a_suspected_job_waits_while_an_engine_hangs_and_others_fail() -> None:
     async def scenario() -> None:
         engine = Engine([True])
         suspect = asyncio.create_task(replay(engine).submit(job([1]), 60))
         while not engine.submitted:
             await asyncio.sleep(0)
-        engine.silent = 2
-        assert (await suspect).vectors.tolist() == [[1]] and engine.silent == 0
-        engine.silent = 99
+        engine.unresponsive = 2
+        assert (await suspect).vectors.tolist() == [[1]] and engine.unresponsive == 0
+        engine.unresponsive = 99
         with pytest.raises(EngineLost, match="not respond"):
             await replay(engine).submit(job([1]), 60)
 
     run(scenario())
 
 
-def test_where_no_engine_starts_a_job_is_told_so() -> None:
+def test_a_job_fails_if_no_engine_starts() -> None:
     engine = Engine([False], present=False)
     with pytest.raises(EngineLost, match="not there"):
         run(replay(engine).submit(job([1]), 60))
 
 
-def test_a_job_whose_time_is_over_is_not_tried_again() -> None:
+def test_a_job_is_not_resubmitted_after_its_timeout() -> None:
     engine = Engine([False])
     with pytest.raises(TimeoutError):
-        run(replay(engine).submit(job([1], begun=-100.0), 60))
+        run(replay(engine).submit(job([1], created_at=-100.0), 60))
     assert len(engine.submitted) == 1

@@ -1,4 +1,4 @@
-"""What crosses the socket arrives as it was sent."""
+"""Tests that jobs and results arrive as they were sent."""
 
 from dataclasses import replace
 
@@ -9,17 +9,17 @@ from service.engine.protocol.messages import (
     Job,
     Result,
     pack_jobs,
-    pack_outcomes,
+    pack_results,
     unpack_jobs,
-    unpack_outcomes,
+    unpack_results,
 )
 from service.engine.protocol.wire import Message, MessageReader, pack
 
 
-def over(message: Message) -> Message:
-    """A message as it comes out at the other end, without its verb."""
-    ((_, content), body), *none = MessageReader().feed(pack(*message))
-    assert not none
+def transfer(message: Message) -> Message:
+    """Return a message as it is received, without its type."""
+    ((_, content), body), *others = MessageReader().feed(pack(*message))
+    assert not others
     return content, body
 
 
@@ -30,29 +30,29 @@ def test_jobs_survive_the_wire_together() -> None:
         ("token", [[8, 9], [10]]),
     ]
     jobs = [Job(out, [np.array(row, dtype=np.int32) for row in rows]) for out, rows in texts]
-    jobs[0] = replace(jobs[0], skips=[2, 0, 1], size=3, begun=1.5)
-    found = dict(unpack_jobs(*over(pack_jobs(list(enumerate(jobs, 5))))))
-    assert list(found) == [5, 6, 7]
-    assert [(job.output, [row.tolist() for row in job.rows]) for job in found.values()] == texts
-    assert [list(job.skips) for job in found.values()] == [[2, 0, 1], [], []]
-    assert (found[5].size, found[5].begun) == (3, 1.5)
+    jobs[0] = replace(jobs[0], skips=[2, 0, 1], size_class=3, created_at=1.5)
+    received = dict(unpack_jobs(*transfer(pack_jobs(list(enumerate(jobs, 5))))))
+    assert list(received) == [5, 6, 7]
+    assert [(job.output, [row.tolist() for row in job.rows]) for job in received.values()] == texts
+    assert [list(job.skips) for job in received.values()] == [[2, 0, 1], [], []]
+    assert (received[5].size_class, received[5].created_at) == (3, 1.5)
 
 
 def test_results_and_failures_survive_the_wire_together() -> None:
     flat = np.arange(10, dtype=np.float32)
-    sent: list[tuple[int, Result | Failure]] = [
+    results: list[tuple[int, Result | Failure]] = [
         (1, Result(flat[:6].reshape(2, 3), 5, 7, 0.5)),
         (2, Failure("why", 3)),
         (9, Result(flat[6:].reshape(1, 4), 6, 8, 0.25)),
     ]
-    for outcomes in (sent, sent[:1], sent[1:2]):
-        found = list(unpack_outcomes(*over(pack_outcomes(outcomes))))
-        assert [number for number, _ in found] == [number for number, _ in outcomes]
-        for (_, got), (_, expected) in zip(found, outcomes, strict=True):
+    for sent in (results, results[:1], results[1:2]):
+        received = list(unpack_results(*transfer(pack_results(sent))))
+        assert [number for number, _ in received] == [number for number, _ in sent]
+        for (_, result), (_, expected) in zip(received, sent, strict=True):
             if isinstance(expected, Failure):
-                assert got == expected
+                assert result == expected
                 continue
-            assert isinstance(got, Result)
-            np.testing.assert_array_equal(got.vectors, expected.vectors)
-            figures = (expected.queue_us, expected.compute_us, expected.rate)
-            assert (got.queue_us, got.compute_us, got.rate) == figures
+            assert isinstance(result, Result)
+            np.testing.assert_array_equal(result.vectors, expected.vectors)
+            times = (expected.queue_us, expected.compute_us, expected.rate)
+            assert (result.queue_us, result.compute_us, result.rate) == times

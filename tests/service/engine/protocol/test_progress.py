@@ -1,56 +1,55 @@
-"""Signs of life of the engine."""
+"""Tests of how a hanging engine is detected."""
 
 from service.engine.protocol.progress import Liveness, Progress
 from service.process.shared_counters import SharedCounters
 
 
-def looks(liveness: Liveness, count: int, waiting: bool = True) -> list[str]:
-    """What is said after each of so many looks."""
-    found = []
+def check(liveness: Liveness, count: int, waiting: bool = True) -> list[str]:
+    """Return the state after each of several checks."""
+    states = []
     for _ in range(count):
-        liveness.look(waiting)
-        found.append("hangs" if liveness.hangs else "silent" if liveness.silent else "moves")
-    return found
+        liveness.check(waiting)
+        unresponsive = "unresponsive" if liveness.unresponsive else "alive"
+        states.append("hung" if liveness.hung else unresponsive)
+    return states
 
 
-def test_an_engine_that_does_nothing_for_jobs_is_silent_and_then_hangs() -> None:
+def test_an_engine_that_does_nothing_for_jobs_is_unresponsive_and_then_hung() -> None:
     liveness = Liveness(SharedCounters.private())
-    assert looks(liveness, 12) == ["moves"] * 5 + ["silent"] * 5 + ["hangs"] * 2
+    assert check(liveness, 12) == ["alive"] * 5 + ["unresponsive"] * 5 + ["hung"] * 2
 
 
-def test_an_engine_without_jobs_may_rest_for_ever() -> None:
+def test_an_engine_without_jobs_may_stay_idle() -> None:
     liveness = Liveness(SharedCounters.private())
-    assert set(looks(liveness, 100, waiting=False)) == {"moves"}
-    assert looks(liveness, 5) == ["moves"] * 4 + ["silent"]
+    assert set(check(liveness, 100, waiting=False)) == {"alive"}
+    assert check(liveness, 5) == ["alive"] * 4 + ["unresponsive"]
 
 
-def test_the_beginning_and_the_end_of_a_pass_are_signs_of_life() -> None:
+def test_the_beginning_and_the_end_of_a_batch_are_progress() -> None:
     counters = SharedCounters.private()
     progress, liveness = Progress(counters), Liveness(counters)
     for number in range(10):
         progress.begin(number, 0.1)
-        assert set(looks(liveness, 5)) == {"moves"}
+        assert set(check(liveness, 5)) == {"alive"}
         progress.end(number)
-        assert set(looks(liveness, 5)) == {"moves"}
-    assert looks(liveness, 1) == ["silent"]
+        assert set(check(liveness, 5)) == {"alive"}
+    assert check(liveness, 1) == ["unresponsive"]
 
 
-def test_a_pass_that_should_take_long_may_take_longer_and_short_ones_beside_it_change_nothing() -> (
-    None
-):
+def test_the_limits_grow_with_the_longest_running_batch() -> None:
     counters = SharedCounters.private()
     progress, liveness = Progress(counters), Liveness(counters)
     progress.begin("long", 4.0)
     progress.begin("short", 0.1)
-    assert looks(liveness, 42) == ["moves"] * 20 + ["silent"] * 20 + ["hangs"] * 2
+    assert check(liveness, 42) == ["alive"] * 20 + ["unresponsive"] * 20 + ["hung"] * 2
     progress.end("short")
-    assert looks(liveness, 20) == ["moves"] * 20
+    assert check(liveness, 20) == ["alive"] * 20
     progress.end("long")
-    assert looks(liveness, 12) == ["moves"] * 5 + ["silent"] * 5 + ["hangs"] * 2
+    assert check(liveness, 12) == ["alive"] * 5 + ["unresponsive"] * 5 + ["hung"] * 2
 
 
-def test_an_engine_does_not_inherit_the_passes_of_one_that_died() -> None:
+def test_an_engine_does_not_inherit_the_batches_of_one_that_died() -> None:
     counters = SharedCounters.private()
     Progress(counters).begin("long", 100.0)
     Progress(counters)
-    assert looks(Liveness(counters), 12)[-1] == "hangs"
+    assert check(Liveness(counters), 12)[-1] == "hung"

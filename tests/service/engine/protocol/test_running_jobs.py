@@ -23,13 +23,13 @@ def test_a_job_runs_while_a_text_of_it_is_computed() -> None:
     assert 5 not in table
 
 
-def test_numbers_never_run_out() -> None:
+def test_job_numbers_may_exceed_the_slots() -> None:
     table = running()
     table.begin(10**12)
     assert 10**12 in table and 10**12 + 1 not in table
 
 
-def test_what_a_process_wrote_stays_when_it_dies() -> None:
+def test_the_counts_of_a_process_outlive_it() -> None:
     program = (
         "import os, signal, sys; from service.engine.protocol.running_jobs import RunningJobs;"
         "RunningJobs.attach(int(sys.argv[1])).begin(3); os.kill(os.getpid(), signal.SIGKILL)"
@@ -41,7 +41,7 @@ def test_what_a_process_wrote_stays_when_it_dies() -> None:
         assert done.returncode == -signal.SIGKILL and 3 in table
 
 
-def test_the_table_has_room_on_the_disk_from_the_start() -> None:
+def test_the_disk_space_of_the_table_is_allocated_at_the_start() -> None:
     _, file = RunningJobs.create()
     with file:
         assert os.fstat(file.fileno()).st_blocks * 512 >= mmap.PAGESIZE

@@ -1,6 +1,6 @@
-"""The classes of requests by their size."""
+"""Tests of the size classes of requests."""
 
-from service.engine.protocol.sizes import CLASSES, max_tokens, size_class
+from service.engine.protocol.sizes import SIZE_CLASSES, max_tokens, size_class
 
 
 def test_a_query_is_of_the_first_class_and_each_next_is_twice_as_large() -> None:
@@ -8,10 +8,10 @@ def test_a_query_is_of_the_first_class_and_each_next_is_twice_as_large() -> None
     assert [size_class(tokens) for tokens in borders] == [0, 0, 0, 1, 1, 2, 2, 3, 13]
 
 
-def test_a_class_has_requests_up_to_its_most() -> None:
-    for size in range(CLASSES - 1):
+def test_a_class_has_requests_up_to_its_maximum() -> None:
+    for size in range(SIZE_CLASSES - 1):
         assert (size_class(max_tokens(size)), size_class(max_tokens(size) + 1)) == (size, size + 1)
 
 
 def test_there_is_a_last_class() -> None:
-    assert size_class(10**12) == CLASSES - 1
+    assert size_class(10**12) == SIZE_CLASSES - 1

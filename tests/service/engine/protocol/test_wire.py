@@ -1,4 +1,4 @@
-"""Messages over a real pair of sockets."""
+"""Tests of messages over a real socket pair."""
 
 import random
 import socket
@@ -30,57 +30,57 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield one, other
 
 
-def line_of(end: socket.socket) -> WorkerConnection:
-    return WorkerConnection(end, running())
+def connect(sock: socket.socket) -> WorkerConnection:
+    return WorkerConnection(sock, running())
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 16, 17, 1000])
-def test_messages_arrive_whole_in_whatever_pieces_they_come(size: int) -> None:
-    sent = b"".join(pack(head, body) for head, body in MESSAGES)
+def test_messages_arrive_however_the_stream_is_split(size: int) -> None:
+    sent = b"".join(pack(header, body) for header, body in MESSAGES)
     reader = MessageReader()
-    pieces = [sent[i : i + size] for i in range(0, len(sent), size)]
-    found = [message for piece in pieces for message in reader.feed(piece)]
-    assert [head for head, _ in found] == [head for head, _ in MESSAGES]
-    assert [bytes(body) for _, body in found] == [bytes(body) for _, body in MESSAGES]
+    parts = [sent[i : i + size] for i in range(0, len(sent), size)]
+    received = [message for part in parts for message in reader.feed(part)]
+    assert [header for header, _ in received] == [header for header, _ in MESSAGES]
+    assert [bytes(body) for _, body in received] == [bytes(body) for _, body in MESSAGES]
 
 
-def test_numbers_lie_where_numpy_reads_them_fastest() -> None:
+def test_the_numbers_of_a_body_are_aligned() -> None:
     for length in range(20):
         [(_, body)] = MessageReader().feed(pack("x" * length, np.zeros(3, dtype=np.float32)))
         assert np.frombuffer(body, dtype=np.float32).flags.aligned
 
 
-def test_a_line_takes_all_that_waits(pair: tuple[socket.socket, socket.socket]) -> None:
-    one, other = line_of(pair[0]), line_of(pair[1])
+def test_one_call_receives_all_waiting_messages(pair: tuple[socket.socket, socket.socket]) -> None:
+    one, other = connect(pair[0]), connect(pair[1])
     assert other.receive(wait=False) == []
     for number in range(3):
         one.send(number)
-    assert [head for head, _ in other.receive(wait=True)] == [0, 1, 2]
+    assert [header for header, _ in other.receive(wait=True)] == [0, 1, 2]
 
 
-def test_messages_larger_than_any_buffer_arrive_in_order_and_nobody_waits_for_that(
+def test_messages_larger_than_any_buffer_arrive_in_order_without_blocking_the_sender(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    one, other = line_of(pair[0]), line_of(pair[1])
+    one, other = connect(pair[0]), connect(pair[1])
     body = random.Random(0).randbytes(5_000_000)
     sent = [("big", body), ("small", b""), ("again", body), ("last", b"")]
     for message in sent:
         one.send(*message)
-    found: list[tuple[object, object]] = []
-    while len(found) < len(sent):
-        found += other.receive(wait=True)
-    assert found == sent
+    received: list[tuple[object, object]] = []
+    while len(received) < len(sent):
+        received += other.receive(wait=True)
+    assert received == sent
 
 
-def test_what_follows_a_large_message_does_not_overtake_it(
+def test_a_small_message_does_not_overtake_a_large_one(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    one, other = line_of(pair[0]), line_of(pair[1])
-    found: list[object] = []
+    one, other = connect(pair[0]), connect(pair[1])
+    received: list[object] = []
 
     def read() -> None:
-        while len(found) < 400:
-            found.extend(head for head, _ in other.receive(wait=True))
+        while len(received) < 400:
+            received.extend(header for header, _ in other.receive(wait=True))
 
     reader = threading.Thread(target=read)
     reader.start()
@@ -88,27 +88,27 @@ def test_what_follows_a_large_message_does_not_overtake_it(
         one.send(2 * number, bytes(700_000))
         one.send(2 * number + 1)
     reader.join()
-    assert found == list(range(400))
+    assert received == list(range(400))
 
 
-def test_a_message_waits_where_nothing_of_it_is_taken(
+def test_a_message_waits_while_the_socket_is_full(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    one, other = line_of(pair[0]), line_of(pair[1])
+    one, other = connect(pair[0]), connect(pair[1])
     with pytest.raises(BlockingIOError):
         while True:
             pair[0].send(pack("more"), socket.MSG_DONTWAIT)
     one.send("last")
-    found: list[object] = []
-    while "last" not in found:
-        found += [head for head, _ in other.receive(wait=True)]
-    assert set(found) == {"more", "last"}
+    received: list[object] = []
+    while "last" not in received:
+        received += [header for header, _ in other.receive(wait=True)]
+    assert set(received) == {"more", "last"}
 
 
-def test_a_line_that_was_full_sends_at_once_again(
+def test_a_connection_that_was_full_sends_without_a_thread_again(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    one, other = line_of(pair[0]), line_of(pair[1])
+    one, other = connect(pair[0]), connect(pair[1])
     before = threading.active_count()
     for number in range(3):
         one.send(number, bytes(5_000_000))
@@ -122,28 +122,28 @@ def test_a_line_that_was_full_sends_at_once_again(
     assert other.receive(wait=False) == [("short", b"")]
 
 
-def test_a_line_that_is_closed_ends_and_what_is_sent_on_it_is_dropped(
+def test_a_connection_closed_at_the_other_end_drops_what_is_sent(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    connection = line_of(pair[0])
+    connection = connect(pair[0])
     pair[1].close()
     connection.send("anyone?")
     with pytest.raises(EOFError):
         connection.receive(wait=True)
 
 
-def test_what_is_sent_on_a_line_that_was_closed_here_is_dropped(
+def test_a_connection_closed_at_our_end_drops_what_is_sent(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    connection = line_of(pair[0])
-    pair[0].close()  # by the thread that has read its end, while another has an answer for it
+    connection = connect(pair[0])
+    pair[0].close()  # by the thread that reads, while another sends a result
     connection.send(["late"])
 
 
-def test_a_line_ends_whose_other_end_does_not_read(
+def test_a_connection_is_closed_if_the_other_end_does_not_read(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    connection = WorkerConnection(pair[0], running(), patience=1)
+    connection = WorkerConnection(pair[0], running(), send_timeout=1)
     connection.send("much", bytes(5_000_000))
     with pytest.raises(EOFError):
         connection.receive(wait=True)

@@ -1,4 +1,4 @@
-"""Tests of how what waits is divided."""
+"""Tests of the sizes of batches."""
 
 import pytest
 from hypothesis import example, given
@@ -6,11 +6,17 @@ from hypothesis import strategies as st
 
 from service.engine.worker.batch_sizing import BatchSizing
 
-BUDGETS, LANES, WAITING = st.integers(1, 100_000), st.integers(1, 128), st.integers(0, 1_000_000)
+BUDGETS, CONCURRENT, WAITING = (
+    st.integers(1, 100_000),
+    st.integers(1, 128),
+    st.integers(0, 1_000_000),
+)
 
 
 @given(BUDGETS, WAITING, st.integers(0, 9))
-def test_with_one_lane_every_pass_may_have_the_budget(budget: int, waiting: int, busy: int) -> None:
+def test_without_concurrent_batches_each_may_fill_the_budget(
+    budget: int, waiting: int, busy: int
+) -> None:
     sizing = BatchSizing(budget)
     assert not sizing.single_threaded(waiting, busy)
     assert (
@@ -20,9 +26,9 @@ def test_with_one_lane_every_pass_may_have_the_budget(budget: int, waiting: int,
     )
 
 
-@given(BUDGETS, LANES, WAITING, st.booleans(), st.floats(0))
+@given(BUDGETS, CONCURRENT, WAITING, st.booleans(), st.floats(0))
 @example(2048, 2, 0, True, 0.0)
-def test_no_pass_is_larger_than_the_budget_or_empty(
+def test_no_batch_is_larger_than_the_budget_or_empty(
     budget: int, max_concurrent_batches: int, waiting: int, single_threaded: bool, rate: float
 ) -> None:
     assert (
@@ -47,7 +53,7 @@ def test_no_pass_is_larger_than_the_budget_or_empty(
         (1, False, 100, 64),
     ],
 )
-def test_a_pass_on_a_cpu_takes_thirty_milliseconds_if_it_can(
+def test_a_full_batch_on_a_cpu_takes_about_thirty_milliseconds(
     max_concurrent_batches: int, single_threaded: bool, rate: float, tokens: int
 ) -> None:
     sizing = BatchSizing(2048, max_concurrent_batches).with_rate(rate)
@@ -56,7 +62,7 @@ def test_a_pass_on_a_cpu_takes_thirty_milliseconds_if_it_can(
     assert sizing.is_long(sizing.full_single_threaded + 1)
 
 
-def test_a_pass_on_a_device_is_as_large_as_it_may_be() -> None:
+def test_a_batch_on_a_gpu_fills_the_budget() -> None:
     assert BatchSizing(65536, prefetch_depth=1, rate=100.0).full_batch(False) == 65536
 
 
@@ -64,7 +70,7 @@ def test_a_pass_on_a_device_is_as_large_as_it_may_be() -> None:
     ("waiting", "batches", "single_threaded"),
     [(512, 0, False), (513, 0, True), (1, 1, True), (0, 0, False)],
 )
-def test_much_work_is_done_apart_and_whatever_comes_beside_it(
+def test_many_tokens_and_concurrent_batches_are_computed_single_threaded(
     waiting: int, batches: int, single_threaded: bool
 ) -> None:
     assert BatchSizing(2048, 2).single_threaded(waiting, batches) == single_threaded
@@ -73,25 +79,25 @@ def test_much_work_is_done_apart_and_whatever_comes_beside_it(
 @pytest.mark.parametrize(
     ("waiting", "size"), [(10, 64), (200, 100), (600, 300), (1024, 512), (1100, 275), (9999, 500)]
 )
-def test_lanes_that_start_together_end_together(waiting: int, size: int) -> None:
+def test_concurrent_batches_that_start_together_have_equal_sizes(waiting: int, size: int) -> None:
     assert BatchSizing(2048, 2).size(waiting, single_threaded=True) == size
 
 
 @pytest.mark.parametrize(
-    ("budget", "max_concurrent_batches", "most"), [(2048, 2, 512), (400, 2, 400), (2048, 1, 2048)]
+    ("budget", "max_concurrent_batches", "limit"), [(2048, 2, 512), (400, 2, 400), (2048, 1, 2048)]
 )
-def test_a_text_is_long_that_is_more_than_a_pass(
-    budget: int, max_concurrent_batches: int, most: int
+def test_a_text_is_long_if_it_exceeds_a_single_threaded_batch(
+    budget: int, max_concurrent_batches: int, limit: int
 ) -> None:
     sizing = BatchSizing(budget, max_concurrent_batches)
-    assert not sizing.is_long(most) and sizing.is_long(most + 1)
+    assert not sizing.is_long(limit) and sizing.is_long(limit + 1)
 
 
 @pytest.mark.parametrize(
     ("max_concurrent_batches", "waiting", "use_all_threads"),
     [(2, 8000, True), (2, 12000, True), (2, 16000, False), (16, 16000, True), (16, 128000, False)],
 )
-def test_a_long_text_is_computed_by_all_threads_where_most_would_be_idle_beside_it(
+def test_a_long_text_is_computed_by_all_threads_if_most_would_be_idle(
     max_concurrent_batches: int, waiting: int, use_all_threads: bool
 ) -> None:
     assert (

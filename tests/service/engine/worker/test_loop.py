@@ -1,4 +1,4 @@
-"""Tests of the engine's loop, with a small model and a socket in memory."""
+"""Tests of the engine loop, with a small model and fake connections."""
 
 import subprocess
 import sys
@@ -12,19 +12,19 @@ import pytest
 import torch
 
 from models.encoder.threads import count
-from service.engine.protocol.messages import Ids, Result
+from service.engine.protocol.messages import Result, TokenIds
 from service.engine.protocol.progress import Progress
 from service.engine.worker.batch_sizing import BatchSizing
 from service.engine.worker.connections import CLOSED, ReceivedMessages
 from service.engine.worker.loop import Loop
 from service.process.shared_counters import SharedCounters, Slot
-from tests.service.rig import POISON, Floats, Memory, Post, Rig, Sum
+from tests.service.rig import POISON, FakeConnection, FakeConnections, Floats, Rig, SumModel
 
 ROOT = Path(__file__).parents[4]
 FAST = 1e6  # tokens per second
 
 
-def test_jobs_that_wait_together_share_a_pass_and_keep_their_order() -> None:
+def test_waiting_jobs_share_a_batch_and_keep_their_order() -> None:
     rig = Rig()
     rig.send(1, [1, 2, 3], [4])
     rig.send(2, [5, 5])
@@ -33,7 +33,7 @@ def test_jobs_that_wait_together_share_a_pass_and_keep_their_order() -> None:
     assert rig.result(1) == [[6], [4]] and rig.result(2) == [[10]]
 
 
-def test_what_a_pass_has_finished_is_one_message() -> None:
+def test_the_results_of_a_batch_are_one_message() -> None:
     rig = Rig()
     for number in range(5):
         rig.send(number, [number])
@@ -42,7 +42,7 @@ def test_what_a_pass_has_finished_is_one_message() -> None:
     assert [rig.result(number) for number in range(5)] == [[[number]] for number in range(5)]
 
 
-def test_what_comes_while_a_pass_runs_is_in_the_next() -> None:
+def test_jobs_that_arrive_during_a_batch_are_in_the_next() -> None:
     rig = Rig(budget=4)
     rig.send(1, [1, 1, 1], [2, 2, 2])
     rig.loop.run_once()
@@ -52,39 +52,39 @@ def test_what_comes_while_a_pass_runs_is_in_the_next() -> None:
     assert rig.result(1) == [[3], [6]] and rig.result(2) == [[3]]
 
 
-def test_a_job_larger_than_a_pass_is_answered_once_and_whole() -> None:
+def test_a_job_larger_than_a_batch_has_one_result() -> None:
     rig = Rig(budget=4)
     rig.send(1, [1, 1, 1], [2, 2], [3], [4, 4])
     rig.run()
     assert len(rig.model.batches) > 1 and rig.result(1) == [[3], [4], [3], [8]]
 
 
-def test_a_job_with_two_bad_texts_is_answered_once() -> None:
+def test_a_job_with_two_bad_texts_has_one_failure() -> None:
     rig = Rig()
     rig.send(1, [POISON], [1], [POISON])
     rig.run()
     assert rig.failure(1).index in (0, 2)
 
 
-def test_a_cancelled_job_is_neither_computed_nor_answered() -> None:
+def test_a_cancelled_job_is_not_computed_and_has_no_result() -> None:
     rig = Rig()
     rig.send(1, [1])
     rig.send(2, [2])
     rig.cancel(1)
     rig.run()
     assert rig.model.batches == [1] and set(rig.connection.sent) == {2}
-    assert not rig.loop._job_table, "it would be kept for ever"
+    assert not rig.loop._job_table, "jobs must not leak"
 
 
 @pytest.mark.parametrize("layer", [0, 2])
-def test_hidden_states_come_back_in_a_row(layer: int) -> None:
+def test_hidden_states_of_all_texts_are_concatenated(layer: int) -> None:
     rig = Rig()
     rig.send(1, [1, 2], [3], output=layer)
     rig.run()
     assert rig.result(1) == [[layer, layer]] * 3
 
 
-def test_a_text_without_tokens_waits_for_nobody() -> None:
+def test_a_text_without_tokens_is_computed_without_waiting() -> None:
     rig = Rig()
     rig.send(1, [])
     rig.send(2, [], output=0)
@@ -92,7 +92,7 @@ def test_a_text_without_tokens_waits_for_nobody() -> None:
     assert rig.result(1) == [[0]] and rig.result(2) == []
 
 
-def test_each_text_keeps_what_is_not_pooled_of_it() -> None:
+def test_each_text_keeps_its_number_of_skipped_tokens() -> None:
     rig = Rig()
     rig.send(1, [1, 1, 1], [2], skips=[2, 0])
     rig.send(2, [3, 3])
@@ -101,29 +101,29 @@ def test_each_text_keeps_what_is_not_pooled_of_it() -> None:
     assert rig.model.skips == [2, 0, 0] or sorted(rig.model.skips) == [0, 0, 2]
 
 
-def test_two_lines_may_number_their_jobs_alike_and_share_a_pass() -> None:
+def test_jobs_of_two_connections_with_the_same_number_share_a_batch() -> None:
     rig = Rig()
     rig.send(1, [1])
     rig.send(1, [2], connection=rig.other)
     rig.run()
     assert rig.model.batches == [2]
     assert rig.result(1) == [[1]]
-    answer = rig.other.sent[1]
-    assert isinstance(answer, Result) and answer.vectors.tolist() == [[2]]
+    result = rig.other.sent[1]
+    assert isinstance(result, Result) and result.vectors.tolist() == [[2]]
 
 
-def test_a_line_that_is_gone_takes_its_jobs_with_it_and_no_other() -> None:
+def test_a_closed_connection_removes_its_jobs_and_no_others() -> None:
     rig = Rig()
     rig.send(1, [1])
     rig.send(1, [2], connection=rig.other)
     rig.send(2, [3], [4], connection=rig.other)
-    rig.post.received.append((rig.other, CLOSED))
+    rig.connections.received.append((rig.other, CLOSED))
     rig.run()
     assert rig.model.batches == [1] and set(rig.connection.sent) == {1} and not rig.other.sent
-    assert not rig.loop._job_table, "it would be kept for ever"
+    assert not rig.loop._job_table, "jobs must not leak"
 
 
-def test_a_full_pass_tells_how_fast_the_engine_is() -> None:
+def test_a_full_batch_updates_the_rate() -> None:
     rig = Rig(budget=8, rate=1.0)
     rig.send(1, [1])
     rig.loop.run_once()
@@ -134,15 +134,15 @@ def test_a_full_pass_tells_how_fast_the_engine_is() -> None:
     assert small.rate == 1.0 < full.rate
 
 
-class Pair(Sum):
-    """The first pass of a thread lasts until another thread's first has begun."""
+class TwoThreadsModel(SumModel):
+    """Blocks the first batch of a thread until another thread computes, too."""
 
     def __init__(self) -> None:
         super().__init__()
         self.both = threading.Barrier(2, timeout=120)
         self.threads: set[tuple[int, int]] = set()
 
-    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+    def encode(self, ids: Sequence[TokenIds], **options: Any) -> Floats:
         thread = threading.get_ident(), count()
         if thread not in self.threads:
             self.both.wait()
@@ -150,31 +150,31 @@ class Pair(Sum):
         return super().encode(ids, **options)
 
 
-def test_when_much_waits_two_threads_compute_passes_of_their_own() -> None:
-    rig = Rig(budget=2048, max_concurrent_batches=2, model=Pair())
+def test_many_texts_are_computed_by_two_threads_single_threaded() -> None:
+    rig = Rig(budget=2048, max_concurrent_batches=2, model=TwoThreadsModel())
     for number in range(20, 40):
         rig.send(number, [number] * 60)
     rig.run()
     assert [rig.result(number) for number in range(20, 40)] == [[[60 * n]] for n in range(20, 40)]
-    assert isinstance(rig.model, Pair)
+    assert isinstance(rig.model, TwoThreadsModel)
     assert {size for _, size in rig.model.threads} == {1} and len(rig.model.threads) == 2
 
 
-def test_a_job_that_is_divided_among_threads_is_answered_once_and_whole() -> None:
-    rig = Rig(budget=2048, max_concurrent_batches=2, model=Pair())
+def test_a_job_that_is_divided_among_threads_has_one_result() -> None:
+    rig = Rig(budget=2048, max_concurrent_batches=2, model=TwoThreadsModel())
     rig.send(1, *[[number] * 100 for number in range(10)])
     rig.run()
     assert rig.result(1) == [[100 * number] for number in range(10)]
 
 
-class Led(Pair):
-    """What the leader computes lasts until a follower has computed a text of one token."""
+class BlockedLeaderModel(TwoThreadsModel):
+    """Blocks the leader until a follower has computed a text of one token."""
 
     def __init__(self) -> None:
         super().__init__()
         self.short = threading.Event()
 
-    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+    def encode(self, ids: Sequence[TokenIds], **options: Any) -> Floats:
         vectors = super().encode(ids, **options)
         if len(ids[0]) == 1:
             self.short.set()
@@ -183,45 +183,45 @@ class Led(Pair):
         return vectors
 
 
-def test_a_follower_takes_in_what_comes_while_the_leader_computes() -> None:
-    rig = Rig(model=Led())
+def test_a_follower_receives_jobs_while_the_leader_computes() -> None:
+    rig = Rig(model=BlockedLeaderModel())
     rig.send(1, [1] * 500, [1] * 500)
     rig.send(2, [5])
-    post = Later(rig.post.received, lambda: bool(rig.model.batches))
-    rig.loop = Loop(post, rig.model, BatchSizing(2048, 2), FAST)
+    connections = DelayedConnections(rig.connections.received, lambda: bool(rig.model.batches))
+    rig.loop = Loop(connections, rig.model, BatchSizing(2048, 2), FAST)
     rig.run()
     assert rig.result(1) == [[500], [500]] and rig.result(2) == [[5]]
 
 
-class Counted(Sum):
-    """Keeps how many threads each pass may use."""
+class ThreadCountModel(SumModel):
+    """Records how many threads each batch may use."""
 
     def __init__(self) -> None:
         super().__init__()
         self.threads: list[int] = []
 
-    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+    def encode(self, ids: Sequence[TokenIds], **options: Any) -> Floats:
         self.threads.append(count())
         return super().encode(ids, **options)
 
 
 def test_few_texts_are_computed_by_all_threads_together() -> None:
-    rig = Rig(budget=2048, max_concurrent_batches=2, model=Counted())
+    rig = Rig(budget=2048, max_concurrent_batches=2, model=ThreadCountModel())
     rig.send(1, [1] * 500, [2])
     rig.run()
-    assert isinstance(rig.model, Counted)
+    assert isinstance(rig.model, ThreadCountModel)
     assert rig.model.threads == [torch.get_num_threads()] and rig.model.batches == [2]
 
 
-class Slow(Sum):
-    """Holds a follower's first pass until a text of nines has been computed; keeps who is alone."""
+class BlockedFollowerModel(SumModel):
+    """Blocks followers until the id 9 is computed; records the threads of each batch."""
 
     def __init__(self) -> None:
         super().__init__()
         self.begun, self.nines = threading.Event(), threading.Event()
         self.threads: dict[int, int] = {}
 
-    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+    def encode(self, ids: Sequence[TokenIds], **options: Any) -> Floats:
         if threading.current_thread() is not threading.main_thread():
             self.begun.set()
             assert self.nines.wait(timeout=120)
@@ -234,8 +234,8 @@ class Slow(Sum):
         return vectors
 
 
-class Trickle(Post):
-    """Gives one message after the other; whoever waits for the one after all, until `answered`."""
+class SequentialConnections(FakeConnections):
+    """Delivers one message at a time; the last one to a waiting thread when `answered`."""
 
     def __init__(self, messages: ReceivedMessages, answered: Callable[[], bool]) -> None:
         super().__init__()
@@ -247,31 +247,33 @@ class Trickle(Post):
         return [self.messages.pop(0)] if self.messages else super().receive(wait)
 
 
-def test_while_one_thread_is_long_at_it_the_other_takes_what_comes_and_then_they_are_one() -> None:
-    rig = Rig(model=Slow())
+def test_the_leader_computes_new_jobs_beside_a_follower_and_then_with_all_threads() -> None:
+    rig = Rig(model=BlockedFollowerModel())
     rig.send(0, [1] * 510, [2] * 300)
     for number in (3, 9, 5):
         rig.send(number, [number])
-    post = Trickle(rig.post.received, lambda: {0, 3, 9} <= set(rig.connection.sent))
-    rig.loop = Loop(post, rig.model, BatchSizing(2048, 2), FAST)
+    connections = SequentialConnections(
+        rig.connections.received, lambda: {0, 3, 9} <= set(rig.connection.sent)
+    )
+    rig.loop = Loop(connections, rig.model, BatchSizing(2048, 2), FAST)
     rig.run()
     assert rig.result(0) == [[510], [600]]
     assert [rig.result(number) for number in (3, 9, 5)] == [[[3]], [[9]], [[5]]]
-    assert isinstance(rig.model, Slow)
+    assert isinstance(rig.model, BlockedFollowerModel)
     assert rig.model.threads == {1: 1, 2: 1, 3: 1, 9: 1, 5: torch.get_num_threads()}
 
 
-def test_when_the_server_is_no_more_what_waits_is_not_computed() -> None:
-    rig = Rig(max_concurrent_batches=2, budget=600, model=Pair())
+def test_waiting_texts_are_not_computed_after_shutdown() -> None:
+    rig = Rig(max_concurrent_batches=2, budget=600, model=TwoThreadsModel())
     rig.send(1, *[[1] * 600] * 20)
-    rig.post = Cut(rig.post.received)
-    rig.loop = Loop(rig.post, rig.model, BatchSizing(600, 2), FAST)
+    rig.connections = ShutdownConnections(rig.connections.received)
+    rig.loop = Loop(rig.connections, rig.model, BatchSizing(600, 2), FAST)
     rig.run()
     assert sum(rig.model.batches) <= 3
 
 
-class Cut(Post):
-    """Gives what it has, and then the server is no more."""
+class ShutdownConnections(FakeConnections):
+    """Delivers its messages, and then the server shuts down."""
 
     def __init__(self, messages: ReceivedMessages) -> None:
         super().__init__()
@@ -281,14 +283,14 @@ class Cut(Post):
         return super().receive(wait=True)
 
 
-class Device(Sum):
-    """Does not answer its first pass before its second is asked for."""
+class PrefetchingModel(SumModel):
+    """Blocks the first batch until the second is queued."""
 
     def __init__(self) -> None:
         super().__init__()
         self.second = threading.Event()
 
-    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+    def encode(self, ids: Sequence[TokenIds], **options: Any) -> Floats:
         first = not self.batches
         vectors = super().encode(ids, **options)
         if first:
@@ -298,8 +300,8 @@ class Device(Sum):
         return vectors
 
 
-class Later(Post):
-    """Gives all messages but the first when a pass has begun."""
+class DelayedConnections(FakeConnections):
+    """Delivers the first message, and the others when a batch has begun."""
 
     def __init__(self, messages: ReceivedMessages, begun: Callable[[], bool]) -> None:
         super().__init__()
@@ -313,83 +315,88 @@ class Later(Post):
         return super().receive(wait)
 
 
-def test_while_a_device_computes_the_next_pass_is_read_and_asked_for() -> None:
-    rig = Rig(model=Device())
+def test_the_next_batch_is_received_and_queued_while_a_gpu_computes() -> None:
+    rig = Rig(model=PrefetchingModel())
     rig.send(1, [1, 2])
     rig.send(2, [3])
-    post = Later(rig.post.received, lambda: bool(rig.model.batches))
-    rig.loop = Loop(post, rig.model, BatchSizing(100, prefetch_depth=1), 1.0)
+    connections = DelayedConnections(rig.connections.received, lambda: bool(rig.model.batches))
+    rig.loop = Loop(connections, rig.model, BatchSizing(100, prefetch_depth=1), 1.0)
     rig.run()
     assert rig.result(1) == [[3]] and rig.result(2) == [[3]]
     assert rig.model.batches == [1, 1]
 
 
-class Stuck(Memory):
-    """A line whose other end reads nothing until an answer has gone out on another line."""
+class StuckConnection(FakeConnection):
+    """A connection whose other end reads nothing until another connection has a result."""
 
-    def __init__(self, other: Memory) -> None:
+    def __init__(self, other: FakeConnection) -> None:
         super().__init__()
         self.other, self.sending = other, threading.Event()
 
-    def send(self, head: Any, body: Any = b"") -> None:
+    def send(self, header: Any, body: Any = b"") -> None:
         self.sending.set()
         deadline = time.monotonic() + 60
         while not self.other.sent:
-            assert time.monotonic() < deadline, "one answer holds up another"
+            assert time.monotonic() < deadline, "a slow connection blocks another"
             time.sleep(0.01)
-        super().send(head, body)
+        super().send(header, body)
 
 
-class Second(Device):
-    """Whose second pass ends when the answer of the first is being sent."""
+class SendingModel(PrefetchingModel):
+    """Blocks the second batch until the result of the first is being sent."""
 
     sending = threading.Event()
 
-    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+    def encode(self, ids: Sequence[TokenIds], **options: Any) -> Floats:
         vectors = super().encode(ids, **options)
         if ids[0][0] == 3:
             assert self.sending.wait(timeout=60)
         return vectors
 
 
-def test_an_answer_that_takes_long_to_send_holds_up_no_other_thread() -> None:
-    model = Second()
+def test_a_result_that_is_slow_to_send_blocks_no_other_thread() -> None:
+    model = SendingModel()
     rig = Rig(model=model)
-    rig.connection = connection = Stuck(rig.other)
+    rig.connection = connection = StuckConnection(rig.other)
     model.sending = connection.sending
     rig.send(1, [1, 2])
     rig.send(2, [3], connection=rig.other)
-    post = Later(rig.post.received, lambda: bool(rig.model.batches))
-    rig.loop = Loop(post, rig.model, BatchSizing(100, prefetch_depth=1), 1.0)
+    connections = DelayedConnections(rig.connections.received, lambda: bool(rig.model.batches))
+    rig.loop = Loop(connections, rig.model, BatchSizing(100, prefetch_depth=1), 1.0)
     rig.run()
     assert rig.result(1) == [[3]] and 2 in rig.other.sent
 
 
-def test_every_pass_is_told_of_when_it_begins_and_ends() -> None:
+def test_the_start_and_the_end_of_every_batch_are_reported() -> None:
     counters = SharedCounters.private()
-    rig = Rig(model=Noting(counters))
+    rig = Rig(model=ProgressModel(counters))
     rig.send(1, [1] * 50)
     progress = Progress(counters)
-    rig.loop = Loop(rig.post, rig.model, BatchSizing(100), 10.0, progress=progress)
+    rig.loop = Loop(rig.connections, rig.model, BatchSizing(100), 10.0, progress=progress)
     rig.run()
-    assert isinstance(rig.model, Noting)
-    assert rig.model.noted == [(1, 5.0)]  # 50 tokens at 10 a second
-    assert [counters.row[slot] for slot in (Slot.ENGINE_PASSES, Slot.ENGINE_EXPECTED)] == [2, 0]
+    assert isinstance(rig.model, ProgressModel)
+    assert rig.model.progress == [(1, 5.0)]  # 50 tokens at 10 a second
+    assert [counters.row[slot] for slot in (Slot.ENGINE_BATCHES, Slot.ENGINE_EXPECTED_SECONDS)] == [
+        2,
+        0,
+    ]
 
 
-class Noting(Sum):
-    """Notes what the counters say of the pass that it computes."""
+class ProgressModel(SumModel):
+    """Records the counters during each batch."""
 
     def __init__(self, counters: SharedCounters) -> None:
         super().__init__()
-        self.row, self.noted = counters.row, list[tuple[float, float]]()
+        self.row, self.progress = counters.row, list[tuple[float, float]]()
 
-    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
-        self.noted.append((self.row[Slot.ENGINE_PASSES], self.row[Slot.ENGINE_EXPECTED]))
+    def encode(self, ids: Sequence[TokenIds], **options: Any) -> Floats:
+        self.progress.append(
+            (self.row[Slot.ENGINE_BATCHES], self.row[Slot.ENGINE_EXPECTED_SECONDS])
+        )
         return super().encode(ids, **options)
 
 
-def test_leaders_take_turns_and_answer_all_once() -> None:
+def test_alternating_leaders_compute_every_job_once() -> None:
     rig = Rig(budget=8, prefetch_depth=1)
     numbers = range(100, 300)
     for number in numbers:
@@ -398,15 +405,15 @@ def test_leaders_take_turns_and_answer_all_once() -> None:
     assert [rig.result(number) for number in numbers] == [[[n], [3]] for n in numbers]
 
 
-class Patient(Sum):
-    """Computes a long text for as long as a short one has not come; keeps who computed what."""
+class LongTextModel(SumModel):
+    """Blocks long texts until a short one is computed; records lengths and threads of batches."""
 
     def __init__(self) -> None:
         super().__init__()
         self.short = threading.Event()
         self.threads: list[tuple[int, int]] = []
 
-    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+    def encode(self, ids: Sequence[TokenIds], **options: Any) -> Floats:
         self.threads.append((len(ids[0]), count()))
         vectors = super().encode(ids, **options)
         if len(ids[0]) < 100:
@@ -415,14 +422,18 @@ class Patient(Sum):
         return vectors
 
 
-def beside(long: int, max_concurrent_batches: int, budget: int = 2048) -> Patient:
-    """Serve a short text that comes while so many long ones are computed."""
-    model = Patient()
+def compute_short_beside_long(
+    long: int, max_concurrent_batches: int, budget: int = 2048
+) -> LongTextModel:
+    """Compute a short text that arrives while several long ones are computed."""
+    model = LongTextModel()
     rig = Rig(model=model)
     rig.send(1, *[[1] * (budget + 1)] * long)
     rig.send(2, [5])
-    post = Later(rig.post.received, lambda: len(model.batches) >= min(long, max_concurrent_batches))
-    rig.loop = Loop(post, model, BatchSizing(budget, max_concurrent_batches), FAST)
+    connections = DelayedConnections(
+        rig.connections.received, lambda: len(model.batches) >= min(long, max_concurrent_batches)
+    )
+    rig.loop = Loop(connections, model, BatchSizing(budget, max_concurrent_batches), FAST)
     rig.run()
     assert rig.result(1) == [[budget + 1]] * long and rig.result(2) == [[5]]
     return model
@@ -431,52 +442,52 @@ def beside(long: int, max_concurrent_batches: int, budget: int = 2048) -> Patien
 @pytest.mark.parametrize(
     ("long", "max_concurrent_batches"), [(1, 1), (1, 2), (1, 3), (2, 2), (3, 3), (5, 3)]
 )
-def test_a_short_text_waits_for_no_long_one(long: int, max_concurrent_batches: int) -> None:
-    beside(long, max_concurrent_batches)
+def test_a_short_text_does_not_wait_for_long_ones(long: int, max_concurrent_batches: int) -> None:
+    compute_short_beside_long(long, max_concurrent_batches)
 
 
-def test_a_long_text_that_is_alone_is_computed_by_all_threads() -> None:
-    assert beside(1, 2).threads == [(2049, torch.get_num_threads()), (1, 1)]
+def test_a_single_long_text_is_computed_by_all_threads() -> None:
+    assert compute_short_beside_long(1, 2).threads == [(2049, torch.get_num_threads()), (1, 1)]
 
 
-def test_long_texts_for_all_lanes_are_computed_apart() -> None:
-    assert beside(2, 2).threads == [(2049, 1), (2049, 1), (1, 1)]
+def test_long_texts_for_all_threads_are_computed_single_threaded() -> None:
+    assert compute_short_beside_long(2, 2).threads == [(2049, 1), (2049, 1), (1, 1)]
 
 
 def test_after_a_long_text_few_texts_are_computed_by_all_threads_again() -> None:
-    model = Patient()
+    model = LongTextModel()
     rig = Rig(model=model)
     for number, row in enumerate([[1] * 2049, [5], [6], [7]]):
         rig.send(number, row)
-    post = Steps(rig.post.received, lambda: len(rig.connection.sent))
-    rig.loop = Loop(post, model, BatchSizing(2048, 2), FAST)
+    connections = AnsweredConnections(rig.connections.received, lambda: len(rig.connection.sent))
+    rig.loop = Loop(connections, model, BatchSizing(2048, 2), FAST)
     rig.run()
     assert [rig.result(number) for number in range(4)] == [[[2049]], [[5]], [[6]], [[7]]]
     assert model.threads[2:] == [(1, torch.get_num_threads())] * 2
 
 
-class Steps(Post):
-    """Gives two messages, and each other one when all before it are answered."""
+class AnsweredConnections(FakeConnections):
+    """Delivers two messages, and each later one when all before it are answered."""
 
     def __init__(self, messages: ReceivedMessages, answered: Callable[[], int]) -> None:
         super().__init__()
-        self.messages, self.answered, self.given = messages, answered, 0
+        self.messages, self.answered, self.delivered = messages, answered, 0
 
     def receive(self, wait: bool) -> ReceivedMessages:
-        while wait and 2 <= self.given > self.answered():
+        while wait and 2 <= self.delivered > self.answered():
             time.sleep(0.01)
-        if wait and self.given == len(self.messages):
+        if wait and self.delivered == len(self.messages):
             raise EOFError
-        if 2 <= self.given > self.answered() or self.given == len(self.messages):
+        if 2 <= self.delivered > self.answered() or self.delivered == len(self.messages):
             return []
-        self.given += 1
-        return [self.messages[self.given - 1]]
+        self.delivered += 1
+        return [self.messages[self.delivered - 1]]
 
 
-class Fragile(Sum):
-    """Fails on every thread but the first, which waits for that."""
+class FailingModel(SumModel):
+    """Fails on every thread but the main one, which waits for that."""
 
-    def encode(self, ids: Sequence[Ids], **options: Any) -> Floats:
+    def encode(self, ids: Sequence[TokenIds], **options: Any) -> Floats:
         if threading.current_thread() is not threading.main_thread():
             raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
         time.sleep(10)
@@ -484,11 +495,11 @@ class Fragile(Sum):
 
 
 def fail(max_concurrent_batches: int, prefetch_depth: int) -> None:
-    """Run an engine of which one thread fails."""
+    """Run a loop in which one thread fails."""
     rig = Rig(
         budget=512,
         max_concurrent_batches=max_concurrent_batches,
-        model=Fragile(),
+        model=FailingModel(),
         prefetch_depth=prefetch_depth,
     )
     rig.send(1, *[[1] * 500] * 2)

@@ -1,4 +1,4 @@
-"""The scheduler, with lists of integers."""
+"""Tests of the scheduler, with integers as jobs."""
 
 import pytest
 from hypothesis import given
@@ -46,7 +46,7 @@ def test_half_of_a_pass_is_for_those_that_came_first_and_half_for_those_due_firs
     assert jobs(scheduler.next(80)) == [3, 0, 0, 0, 3, 0, 0, 0]
 
 
-def test_small_jobs_are_not_held_up_by_much_larger_ones_that_would_fill_their_pass() -> None:
+def test_small_jobs_do_not_share_their_batch_with_much_larger_ones() -> None:
     scheduler = fill(([10] * 20, 4), ([10] * 20, 4), ([10], 1))
     assert jobs(scheduler.next(80)) == [0, 0, 0, 0, 2]
     assert jobs(scheduler.next(80)) == [0] * 8
@@ -55,7 +55,7 @@ def test_small_jobs_are_not_held_up_by_much_larger_ones_that_would_fill_their_pa
     assert jobs(scheduler.next(80)) == [0, 1, 1, 1, 2, 2, 2, 2], "1 as the oldest"
 
 
-def passes_until(scheduler: Scheduler[int], job: int, budget: int, kind: str = "pooled") -> int:
+def batches_until(scheduler: Scheduler[int], job: int, budget: int, kind: str = "pooled") -> int:
     """How many passes it takes to serve a job while a new query comes before each."""
     for number in range(1, 2000):
         scheduler.add(1000 + number, [12], kind, 0)
@@ -69,30 +69,30 @@ def test_a_query_waits_for_no_more_than_one_pass_however_long_the_texts_before_i
     length: int,
 ) -> None:
     scheduler = fill(([length] * 500, 9), ([12], 0))
-    assert passes_until(scheduler, 1, 511) <= 2
+    assert batches_until(scheduler, 1, 511) <= 2
 
 
 @pytest.mark.parametrize("kind", ["pooled", "tokens"])
 def test_a_request_of_middle_size_is_due_before_queries_that_come_much_later(kind: str) -> None:
     scheduler = fill(([14] * 15_000, 12))
     scheduler.add(1, [100] * 3, kind, 3)
-    assert passes_until(scheduler, 1, 511) <= 16 * 512 / 256
+    assert batches_until(scheduler, 1, 511) <= 16 * 512 / 256
 
 
 def test_a_middle_job_is_not_due_before_sixteen_times_its_tokens() -> None:
     scheduler = fill(([14] * 15_000, 12), ([100] * 3, 3))  # a job of its class has up to 512
     tokens = scheduler.tokens
-    batches = passes_until(scheduler, 1, 511)
+    batches = batches_until(scheduler, 1, 511)
     assert tokens + 12 * batches - scheduler.tokens >= 16 * 512 - 16 * 64, "less what a query waits"
 
 
 def test_a_query_of_another_kind_does_not_wait_for_queries_that_come_after_it() -> None:
     scheduler = fill(([14] * 15_000, 12), ([12], 0))
     scheduler.add(2, [12], "tokens", 0)
-    assert passes_until(scheduler, 2, 511) <= 4
+    assert batches_until(scheduler, 2, 511) <= 4
 
 
-def test_what_came_first_goes_on_however_much_that_is_smaller_comes() -> None:
+def test_the_oldest_job_progresses_while_smaller_ones_keep_coming() -> None:
     scheduler, done = fill(([10] * 40, 5)), 0
     for query in range(1, 11):
         for part in range(20):
@@ -101,7 +101,7 @@ def test_what_came_first_goes_on_however_much_that_is_smaller_comes() -> None:
     assert done == 35, "half, less the texts that every other pass begins with"
 
 
-def test_a_long_text_that_came_first_begins_every_other_pass() -> None:
+def test_a_long_text_that_came_first_begins_every_other_batch() -> None:
     scheduler = fill(([70] * 2, 3))
     for query in range(1, 30):
         scheduler.add(query, [10], "pooled", 0)
@@ -110,7 +110,7 @@ def test_a_long_text_that_came_first_begins_every_other_pass() -> None:
     assert jobs(scheduler.next(100)) == [0, 14, 15, 16]
 
 
-def test_what_is_longer_than_the_budget_goes_alone() -> None:
+def test_a_text_longer_than_the_budget_is_a_batch() -> None:
     assert drain(singles(50, 1, 60), 10) == [[50], [1], [60]]
 
 
@@ -130,7 +130,7 @@ def test_small_jobs_do_not_wait_for_a_large_one_of_another_kind_and_it_does_not_
     assert batches == [[0, 0], [1, 2], [0, 0], [3, 4], [0, 0], [5, 6], [0, 0]]
 
 
-def test_a_cancelled_job_is_forgotten_and_others_stay() -> None:
+def test_a_cancelled_job_is_removed_and_others_stay() -> None:
     scheduler = fill(([4, 1], 0), ([5], 0))
     assert jobs(scheduler.next(4)) == [0]
     scheduler.cancel(0)
@@ -142,28 +142,30 @@ def test_a_cancelled_job_is_forgotten_and_others_stay() -> None:
     st.lists(st.tuples(st.lists(st.integers(0, 200), min_size=1, max_size=9), st.integers(0, 9))),
     st.integers(1, 400),
 )
-def test_every_text_is_served_once_within_the_budget_and_the_oldest_in_every_other_pass(
-    asked: Jobs, budget: int
+def test_every_text_is_served_once_within_the_budget_and_the_oldest_in_every_other_batch(
+    submitted: Jobs, budget: int
 ) -> None:
-    scheduler = fill(*asked)
+    scheduler = fill(*submitted)
     odd = False
-    left = {(job, index) for job, (lengths, _) in enumerate(asked) for index in range(len(lengths))}
-    while left:
+    remaining = {
+        (job, index) for job, (lengths, _) in enumerate(submitted) for index in range(len(lengths))
+    }
+    while remaining:
         assert scheduler
-        assert scheduler.tokens == sum(asked[job][0][index] for job, index in left)
+        assert scheduler.tokens == sum(submitted[job][0][index] for job, index in remaining)
         batch = scheduler.next(budget)
         taken = {(item.job, item.index) for item in batch}
-        assert len(taken) == len(batch) and taken <= left
+        assert len(taken) == len(batch) and taken <= remaining
         # The first of every two passes begins with it.
         odd = not odd
-        assert min(left) in taken or not odd
+        assert min(remaining) in taken or not odd
         assert len(batch) == 1 or sum(item.length for item in batch) <= budget
-        assert all(item.length == asked[item.job][0][item.index] for item in batch)
-        left -= taken
+        assert all(item.length == submitted[item.job][0][item.index] for item in batch)
+        remaining -= taken
     assert not scheduler and not scheduler.tokens and not scheduler.next(budget)
 
 
-def test_who_takes_only_short_texts_takes_what_is_due_first_of_them() -> None:
+def test_of_short_texts_those_that_are_due_first_are_taken() -> None:
     scheduler = fill(([600, 5], 4), ([90, 80], 2), ([7], 0), ([900], 4), ([8], 0))
     assert jobs(scheduler.take_short_texts(100)) == [2, 4]
     assert jobs(scheduler.take_short_texts(100)) == [1]
