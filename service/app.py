@@ -36,9 +36,9 @@ from service.engine.host.engine_connection import EngineConnection
 from service.engine.host.replay import Replay
 from service.http import handlers
 from service.http.browser_checks import BrowserChecks
-from service.http.keys import Keys
+from service.http.keys import ApiKeys
 from service.http.middleware import Middleware
-from service.http.request_body import Bounds
+from service.http.request_body import HttpLimits
 from service.http.timeouts import Timeouts
 from service.inference.dimensions import Dimensions
 from service.inference.pipeline import Pipeline
@@ -108,13 +108,13 @@ def create_app(
         direct_routes(app.routes),
         root_path=settings.root_path,
         paths=paths,
-        bounds=Bounds(
+        limits=HttpLimits(
             settings.max_body_bytes,
             Timeouts(settings.receive_timeout),
             MemoryBudget(settings.max_buffered_bytes),
             settings.max_connections,
         ),
-        keys=Keys(settings.keys),
+        keys=ApiKeys(settings.keys),
         metrics=metrics,
         browsers=BrowserChecks.of(
             settings.host, settings.allowed_hosts, settings.cors_origins, bool(settings.keys)

@@ -22,7 +22,7 @@ from service.context import ServerContext
 from service.engine.host.engine_connection import EngineConnection
 from service.engine.protocol.fd_handoff import handoff_pair
 from service.engine.protocol.messages import Description
-from service.http.cors import shared
+from service.http.cors import with_cors
 from service.process.gc_tuning import freeze
 from service.process.logging import configure_logging
 from service.process.shared_counters import counters_file
@@ -71,4 +71,4 @@ def create() -> ASGIApp:
         os.kill(os.getpid(), signal.SIGTERM)  # it has said why it cannot go on
 
     app = create_app(context, connection, [run_engine, connection.run])
-    return shared(app, settings.cors_origins)
+    return with_cors(app, settings.cors_origins)

@@ -10,18 +10,18 @@ ServiceError
 ├── TooLarge 413            body_too_large, too_many_parts, too_many_texts, …
 ├── Unsupported 415         unsupported_type, unsupported_encoding
 ├── Overloaded 429          overloaded (with Retry-After)
-├── HungUp 499              client_gone; only metrics see it
+├── ClientDisconnected 499              client_gone; only metrics see it
 ├── Unexpected 500          internal_error: a fault of ours
 ├── EncodingFailed 500      encoding_failed
 │   ├── NotFinite 500       not_finite
 │   └── EngineCrash 500     engine_crash
-├── UnknownCoding 501       unsupported_coding
+├── UnknownTransferEncoding 501       unsupported_coding
 ├── EngineLost 503          engine_unavailable (with Retry-After)
 │   └── EngineDied 503      the same, of a job that an engine had when it died
-├── Leaving 503             shutting_down (with Retry-After)
+├── ShuttingDown 503             shutting_down (with Retry-After)
 ├── TimedOut 504            timeout (with Retry-After)
-└── Cut                     the connection is closed, too
-    ├── Malformed 400       invalid_request: no HTTP
+└── ConnectionClosed                     the connection is closed, too
+    ├── MalformedRequest 400       invalid_request: no HTTP
     ├── ReceiveTimeout 408  receive_timeout
     ├── HeadTooLarge 431    head_too_large
     └── TooManyConnections 503
@@ -96,7 +96,7 @@ class WrongMethod(ServiceError):
         self.headers["allow"] = allowed
 
 
-class Cut(ServiceError):
+class ConnectionClosed(ServiceError):
     """The end of the connection, too: the rest of the request may come yet."""
 
     def __init__(self, message: str) -> None:
@@ -104,19 +104,19 @@ class Cut(ServiceError):
         self.headers["connection"] = "close"
 
 
-class Malformed(Cut):
+class MalformedRequest(ConnectionClosed):
     status, code = 400, "invalid_request"
 
 
-class ReceiveTimeout(Cut):
+class ReceiveTimeout(ConnectionClosed):
     status, code = 408, "receive_timeout"
 
 
-class HeadTooLarge(Cut):
+class HeadTooLarge(ConnectionClosed):
     status, code = 431, "head_too_large"
 
 
-class TooManyConnections(Cut):
+class TooManyConnections(ConnectionClosed):
     status, code = 503, "too_many_connections"
 
     def __init__(self, message: str) -> None:
@@ -141,7 +141,7 @@ class Overloaded(ServiceError):
     status, code = 429, "overloaded"
 
 
-class HungUp(ServiceError):
+class ClientDisconnected(ServiceError):
     status, code = 499, "client_gone"  # nginx's number for it
 
 
@@ -171,7 +171,7 @@ class EngineCrash(EncodingFailed):
     code = "engine_crash"
 
 
-class UnknownCoding(ServiceError):
+class UnknownTransferEncoding(ServiceError):
     """Of the transfer: https://www.rfc-editor.org/rfc/rfc9112#section-6.1"""
 
     status, code = 501, "unsupported_coding"
@@ -189,7 +189,7 @@ class EngineDied(EngineLost):
         self.computing = computing
 
 
-class Leaving(ServiceError):
+class ShuttingDown(ServiceError):
     status, code = 503, "shutting_down"
 
 

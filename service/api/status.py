@@ -10,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from service.api.openapi_responses import PLAIN, documented
 from service.api.router import api_router
 from service.api.schemas.status import Info, Live, Ready
-from service.errors import EngineLost, Leaving
+from service.errors import EngineLost, ShuttingDown
 from service.metrics import Metrics
 from service.request.admission import Admission
 
@@ -58,7 +58,7 @@ def router(
     )
     async def ready() -> Any:
         if leaving():
-            raise Leaving("the server was told to stop", retry=1)
+            raise ShuttingDown("the server was told to stop", retry=1)
         if not health.ready:
             raise EngineLost("the engine is not ready", retry=2)
         admission.check(1)

@@ -1,8 +1,8 @@
-"""Requests that a page makes a browser send to a server that has no key.
+"""Refuse requests that foreign web pages make browsers send to a server without a key.
 
-A page may send a POST of text/plain anywhere, and its browser says whose page it is (Origin). By
-DNS rebinding, a page's own name comes to mean an address where only its visitor can reach the
-server; its requests then look like those of the server's own page but for that name (Host).
+A page may send a POST of text/plain anywhere; its browser names the page in Origin. By DNS
+rebinding a page's own host name can be made to resolve to this server's address; its requests then
+look like those of the server's own page, except for that name in Host.
 """
 
 import socket
@@ -16,31 +16,31 @@ _PORTS = {"http": ":80", "https": ":443"}
 
 
 class BrowserChecks:
-    """Which hosts may be asked for, and which pages may ask."""
+    """The host names and the origins that are allowed."""
 
     def __init__(self, hosts: str, origins: str) -> None:
         """hosts: names with commas between, or * for any. origins: of other pages, or *."""
         self._names = frozenset(hosts.split(","))
         self._origins = frozenset(origins.split(","))
-        self._known = lru_cache(maxsize=64)(self._is_allowed)
+        self._allowed = lru_cache(maxsize=64)(self._is_allowed)
 
     @classmethod
     def of(cls, host: str, allowed_hosts: str, origins: str, has_key: bool) -> "BrowserChecks":
-        """Those of a server that listens on a host, where only the last is not a setting.
+        """The checks for the settings host, allowed_hosts and cors_origins.
 
-        With a key every page may ask, for none has it. Without one, a server on a loopback address
-        is asked under names of its machine, and any other under names that are not known here.
+        With a key every page may ask, as none knows it. Without one, a server on a loopback address
+        has the names of its machine; of any other the names are unknown.
         """
         if not allowed_hosts:
             name = socket.gethostname().lower()
-            ours = f"{name},{name.partition('.')[0]}"
-            allowed_hosts = ours if is_loopback(host) and not has_key else "*"
+            own_names = f"{name},{name.partition('.')[0]}"
+            allowed_hosts = own_names if is_loopback(host) and not has_key else "*"
         return cls(allowed_hosts, "*" if has_key else origins)
 
     def check(self, headers: Headers) -> None:
-        """Raises Forbidden."""
-        host = headers.get(b"host")  # none: of no browser
-        if host is not None and not self._known(host):
+        """Raise Forbidden for a host or an origin that is not allowed."""
+        host = headers.get(b"host")  # browsers always send it
+        if host is not None and not self._allowed(host):
             raise Forbidden(
                 f"host {host.decode('latin-1')!r} is not served; list it in "
                 "EMBEDDING_ALLOWED_HOSTS, or set EMBEDDING_API_KEY",
@@ -50,12 +50,14 @@ class BrowserChecks:
             self._check_origin(headers[b"origin"].decode("latin-1").lower(), headers)
 
     def _check_origin(self, origin: str, headers: Headers) -> None:
-        scheme, _, place = origin.partition("://")
+        scheme, _, address = origin.partition("://")
         standard = _PORTS.get(scheme, "")
         hosts = (headers.get(name, b"") for name in (b"host", b"x-forwarded-host"))
         names = (host.partition(b",")[0].strip().decode("latin-1").lower() for host in hosts)
-        ours = {name.removesuffix(standard) for name in names}
-        if origin not in self._origins and (not place or place.removesuffix(standard) not in ours):
+        own = {name.removesuffix(standard) for name in names}
+        if origin not in self._origins and (
+            not address or address.removesuffix(standard) not in own
+        ):
             raise Forbidden(
                 f"pages of {origin!r} may not ask; list it in EMBEDDING_CORS_ORIGINS, "
                 "or set EMBEDDING_API_KEY",
@@ -63,7 +65,7 @@ class BrowserChecks:
             )
 
     def _is_allowed(self, host: bytes) -> bool:
-        """A name that is listed or this machine's, or an address, which no name rebinds."""
+        """Whether a host is listed, localhost, or an address, which cannot be rebound."""
         if "*" in self._names:
             return True
         name = _name(host.decode("latin-1").lower())

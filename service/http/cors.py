@@ -1,4 +1,4 @@
-"""What browsers are told of pages of other origins: https://fetch.spec.whatwg.org/#cors-protocol"""
+"""Cross-origin requests: https://fetch.spec.whatwg.org/#cors-protocol"""
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
@@ -6,11 +6,11 @@ from starlette.types import ASGIApp
 from service.api.openapi_responses import TELLING
 
 
-def shared(app: ASGIApp, origins: str) -> ASGIApp:
-    """An application for the pages of these origins, too; as it is where there are none.
+def with_cors(app: ASGIApp, origins: str) -> ASGIApp:
+    """Let pages of these origins use the application; without origins it is returned as it is.
 
-    Nothing that a browser adds by itself, as cookies, lets anybody in here. So every header may be
-    sent: those of some clients are many.
+    Every header is allowed: clients send many, and none that a browser adds by itself, such as
+    cookies, grants access here.
     """
     if not origins:
         return app

@@ -1,4 +1,4 @@
-"""What clients are told of whatever was raised, a body that is wrong among it."""
+"""Turn exceptions into the errors that clients receive."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,30 +10,30 @@ from service.errors import BadRequest, Path, ServiceError, Unexpected, place
 
 
 def service_error(error: BaseException) -> ServiceError:
-    """What clients are told of an error."""
+    """The error that a client receives for an exception."""
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, ValidationError):
-        return _explain(error.errors(include_url=False, include_context=False, include_input=False))
+        return _invalid(error.errors(include_url=False, include_context=False, include_input=False))
     if isinstance(error, RequestValidationError):  # which puts "body" or "query" before the path
-        return _explain([{**problem, "loc": problem["loc"][1:]} for problem in error.errors()])
+        return _invalid([{**problem, "loc": problem["loc"][1:]} for problem in error.errors()])
     return Unexpected("an unexpected error; see the server's log")
 
 
-def _explain(problems: Sequence[Any]) -> BadRequest:
+def _invalid(problems: Sequence[Any]) -> BadRequest:
     """The first problem of an invalid request, naming the field and the index of the input."""
-    # A misspelt field is told before the one that is missed because of it.
+    # A misspelt field goes before the missing one that it was meant to be.
     first = next(filter(_unknown, problems), problems[0])
-    where, param, index = place(_path(first))
+    location, param, index = place(_path(first))
     if _unknown(first):
-        return BadRequest(f"unknown field {where!r}", code="unknown_field", param=where)
+        return BadRequest(f"unknown field {location!r}", code="unknown_field", param=location)
     if first["type"] == "none_required":  # of a field that may only be null
-        told = f"{where} is not offered here; leave it out"
-        return BadRequest(told, code="not_offered", param=where)
-    message = _plainer(first)
-    if first["loc"][1:2] == ("<ids>",):  # the one input is token ids; which of them, where tells
+        message = f"{location} is not offered here; leave it out"
+        return BadRequest(message, code="not_offered", param=location)
+    message = _message(first)
+    if first["loc"][1:2] == ("<ids>",):  # the one input is token ids; location has the position
         index = 0
-    return BadRequest(f"{where}: {message}" if where else message, param=param, index=index)
+    return BadRequest(f"{location}: {message}" if location else message, param=param, index=index)
 
 
 def _unknown(problem: Any) -> bool:
@@ -41,7 +41,7 @@ def _unknown(problem: Any) -> bool:
 
 
 def _path(problem: Any) -> Path:
-    # The names of a union's branches are ours, not the client's; that of an unknown field is not.
+    # Without the names of a union's branches, which no client knows; an unknown field stays.
     known = len(problem["loc"]) - _unknown(problem)
     parts = enumerate(problem["loc"])
     return tuple(part for at, part in parts if at == known or not str(part).startswith("<"))
@@ -53,10 +53,10 @@ _LISTS = {
     "<rows>": "token ids or a list of them",
     "<side>": "a text, a list of texts, or a list of vectors",
 }
-"""What is expected where a list is only one of several ways, by the branch of the union."""
+"""What a union accepts, by the name of its branch for lists."""
 
 
-def _plainer(problem: Any) -> str:
+def _message(problem: Any) -> str:
     branch = problem["loc"][-1] if problem["loc"] else ""
     if problem["type"] == "list_type" and branch in _LISTS:
         return f"Input should be {_LISTS[branch]}"

@@ -1,15 +1,15 @@
-"""Lines of the log about requests that fail: enough to find one, and not a flood of them."""
+"""Log failed requests, with a limit on the lines of a second."""
 
 import logging
 import time
 
 log = logging.getLogger(__name__)
 
-_MOST = 10  # lines of a second
+_MAX_LINES = 10  # lines of a second
 
 
 class FailureLog:
-    """Writes so many lines in a second at most, and how many there would have been beside."""
+    """Writes a limited number of lines in a second, and counts those beyond it."""
 
     def __init__(self) -> None:
         self._second, self._lines, self._dropped = 0, 0, 0
@@ -20,7 +20,7 @@ class FailureLog:
             if self._dropped:
                 log.warning("%d more requests failed", self._dropped)
             self._second, self._lines, self._dropped = second, 0, 0
-        if self._lines < _MOST:
+        if self._lines < _MAX_LINES:
             self._lines += 1
             log.warning("request %s to %s: %d %s", request_id, path, status, message)
         else:

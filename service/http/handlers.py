@@ -1,4 +1,4 @@
-"""What becomes of errors in the routes that FastAPI serves: the same as anywhere."""
+"""Exception handlers of FastAPI: errors have the same shape on every route."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -15,34 +15,34 @@ from service.request.request_context import RequestContext
 
 
 def install(app: FastAPI) -> None:
-    """Answer every exception in the shape that belongs to the path.
+    """Respond to every exception in the shape that belongs to the path.
 
-    What nobody expected is raised again by FastAPI, and logged at the edge.
+    What nobody expected is raised again by FastAPI, and logged at the middleware.
     """
     for kind in (ServiceError, ValidationError, RequestValidationError, Exception):
-        app.add_exception_handler(kind, _answer)
+        app.add_exception_handler(kind, _respond)
     app.add_exception_handler(HTTPException, _http)
 
 
-async def _answer(request: Request, error: Exception) -> Response:
+async def _respond(request: Request, error: Exception) -> Response:
     context: RequestContext = request.state.context
     return respond(service_error(error), context.id, context.path)
 
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    kinds: dict[int, Callable[[Request], ServiceError]] = {404: _nowhere, 405: _wrong_method}
+    kinds: dict[int, Callable[[Request], ServiceError]] = {404: _not_found, 405: _wrong_method}
     if error.status_code in kinds:
-        return await _answer(request, kinds[error.status_code](request))
+        return await _respond(request, kinds[error.status_code](request))
     wrapped = ServiceError(str(error.detail))
     wrapped.status = error.status_code
-    return await _answer(request, wrapped)
+    return await _respond(request, wrapped)
 
 
-def _nowhere(request: Request) -> NotFound:
-    all_known = _methods(request.app.routes)
-    known = sorted({f"{how} {route.path_format}" for route, how in all_known if how != "HEAD"})
-    return NotFound(f"nothing is at {request.url.path}; there are {', '.join(known)}")
+def _not_found(request: Request) -> NotFound:
+    routes = _methods(request.app.routes)
+    names = sorted({f"{how} {route.path_format}" for route, how in routes if how != "HEAD"})
+    return NotFound(f"nothing is at {request.url.path}; there are {', '.join(names)}")
 
 
 def _wrong_method(request: Request) -> WrongMethod:

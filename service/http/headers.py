@@ -1,10 +1,10 @@
-"""Headers of a request: what is read of them."""
+"""Read and check the headers of a request."""
 
 import random
 import re
 from collections.abc import Mapping, Sequence
 
-from service.errors import BadRequest, Malformed, UnknownCoding, Unsupported
+from service.errors import BadRequest, MalformedRequest, UnknownTransferEncoding, Unsupported
 
 JSON = b"application/json"
 
@@ -17,20 +17,20 @@ _LISTS = {b"accept", b"content-encoding", b"transfer-encoding"}
 Headers = Mapping[bytes, bytes]
 
 
-def joined(lines: Sequence[tuple[bytes, bytes]]) -> Headers:
-    """Each name's lines as one if they are a list; of others the last counts.
+def merge_headers(lines: Sequence[tuple[bytes, bytes]]) -> Headers:
+    """Join the lines of list headers; of other repeated headers the last counts.
 
     https://www.rfc-editor.org/rfc/rfc9110#section-5.3
     """
-    found = dict(lines)
-    if len(found) < len(lines):
-        for each in _LISTS & found.keys():
-            found[each] = b", ".join(value for name, value in lines if name == each)
-    return found
+    headers = dict(lines)
+    if len(headers) < len(lines):
+        for repeated in _LISTS & headers.keys():
+            headers[repeated] = b", ".join(value for name, value in lines if name == repeated)
+    return headers
 
 
 def check_host(lines: Sequence[tuple[bytes, bytes]], headers: Headers, version: str) -> None:
-    """Raises BadRequest for several hosts, or none: gateways may take another one than we do.
+    """Raise BadRequest for several hosts, or none: a gateway might read another than this server.
 
     https://www.rfc-editor.org/rfc/rfc9112#section-3.2
     """
@@ -41,29 +41,31 @@ def check_host(lines: Sequence[tuple[bytes, bytes]], headers: Headers, version: 
         raise BadRequest("a request has one header Host, not several")
 
 
-def check_coding(codings: bytes, version: str) -> None:
-    """Raises UnknownCoding for a transfer that is coded before it is chunked.
+def check_transfer_encoding(codings: bytes, version: str) -> None:
+    """Raise UnknownTransferEncoding for any transfer encoding but chunked.
 
-    One that is not chunked at last is none whose end can be known: the parser refuses it. In
-    HTTP/1.0 there is none, and others may see its end elsewhere; raises Malformed:
+    Raises MalformedRequest in HTTP/1.0, which has none. The parser itself refuses one that does not
+    end in chunked, as the end of such a body is unknown.
     https://www.rfc-editor.org/rfc/rfc9112#section-6.1
     """
     if version == "1.0":
-        raise Malformed("a request of HTTP/1.0 has no Transfer-Encoding; send Content-Length")
+        raise MalformedRequest(
+            "a request of HTTP/1.0 has no Transfer-Encoding; send Content-Length"
+        )
     first, _, last = codings.rpartition(b",")
     if first and last.strip().lower() == b"chunked":
-        raise UnknownCoding(f"transfer-encoding {first.decode('latin-1')!r} is not read")
+        raise UnknownTransferEncoding(f"transfer-encoding {first.decode('latin-1')!r} is not read")
 
 
-def check_type(media: bytes) -> None:
-    """Raises Unsupported for a body that says it is something else than JSON in UTF-8.
+def check_content_type(media: bytes) -> None:
+    """Raise Unsupported for a body whose type is not JSON in UTF-8.
 
-    curl calls what it sends a form unless told otherwise, and other clients plain text.
+    By default curl declares a form, and other clients plain text.
     """
     if media == JSON:
         return
     kind, *rest = media.lower().replace(b" ", b"").split(b";")
-    parameters = dict(each.partition(b"=")[::2] for each in rest)
+    parameters = dict(parameter.partition(b"=")[::2] for parameter in rest)
     charset = parameters.get(b"charset", b"").strip(b'"') or b"utf-8"
     if (kind in _TYPES or kind.endswith(b"+json")) and charset in (b"utf-8", b"utf8", b"us-ascii"):
         return
@@ -75,13 +77,13 @@ def check_type(media: bytes) -> None:
     )
 
 
-def identify(headers: Headers) -> str:
+def request_id_of(headers: Headers) -> str:
     """The client's request id, else the trace id of its traceparent, else a new one.
 
     https://www.w3.org/TR/trace-context/#traceparent-header
     """
-    given = headers.get(b"x-request-id")
-    if given is not None and _ID.fullmatch(given):
-        return given.decode()
+    request_id = headers.get(b"x-request-id")
+    if request_id is not None and _ID.fullmatch(request_id):
+        return request_id.decode()
     trace = b"traceparent" in headers and _TRACE.fullmatch(headers[b"traceparent"])
     return trace.group(1).decode() if trace else f"{random.getrandbits(128):032x}"

@@ -1,4 +1,4 @@
-"""The sockets on which a server listens: one for each address of its host's name."""
+"""Listening sockets: one for each address of the host name."""
 
 import errno
 import socket
@@ -6,51 +6,51 @@ from contextlib import ExitStack
 from typing import Any
 
 _BACKLOG = 2048  # connections that are not accepted yet; the system may allow fewer
-# A name has addresses of kinds that a machine may lack: localhost where there is no IPv6.
-_LACKING = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+# Errors for an address of a kind that the machine lacks: localhost without IPv6.
+_UNAVAILABLE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 def claim(host: str, port: int) -> list[socket.socket]:
-    """Those of a new server, on a port that no other one has, any for 0; raises OSError."""
+    """Listen on a port that no other server uses, any for 0; raises OSError."""
     try:
-        found = _open(host, port)
+        sockets = _open(host, port)
     except OSError as error:
         raise OSError(f"cannot listen on {host} port {port}: {error}") from None
-    for listener in found:
-        # Only now: with a listener's own option it would share the port with another server.
+    for listener in sockets:
+        # Only now: set before, it would share the port with another server.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    return found
+    return sockets
 
 
 def listeners(host: str, port: int) -> list[socket.socket]:
-    """More sockets on a port that was claimed, for one more HTTP process; raises OSError.
+    """Listen on a claimed port for one more HTTP process; raises OSError.
 
-    The system deals new connections out among all (SO_REUSEPORT). One that all processes share
-    would leave most of the connections of a burst to whichever was awake.
+    The system distributes new connections over the processes (SO_REUSEPORT). With one shared socket
+    most connections of a burst would go to the process that is awake.
     """
     return _open(host, port, reuse_port=True)
 
 
 def _open(host: str, port: int, reuse_port: bool = False) -> list[socket.socket]:
-    found: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     with ExitStack() as opened:
         for family, (name, _, *rest) in _addresses(host):
-            place = (name, found[0].getsockname()[1] if found else port, *rest)
+            address = (name, sockets[0].getsockname()[1] if sockets else port, *rest)
             try:
                 listener = socket.create_server(
-                    place, family=family, backlog=_BACKLOG, reuse_port=reuse_port
+                    address, family=family, backlog=_BACKLOG, reuse_port=reuse_port
                 )
             except OSError as error:
-                if error.errno not in _LACKING:
+                if error.errno not in _UNAVAILABLE:
                     raise
             else:
-                found.append(opened.enter_context(listener))
+                sockets.append(opened.enter_context(listener))
         opened.pop_all()
-    if not found:
+    if not sockets:
         raise OSError(errno.EADDRNOTAVAIL, "it is no address of this machine")
-    return found
+    return sockets
 
 
 def _addresses(host: str) -> list[tuple[int, tuple[Any, ...]]]:
-    found = socket.getaddrinfo(host or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    return list(dict.fromkeys((family, address) for family, *_, address in found))
+    infos = socket.getaddrinfo(host or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((family, address) for family, *_, address in infos))

@@ -1,4 +1,4 @@
-"""The outermost layer: request ids, keys, body size, and an account of every answer."""
+"""The outermost layer: request ids, keys, limits, errors and metrics of every request."""
 
 import asyncio
 import logging
@@ -10,9 +10,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import (
-    Cut,
-    Leaving,
+    ConnectionClosed,
     ServiceError,
+    ShuttingDown,
     Unexpected,
 )
 from service.http.browser_checks import BrowserChecks
@@ -21,14 +21,14 @@ from service.http.failure_log import FailureLog
 from service.http.headers import (
     JSON,
     Headers,
-    check_coding,
+    check_content_type,
     check_host,
-    check_type,
-    identify,
-    joined,
+    check_transfer_encoding,
+    merge_headers,
+    request_id_of,
 )
-from service.http.keys import Keys
-from service.http.request_body import Bounds, DecompressedBody, RequestBody, too_large
+from service.http.keys import ApiKeys
+from service.http.request_body import DecompressedBody, HttpLimits, RequestBody, too_large
 from service.metrics import OTHER, Metrics
 from service.process.gc_tuning import trim
 from service.request.error_body import respond
@@ -36,161 +36,164 @@ from service.request.memory_budget import SMALL, Reservation
 from service.request.request_context import RequestContext
 
 _LARGE = 1 << 20  # bytes of a request; to trim the heap takes milliseconds after so much
-_PIECE = 1 << 18  # bytes of a response that are sent at a time
+_CHUNK = 1 << 18  # bytes of a response that are sent at a time
 
 log = logging.getLogger(__name__)
 
-_OPEN = {"/", "/ping", "/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"}
+_WITHOUT_KEY = {"/", "/ping", "/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"}
 
 
 class Middleware:
-    """ASGI application around the whole server, which FastAPI's router is behind."""
+    """ASGI application around FastAPI's."""
 
     def __init__(  # noqa: PLR0913 - all but two by name
         self,
         app: ASGIApp,
-        posts: Mapping[str, Route],
+        direct_routes: Mapping[str, Route],
         *,
         root_path: str,
         paths: Collection[str] = (),
-        bounds: Bounds,
-        keys: Keys,
+        limits: HttpLimits,
+        keys: ApiKeys,
         metrics: Metrics,
         browsers: BrowserChecks,
     ) -> None:
-        """posts: routes of `app` that are called directly, by their paths.
+        """direct_routes: routes of `app` for POST that are called directly, by their paths.
 
         root_path: the prefix that a gateway strips. paths: all those that `app` answers.
         """
         self._app, self._root_path = app, root_path
-        self._posts, self._paths = posts, {*paths, *posts}
-        self.bounds, self._keys, self._metrics, self._browsers = bounds, keys, metrics, browsers
+        self._direct_routes, self._paths = direct_routes, {*paths, *direct_routes}
+        self.limits, self._keys, self._metrics, self._browsers = limits, keys, metrics, browsers
         self._failures = FailureLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = joined(scope["headers"])
+        headers = merge_headers(scope["headers"])
         path = scope["path"]
         if self._root_path:
             path = self._route_path(path)
-            # As ASGI has it, for the routes of `app`.
+            # As ASGI specifies it, for the routes of `app`.
             scope["path"], scope["root_path"] = self._root_path + path, self._root_path
-        route = scope["route"] = self._posts.get(path)
+        route = scope["route"] = self._direct_routes.get(path)
         task, accept = asyncio.current_task(), headers.get(b"accept", b"")
         context = RequestContext(
-            identify(headers), path, task, accept, memory=Reservation(self.bounds.budget)
+            request_id_of(headers), path, task, accept, memory=Reservation(self.limits.budget)
         )
         scope.setdefault("state", {})["context"] = context
-        incoming = RequestBody(receive, self.bounds, context)
-        answered = _Answered(self._metrics, self._failures, scope, send)
+        request_body = RequestBody(receive, self.limits, context)
+        sender = _ResponseSender(self._metrics, self._failures, scope, send)
         try:
             posted = scope["method"] == "POST"
             check_host(scope["headers"], headers, scope["http_version"])
             self._browsers.check(headers)
-            self._check(path not in _OPEN or (posted and route is not None), headers, scope)
+            self._check(path not in _WITHOUT_KEY or (posted and route is not None), headers, scope)
             app: ASGIApp = self._app
             if posted:
-                check_type(headers.get(b"content-type", JSON))
+                check_content_type(headers.get(b"content-type", JSON))
                 app = route.app if route else app
-            await app(scope, self._plain(incoming, headers, context), answered)
+            await app(scope, self._decompressed(request_body, headers, context), sender)
         except (Exception, asyncio.CancelledError) as error:
-            await answered.fail(error)
+            await sender.fail(error)
         finally:
-            incoming.close()
+            request_body.close()
             if context.memory.size > SMALL:
-                _give_back(context.memory)
+                _release(context.memory)
 
-    def refuse(self, error: Cut, headers: Headers) -> Response:
-        """What is told of what is no whole request."""
-        context = RequestContext(identify(headers))
+    def refuse(self, error: ConnectionClosed, headers: Headers) -> Response:
+        """Response for a request that the parser rejected."""
+        context = RequestContext(request_id_of(headers))
         self._metrics.observe(context, OTHER, error.status)
-        answer = respond(error, context.id)
-        answer.raw_headers += context.headers()
-        return answer
+        response = respond(error, context.id)
+        response.raw_headers += context.headers()
+        return response
 
     def _route_path(self, path: str) -> str:
-        """A path without the prefix, which a client that asks past the gateway may send, too."""
+        """The path without the prefix, which clients that bypass the gateway send, too."""
         if path in self._paths or not path.startswith(f"{self._root_path}/"):
             return path
         return path.removeprefix(self._root_path)
 
-    def _check(self, locked: bool, headers: Headers, scope: Scope) -> None:
-        if locked:
+    def _check(self, needs_key: bool, headers: Headers, scope: Scope) -> None:
+        if needs_key:
             self._keys.check(headers)
         if b"transfer-encoding" in headers:
-            check_coding(headers[b"transfer-encoding"], scope["http_version"])
+            check_transfer_encoding(headers[b"transfer-encoding"], scope["http_version"])
         length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > self.bounds.size:
-            raise too_large(self.bounds.size)
+        if length.isdigit() and int(length) > self.limits.size:
+            raise too_large(self.limits.size)
 
-    def _plain(self, incoming: RequestBody, headers: Headers, context: RequestContext) -> Receive:
+    def _decompressed(
+        self, request_body: RequestBody, headers: Headers, context: RequestContext
+    ) -> Receive:
         encoding = headers.get(b"content-encoding")
         if encoding is None or encoding.strip().lower() == b"identity":
-            return incoming
-        return DecompressedBody(incoming, encoding, self.bounds.size, context.memory)
+            return request_body
+        return DecompressedBody(request_body, encoding, self.limits.size, context.memory)
 
 
-class _Answered:
-    """Sends an answer with the call's headers, and counts it."""
+class _ResponseSender:
+    """Sends a response with the headers of its context, and counts it."""
 
     def __init__(self, metrics: Metrics, failures: FailureLog, scope: Scope, send: Send) -> None:
         self._metrics, self._failures, self._scope, self._send = metrics, failures, scope, send
         self._context: RequestContext = scope["state"]["context"]
-        self._begun = False
+        self._started = False
 
     def __call__(self, message: Message) -> Awaitable[None]:
         if message["type"] == "http.response.start":
-            self._begun = True
+            self._started = True
             message["headers"] = [*message["headers"], *self._context.headers()]
             path = getattr(self._scope["route"], "path", self._context.path)
             self._metrics.observe(self._context, path, message["status"])
-        elif len(message.get("body", b"")) > _PIECE:
-            return self._in_pieces(message)
+        elif len(message.get("body", b"")) > _CHUNK:
+            return self._in_chunks(message)
         return self._send(message)
 
-    async def _in_pieces(self, message: Message) -> None:
-        """Send a large body as fast as the client reads it, so that its memory counts so long."""
+    async def _in_chunks(self, message: Message) -> None:
+        """Send a large body as fast as the client reads it; until then it counts as memory."""
         body, more = message["body"], message.get("more_body", False)
-        for start in range(0, len(body), _PIECE):
-            piece, end = body[start : start + _PIECE], start + _PIECE >= len(body)
-            await self._send({**message, "body": piece, "more_body": more or not end})
-            await asyncio.sleep(0)  # what was sent is written now, and a full buffer known
+        for start in range(0, len(body), _CHUNK):
+            chunk, last = body[start : start + _CHUNK], start + _CHUNK >= len(body)
+            await self._send({**message, "body": chunk, "more_body": more or not last})
+            await asyncio.sleep(0)  # the chunk is written now, and a full buffer is noticed
 
     async def fail(self, error: BaseException) -> None:
-        """Answer with an error, if nothing has been answered."""
-        found = _told(error, self._context)
-        if found.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(found, Unexpected):
-            self._failures.write(self._context.id, self._context.path, found.status, found.message)
-        if not self._begun:
-            answer = respond(found, self._context.id, self._context.path)
-            head = {"status": answer.status_code, "headers": answer.raw_headers}
+        """Log an error, and send it unless a response has started."""
+        failure = _service_error(error, self._context)
+        status = failure.status
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(failure, Unexpected):
+            self._failures.write(self._context.id, self._context.path, status, failure.message)
+        if not self._started:
+            response = respond(failure, self._context.id, self._context.path)
+            head = {"status": response.status_code, "headers": response.raw_headers}
             await self({"type": "http.response.start", **head})
-            await self({"type": "http.response.body", "body": answer.body})
+            await self({"type": "http.response.body", "body": response.body})
         elif isinstance(error, asyncio.CancelledError) and self._context.fault is None:
             raise error  # the server stops; uvicorn ends the connection
 
 
-def _give_back(memory: Reservation) -> None:
+def _release(memory: Reservation) -> None:
     large = memory.size > _LARGE
     memory.release()
     if large:
         trim()
 
 
-def _told(error: BaseException, context: RequestContext) -> ServiceError:
+def _service_error(error: BaseException, context: RequestContext) -> ServiceError:
     if context.fault is not None:
         return context.fault
     if isinstance(error, asyncio.CancelledError):
-        return _leaving()
-    found = service_error(error)
-    if isinstance(found, Unexpected):
+        return _shutting_down()
+    failure = service_error(error)
+    if isinstance(failure, Unexpected):
         log.error("request %s failed", context.id, exc_info=error)
-    return found
+    return failure
 
 
-def _leaving() -> ServiceError:
-    error = Leaving("the server stops before it has an answer; ask again", retry=1)
+def _shutting_down() -> ServiceError:
+    error = ShuttingDown("the server stops before it has an answer; ask again", retry=1)
     error.headers["connection"] = "close"
     return error

@@ -1,4 +1,4 @@
-"""A request's body as it comes: not for ever, not beyond its limit, and inflated."""
+"""Receive a request's body: within its time, its size and its compression limits."""
 
 import sys
 import zlib
@@ -17,59 +17,61 @@ from service.request.run_in_thread import run_in_thread
 _GZIP = zlib.MAX_WBITS + 16
 _FORMATS = {b"gzip": _GZIP, b"x-gzip": _GZIP, b"deflate": zlib.MAX_WBITS}
 _COPIES = 3  # of a body: as it comes, as a whole, and what it says
-_RATIO, _FREE = 100, 1 << 20  # bytes that one inflates to, beside those that always may come
+_RATIO, _FREE = 100, 1 << 20  # compression ratio, and bytes that are allowed whatever the ratio
 _MEMBERS = 1000
 _SMALL = 1 << 12  # bytes of a compressed body, which inflate in a few milliseconds
 _BLOCK = 1 << 12  # bytes; what is behind a member's end is copied, once for each member
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """size: the most bytes of a body, inflated or not. patience: with those that do not come.
+class HttpLimits:
+    """size: most bytes of a body, decompressed or not. timeouts: of bodies.
 
-    budget: of memory for all large requests. connections: the most of them at a time.
+    budget: memory of all large requests together. connections: most at a time.
     """
 
     size: int
-    patience: Timeouts
+    timeouts: Timeouts
     budget: MemoryBudget = field(default_factory=MemoryBudget)
     connections: int = sys.maxsize
 
 
 class RequestBody:
-    """Receives a body, refusing what is beyond the limit though no length was announced."""
+    """Receives a body, and refuses one beyond the limit, also without a content-length."""
 
-    def __init__(self, receive: Receive, bounds: Bounds, context: RequestContext) -> None:
-        self._receive, self._bounds, self._context = receive, bounds, context
-        self._left = bounds.size
+    def __init__(self, receive: Receive, limits: HttpLimits, context: RequestContext) -> None:
+        self._receive, self._bounds, self._context = receive, limits, context
+        self._remaining = limits.size
 
     async def __call__(self) -> Message:
-        self._bounds.patience.begin(self)
+        self._bounds.timeouts.begin(self)
         message = await self._receive()
         if not message.get("more_body", False):
             self.close()
         size = len(message.get("body", b""))
-        self._left -= size
-        if self._left < 0:
+        self._remaining -= size
+        if self._remaining < 0:
             raise too_large(self._bounds.size)
         self._context.memory.grow(_COPIES * size)
         return message
 
     def close(self) -> None:
-        """Nothing more is waited for."""
-        self._bounds.patience.end(self)
+        """Stop the time limit."""
+        self._bounds.timeouts.end(self)
 
     def expire(self) -> None:
-        """Answer without what does not come in time."""
-        late = ReceiveTimeout("the body did not come in time; send it at once")
-        self._context.abort(late)
+        """Abort the request."""
+        error = ReceiveTimeout("the body did not come in time; send it at once")
+        self._context.abort(error)
 
 
 class DecompressedBody:
-    """The same of a compressed body. What it inflates to is under the limit, as it inflates."""
+    """Decompresses a body, within the limits at every moment."""
 
-    def __init__(self, receive: Receive, encoding: bytes, most: int, memory: Reservation) -> None:
-        """Raises Unsupported for an encoding that is not known."""
+    def __init__(
+        self, receive: Receive, encoding: bytes, max_size: int, memory: Reservation
+    ) -> None:
+        """Raises Unsupported for an unknown encoding."""
         wbits = _FORMATS.get(encoding.strip().lower())
         if wbits is None:
             raise Unsupported(
@@ -79,7 +81,12 @@ class DecompressedBody:
                 header="accept-encoding",
                 supported="gzip, deflate",
             )
-        self._receive, self._left, self._most, self._memory = receive, most, most, memory
+        self._receive, self._remaining, self._max_size, self._memory = (
+            receive,
+            max_size,
+            max_size,
+            memory,
+        )
         self._wbits, self._stream = wbits, zlib.decompressobj(wbits)
         self._allowed, self._members = _FREE, _MEMBERS
 
@@ -100,15 +107,15 @@ class DecompressedBody:
         return b"".join(self._block(blocks[start : start + _BLOCK]) for start in starts)
 
     def _block(self, data: bytes | memoryview) -> bytes:
-        found = []
+        pieces = []
         while data:
             if self._stream.eof:
-                self._stream = self._next()
-            found.append(self._member(data))
+                self._stream = self._next_member()
+            pieces.append(self._member(data))
             data = self._stream.unused_data
-        return b"".join(found)
+        return b"".join(pieces)
 
-    def _next(self) -> "zlib._Decompress":
+    def _next_member(self) -> "zlib._Decompress":
         # https://www.rfc-editor.org/rfc/rfc1952#section-2.2
         if self._wbits != _GZIP:
             raise _broken("there is something behind its end")
@@ -120,25 +127,25 @@ class DecompressedBody:
     def _member(self, data: bytes | memoryview) -> bytes:
         try:
             # One byte more than there may be tells that there are more.
-            found = self._stream.decompress(data, min(self._left, self._allowed) + 1)
+            piece = self._stream.decompress(data, min(self._remaining, self._allowed) + 1)
         except zlib.error as error:
             raise _broken(str(error)) from None
-        self._left -= len(found)
-        self._allowed -= len(found)
-        if self._left < 0:
-            raise too_large(self._most)
+        self._remaining -= len(piece)
+        self._allowed -= len(piece)
+        if self._remaining < 0:
+            raise too_large(self._max_size)
         if self._allowed < 0:
             raise TooLarge(
                 f"the body inflates to more than {_RATIO} times its size; send it as it is",
                 code="body_too_large",
             )
-        return found
+        return piece
 
 
-def too_large(most: int) -> TooLarge:
-    """What is told of a body beyond the limit."""
-    return TooLarge(f"the body has more than {most} bytes", code="body_too_large")
+def too_large(max_size: int) -> TooLarge:
+    """The error for a body beyond the limit."""
+    return TooLarge(f"the body has more than {max_size} bytes", code="body_too_large")
 
 
-def _broken(why: str) -> BadRequest:
-    return BadRequest(f"the compressed body cannot be read: {why}", code="broken_encoding")
+def _broken(reason: str) -> BadRequest:
+    return BadRequest(f"the compressed body cannot be read: {reason}", code="broken_encoding")

@@ -1,38 +1,38 @@
-"""How long something is waited for: one timer for all that is."""
+"""One timer for everything that has a time limit."""
 
 import asyncio
 import time
 from typing import Protocol
 
 
-class Awaited(Protocol):
-    """What may not come."""
+class Waiting(Protocol):
+    """Something with a time limit."""
 
     def expire(self) -> None:
-        """What is done then."""
+        """Called at the end of the time."""
 
 
 class Timeouts:
-    """Gives up on what does not come in time, or up to a tenth of it later.
+    """Expires what has not ended in time, up to a tenth of the time later.
 
-    A timer for each would cost more than to validate a body.
+    A timer for each request would cost more than the validation of its body.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._since: dict[Awaited, float] = {}  # the oldest first
+        self._since: dict[Waiting, float] = {}  # the oldest first
         self._ticks = False
 
-    def begin(self, awaited: Awaited) -> None:
-        """It is waited for, if it was not already."""
-        self._since.setdefault(awaited, time.monotonic())
+    def begin(self, waiting: Waiting) -> None:
+        """Start the time, unless it runs already."""
+        self._since.setdefault(waiting, time.monotonic())
         if not self._ticks:
             self._ticks = True
             self._sleep()
 
-    def end(self, awaited: Awaited) -> None:
-        """It has come, or nobody wants it any more."""
-        self._since.pop(awaited, None)
+    def end(self, waiting: Waiting) -> None:
+        """Stop the time."""
+        self._since.pop(waiting, None)
 
     def _sleep(self) -> None:
         asyncio.get_running_loop().call_later(self._seconds / 10, self._tick)
@@ -40,10 +40,10 @@ class Timeouts:
     def _tick(self) -> None:
         oldest = time.monotonic() - self._seconds
         try:
-            for awaited in [awaited for awaited, since in self._since.items() if since < oldest]:
-                self.end(awaited)
-                awaited.expire()
-        finally:  # who cannot be given up on is no reason to wait for all others for ever
+            for waiting in [waiting for waiting, since in self._since.items() if since < oldest]:
+                self.end(waiting)
+                waiting.expire()
+        finally:  # an exception of one must not stop the timer of all others
             self._ticks = bool(self._since)
             if self._ticks:
                 self._sleep()

@@ -1,4 +1,4 @@
-"""Bytes of a connection that were read, and are parsed when there is room for them."""
+"""Flow control that parses no more requests than there is room for."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 
 
 class InputFlow(FlowControl):
-    """uvicorn's flow control, with the bytes that came before there was room for them.
+    """uvicorn's flow control, with the bytes that were read and wait for room.
 
     One read brings up to 256 KB: thousands of pipelined requests, of which each takes a hundred
     times the memory of its bytes once it is parsed.
@@ -29,18 +29,18 @@ class InputFlow(FlowControl):
         self.unparsed = memoryview(bytes(self.unparsed) + data if self.unparsed else data)
 
     def take(self, size: int) -> memoryview:
-        """The first of the unparsed bytes."""
-        piece, self.unparsed = self.unparsed[:size], self.unparsed[size:]
-        return piece
+        """Remove and return the first of the unparsed bytes."""
+        first, self.unparsed = self.unparsed[:size], self.unparsed[size:]
+        return first
 
     def discard(self) -> None:
-        """Drop the unparsed bytes, and go on reading."""
+        """Drop the unparsed bytes, and continue reading."""
         self.unparsed = memoryview(b"")
         self.resume_reading()
 
     def resume_reading(self) -> None:
-        """Parse the bytes that were read; go on reading when there are none."""
-        if not self.read_paused:  # as mostly; then no bytes are unparsed
+        """Parse the bytes that wait; without any, continue reading."""
+        if not self.read_paused:  # the usual case, without unparsed bytes
             return
         if not self.unparsed:
             FlowControl.resume_reading(self)

@@ -1,4 +1,4 @@
-"""uvicorn as this server runs it."""
+"""uvicorn's server and its configuration."""
 
 import contextlib
 import logging
@@ -12,7 +12,7 @@ from typing import Any
 
 import uvicorn
 
-from service.http.cors import shared
+from service.http.cors import with_cors
 from service.http.middleware import Middleware
 from service.process.gc_tuning import map_large_blocks
 from service.settings import Settings
@@ -26,19 +26,19 @@ _SWITCH = 0.0005  # seconds
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, with a time between the signal to stop and the end of listening."""
+    """uvicorn's server, which goes on listening for a while after the signal to stop."""
 
     def __init__(self, config: uvicorn.Config, drain_delay: float) -> None:
         super().__init__(config)
-        self._drain_delay, self._told = drain_delay, 0.0
+        self._drain_delay, self._signalled = drain_delay, 0.0
         self.failed = False
 
     def fail(self) -> None:
-        """Stop: there is nothing to serve."""
+        """Stop with a failure."""
         self.failed = self.should_exit = True
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        # Python's own 5 ms is what every step of a query would wait for a thread that tokenises.
+        # With Python's 5 ms the event loop would wait that long whenever a thread tokenises.
         sys.setswitchinterval(_SWITCH)
         map_large_blocks()
         # Each connection takes a descriptor; systems give 1024 and allow many more.
@@ -48,16 +48,16 @@ class Server(uvicorn.Server):
         super().run(sockets)
 
     async def on_tick(self, counter: int) -> bool:
-        leaving = await super().on_tick(counter)
-        if leaving and not self._told:
-            self._told = time.monotonic()
-        if not leaving or self.failed or self.force_exit:
-            return leaving
-        return time.monotonic() - self._told >= self._drain_delay
+        stopping = await super().on_tick(counter)
+        if stopping and not self._signalled:
+            self._signalled = time.monotonic()
+        if not stopping or self.failed or self.force_exit:
+            return stopping
+        return time.monotonic() - self._signalled >= self._drain_delay
 
 
 def vital(work: Work, fail: Callable[[], None]) -> Work:
-    """Work without which there is nothing to serve: where it fails, `fail` is called."""
+    """Wrap work that the server needs: `fail` is called when it raises."""
 
     async def run() -> None:
         try:
@@ -72,13 +72,13 @@ def vital(work: Work, fail: Callable[[], None]) -> Work:
 def config(settings: Settings, app: Middleware) -> uvicorn.Config:
     """How uvicorn runs the application."""
     return uvicorn.Config(
-        shared(app, settings.cors_origins),
+        with_cors(app, settings.cors_origins),
         http=partial(Connection, app),  # type: ignore[arg-type]
         ws="none",
         log_config=None,
         access_log=settings.log_level == "debug",
         server_header=False,
-        proxy_headers=False,  # nothing here depends on who the client is, or on its scheme
+        proxy_headers=False,  # neither the client's address nor its scheme is used
         timeout_keep_alive=75,  # longer than gateways keep an idle connection
         timeout_graceful_shutdown=settings.shutdown_timeout,
     )

@@ -1,13 +1,13 @@
-"""Offers to speak another protocol: https://www.rfc-editor.org/rfc/rfc9110#section-7.8"""
+"""Decline upgrades to another protocol: https://www.rfc-editor.org/rfc/rfc9110#section-7.8"""
 
 from httptools import HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
-class Declining(HttpToolsProtocol):
-    """uvicorn's connection for which a request with an offer is a request like any.
+class UpgradeDeclining(HttpToolsProtocol):
+    """uvicorn's connection, which serves a request that offers an upgrade as any other.
 
-    Java's client makes one in every request.
+    Java's client offers HTTP/2 in every request.
     """
 
     def parse(self, data: bytes | memoryview) -> None:
@@ -24,14 +24,14 @@ class Declining(HttpToolsProtocol):
                 self._decline()
 
     def _should_upgrade(self) -> bool:
-        """What uvicorn asks of an offer; it leaves a request alone of which this is true."""
+        """Whether uvicorn leaves a request with an offer to another protocol."""
         return bool(self.parser.get_method() != b"CONNECT")
 
     def _decline(self) -> None:
         method, version = self.parser.get_method(), self.parser.get_http_version()
-        kept = [header for header in self.scope["headers"] if header[0] != b"upgrade"]
+        headers = [header for header in self.scope["headers"] if header[0] != b"upgrade"]
         lines = [b"%s %s HTTP/%s" % (method, self.url, version.encode())]
-        lines += [b"%s: %s" % header for header in kept]
+        lines += [b"%s: %s" % header for header in headers]
         self.parser = HttpRequestParser(self)  # the old one may be at its end
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
         self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n")

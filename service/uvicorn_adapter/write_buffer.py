@@ -1,4 +1,4 @@
-"""Answers as they go: together, and not for ever to a client that does not read."""
+"""Write responses with few system calls, and notice clients that do not read."""
 
 import asyncio
 import fcntl
@@ -13,11 +13,11 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from service.http.timeouts import Timeouts
 
 
-class Asked:
-    """An application whose client has asked whether to send its body.
+class ExpectContinue:
+    """An application behind a request with `Expect: 100-continue`.
 
-    Where the answer comes without that, nobody knows whether the body does, and the connection
-    ends: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
+    After a response without the 100 the client may or may not send the body, so the connection is
+    closed: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
     """
 
     def __init__(self, app: ASGIApp, cycle: RequestResponseCycle) -> None:
@@ -34,67 +34,67 @@ class Asked:
         await self._app(scope, receive, closing)
 
 
-class Unread:
-    """What is left of an answer that a client does not read as fast as it is sent."""
+class UnreadResponse:
+    """The part of a response that the client has not read."""
 
-    def __init__(self, transport: asyncio.Transport, patience: Timeouts) -> None:
-        self._transport, self._patience, self._left = transport, patience, 0
+    def __init__(self, transport: asyncio.Transport, timeouts: Timeouts) -> None:
+        self._transport, self._timeouts, self._last_size = transport, timeouts, 0
 
     def begin(self) -> None:
-        """Wait until something of it is read."""
-        self._left = self._size()
-        self._patience.begin(self)
+        """Start the time in which the client has to read some of it."""
+        self._last_size = self._size()
+        self._timeouts.begin(self)
 
     def expire(self) -> None:
-        """End the connection, unless some was read in the meantime."""
-        if self._size() < self._left:
+        """Close the connection, unless some was read in the meantime."""
+        if self._size() < self._last_size:
             self.begin()
         else:
             self._transport.abort()
 
     def _size(self) -> int:
-        # The system asks for more of the buffer only when much of what it holds itself is read.
-        sent = self._transport.get_extra_info("socket")
-        return self._transport.get_write_buffer_size() + _held(sent.fileno())
+        # The kernel holds some, too, and takes more only when much of that is read.
+        socket = self._transport.get_extra_info("socket")
+        return self._transport.get_write_buffer_size() + _unread_bytes(socket.fileno())
 
 
-def _held(socket: int) -> int:
-    """Bytes that the system holds and the other end has not taken; 0 where that is not told."""
+def _unread_bytes(socket: int) -> int:
+    """Bytes that the kernel holds for the other end; 0 where the system does not say."""
     try:
-        told = fcntl.ioctl(socket, termios.TIOCOUTQ, bytes(4))  # Linux's SIOCOUTQ: man 7 tcp
+        size = fcntl.ioctl(socket, termios.TIOCOUTQ, bytes(4))  # Linux's SIOCOUTQ: man 7 tcp
     except OSError:
         return 0
-    return int.from_bytes(told, sys.byteorder)
+    return int.from_bytes(size, sys.byteorder)
 
 
 class WriteBuffer:
-    """A transport that sends together what is written in one turn of the event loop."""
+    """A transport that sends all writes of one turn of the event loop together."""
 
     def __init__(
         self,
         transport: asyncio.Transport,
         loop: asyncio.AbstractEventLoop,
-        end: Callable[[], None],
+        close: Callable[[], None],
     ) -> None:
-        """end: closes the connection, when everything is written."""
-        self._transport, self._loop, self._end = transport, loop, end
-        self._held: list[bytes] = []
+        """close: closes the connection, once everything is written."""
+        self._transport, self._loop, self._close = transport, loop, close
+        self._pending: list[bytes] = []
         self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
-        if not self._held:
+        if not self._pending:
             self._loop.call_soon(self._flush)
-        self._held.append(data)
+        self._pending.append(data)
 
     def close(self) -> None:
         self._flush()
         self.is_closing = lambda: True
-        self._end()
+        self._close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def _flush(self) -> None:
-        held, self._held = self._held, []
-        if held and not self.is_closing():
-            self._transport.writelines(held)
+        pending, self._pending = self._pending, []
+        if pending and not self.is_closing():
+            self._transport.writelines(pending)

@@ -11,9 +11,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from service.http.browser_checks import BrowserChecks
-from service.http.keys import Keys
+from service.http.keys import ApiKeys
 from service.http.middleware import Middleware
-from service.http.request_body import Bounds
+from service.http.request_body import HttpLimits
 from service.http.timeouts import Timeouts
 from service.metrics import Metrics
 from service.process.shared_counters import SharedCounters
@@ -76,21 +76,21 @@ class Host:
 
 @asynccontextmanager
 async def host(
-    app: ASGIApp, patience: float = 5.0, connections: int = 100, **given: Any
+    app: ASGIApp, timeouts: float = 5.0, connections: int = 100, **given: Any
 ) -> AsyncIterator[Host]:
     """Serves an application for as long as the block takes. given: settings."""
     metrics, state = Metrics(SharedCounters.private()), ServerState()
-    bounds = Bounds(1 << 20, Timeouts(patience), connections=connections)
-    edge = Middleware(
+    limits = HttpLimits(1 << 20, Timeouts(timeouts), connections=connections)
+    middleware = Middleware(
         app,
         {},
         root_path="",
-        bounds=bounds,
-        keys=Keys([]),
+        limits=limits,
+        keys=ApiKeys([]),
         metrics=metrics,
         browsers=BrowserChecks("*", "*"),
     )
-    settings = config(Settings(**{"_env_file": None, **given}), edge)
+    settings = config(Settings(**{"_env_file": None, **given}), middleware)
     settings.load()
     protocol: Any = settings.http_protocol_class
     protocol = partial(protocol, config=settings, server_state=state, app_state={})

@@ -15,9 +15,9 @@ from service.api.router import Context, api_router, direct_routes
 from service.errors import BadRequest
 from service.http import handlers
 from service.http.browser_checks import BrowserChecks
-from service.http.keys import Keys
+from service.http.keys import ApiKeys
 from service.http.middleware import Middleware
-from service.http.request_body import Bounds
+from service.http.request_body import HttpLimits
 from service.http.timeouts import Timeouts
 from service.metrics import Metrics
 from service.process.shared_counters import SharedCounters
@@ -59,7 +59,7 @@ async def elsewhere(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @dataclass
-class Asked:
+class ExpectContinue:
     """A request and what became of it."""
 
     path: str
@@ -91,22 +91,22 @@ def ask(
     most: int = 100,
     query: bytes = b"",
     app: ASGIApp = elsewhere,
-) -> Asked:
-    bounds, metrics = Bounds(most, Timeouts(1.0)), Metrics(SharedCounters.private())
-    edge = Middleware(
+) -> ExpectContinue:
+    limits, metrics = HttpLimits(most, Timeouts(1.0)), Metrics(SharedCounters.private())
+    middleware = Middleware(
         app,
         direct_routes(ROUTES.routes),
         root_path="/prefix",
-        bounds=bounds,
-        keys=Keys([]),
+        limits=limits,
+        keys=ApiKeys([]),
         metrics=metrics,
         browsers=BrowserChecks("*", "*"),
     )
-    asked = Asked(path, list(parts), method)
+    asked = ExpectContinue(path, list(parts), method)
     scope: Scope = {"type": "http", "method": method, "path": path, "query_string": query}
     scope["headers"] = [(b"content-type", b"application/json")]
     scope["http_version"] = "1.0"
-    asyncio.run(edge(scope, asked.receive, asked.send))
+    asyncio.run(middleware(scope, asked.receive, asked.send))
     return asked
 
 

@@ -1,4 +1,4 @@
-"""The edge around FastAPI: what goes wrong there is told and logged as anywhere."""
+"""The middleware around FastAPI: what goes wrong there is told and logged as anywhere."""
 
 import asyncio
 import logging
@@ -15,9 +15,9 @@ from service.api.router import Context, api_router, direct_routes
 from service.errors import BadRequest
 from service.http import handlers
 from service.http.browser_checks import BrowserChecks
-from service.http.keys import Keys
+from service.http.keys import ApiKeys
 from service.http.middleware import Middleware
-from service.http.request_body import Bounds
+from service.http.request_body import HttpLimits
 from service.http.timeouts import Timeouts
 from service.metrics import Metrics
 from service.process.shared_counters import SharedCounters
@@ -67,14 +67,14 @@ async def nothing(context: Context, body: Body) -> None:
 def ask(
     path: str, method: str = "GET", root_path: str = "/prefix", **headers: str
 ) -> list[Message]:
-    bounds, sent, app = Bounds(100, Timeouts(1.0)), list[Message](), fastapi()
-    edge = Middleware(
+    limits, sent, app = HttpLimits(100, Timeouts(1.0)), list[Message](), fastapi()
+    middleware = Middleware(
         app,
         direct_routes(ROUTES.routes),
         root_path=root_path,
         paths=[route.path for route in app.routes if isinstance(route, Route)],
-        bounds=bounds,
-        keys=Keys([KEY]),
+        limits=limits,
+        keys=ApiKeys([KEY]),
         metrics=METRICS,
         browsers=BrowserChecks("*", "*"),
     )
@@ -90,7 +90,7 @@ def ask(
     request: Scope = {"method": method, "path": path, "headers": lines, "query_string": b""}
     request["http_version"] = "1.0"
     scope = {**request, "type": "http", "server": None, "asgi": {"spec_version": "2.4"}}
-    asyncio.run(edge(scope, receive, send))
+    asyncio.run(middleware(scope, receive, send))
     return sent
 
 

@@ -23,7 +23,7 @@ BODY = json.dumps({"inputs": "Hello, world"}).encode()
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with little patience and little room."""
+    """A server with short timeouts and small limits."""
     log = tmp_path_factory.mktemp("hasty") / "log"
     with Server(log, receive_timeout=0.5, max_body_bytes=1_000_000) as running:
         yield running

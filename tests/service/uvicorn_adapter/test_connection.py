@@ -87,7 +87,7 @@ H2C = b"connection: upgrade\r\nupgrade: h2c\r\n"
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with little patience."""
+    """A server with short timeouts."""
     with Server(tmp_path_factory.mktemp("hasty") / "log", receive_timeout=0.5) as running:
         yield running
 
@@ -177,7 +177,7 @@ def test_a_client_that_goes_on_sending_for_ever_is_cut_off(hasty: Server) -> Non
 
 def test_a_server_stops_without_waiting_for_a_client_that_goes_on_sending() -> None:
     async def run() -> None:
-        async with host(Held(), patience=60) as there, there.client() as client:
+        async with host(Held(), timeouts=60) as there, there.client() as client:
             client.send(b"PRONTO / HTTP/1.1\r\nhost: localhost\r\n\r\n")
             assert (await client.some(100)).startswith(b"HTTP/1.1 400 ")
             (connection,) = there.state.connections
@@ -222,7 +222,7 @@ def test_the_little_that_is_left_of_an_answer_is_given_up() -> None:
     async def run() -> None:
         app = Held(times=30_000)
         app.let.set()
-        async with host(app, patience=0.3) as there, there.client() as client:
+        async with host(app, timeouts=0.3) as there, there.client() as client:
             client.send(b"GET /a HTTP/1.1\r\nhost: localhost\r\n\r\n")
             await asyncio.sleep(0.1)
             (connection,) = there.state.connections
@@ -255,7 +255,7 @@ def test_an_answer_that_is_read_slowly_comes_whole(hasty: Server) -> None:
 def test_a_client_that_reads_a_little_at_a_time_is_one_that_reads() -> None:
     async def run() -> None:
         app = Held(times=500_000)
-        async with host(app, patience=0.6) as there, there.client() as client:
+        async with host(app, timeouts=0.6) as there, there.client() as client:
             client.send(b"GET /a HTTP/1.1\r\nhost: localhost\r\n\r\n")
             while not app.begun:
                 await asyncio.sleep(0.01)
@@ -465,7 +465,7 @@ def test_requests_before_one_that_cannot_be_read_are_answered_and_the_connection
 ) -> None:
     async def run() -> None:
         app = Held()
-        async with host(app, patience=0.2) as there, there.client() as client:
+        async with host(app, timeouts=0.2) as there, there.client() as client:
             client.send(LIVE + b"GET /b HTTP/1.1\r\nhost: localhost\r\n\r\n")
             await asyncio.sleep(pause)
             client.send(junk)
@@ -556,7 +556,7 @@ def test_no_more_than_some_pipelined_requests_are_read_ahead() -> None:
 )
 def test_what_a_connection_refuses_is_counted(sent: bytes, status: int) -> None:
     async def run() -> None:
-        async with host(Held(), patience=0.2) as there, there.client() as client:
+        async with host(Held(), timeouts=0.2) as there, there.client() as client:
             client.send(sent)
             assert (await client.rest()).startswith(b"HTTP/1.1 %d " % status)
             line = f'embedding_requests_total{{path="other",status="{status}"}} 1.0'

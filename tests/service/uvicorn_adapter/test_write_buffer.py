@@ -10,7 +10,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from service.http.timeouts import Timeouts
-from service.uvicorn_adapter.write_buffer import Asked, Unread, WriteBuffer
+from service.uvicorn_adapter.write_buffer import ExpectContinue, UnreadResponse, WriteBuffer
 
 
 class Pipe(asyncio.Transport):
@@ -83,7 +83,7 @@ def unread(pipe: Slow) -> int:
     """How many bytes of an answer are left when it is given up."""
 
     async def run() -> int:
-        Unread(pipe, Timeouts(0.05)).begin()
+        UnreadResponse(pipe, Timeouts(0.05)).begin()
         await asyncio.wait_for(pipe.aborted.wait(), 120)
         return pipe.waiting
 
@@ -116,5 +116,5 @@ def test_who_is_answered_without_being_told_to_send_its_body_is_not_heard_again(
     async def send(message: Message) -> None:
         sent.append((message, cycle.keep_alive))
 
-    asyncio.run(Asked(app, cycle)({"type": "http"}, receive, send))
+    asyncio.run(ExpectContinue(app, cycle)({"type": "http"}, receive, send))
     assert sent == [({"type": "http.response.start"}, not (waits and more))]
