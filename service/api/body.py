@@ -126,7 +126,7 @@ class ReadingBody(PromptBody):
         count: tell how many tokens were cut off, however long that takes.
         """
         found = self._reading()
-        return replace(found, count=True) if count else found
+        return replace(found, count_dropped=True) if count else found
 
     def _reading(self) -> InputOptions:
         if self.model_fields_set.isdisjoint(_READING):

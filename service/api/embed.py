@@ -82,7 +82,10 @@ class Embedding:
         if body.late_chunking:
             rows, vectors = stack_results(await self._late(context, body))
         else:
-            inputs, reading = batch(body.inputs), body.reading(count=body.details).within(length)
+            inputs, reading = (
+                batch(body.inputs),
+                body.reading(count=body.details).with_max_length(length),
+            )
             context.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
             rows, vectors = await self.pipeline.embed(context, inputs, reading)
         return rows, finish(vectors, body.dimensions, body.normalize)

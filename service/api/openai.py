@@ -42,7 +42,7 @@ def router(
         asked = body.native(names.role_of(body.model or names.first))
         length = body.length(embedding.pipeline.reader.tokenizer)
         if body.return_multivector:
-            reading = asked.reading().within(length)
+            reading = asked.reading().with_max_length(length)
             found = await tokens.last(context, batch(asked.inputs), reading)
             return _listing("embeddings", _each(found, asked), names.first, context)
         cut = "dimensions" if body.output_dimension is None else "output_dimension"

@@ -85,7 +85,7 @@ def router(reader: InputReader, max_texts: int, max_tokens: int) -> APIRouter:
         check_texts(len(rows), max_texts)
         check_tokens(sum(map(len, rows)), max_tokens)
         for index, row in enumerate(rows):
-            reader.check(row, index)
+            reader.check_ids(row, index)
         work = partial(reader.tokenizer.decode, rows, body.skip_special_tokens)
         return await run_in_thread(work, sum(map(len, rows)) <= _SMALL)
 

@@ -1,1 +1,1 @@
-"""Inputs to rows of token ids: prompts, cuts, windows, chunks and spans."""
+"""Tokenization of inputs: prompts, truncation, windows, chunks and spans."""

@@ -1,4 +1,4 @@
-"""Late chunking: consecutive chunks of a text, read together, pooled apart (arXiv 2409.04701)."""
+"""Late chunking: encode consecutive chunks of a text together, and pool each (arXiv 2409.04701)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,27 +20,27 @@ from service.request.limits import prompt_too_long, unsplittable_text
 
 @dataclass(frozen=True, slots=True)
 class ChunkedDocument:
-    """Chunks in the one row that the model reads.
+    """The chunks of a text as one row of token ids.
 
-    places: where the tokens of each chunk start and stop in it. dropped: how many were cut off.
+    ranges: start and stop of each chunk in the row. dropped: tokens of each that were cut off.
     """
 
     row: TokenizedInput
-    places: list[tuple[int, int]]
+    ranges: list[tuple[int, int]]
     dropped: list[int]
 
     def rows(self) -> list[TokenizedInput]:
-        """Return the tokens of each chunk."""
-        ids = [self.row.ids[start:stop] for start, stop in self.places]
+        """Return the token ids of each chunk."""
+        ids = [self.row.ids[start:stop] for start, stop in self.ranges]
         return [
             TokenizedInput(sizes, dropped) for sizes, dropped in zip(ids, self.dropped, strict=True)
         ]
 
-    def pool(self, states: Floats, how: Pool) -> list[Floats | ServiceError]:
-        """A vector for each chunk: (T, D) -> (D,) each, or the error of an empty one."""
+    def pool(self, states: Floats, method: Pool) -> list[Floats | ServiceError]:
+        """Pool hidden states (T, D) to a vector (D,) of each chunk, or its error if empty."""
         return [
-            pool(states[start:stop], how) if start < stop else self._missing_vector(index)
-            for index, (start, stop) in enumerate(self.places)
+            pool(states[start:stop], method) if start < stop else self._missing_vector(index)
+            for index, (start, stop) in enumerate(self.ranges)
         ]
 
     def _missing_vector(self, index: int) -> BadRequest:
@@ -55,20 +55,21 @@ class ChunkedDocument:
 
 
 class ChunkReader:
-    """Joins the tokens of chunks in one row, with the special tokens around them.
+    """Concatenates the tokens of chunks in one row, with special tokens around them.
 
-    Each chunk is tokenised alone, so that a token belongs to one chunk and no words grow together.
+    Each chunk is tokenized separately, so that every token belongs to one chunk.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
 
     def read(self, texts: Sequence[str], prompt: str, side: Side | None) -> Steps[ChunkedDocument]:
-        """A document cut at `side`, in steps; None: BadRequest names the first that does not fit.
+        """Tokenize chunks in steps, and cut the row at `side`.
 
-        Raises BadRequest for a chunk that cannot be split for tokenization, too.
+        Raises BadRequest for a chunk that cannot be split for tokenization, and, if `side` is None,
+        for the first chunk that does not fit.
         """
-        first = yield from self._first(texts[0], prompt)
+        first = yield from self._first_chunk(texts[0], prompt)
         head = [*self._tokenizer.prefix, *first.ids[: first.before]]
         room = self._tokenizer.max_length - len(head) - len(self._tokenizer.suffix)
         if room < 1:
@@ -82,15 +83,15 @@ class ChunkReader:
                 raise _too_long(index, total, room)
         return self._cut(head, ids, room, side or "right")
 
-    def _first(self, text: str, prompt: str) -> Steps[TokenCollector]:
-        tokens = TokenCollector()
+    def _first_chunk(self, text: str, prompt: str) -> Steps[TokenCollector]:
+        collector = TokenCollector()
         try:
-            for piece in self._tokenizer.outline(text, prompt, special=False):
-                tokens.add(piece)
+            for tokens in self._tokenizer.outline(text, prompt, special=False):
+                collector.add(tokens)
                 yield
         except UnsplittableTextError as error:
             raise unsplittable_text(error, 0) from None
-        return tokens
+        return collector
 
     def _ids(self, text: str, index: int) -> Steps[Sequence[int]]:
         try:
@@ -109,9 +110,11 @@ class ChunkReader:
             len(head) + min(max(border - low, 0), room)
             for border in accumulate(map(len, ids), initial=0)
         ]
-        places = list(pairwise(borders))
-        sizes = [stop - start for start, stop in places]
-        return ChunkedDocument(row, places, [len(a) - b for a, b in zip(ids, sizes, strict=True)])
+        ranges = list(pairwise(borders))
+        dropped = [
+            len(chunk) - (stop - start) for chunk, (start, stop) in zip(ids, ranges, strict=True)
+        ]
+        return ChunkedDocument(row, ranges, dropped)
 
 
 def _as_array(ids: Sequence[int]) -> TokenIds:
@@ -120,8 +123,8 @@ def _as_array(ids: Sequence[int]) -> TokenIds:
 
 def _too_long(index: int, total: int, room: int) -> BadRequest:
     return BadRequest(
-        f"with chunk {index} the text has {total} tokens, the model reads {room} and its frame; "
-        "send fewer chunks together, or have it truncated",
+        f"with chunk {index} the text has {total} tokens, the model reads {room} and its special "
+        "tokens; send fewer chunks together, or have it truncated",
         code="input_too_long",
         index=index,
     )

@@ -1,4 +1,4 @@
-"""Inputs to rows of token ids: cut where they are too long, or refused, or in windows."""
+"""Tokenize inputs; those that are too long are cut, refused, or split into windows."""
 
 import math
 import sys
@@ -32,9 +32,9 @@ class InputTokenizer:
         max_tokens: int,
         auto_truncate: bool,
     ) -> None:
-        """vocabulary_rows: of the model's embedding table. max_tokens: of one request.
+        """vocabulary_rows: of the model's embedding table. min_tokens: of a text.
 
-        min_tokens: fewest tokens of a text.
+        max_tokens: of a request. auto_truncate: whether to cut inputs unless the options say.
         """
         self._tokenizer, self._sentence, self._min_tokens = tokenizer, sentence, min_tokens
         self._last_id = min(tokenizer.highest, vocabulary_rows - 1)
@@ -46,10 +46,10 @@ class InputTokenizer:
     def read(
         self, inputs: Sequence[Text], prompt: str, options: InputOptions, first: int
     ) -> Steps[list[TokenizedInput]]:
-        """A row of each input. first: the index of the first one. Raises BadRequest, TooLarge."""
+        """Tokenize inputs. first: index of the first one. Raises BadRequest, TooLarge."""
         try:
             return (yield from self._read(inputs, prompt, options, first))
-        except UnsplittableTextError as error:  # of a text that is long enough to be read alone
+        except UnsplittableTextError as error:  # such a text is long, and alone in its group
             raise unsplittable_text(error, first) from None
 
     def attempt(
@@ -69,10 +69,10 @@ class InputTokenizer:
     def describe(
         self, texts: Sequence[str], prompt: str, options: InputOptions, first: int
     ) -> Steps[list[tuple[TokenizedInput, list[Token]]]]:
-        """The same as `read`, with the tokens of each row."""
-        results, count = [], self._count(options, 0)
+        """Like `read` for texts, with the tokens of each row."""
+        results, count_limit = [], self._count_limit(options, 0)
         for index, text in enumerate(texts, first):
-            described = self._tokenizer.described(text, prompt, self._side(options), count)
+            described = self._tokenizer.described(text, prompt, self._side(options), count_limit)
             try:
                 ids, tokens = yield from described
             except UnsplittableTextError as error:
@@ -83,23 +83,23 @@ class InputTokenizer:
     def document(
         self, chunks: Sequence[str], prompt: str, options: InputOptions
     ) -> Steps[ChunkedDocument]:
-        """Consecutive chunks of a text as one row; raises BadRequest."""
+        """Tokenize consecutive chunks of a text as one row; raises BadRequest."""
         side = self._side(options) if self._may_cut(options.truncate) else None
-        results = yield from self._chunks.read(chunks, prompt, side)
+        document = yield from self._chunks.read(chunks, prompt, side)
         if self._ids_beyond_table:
-            for index, row in enumerate(results.rows()):
+            for index, row in enumerate(document.rows()):
                 self._check_ids_in_table(row, index)
-            self._check_ids_in_table(results.row, 0)  # the prompt's token, if it is one
-        return results
+            self._check_ids_in_table(document.row, 0)  # ids of the prompt and special tokens
+        return document
 
-    def reach(self, options: InputOptions) -> int:
-        """Characters of a text that are read at most, as a rule."""
-        unlimited = options.windows or self._count(options, 0)
+    def max_characters(self, options: InputOptions) -> int:
+        """Return how many characters of a text are usually tokenized at most."""
+        unlimited = options.windows or self._count_limit(options, 0)
         return sys.maxsize if unlimited else self._tokenizer.reach
 
-    def check(self, ids: Sequence[int], index: int) -> None:
-        """Raises BadRequest for a token id that the vocabulary or the model does not have."""
-        unknown = next((i for i in ids if not 0 <= i <= self._last_id), None)
+    def check_ids(self, ids: Sequence[int], index: int) -> None:
+        """Raise BadRequest for a token id that is not in the vocabulary or the embedding table."""
+        unknown = next((id for id in ids if not 0 <= id <= self._last_id), None)
         if unknown is not None:
             raise BadRequest(
                 f"token id {unknown} is not in the vocabulary (0 to {self._last_id})",
@@ -112,48 +112,50 @@ class InputTokenizer:
     ) -> Steps[list[TokenizedInput]]:
         texts = [prompt + item for item in inputs if isinstance(item, str)]
         skip, rows = self._sentence.skip(prompt, self._tokenizer), []
-        side, count = self._side(options), self._count(options, skip)
-        encoded = iter((yield from self._tokenizer.encoded(texts, side, count)))
+        side, count_limit = self._side(options), self._count_limit(options, skip)
+        encoded = iter((yield from self._tokenizer.encoded(texts, side, count_limit)))
         for index, item in enumerate(inputs, first):
-            text = isinstance(item, str)
+            is_text = isinstance(item, str)
             ids = next(encoded) if isinstance(item, str) else self._token_ids(index, item, side)
             if ids.dropped and options.windows:
-                rows.append((yield from self._windowed(index, item, prompt, skip)))
+                rows.append((yield from self._split_windows(index, item, prompt, skip)))
                 continue
-            if options.length is not None:
-                ids = self._cut_to(ids, side, options.length, skip)
-            prompt_tokens = ids.left(skip, side) if text else 0
+            if options.max_length is not None:
+                ids = self._cut(ids, side, options.max_length, skip)
+            prompt_tokens = ids.left(skip, side) if is_text else 0
             rows.append(self._row(index, ids, options, prompt_tokens))
         return rows
 
-    def _cut_to(self, ids: Ids, side: Side, limit: int, skip: int) -> Ids:
-        """At most so many ids, fewer than the model reads. skip: those that are not pooled."""
-        if skip + len(self._tokenizer.suffix) >= limit and side == "right":
-            raise prompt_too_long(limit)
-        cut = self._tokenizer.cut(ids.ids, side, limit)
+    def _cut(self, ids: Ids, side: Side, max_length: int, skip: int) -> Ids:
+        """Cut ids to a maximum length below the model's. skip: leading ids that are not pooled."""
+        if skip + len(self._tokenizer.suffix) >= max_length and side == "right":
+            raise prompt_too_long(max_length)
+        cut = self._tokenizer.cut(ids.ids, side, max_length)
         return Ids(cut.ids, ids.dropped + cut.dropped)
 
-    def _count(self, options: InputOptions, skip: int) -> float:
-        """How many tokens of a long text are read to tell how many are cut off."""
+    def _count_limit(self, options: InputOptions, skip: int) -> float:
+        """Return how many tokens of a long text to count, to know how many are cut off."""
         if options.windows:
             return 0
-        if not self._may_cut(options.truncate):  # a refusal tells how long the text is
+        if not self._may_cut(options.truncate):  # the error says how long the text is
             return self._max_tokens
-        if options.count:
+        if options.count_dropped:
             return math.inf
         return self._tokenizer.enough(skip, self._side(options))
 
-    def _windowed(self, index: int, item: Text, prompt: str, skip: int) -> Steps[TokenizedInput]:
+    def _split_windows(
+        self, index: int, item: Text, prompt: str, skip: int
+    ) -> Steps[TokenizedInput]:
         if isinstance(item, str):
             row = yield from self._windows.of_text(item, prompt, index)
             return self._check_ids_in_table(replace(row, skip=skip), index)
         return self._windows.of_ids(item, index)
 
     def _token_ids(self, index: int, ids: list[int], side: Side) -> Ids:
-        # Ids are taken as they are: whoever sends them has added the special tokens.
+        # Ids are not changed: they include the special tokens.
         if not ids:
             raise BadRequest("an input has no token ids", code="no_input", index=index)
-        self.check(ids, index)
+        self.check_ids(ids, index)
         return self._tokenizer.cut(ids, side)
 
     def _row(self, index: int, row: Ids, options: InputOptions, skip: int = 0) -> TokenizedInput:
@@ -173,7 +175,7 @@ class InputTokenizer:
         counted = self._max_tokens
         length = f"{tokens} tokens" if tokens <= counted else f"more than {counted} tokens"
         return BadRequest(
-            # OpenAI's words, which clients look for.
+            # OpenAI's wording, which clients search for.
             f"This model's maximum context length is {limit} tokens, however "
             f"you requested {length} in input {index}; shorten it, or have it truncated: "
             "on_overflow here, truncate or truncation in the words of others",
@@ -182,7 +184,7 @@ class InputTokenizer:
         )
 
     def _check_ids_in_table(self, row: TokenizedInput, index: int) -> TokenizedInput:
-        # Only some broken models have a tokenizer of more ids than their table has rows.
+        # A few broken models have tokenizers with more ids than their embedding table has rows.
         if self._ids_beyond_table and (unknown := row.ids[row.ids > self._last_id]).size:
             raise BadRequest(
                 f"input {index}: the token {self._tokenizer.name(unknown[0])!r} has id "

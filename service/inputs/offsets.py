@@ -11,7 +11,7 @@ ByteOffsets = Mapping[int | None, int | None]
 def byte_offsets(text: str, tokens: Iterable[Token]) -> ByteOffsets:
     """Map the start and stop of tokens to UTF-8 byte offsets; None stays None."""
     borders = {border for token in tokens for border in (token.start, token.stop)}
-    # From one to the next: the text may have millions of characters beside those of the tokens.
-    known = sorted(border for border in borders if border is not None)
-    sizes = (len(text[start:stop].encode()) for start, stop in pairwise([0, *known]))
-    return {None: None, **dict(zip(known, accumulate(sizes), strict=True))}
+    offsets = sorted(border for border in borders if border is not None)
+    # Encode from one offset to the next only: the rest of a text may be millions of characters.
+    sizes = (len(text[start:stop].encode()) for start, stop in pairwise([0, *offsets]))
+    return {None: None, **dict(zip(offsets, accumulate(sizes), strict=True))}

@@ -1,4 +1,4 @@
-"""Options of tokenization."""
+"""Options of a request for the tokenization of its inputs."""
 
 from dataclasses import dataclass, replace
 
@@ -6,17 +6,17 @@ from models.tokenizer.tokenizer import Side
 from service.inputs.prompts import Role
 
 Text = str | list[int]
-"""An input: a text, or its token ids."""
+"""An input: a text, or token ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputOptions:
-    """truncate: None for the server's setting.
+    """Prompt and truncation of the inputs of one request.
 
-    side: where tokens are cut off, None: where the model's files say.
-    length: the most tokens of an input, None: as many as the model reads.
-    windows: an input that is too long is not cut but read in windows. count: tell how many tokens
-    were cut off, for which long texts are read to their end.
+    truncate: None for the server's setting. side: where to cut; None for that of the model's files.
+    max_length: tokens of an input; None for the model's maximum.
+    windows: split an input that is too long into windows instead of cutting it.
+    count_dropped: count all tokens that are cut off, which means to tokenize long texts completely.
     """
 
     truncate: bool | None = None
@@ -25,9 +25,9 @@ class InputOptions:
     prompt_name: str | None = None
     role: Role | None = None
     windows: bool = False
-    count: bool = False
-    length: int | None = None
+    count_dropped: bool = False
+    max_length: int | None = None
 
-    def within(self, length: int | None) -> "InputOptions":
-        """The same with at most so many tokens of an input; None: no other limit."""
-        return self if length is None else replace(self, length=length)
+    def with_max_length(self, max_length: int | None) -> "InputOptions":
+        """Return the same options with another maximum length; unchanged for None."""
+        return self if max_length is None else replace(self, max_length=max_length)

@@ -8,7 +8,7 @@ from service.errors import BadRequest
 
 Role = Literal["query", "document", "classification", "clustering"]
 
-# The first that a model has is taken; the order is that of sentence-transformers.
+# Prompt names of each role, in the order in which sentence-transformers looks for them.
 _NAMES = {
     "query": ("query", "search_query"),
     "document": ("document", "passage", "corpus", "search_document"),
@@ -19,7 +19,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """name: None for a text of the client's own, and where there is none."""
+    """A prompt. name: None for a text of the client, or if there is no prompt."""
 
     name: str | None
     text: str
@@ -30,7 +30,7 @@ class Prompt:
 
 
 class Prompts:
-    """The prompts of a model."""
+    """Prompts of a model."""
 
     def __init__(self, sentence: SentenceConfig) -> None:
         self._texts = sentence.prompts
@@ -40,9 +40,8 @@ class Prompts:
     def resolve(self, text: str | None, name: str | None, role: Role | None) -> Prompt:
         """Return the requested prompt, or the model's default.
 
-        A role takes the model's prompt for it, and the default one of a model that has none for
-        it, as sentence-transformers does. Raises BadRequest for a name that the model does not
-        have, and for more than one of the three.
+        For a role without a prompt, that is the default, too, as in sentence-transformers.
+        Raises BadRequest for an unknown name, and for more than one of the three arguments.
         """
         if text is name is role is None:
             return self._default

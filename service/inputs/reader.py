@@ -1,4 +1,4 @@
-"""Tokenize the inputs of a request: prompts, overflow and limits."""
+"""Tokenize the inputs of a request, within its limits."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
@@ -18,17 +18,17 @@ from service.inputs.tokenized_input import TokenizedInput
 from service.request.limits import check_texts, check_tokens
 from service.request.request_context import RequestContext
 
-_LONG_CHARACTERS = 20_000  # characters; more are tokenised beside the event loop
-_GROUP_CHARACTERS = 1 << 17  # characters of short texts that are tokenised in one step
+_MAX_INLINE_CHARACTERS = 20_000  # of a request; more are tokenized in threads
+_GROUP_CHARACTERS = 1 << 17  # of short texts that are tokenized in one step
 
 T = TypeVar("T", bound=Sized)
 R = TypeVar("R")
-Work = Callable[[Sequence[T], str, InputOptions, int], Steps[list[R]]]
+Tokenize = Callable[[Sequence[T], str, InputOptions, int], Steps[list[R]]]
 RowsOf = Callable[[Sequence[R]], Sequence[TokenizedInput]]
 
 
 class InputReader:
-    """Turns texts or token ids into rows for the model."""
+    """Tokenizes the inputs of requests, and counts them in the request context."""
 
     def __init__(  # noqa: PLR0913 - all but three by name
         self,
@@ -42,9 +42,9 @@ class InputReader:
         max_tokens: int,
         auto_truncate: bool,
     ) -> None:
-        """vocabulary_rows: of the model's embedding table. queue: tokenizes long requests.
+        """queue: tokenizes long requests. vocabulary_rows: of the model's embedding table.
 
-        min_tokens: fewest tokens of a text.
+        min_tokens: of a text. max_texts, max_tokens: of a request.
         """
         self.tokenizer, self.sentence = tokenizer, sentence
         self._queue, self._max_texts, self._max_tokens = queue, max_texts, max_tokens
@@ -57,12 +57,12 @@ class InputReader:
             max_tokens=max_tokens,
             auto_truncate=auto_truncate,
         )
-        self.check = self._input_tokenizer.check
+        self.check_ids = self._input_tokenizer.check_ids
 
     async def read(
         self, context: RequestContext, inputs: Sequence[Text], options: InputOptions
     ) -> list[TokenizedInput]:
-        """Rows of each input, in order; raises BadRequest, TooLarge, Overloaded or TimedOut."""
+        """Tokenize inputs; raises BadRequest, TooLarge, Overloaded or TimedOut."""
         return await self._tokenize_all(context, inputs, options, self._input_tokenizer.read, list)
 
     async def attempt(
@@ -70,23 +70,23 @@ class InputReader:
     ) -> list[TokenizedInput | ServiceError]:
         """Like `read`, with an error in place of each invalid input."""
         return await self._tokenize_all(
-            context, inputs, options, self._input_tokenizer.attempt, _valid
+            context, inputs, options, self._input_tokenizer.attempt, _valid_rows
         )
 
     async def describe(
         self, context: RequestContext, texts: Sequence[str], options: InputOptions
     ) -> tuple[list[TokenizedInput], list[list[Token]]]:
-        """Like `read` for texts, and the tokens of each row; slower."""
-        counted = replace(options, count=True)
+        """Like `read` for texts, with the tokens of each row; slower."""
+        options = replace(options, count_dropped=True)
         results = await self._tokenize_all(
-            context, texts, counted, self._input_tokenizer.describe, _rows_of
+            context, texts, options, self._input_tokenizer.describe, _described_rows
         )
-        return _rows_of(results), [tokens for _, tokens in results]
+        return _described_rows(results), [tokens for _, tokens in results]
 
     async def document(
         self, context: RequestContext, chunks: Sequence[str], options: InputOptions, size: int
     ) -> ChunkedDocument:
-        """Consecutive chunks of a text as one row; raises what `read` does.
+        """Tokenize consecutive chunks of a text as one row; raises like `read`.
 
         size: characters of all documents of the request.
         """
@@ -95,15 +95,18 @@ class InputReader:
         prompt = self.prompt(options).text
         read = sum(map(len, chunks), len(prompt))
         steps = self._input_tokenizer.document(chunks, prompt, options)
-        results = await self.run(context, steps, size + len(prompt), read)
-        self._account(context, [results.row], len(chunks))
-        return results
+        document = await self.run(context, steps, size + len(prompt), read)
+        self._count(context, [document.row], len(chunks))
+        return document
 
     async def run(self, context: RequestContext, steps: Steps[R], size: int, read: int) -> R:
-        """Run tokenization steps. size: characters of the texts. read: most that are read."""
+        """Run tokenization steps, in threads if the request is large.
+
+        size: characters of all texts of the request. read: characters that are tokenized at most.
+        """
         start = time.perf_counter()
         try:
-            if size <= _LONG_CHARACTERS:
+            if size <= _MAX_INLINE_CHARACTERS:
                 return finish(steps)
             return await self._queue.run(steps, read, context.tokenize_us / 1e6)
         finally:
@@ -118,34 +121,34 @@ class InputReader:
         context: RequestContext,
         inputs: Sequence[T],
         options: InputOptions,
-        work: Work[T, R],
-        rows: RowsOf[R],
+        tokenize: Tokenize[T, R],
+        rows_of: RowsOf[R],
     ) -> list[R]:
         check_texts(len(inputs), self._max_texts)
         prompt = self.prompt(options).text
         size = sum(map(len, inputs)) + len(inputs) * len(prompt)
-        if size <= _LONG_CHARACTERS:
-            results = await self.run(context, work(inputs, prompt, options, 0), size, size)
-            self._account(context, rows(results))
+        if size <= _MAX_INLINE_CHARACTERS:
+            results = await self.run(context, tokenize(inputs, prompt, options, 0), size, size)
+            self._count(context, rows_of(results))
             return results
-        limit = self._input_tokenizer.reach(options)
+        limit = self._input_tokenizer.max_characters(options)
         read = sum(min(len(prompt) + len(item), limit) for item in inputs)
         groups = _groups(inputs, len(prompt))
-        steps = (work(group, prompt, options, first) for first, group in groups)
-        return await self.run(context, self._grouped(context, steps, rows), size, read)
+        steps = (tokenize(group, prompt, options, first) for first, group in groups)
+        return await self.run(context, self._run_groups(context, steps, rows_of), size, read)
 
-    def _grouped(
-        self, context: RequestContext, groups: Iterable[Steps[list[R]]], rows: RowsOf[R]
+    def _run_groups(
+        self, context: RequestContext, groups: Iterable[Steps[list[R]]], rows_of: RowsOf[R]
     ) -> Steps[list[R]]:
         results: list[R] = []
         for steps in groups:
-            batch = yield from steps
-            self._account(context, rows(batch))
-            results += batch
+            group_results = yield from steps
+            self._count(context, rows_of(group_results))
+            results += group_results
             yield
         return results
 
-    def _account(
+    def _count(
         self, context: RequestContext, rows: Sequence[TokenizedInput], texts: int | None = None
     ) -> None:
         context.texts += len(rows) if texts is None else texts
@@ -154,16 +157,19 @@ class InputReader:
         check_tokens(context.tokens, self._max_tokens)
 
 
-def _valid(results: Sequence[TokenizedInput | ServiceError]) -> list[TokenizedInput]:
+def _valid_rows(results: Sequence[TokenizedInput | ServiceError]) -> list[TokenizedInput]:
     return [row for row in results if isinstance(row, TokenizedInput)]
 
 
-def _rows_of(results: Sequence[tuple[TokenizedInput, list[Token]]]) -> list[TokenizedInput]:
+def _described_rows(results: Sequence[tuple[TokenizedInput, list[Token]]]) -> list[TokenizedInput]:
     return [row for row, _ in results]
 
 
 def _groups(inputs: Sequence[T], prompt: int) -> Iterator[tuple[int, Sequence[T]]]:
-    """Inputs that are read together, and the index of the first. prompt: characters before each."""
+    """Yield groups of inputs to tokenize in one step, with the index of the first.
+
+    prompt: characters before each input.
+    """
     start = size = 0
     for index, item in enumerate(inputs):
         length = prompt + len(item)

@@ -1,4 +1,4 @@
-"""Spans of characters, and the tokens that touch them."""
+"""Spans of characters, and the vectors of the tokens that overlap them."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ Span = tuple[NonNegativeInt, NonNegativeInt]
 
 
 def check_spans(spans: Sequence[Sequence[Span]], texts: Sequence[str]) -> None:
-    """Raises BadRequest unless each text has a list of spans inside of it."""
+    """Raise BadRequest unless there is a list of spans for each text, all inside of the text."""
     if len(spans) != len(texts):
         raise BadRequest(
             f"spans has {len(spans)} lists, there are {len(texts)} texts", param="spans"
@@ -31,28 +31,31 @@ def check_spans(spans: Sequence[Sequence[Span]], texts: Sequence[str]) -> None:
 
 
 def pool_spans(
-    states: Floats, tokens: Sequence[Token], spans: Sequence[Span], how: Pool, index: int
+    states: Floats, tokens: Sequence[Token], spans: Sequence[Span], method: Pool, index: int
 ) -> Floats:
-    """A vector for each span of text `index`, of the tokens that touch it: (T, D) -> (spans, D)."""
-    touched = [pool(states[_tokens_in_span(tokens, span, index)], how) for span in spans]
-    return np.stack(touched) if touched else states[:0]
+    """Pool the tokens that overlap each span of text `index`: (T, D) -> (spans, D).
+
+    Raises BadRequest for a span without tokens.
+    """
+    vectors = [pool(states[_overlapping(tokens, span, index)], method) for span in spans]
+    return np.stack(vectors) if vectors else states[:0]
 
 
-def _tokens_in_span(tokens: Sequence[Token], span: Span, index: int) -> list[int]:
+def _overlapping(tokens: Sequence[Token], span: Span, index: int) -> list[int]:
     start, stop = span
-    touched = [
-        place
-        for place, token in enumerate(tokens)
+    overlapping = [
+        position
+        for position, token in enumerate(tokens)
         if token.start is not None
         and token.stop is not None
         and token.start < stop
         and token.stop > start
     ]
-    if not touched:
+    if not overlapping:
         raise BadRequest(
             f"span [{start}, {stop}) holds no token: it is white space or was cut off",
             code="empty_span",
             param="spans",
             index=index,
         )
-    return touched
+    return overlapping

@@ -1,4 +1,4 @@
-"""Collect the ids of a text tokenized in chunks, and which belong to prompt or special tokens."""
+"""Collect the token ids of a text that is tokenized in chunks."""
 
 from array import array
 from collections.abc import Iterable, Sequence
@@ -6,25 +6,25 @@ from itertools import takewhile
 
 
 class TokenCollector:
-    """ids: those of a prompt and a text, special ones included."""
+    """Collects the ids of a prompt and a text, with special tokens."""
 
     def __init__(self) -> None:
         self.ids = array("i")
-        self._outside = bytearray()
+        self._outside = bytearray()  # of each id, whether it is a prompt or special token
 
     def add(self, batch: Sequence[tuple[int, bool]]) -> None:
-        """Add the next ids, each with whether it is outside of the text."""
+        """Add ids, each with whether it is a prompt or special token."""
         self.ids.extend(id for id, _ in batch)
         self._outside.extend(outside for _, outside in batch)
 
     @property
     def before(self) -> int:
-        """Tokens before the first one of the text."""
+        """Number of tokens before the first one of the text."""
         return _leading(self._outside)
 
     @property
     def after(self) -> int:
-        """Tokens after the last one of the text."""
+        """Number of tokens after the last one of the text."""
         return _leading(reversed(self._outside))
 
 

@@ -16,32 +16,32 @@ from service.request.admission import Admission
 R = TypeVar("R")
 
 _THREADS = 2
-_SLICE_SECONDS = 0.05  # seconds; a step may take longer
-_SMOOTHING = 0.2  # of the latest reading
+_SLICE_SECONDS = 0.05  # a single step may take longer
+_SMOOTHING = 0.2  # weight of the latest request
 
 
 class TokenizationQueue:
-    """Runs the steps of smaller requests first, then of older ones.
+    """Runs the steps of requests in time slices: smaller requests first, then older ones.
 
-    A step is short, so a cancelled request stops at once, and the process can end without waiting.
+    Steps are short, so a cancelled request stops soon, and the process can exit without waiting.
     """
 
     def __init__(
         self, timeout: float, max_wait: float, slice_seconds: float = _SLICE_SECONDS
     ) -> None:
-        """timeout: seconds for all slices of a request. max_wait: expected seconds before them.
+        """timeout: seconds for a request. max_wait: limit of the expected seconds in the queue.
 
-        slice_seconds: length of a slice, at least one step.
+        slice_seconds: length of a time slice, which has at least one step.
         """
         self._timeout, self._slice_seconds, self._free_slots = timeout, slice_seconds, _THREADS
         self._threads = ThreadPoolExecutor(_THREADS, "reading")
         self._admission = Admission(max_wait, lambda: self._rate, SharedCounters.private())
-        self._rate = 0.0  # characters per second of all threads; 0: not known yet
+        self._rate = 0.0  # characters per second of all threads; 0: unknown
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap
         self._sequence = count()
 
     async def run(self, steps: Steps[R], size: int, spent: float = 0) -> R:
-        """Run steps that read `size` characters; raises Overloaded and TimedOut.
+        """Run steps that tokenize `size` characters; raises Overloaded and TimedOut.
 
         spent: seconds of the timeout that are already used.
         """
@@ -72,7 +72,7 @@ class TokenizationQueue:
         try:
             await slot
         except asyncio.CancelledError:
-            # Return a slot that was granted at the same time.
+            # Return the slot if it was granted before the cancellation.
             self._free_slots += not slot.cancelled()
             raise
 
@@ -95,7 +95,7 @@ class TokenizationQueue:
 
 
 def _run_slice(steps: Steps[R], slice_seconds: float) -> tuple[float, list[R]]:
-    """Run one slice: its seconds, and the result in a list if the steps are done."""
+    """Run one time slice; return its seconds, and the result in a list if the steps are done."""
     start, result = time.perf_counter(), []
     try:
         next(steps)

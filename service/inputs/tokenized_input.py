@@ -1,4 +1,4 @@
-"""The token ids of one input, and how many were cut off."""
+"""The token ids of one input."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,11 +8,12 @@ from service.engine.protocol.messages import TokenIds
 
 @dataclass(frozen=True, slots=True)
 class TokenizedInput:
-    """The token ids of one input, and how many tokens were cut off, or fewer if not counted.
+    """Token ids of one input.
 
-    skip: how many of the ids, the first ones of each window, are not pooled.
-    windows: for an input that is read in several, their ids, which `ids` holds one after another.
-    weights: how many ids of each window are the input's own.
+    dropped: number of tokens that were cut off; a lower bound unless all were counted.
+    skip: number of leading ids (of each window) that are not pooled.
+    windows: ids of each window, whose concatenation is `ids`; () if the input is not split.
+    weights: number of ids in each window without prompt and special tokens.
     """
 
     ids: TokenIds

@@ -16,25 +16,25 @@ from service.request.limits import prompt_too_long
 class WindowSplitter:
     """Splits a long input into windows of the model's length.
 
-    Each window repeats the special tokens and the prompt; of token ids, the special tokens that
-    surround them.
+    Each window repeats the special tokens and the prompt. For an input of token ids, those are the
+    special tokens that it begins and ends with.
     """
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
-        """max_tokens: of all windows of one input."""
+        """max_tokens: limit for all windows of one input."""
         self._tokenizer, self._max_tokens = tokenizer, max_tokens
 
     def of_text(self, text: str, prompt: str, index: int) -> Steps[TokenizedInput]:
-        """Windows of a text, in steps; raises BadRequest, TooLarge and UnsplittableTextError."""
+        """Split a text, in steps; raises BadRequest, TooLarge and UnsplittableTextError."""
         collector = TokenCollector()
-        for piece in self._tokenizer.outline(text, prompt):
-            collector.add(piece)
+        for tokens in self._tokenizer.outline(text, prompt):
+            collector.add(tokens)
             self._check(len(collector.ids), index)
             yield
         return self._cut(collector.ids, collector.before, collector.after, index)
 
     def of_ids(self, ids: list[int], index: int) -> TokenizedInput:
-        """Windows of token ids; raises TooLarge."""
+        """Split token ids; raises BadRequest and TooLarge."""
         prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
         before = len(prefix) if ids[: len(prefix)] == prefix else 0
         after = len(suffix) if ids[len(ids) - len(suffix) :] == suffix else 0
@@ -55,7 +55,7 @@ class WindowSplitter:
         room = self._tokenizer.max_length - before - after
         if room < 1:
             raise prompt_too_long(self._tokenizer.max_length)
-        if not len(body):  # no known token in it
+        if not len(body):  # the text has no tokens
             return TokenizedInput(all_ids, 0)
         starts = range(0, len(body), room)
         self._check(len(starts) * (before + after) + len(body), index)
@@ -66,17 +66,17 @@ class WindowSplitter:
 
 
 def split_windows(rows: Sequence[TokenizedInput]) -> list[TokenizedInput]:
-    """Make each window a row of its own; a row without windows stays."""
+    """Replace rows by their windows; rows without windows stay."""
     return [part for row in rows for part in _windows_of(row)]
 
 
 def window_owners(rows: Sequence[TokenizedInput]) -> list[int]:
-    """Return the index of the row of each window."""
+    """Return the index of the row that each window belongs to."""
     return [index for index, row in enumerate(rows) for _ in _windows_of(row)]
 
 
 def average(rows: Sequence[TokenizedInput], vectors: Floats) -> Floats:
-    """The mean of the windows of each row, weighted by their own tokens: (windows, D) -> (B, D)."""
+    """Average the windows of each row, weighted by `weights`: (windows, D) -> (B, D)."""
     weights = np.array([w for row in rows for w in (row.weights or [1])], dtype=np.float64)
     starts = np.cumsum([0, *(len(row.windows) or 1 for row in rows[:-1])])
     sums = np.add.reduceat(vectors * weights[:, None], starts, axis=0)

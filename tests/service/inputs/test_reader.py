@@ -80,7 +80,9 @@ def test_a_refusal_of_a_very_long_text_tells_its_whole_length(reader: InputReade
 
 
 def test_tokens_that_are_cut_off_are_counted_on_request(reader: InputReader) -> None:
-    (row,) = asyncio.run(reader.read(RequestContext("a"), [VERY_LONG], InputOptions(count=True)))
+    (row,) = asyncio.run(
+        reader.read(RequestContext("a"), [VERY_LONG], InputOptions(count_dropped=True))
+    )
     assert row.dropped == 6002 - 256
     (row,) = asyncio.run(reader.read(RequestContext("a"), [VERY_LONG], InputOptions()))
     assert 0 < row.dropped < 6002 - 256
@@ -170,7 +172,7 @@ def test_a_shorter_length_keeps_the_frame_and_the_tokens_of_its_side(
     inner = [id for id in ends.tokenizer.encode([text])[0].ids if id > 4][:2]
 
     def read(side: Side, length: int) -> TokenizedInput:
-        reading = InputOptions(side=side, prompt=prompt, length=length)
+        reading = InputOptions(side=side, prompt=prompt, max_length=length)
         (row,) = asyncio.run(ends.read(RequestContext("a"), [text], reading))
         return row
 
@@ -190,7 +192,7 @@ def test_a_shorter_length_keeps_the_frame_and_the_tokens_of_its_side(
 
 
 def test_a_text_longer_than_a_shorter_length_may_be_refused(reader: InputReader) -> None:
-    reading = InputOptions(truncate=False, length=9)
+    reading = InputOptions(truncate=False, max_length=9)
     with pytest.raises(
         BadRequest, match="length is 9 tokens, however you requested 10 tokens in input 1"
     ):
