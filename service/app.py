@@ -81,7 +81,7 @@ def create_app(
     pipeline = Pipeline(reader, admission, engine, settings.request_timeout)
     names, most = ServedNames(settings.names, settings.any_name), settings.max_values
     lengths = declared(model.encoder, model.dim)
-    dimensions = Dimensions.of(settings.dimensions, model.dim, lengths)
+    dimensions = Dimensions.from_setting(settings.dimensions, model.dim, lengths)
     embedding = embed.Embedding(pipeline, names, dimensions, config.num_layers)
     states = tokens.Tokens(pipeline, config, most)
     about = functools.partial(info, settings, link, sentence, dimensions)
@@ -102,7 +102,7 @@ def create_app(
     ]
     app = _fastapi(routers, _lifespan(background))
     paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
-    metrics.watch(paths)
+    metrics.track(paths)
     return Middleware(
         app,
         direct_routes(app.routes),

@@ -1,6 +1,7 @@
-"""Prometheus metrics of all HTTP processes: plain numbers, made into text when asked for.
+"""Prometheus metrics of all HTTP processes, counted in shared memory and rendered on request.
 
-Only the event loop's thread counts, so the locks of Prometheus' own counters are not needed.
+Only the thread of the event loop counts, so the locks of prometheus_client's counters are not
+needed.
 """
 
 from bisect import bisect_left
@@ -14,8 +15,8 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, M
 from service.process.shared_counters import SharedCounters
 from service.request.request_context import RequestContext
 
-OTHER = "other"  # the path of what no route answers, and of what is no whole request
-_STATUSES = (*(status.value for status in HTTPStatus), 499)  # nginx's, for who has hung up
+OTHER = "other"  # the path of requests that match no route or are malformed
+_STATUSES = (*(status.value for status in HTTPStatus), 499)  # nginx's for a closed connection
 _SECONDS = (
     *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0),
 )
@@ -23,7 +24,7 @@ _TOKENS = tuple(4.0**power for power in range(1, 10))
 
 
 class Histogram:
-    """How many values were at most as large as each bound."""
+    """Prometheus histogram in the shared counters. bounds: upper limits of its buckets."""
 
     def __init__(
         self, counters: SharedCounters, name: str, text: str, bounds: Sequence[float] = _SECONDS
@@ -33,10 +34,12 @@ class Histogram:
         self._counts, self._sum = counters.allocate(len(bounds) + 1), counters.allocate()
 
     def observe(self, value: float) -> None:
+        """Count a value."""
         self._row[self._counts + bisect_left(self._bounds, value)] += 1
         self._row[self._sum] += value
 
     def collect(self) -> Iterator[Metric]:
+        """Yield the metric of all processes, for prometheus_client."""
         names = [*map(str, self._bounds), "+Inf"]
         counts = (self._counters.total(self._counts + i) for i in range(len(names)))
         buckets = list(zip(names, accumulate(counts), strict=True))
@@ -46,12 +49,12 @@ class Histogram:
 
 
 class Metrics:
-    """Counts every answered request; gauges are read when Prometheus asks."""
+    """Counts answered requests; gauges are read when Prometheus scrapes."""
 
     def __init__(self, counters: SharedCounters) -> None:
         self._counters, self._row = counters, counters.row
         self._requests: dict[tuple[str, int], int] = {}
-        self.watch([OTHER])
+        self.track([OTHER])
         self._texts, self._tokens = counters.allocate(), counters.allocate()
         self._truncated, self._cached = counters.allocate(), counters.allocate()
         self._total = Histogram(counters, "request_seconds", "Whole request, in the server.")
@@ -59,25 +62,25 @@ class Metrics:
         self._queue = Histogram(counters, "queue_seconds", "Waiting for the engine.")
         self._compute = Histogram(counters, "compute_seconds", "Inside forward passes.")
         self._length = Histogram(counters, "request_tokens", "Tokens of a request.", _TOKENS)
-        self._others: list[tuple[str, str, Callable[[], float]]] = []
+        self._external: list[tuple[str, str, Callable[[], float]]] = []
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
-    def watch(self, paths: Iterable[str]) -> None:
-        """Count the requests of each of these routes; those of no route are counted together."""
-        for kind in product(paths, _STATUSES):
-            self._requests[kind] = self._counters.allocate()
+    def track(self, paths: Iterable[str]) -> None:
+        """Count the requests of these paths; those of all others are counted together."""
+        for path_and_status in product(paths, _STATUSES):
+            self._requests[path_and_status] = self._counters.allocate()
 
     def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
-        """A value read at every scrape."""
+        """Register a value that is read at every scrape."""
         Gauge(f"embedding_{name}", text, registry=self._registry).set_function(read)
 
     def counter(self, name: str, text: str, read: Callable[[], float]) -> None:
-        """A total that another module counts, read at every scrape."""
-        self._others.append((f"embedding_{name}", text, read))
+        """Register a total that another module counts, read at every scrape."""
+        self._external.append((f"embedding_{name}", text, read))
 
     def observe(self, context: RequestContext, path: str, status: int) -> None:
-        """Count an answered request, and what was done for it unless that was in vain."""
+        """Count an answered request, and its texts, tokens and times if it succeeded."""
         row = self._row
         row[self._requests.get((path, status), self._requests[OTHER, status])] += 1
         if not context.texts or status >= HTTPStatus.BAD_REQUEST:
@@ -93,11 +96,11 @@ class Metrics:
         self._compute.observe(context.compute_us / 1e6)
 
     def text(self) -> bytes:
-        """Everything in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """What a registry asks of a collector."""
+        """Yield all metrics, for prometheus_client."""
         total = self._counters.total
         requests = CounterMetricFamily(
             "embedding_requests", "Answered requests.", labels=("path", "status")
@@ -116,7 +119,7 @@ class Metrics:
         yield CounterMetricFamily(
             "embedding_cached_vectors", "Vectors that were computed before.", total(self._cached)
         )
-        for name, text, read in self._others:
+        for name, text, read in self._external:
             yield CounterMetricFamily(name, text, read())
         for histogram in (self._total, self._tokenize, self._queue, self._compute, self._length):
             yield from histogram.collect()

@@ -1,1 +1,1 @@
-"""From the inputs of a request to vectors."""
+"""Computation of the vectors of a request."""

@@ -1,4 +1,4 @@
-"""Lengths that a client may truncate vectors to."""
+"""Dimensions to which clients may truncate vectors."""
 
 from collections.abc import Collection
 from typing import Any
@@ -8,20 +8,20 @@ from service.errors import BadRequest
 
 
 class Dimensions:
-    """The lengths that the model declares (Matryoshka) or the operator allows.
+    """The dimensions that the model declares (Matryoshka) or the operator allows.
 
-    Truncated vectors are useful if the model was trained for that; otherwise worse.
+    Truncated vectors are of little use unless the model was trained for them.
     """
 
     def __init__(self, full: int, allowed: Collection[int]) -> None:
-        """full: the length of the model's vectors."""
+        """full: dimensions of the model's vectors."""
         self.full, self._allowed = full, allowed
 
     @classmethod
-    def of(cls, setting: str, full: int, declared: Collection[int]) -> "Dimensions":
-        """setting: 'declared', 'any', 'none', or numbers with commas between.
+    def from_setting(cls, setting: str, full: int, declared: Collection[int]) -> "Dimensions":
+        """Parse the setting: 'declared', 'any', 'none', or comma-separated numbers.
 
-        Raises ModelError for a number that is no length of the model's vectors.
+        Raises ModelError for a number that is not between 1 and `full`.
         """
         named = {"declared": declared, "any": range(1, full + 1), "none": ()}
         if setting in named:
@@ -29,16 +29,16 @@ class Dimensions:
         numbers = sorted({int(number) for number in setting.split(",")})
         for number in numbers:
             if not 1 <= number <= full:
-                raise ModelError(f"dimensions: {number} is none of 1 to {full}, the model's")
+                raise ModelError(f"dimensions: {number} is not between 1 and {full}, the model's")
         return cls(full, numbers)
 
     def as_json(self) -> dict[str, Any]:
-        """For /info."""
+        """Describe the dimensions for /info."""
         allowed = "any" if isinstance(self._allowed, range) else self._allowed
         return {"full": self.full, "allowed": allowed}
 
     def check(self, requested: int | None, param: str = "dimensions") -> None:
-        """Raises BadRequest for a length that is not offered. param: the field that asks for it."""
+        """Raise BadRequest for dimensions that are not offered. param: the requesting field."""
         if requested is None or requested == self.full:
             return
         if requested > self.full:
@@ -51,8 +51,7 @@ class Dimensions:
             offered = ", ".join(map(str, self._allowed)) or "no shorter ones"
             raise BadRequest(
                 f"vectors of {requested} dimensions are not offered: this model has "
-                f"{self.full} and {offered}; if it serves you, the operator can allow more by "
-                "EMBEDDING_DIMENSIONS",
+                f"{self.full} and {offered}; the operator can allow more with EMBEDDING_DIMENSIONS",
                 code="dimensions_not_offered",
                 param=param,
             )

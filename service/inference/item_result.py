@@ -1,4 +1,4 @@
-"""The result of each input where one may fail and the others succeed."""
+"""Results of inputs that succeed or fail independently."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ ItemResult = tuple[TokenizedInput, Floats] | ServiceError
 
 
 def stack_results(results: Sequence[ItemResult]) -> tuple[list[TokenizedInput], Floats]:
-    """Stack results: rows, vectors (B, D); raises the first error."""
+    """Return the rows, and their vectors (B, D); raises the first error."""
     pairs = []
     for result in results:
         if isinstance(result, ServiceError):

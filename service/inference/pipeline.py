@@ -1,4 +1,4 @@
-"""From the texts of a request to vectors: read, admit, submit."""
+"""Pipeline of a request: tokenize its inputs, admit its jobs, compute their vectors."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,16 +20,16 @@ from service.request.request_context import RequestContext
 
 
 class Engine(Protocol):
-    """Computes jobs: the vector cache, or the engine's replay."""
+    """Computes jobs: the vector cache, or Replay."""
 
     async def submit(self, job: Job, timeout: float) -> Result: ...
 
     def computed_tokens(self, job: Job) -> int:
-        """Tokens to compute for a job."""
+        """Return the tokens to compute for a job."""
 
 
 class Pipeline:
-    """Computes the vectors of a request and records its counts and times."""
+    """Computes the vectors of requests, and records times in the request context."""
 
     def __init__(
         self, reader: InputReader, admission: Admission, engine: Engine, timeout: float
@@ -40,7 +40,7 @@ class Pipeline:
     async def embed(
         self, context: RequestContext, inputs: Sequence[Text], options: InputOptions
     ) -> tuple[list[TokenizedInput], Floats]:
-        """Pooled vectors as the model gives them, not normalised: rows, (B, dim)."""
+        """Return rows, and their pooled vectors (B, D), not normalized."""
         rows = await self.reader.read(context, inputs, options)
         if options.windows:
             return rows, await self._submit_windows(context, rows)
@@ -69,7 +69,7 @@ class Pipeline:
     async def embed_chunks(
         self, context: RequestContext, chunks: Sequence[str], options: InputOptions, layers: int
     ) -> list[ItemResult]:
-        """Late chunking: mean hidden states of each chunk, with the others as context."""
+        """Late chunking: pool the hidden states of each chunk, computed with all as context."""
         document = await self.reader.document(context, chunks, options, sum(map(len, chunks)))
         (states,) = await self.hidden(context, [document.row], layers)
         results = zip(document.rows(), document.pool(states, "mean"), strict=True)
@@ -80,20 +80,18 @@ class Pipeline:
     async def hidden(
         self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
     ) -> list[Floats]:
-        """Token vectors after some layers, or a summand of the input: B times (length, D)."""
+        """Return hidden states after some layers, or a summand of the input: (T, D) of each row."""
         states = await self.submit(context, rows, output)
         return np.split(states, np.cumsum([len(row.ids) for row in rows])[:-1])
 
     async def submit(
         self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
     ) -> Floats:
-        """Compute the vectors of rows; raises Overloaded, TimedOut, EngineLost."""
+        """Compute the vectors of rows; raises EncodingFailed, Overloaded, TimedOut, EngineLost."""
         job = _job(rows, output, sum(len(row.ids) for row in rows))
         with self._admission.admit(self._engine.computed_tokens(job)):
             result = await self._submit_job(context, job)
-        context.queue_us += result.queue_us
-        context.compute_us += result.compute_us
-        context.cached += result.cached
+        _record(context, [result])
         return result.vectors
 
     async def _submit_windows(
@@ -101,7 +99,7 @@ class Pipeline:
     ) -> Floats:
         try:
             return average(rows, await self.submit(context, split_windows(rows), POOLED))
-        except EncodingFailed as error:  # index of a window -> index of its input
+        except EncodingFailed as error:  # translate the index of a window to that of its input
             if error.index is not None:
                 error.index = window_owners(rows)[error.index]
             raise
@@ -110,15 +108,9 @@ class Pipeline:
         self, context: RequestContext, jobs: Sequence[Job]
     ) -> list[Result | EncodingFailed]:
         with self._admission.admit(sum(map(self._engine.computed_tokens, jobs))):
-            outcomes = await asyncio.gather(*(self._try_job(context, job) for job in jobs))
-        results = [result for result in outcomes if isinstance(result, Result)]
-        context.cached += sum(result.cached for result in results)
-        computed = [result for result in results if result.compute_us]
-        if computed:  # jobs share passes: from the start of the first to the end of the last
-            context.queue_us += min(result.queue_us for result in computed)
-            ends = [result.queue_us + result.compute_us for result in computed]
-            context.compute_us += max(ends) - min(result.queue_us for result in computed)
-        return outcomes
+            results = await asyncio.gather(*(self._try_job(context, job) for job in jobs))
+        _record(context, [result for result in results if isinstance(result, Result)])
+        return results
 
     async def _try_job(self, context: RequestContext, job: Job) -> Result | EncodingFailed:
         try:
@@ -132,6 +124,17 @@ class Pipeline:
             return await self._engine.submit(job, remaining)
         except TimeoutError:
             raise TimedOut(f"not answered within {self._timeout:.0f} s", retry=1) from None
+
+
+def _record(context: RequestContext, results: Sequence[Result]) -> None:
+    """Add the counts and times of jobs that were submitted together."""
+    context.cached += sum(result.cached for result in results)
+    computed = [result for result in results if result.compute_us]
+    if computed:  # jobs share batches: from the start of the first to the end of the last
+        start = min(result.queue_us for result in computed)
+        context.queue_us += start
+        end = max(result.queue_us + result.compute_us for result in computed)
+        context.compute_us += end - start
 
 
 def _job(rows: Sequence[TokenizedInput], output: str | int, tokens: int) -> Job:

@@ -1,4 +1,4 @@
-"""LRU cache of vectors, for texts that are sent again."""
+"""LRU cache of vectors, for texts that are sent repeatedly."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from models.vectors import Floats
 from service.engine.protocol.messages import POOLED, Description, Job, Result
 from service.errors import EncodingFailed
 
-Key = tuple[bytes, int]  # the token ids of a text, and how many of them are not pooled
+Key = tuple[bytes, int]  # token ids of a text, and how many of them are not pooled
 
 _ENTRY_OVERHEAD = 400  # bytes of the Python objects of an entry
 
@@ -26,19 +26,19 @@ class Engine(Protocol):
 
 
 class VectorCache:
-    """Computes only vectors that are not cached.
+    """Returns cached vectors, and computes the others.
 
     Keyed by token ids; the least recently used entries are evicted. Hidden states are not cached.
     """
 
     def __init__(self, engine: Engine, size: int) -> None:
-        """size: bytes of all entries."""
+        """size: maximum bytes of all entries."""
         self._engine, self._size, self._used = engine, size, 0
         self._vectors: OrderedDict[Key, Floats] = OrderedDict()
-        self._described = engine.description
+        self._description = engine.description  # of the engine that computed the entries
 
     async def submit(self, job: Job, timeout: float) -> Result:
-        """The vectors of a job; raises what the engine raises."""
+        """Compute a job; raises like the engine."""
         if job.output != POOLED:
             return await self._engine.submit(job, timeout)
         self._clear_if_engine_changed()
@@ -54,7 +54,7 @@ class VectorCache:
         return replace(result, vectors=stacked, cached=len(keys) - len(missing))
 
     def computed_tokens(self, job: Job) -> int:
-        """Tokens to compute for a job: of texts that are not cached, each once."""
+        """Return the tokens of a job's distinct texts that are not cached."""
         if job.output != POOLED:
             return job.tokens
         self._clear_if_engine_changed()
@@ -72,9 +72,9 @@ class VectorCache:
             raise
 
     def _clear_if_engine_changed(self) -> None:
-        # An engine that was started again may have chosen another precision.
-        if self._described is not self._engine.description:
-            self._described, self._used = self._engine.description, 0
+        # A restarted engine may have chosen another precision.
+        if self._description is not self._engine.description:
+            self._description, self._used = self._engine.description, 0
             self._vectors.clear()
 
     def _store(self, vectors: Iterable[tuple[Key, Floats]]) -> None:

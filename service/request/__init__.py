@@ -1,1 +1,1 @@
-"""What a request is while it is served: its context, limits, admission, memory, errors."""
+"""State of a request in progress: context, limits, admission, memory, errors."""

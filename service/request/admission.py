@@ -9,17 +9,15 @@ from service.engine.protocol.sizes import SIZE_CLASSES, size_class
 from service.errors import Overloaded, TooLarge
 from service.process.shared_counters import SharedCounters
 
-_SMALL_TOKENS = (
-    2048  # tokens, or characters where texts are read: a request of more can wait longer,
-)
-_LARGE_FACTOR = 5  # so many times as long
-_TIMEOUT_MARGIN = 1.5  # times as long: texts differ, and so do the neighbours on a machine
+_SMALL_TOKENS = 2048  # or characters, in the tokenization queue
+_LARGE_FACTOR = 5  # larger requests may wait this many times longer
+_TIMEOUT_MARGIN = 1.5  # tolerance of an expected time, as texts and the load of the machine vary
 
 
 class Admission:
-    """Expected wait = tokens that are served before / tokens that the engine encodes in a second.
+    """Refuses requests by their expected wait: tokens served before / tokens per second.
 
-    The engine gives about half of its time to jobs that are due first (see its scheduler), so a
+    The engine spends about half of its time on jobs that are due first (see its scheduler), so a
     request waits for twice the tokens of requests no larger than itself, at most the whole queue.
     """
 
@@ -32,33 +30,31 @@ class Admission:
         timeout: float = math.inf,
         reliable_rate: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """max_wait: seconds, for a request of at most 2048 tokens; for larger ones five times that.
+        """max_wait: seconds for a request of at most 2048 tokens; five times that for larger ones.
 
-        counters: shared counts of queued tokens of all HTTP processes.
-        timeout: seconds after which a request is given up. measured: a rate that can be relied on
-        to say that one will be; 0 while there is none.
+        rate: returns tokens per second; 0 if unknown. counters: of queued tokens in all processes.
+        timeout: seconds after which a request is cancelled. reliable_rate: returns a rate to decide
+        that a request will time out; 0 if there is none.
         """
         self._max_wait, self._rate, self._counters = max_wait, rate, counters
         self._timeout, self._reliable_rate = timeout, reliable_rate
-        self._queued_slot, self._class_slots = (
-            counters.allocate(gauge=True),
-            counters.allocate(SIZE_CLASSES, gauge=True),
-        )
+        self._queued_slot = counters.allocate(gauge=True)
+        self._class_slots = counters.allocate(SIZE_CLASSES, gauge=True)  # the first one
 
     @property
     def queued(self) -> int:
-        """Tokens admitted and not computed yet, in the whole server."""
+        """Tokens admitted and not computed yet, in all processes."""
         return int(self._counters.total(self._queued_slot))
 
     @property
     def backlog(self) -> float:
-        """Seconds to compute the whole queue; 0 while no rate is known."""
+        """Seconds to compute the whole queue; 0 if the rate is unknown."""
         return self._seconds(self.queued)
 
     def check(self, tokens: int) -> None:
-        """Raise Overloaded if a request of so many tokens would wait too long.
+        """Raise Overloaded if a request of this size would wait too long.
 
-        TooLarge if it would clearly time out without any wait.
+        Raises TooLarge if it would time out even without waiting.
         """
         wait = self._expected_wait(tokens) if tokens else 0
         limit = self._max_wait * (_LARGE_FACTOR if tokens > _SMALL_TOKENS else 1)
@@ -66,13 +62,13 @@ class Admission:
         if wait > max_wait:
             raise Overloaded(
                 f"a request of this size would wait {wait:.1f} s; the limit is {max_wait:.1f} s",
-                # When what waits now is done; not at once for all who were refused together.
+                # When the queue is done; with jitter, so that clients do not retry together.
                 retry=wait * random.uniform(1, 1.5),  # noqa: S311
             )
 
     @contextmanager
     def admit(self, tokens: int) -> Iterator[None]:
-        """Count tokens as queued for the time of the block; raises Overloaded with a retry time."""
+        """Count tokens as queued during the block; raises Overloaded and TooLarge."""
         self.check(tokens)
         size = size_class(tokens)
         self._count(size, tokens)

@@ -1,4 +1,4 @@
-"""An error as JSON, in the shape that the clients of a path read."""
+"""JSON bodies of errors, in the format that the clients of a path expect."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,15 +8,15 @@ from fastapi import Response
 
 from service.errors import Overloaded, ServiceError
 
-_MAX_MESSAGE = 1000  # characters of a message
+_MAX_MESSAGE = 1000  # characters
 
 Content = dict[str, Any]
 
 
 def respond(error: ServiceError, request_id: str, path: str = "") -> Response:
-    """The response of an error, with the input's index and the request id.
+    """Build the response of an error.
 
-    path: of the request, without the prefix of a gateway; "" where it is not known.
+    path: of the request, without the prefix of a gateway; "" if unknown.
     """
     content = {**describe(error), "request_id": request_id}
     body = orjson.dumps(_envelope(path)(error, content))
@@ -24,7 +24,7 @@ def respond(error: ServiceError, request_id: str, path: str = "") -> Response:
 
 
 def describe(error: ServiceError) -> Content:
-    """An error as JSON, of a request or of one of its inputs."""
+    """Describe the error of a request, or of one of its inputs, as JSON."""
     return {
         "message": _truncate(error.message),
         "type": _type(error.status),
@@ -35,18 +35,18 @@ def describe(error: ServiceError) -> Content:
 
 
 def _native(error: ServiceError, content: Content) -> Content:
-    """The shape of all other paths, which TEI's and Ollama's clients read: the message as text."""
+    """Format of all other paths, for clients of TEI and Ollama: the message as a string."""
     rest = {name: content[name] for name in ("code", "param", "index", "request_id")}
     return {"error": content["message"], "error_type": _error_type(error), **rest}
 
 
 def _openai(error: ServiceError, content: Content) -> Content:
-    """OpenAI's shape, and the message once more as Voyage's client reads it."""
+    """Format of OpenAI, with the message in `detail` for Voyage's client."""
     return {"error": content, "detail": content["message"]}
 
 
 def _cohere(error: ServiceError, content: Content) -> Content:
-    """Cohere's shape: its id and message at the top, the rest beside them."""
+    """Format of Cohere: id and message at the top level."""
     rest = {name: content[name] for name in ("code", "param", "index")}
     return {"id": content["request_id"], "message": content["message"], **rest}
 
@@ -60,14 +60,14 @@ def _envelope(path: str) -> Callable[[ServiceError, Content], Content]:
 
 
 def _type(status: int) -> str:
-    """OpenAI's word for what it is: wrong, too much for now, or the server's fault."""
+    """Return OpenAI's error type for a status."""
     if status == Overloaded.status:
         return "rate_limit_error"
     return "invalid_request_error" if status < 500 else "server_error"
 
 
 def _error_type(error: ServiceError) -> str:
-    """TEI's word for the same."""
+    """Return TEI's error type."""
     if error.code == "no_input":
         return "Empty"
     if error.status == 503:

@@ -1,6 +1,6 @@
-"""Limit fields, lists and values of a body before it is parsed.
+"""Limit the fields, lists and values of a body before it is parsed.
 
-To validate millions of them takes seconds, in which the event loop stands still.
+Validating millions of them would block the event loop for seconds.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ LIMITS = {
     b"[": ("lists", 50_000),
     b",": ("values", 1_000_000),
 }
-"""By the sign that each part has, outside of strings; of commas one less than of values."""
+"""Limit of each kind of part, by the character that it has outside of strings."""
 
 _SMALLEST_LIMIT = min(limit for _, limit in LIMITS.values())
 
@@ -22,17 +22,17 @@ def check_parts(text: bytes) -> None:
     """Raise TooLarge for a body with too many parts."""
     if len(text) <= _SMALLEST_LIMIT:
         return
-    exceeded = [sign for sign, (_, limit) in LIMITS.items() if text.count(sign) > limit]
+    exceeded = [char for char, (_, limit) in LIMITS.items() if text.count(char) > limit]
     if not exceeded:
         return
     stripped = _strip_strings(text)
-    for sign in exceeded:
-        name, limit = LIMITS[sign]
-        if stripped.count(sign) > limit:
+    for char in exceeded:
+        name, limit = LIMITS[char]
+        if stripped.count(char) > limit:
             raise TooLarge(f"the body has more than {limit} {name}", code="too_many_parts")
 
 
 def _strip_strings(text: bytes) -> bytes:
     # Keep the bytes before the first quotation mark, after the second, and so on.
-    signs = np.frombuffer(text.replace(rb"\\", b"").replace(rb"\"", b""), np.uint8)
-    return signs[~np.logical_xor.accumulate(signs == ord('"'))].tobytes()
+    chars = np.frombuffer(text.replace(rb"\\", b"").replace(rb"\"", b""), np.uint8)
+    return chars[~np.logical_xor.accumulate(chars == ord('"'))].tobytes()

@@ -1,15 +1,15 @@
-"""Limits that several endpoints share, each with its own code."""
+"""Limits that several endpoints share, each with its own error code."""
 
 from models.errors import UnsplittableTextError
 from models.tokenizer.tokenizer import Tokenizer
 from service.errors import BadRequest, TooLarge
 
 MAX_UNSPLIT_CHARACTERS = 1 << 18
-"""Maximum characters of a text without split points: one second, and 160 MB."""
+"""Maximum characters of a text without split points, which takes one second and 160 MB."""
 
 
 def check_texts(texts: int, limit: int) -> None:
-    """Raises BadRequest for no text at all, TooLarge for too many."""
+    """Raise BadRequest for no texts, TooLarge for too many."""
     if not texts:
         raise BadRequest("give at least one text", code="no_input")
     if texts > limit:
@@ -19,7 +19,7 @@ def check_texts(texts: int, limit: int) -> None:
 
 
 def check_tokens(tokens: int, limit: int) -> None:
-    """Raises TooLarge for too many tokens."""
+    """Raise TooLarge for too many tokens."""
     if tokens > limit:
         raise TooLarge(
             f"the request has {tokens} tokens or more, the limit is {limit}", code="too_many_tokens"

@@ -1,23 +1,23 @@
-"""Memory for large request bodies and responses, of which a process has a limited amount."""
+"""Limit of the memory that large requests and responses of a process take together."""
 
 import sys
 
 from service.errors import Overloaded
 
 SMALL = 1 << 16
-"""Bytes of a request and its response that always pass, and are not counted."""
-_BYTES_PER_NUMBER = 32  # bytes: as computed, and as JSON while that is put together
+"""Bytes of a request and its response that are always allowed, and not counted."""
+_BYTES_PER_NUMBER = 32  # as float32, and as JSON while it is built
 
 
 class MemoryBudget:
-    """Bytes that all large requests of a process may take together."""
+    """Bytes that all large requests of a process may take, and have taken."""
 
     def __init__(self, limit: int = sys.maxsize) -> None:
         self.limit, self.reserved = limit, 0
 
 
 class Reservation:
-    """The memory of one request: its body, what is computed, and what is not sent yet."""
+    """Memory of one request: its body, its vectors, and the unsent part of its response."""
 
     __slots__ = ("_budget", "_reserved", "size")
 
@@ -26,20 +26,20 @@ class Reservation:
         self._reserved = self.size = 0
 
     def grow(self, size: int) -> None:
-        """Reserve more bytes; raises Overloaded where others have too many.
+        """Reserve more bytes; raises Overloaded if other requests have reserved too many.
 
-        The only large request always passes, whatever the limit.
+        A large request is always allowed while there is no other.
         """
         self.size += size
         if self.size > SMALL:
             self._reserve()
 
     def grow_by_numbers(self, count: int) -> None:
-        """The same for so many numbers of a response."""
+        """Reserve the memory of numbers in a response; raises Overloaded."""
         self.grow(_BYTES_PER_NUMBER * count)
 
     def release(self) -> None:
-        """Give everything back."""
+        """Release all reserved bytes."""
         self._budget.reserved -= self._reserved
         self._reserved = self.size = 0
 
@@ -48,7 +48,7 @@ class Reservation:
         if other_reserved and other_reserved + self.size > self._budget.limit:
             raise Overloaded(
                 "other large requests and responses take all of the memory that the server has "
-                "for them; come again shortly, or ask for less at a time",
+                "for them; try again shortly, or request less at a time",
                 retry=1,
             )
         self._budget.reserved = other_reserved + self.size

@@ -1,4 +1,4 @@
-"""The state of one HTTP request, and the headers made of it."""
+"""State of one HTTP request, and the response headers that describe it."""
 
 import asyncio
 import time
@@ -11,11 +11,13 @@ from service.request.memory_budget import Reservation
 
 @dataclass(slots=True)
 class RequestContext:
-    """Times are in microseconds: tokenising, waiting for the engine, inside forward passes.
+    """State of one HTTP request. Each field has one writer.
 
-    path: without the prefix of a gateway. task: computes the response. accept: the media types
-    that the client takes. size: bytes of the body. fault: of the client, for which the work was
-    cancelled. memory: reserved for it.
+    Middleware: path, without the prefix of a gateway; task, which computes the response; accept,
+    the client's media types; memory, its reservation. Router: size, bytes of the body. `abort`:
+    fault, the client's error for which the task was cancelled. InputReader: texts, tokens,
+    truncated texts, tokenize_us. Pipeline: cached vectors, queue_us until the first batch,
+    compute_us until the end of the last one.
     """
 
     id: str
@@ -35,17 +37,18 @@ class RequestContext:
     compute_us: int = 0
 
     def abort(self, fault: ServiceError) -> None:
-        """Cancel the request's work because of the client's fault."""
+        """Cancel the task because of the client's fault."""
         self.fault = fault
         if self.task is not None:
             self.task.cancel()
 
     @property
     def total_us(self) -> int:
+        """Microseconds since the request started."""
         return round((time.perf_counter() - self.started) * 1e6)
 
     def usage_and_timing(self) -> dict[str, Any]:
-        """Return usage and timing, for response bodies that contain them."""
+        """Return usage and timing for response bodies."""
         return {
             "usage": {"texts": self.texts, "tokens": self.tokens},
             "timing": {
@@ -57,7 +60,7 @@ class RequestContext:
         }
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers of every response: ours, and TEI's in milliseconds."""
+        """Return the headers of every response, and those of TEI, in milliseconds."""
         total_us = self.total_us
         return [
             (b"x-request-id", self.id.encode()),

@@ -1,4 +1,4 @@
-"""Run long work outside of the event loop."""
+"""Run long work in a thread, outside of the event loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,12 +7,11 @@ from typing import TypeVar
 
 R = TypeVar("R")
 
-# One, for a call of a library holds Python's lock as long as it takes: with more threads the event
-# loop would wait for several in turn. The memory that large requests may take together bounds
-# how many wait here.
+# A single thread, as library calls hold the GIL: with more, the event loop would wait for several
+# in turn. The memory budget of large requests bounds how many wait here.
 _THREAD = ThreadPoolExecutor(1, "large")
 
 
 async def run_in_thread(work: Callable[[], R], small: bool) -> R:
-    """Run small work inline, as a thread costs more; other work in a thread."""
+    """Run small work inline, as a thread would cost more, and other work in a thread."""
     return work() if small else await asyncio.get_running_loop().run_in_executor(_THREAD, work)

@@ -24,7 +24,7 @@ def test_a_histogram_counts_as_prometheus_does() -> None:
 
 def test_a_request_without_texts_is_counted_and_its_times_are_not() -> None:
     metrics = Metrics(SharedCounters.private())
-    metrics.watch(["/live"])
+    metrics.track(["/live"])
     metrics.observe(RequestContext("a"), "/live", 200)
     text = metrics.text().decode()
     assert 'embedding_requests_total{path="/live",status="200"} 1.0' in text
@@ -33,7 +33,7 @@ def test_a_request_without_texts_is_counted_and_its_times_are_not() -> None:
 
 def test_what_was_done_in_vain_is_not_counted_as_done() -> None:
     metrics = Metrics(SharedCounters.private())
-    metrics.watch(["/embed"])
+    metrics.track(["/embed"])
     for status in (413, 429, 504):
         metrics.observe(RequestContext("a", texts=2, tokens=7), "/embed", status)
     text = metrics.text().decode()
@@ -46,7 +46,7 @@ def test_all_processes_tell_the_same_sums() -> None:
     with counters_file(2) as file:
         processes = [Metrics(SharedCounters.attach(file, 2, row)) for row in (0, 1)]
     for metrics in processes:
-        metrics.watch(["/embed", "/live"])
+        metrics.track(["/embed", "/live"])
     context = RequestContext("a", texts=2, tokens=7)
     processes[0].observe(context, "/embed", 200)
     processes[1].observe(context, "/embed", 200)

@@ -21,7 +21,7 @@ ENDLESS = 1 << 30
 def told(sentence: SentenceConfig, rate: float = 0.0, **settings: object) -> dict[str, object]:
     """What is told before an engine has started. rate: of the engine, in tokens per second."""
     given = Settings(_env_file=None, **settings)  # type: ignore[call-arg, arg-type]
-    dimensions = Dimensions.of("none", 384, ())
+    dimensions = Dimensions.from_setting("none", 384, ())
     link = EngineConnection(partial(request_connection, 0), SharedCounters.private())
     link.rate.update(rate)
     return info(given, link, sentence, dimensions)

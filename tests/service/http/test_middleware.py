@@ -54,7 +54,7 @@ def fastapi() -> FastAPI:
 
 
 METRICS = Metrics(SharedCounters.private())
-METRICS.watch(["/nothing", "/fails"])
+METRICS.track(["/nothing", "/fails"])
 ROUTES = api_router("tests")
 
 

@@ -60,7 +60,7 @@ def test_a_model_is_cut_to_the_lengths_that_it_declares(tiny_bert: Folder) -> No
 def test_the_operator_has_the_last_word(
     setting: str, declared: Collection[int], allowed: set[int]
 ) -> None:
-    dimensions = Dimensions.of(setting, 8, declared)
+    dimensions = Dimensions.from_setting(setting, 8, declared)
     for asked in range(1, 8):
         if asked in allowed:
             dimensions.check(asked)
@@ -75,8 +75,8 @@ def test_the_operator_has_the_last_word(
 
 @pytest.mark.parametrize(("setting", "wrong"), [("0", 0), ("4,9", 9)])
 def test_a_length_that_no_vector_has_is_told_at_the_start(setting: str, wrong: int) -> None:
-    with pytest.raises(ModelError, match=f"dimensions: {wrong} is none of 1 to 8"):
-        Dimensions.of(setting, 8, ())
+    with pytest.raises(ModelError, match=f"dimensions: {wrong} is not between 1 and 8"):
+        Dimensions.from_setting(setting, 8, ())
 
 
 @pytest.mark.parametrize("asked", [64, 385])
