@@ -1,4 +1,4 @@
-"""What every process of a server knows of it, and how it finds the others."""
+"""What all processes of a server have in common."""
 
 import time
 from collections.abc import Sequence
@@ -18,13 +18,12 @@ _FIELDS = ("port", "listener_fds", "counters_fd", "handoff_fd", "started")
 
 @dataclass(frozen=True)
 class ServerContext:
-    """The same for every process of a server.
+    """The settings and shared descriptors of a server.
 
-    model: the folder of what is served. port: where the server listens.
-    listener_fds: the inherited descriptors of the sockets on which each HTTP process listens.
-    counters_fd, handoff_fd: those of the shared counters, and of the socket on which connections to
-    the engine are requested.
-    started: when the first of the processes was, in seconds since 1970.
+    model: the folder of the model. port: where the server listens.
+    listener_fds: of each HTTP process, the descriptors of its listening sockets.
+    counters_fd: of the shared counters. handoff_fd: of the socket on which connections to the
+    engine are requested. started: of the server, in seconds since 1970.
     """
 
     settings: Settings
@@ -36,12 +35,12 @@ class ServerContext:
     started: int = field(default_factory=lambda: int(time.time()))
 
     def connect_engine(self) -> Connection:
-        """A new connection to the engine; raises OSError, which may pass."""
+        """Request a connection to the engine; raises OSError, which may be temporary."""
         return request_connection(self.handoff_fd)
 
     @property
     def rows(self) -> int:
-        """Of the shared counters: one for each HTTP process, and one for the rest of the server."""
+        """Rows of the shared counters: one for each HTTP process, and one for the others."""
         return self.settings.workers + 1
 
     def counters(self, row: int) -> SharedCounters:
@@ -53,7 +52,7 @@ class ServerContext:
         return [socket(fileno=number) for number in self.listener_fds[row]]
 
     def worker_config(self, row: int) -> bytes:
-        """All of this for the HTTP process of a row: for its input, as it holds the key."""
+        """The context as the first line of an HTTP process's input, as it holds the API key."""
         key = self.settings.api_key
         settings = self.settings.model_dump(mode="json")
         settings["api_key"] = None if key is None else key.get_secret_value()
@@ -62,7 +61,7 @@ class ServerContext:
 
     @classmethod
     def from_worker_config(cls, config: bytes) -> tuple["ServerContext", int]:
-        """The way back of worker_config: the context, and the row."""
+        """Parse the line of worker_config: the context, and the row."""
         fields: dict[str, Any] = orjson.loads(config)
         context = cls(
             Settings(**fields["settings"]),

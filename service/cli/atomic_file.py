@@ -1,4 +1,4 @@
-"""The file that a command writes: opened before the work, and in its place when all is written."""
+"""Write a file atomically, and find out before the work whether it can be written."""
 
 import os
 import secrets
@@ -13,38 +13,40 @@ import click
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that gets the name when the block ends, and goes without a trace where it fails.
+    """A temporary file that replaces `path` at the end of the block, or is deleted if it fails.
 
-    A pipe or a device is written as it is. Raises ClickException for what cannot be written.
+    A pipe or a device is written directly. Raises ClickException if `path` cannot be written.
     """
     with writing(path):
-        special = path.exists() and not path.is_file()
-        whole = path if special else path.resolve()  # a link stays one
-        part = whole if special else whole.with_name(f".{whole.name}.{secrets.token_hex(4)}")
-        file = part.open("wb" if special else "xb")
+        is_device = path.exists() and not path.is_file()
+        target = path if is_device else path.resolve()  # a link is kept
+        temporary = (
+            target if is_device else target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        )
+        file = temporary.open("wb" if is_device else "xb")
     try:
         yield file
         with writing(path):
             file.close()
-            if not special:
-                _replace(part, whole)
+            if not is_device:
+                _replace(temporary, target)
     finally:
-        with suppress(OSError):  # what is still to be written does not matter any more
+        with suppress(OSError):  # buffered bytes no longer matter
             file.close()
-        if not special:
-            part.unlink(missing_ok=True)
+        if not is_device:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raises ClickException that says why a file cannot be written."""
+    """Turn an OSError into a ClickException that says why the file cannot be written."""
     try:
         yield
     except OSError as error:
         raise click.ClickException(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-def _replace(part: Path, whole: Path) -> None:
-    if whole.exists():
-        shutil.copymode(whole, part)
-    os.replace(part, whole)
+def _replace(temporary: Path, target: Path) -> None:
+    if target.exists():
+        shutil.copymode(target, temporary)
+    os.replace(temporary, target)

@@ -48,15 +48,15 @@ def options(*names: str) -> Callable[[F], F]:
             flag = f"--{name.replace('_', '-')}"
             kind = click.BOOL if isinstance(default, bool) else None
             metavar = "NUMBER" if isinstance(default, int | float) and kind is None else None
-            told = f"{field.description}{shown}"
-            command = click.option(flag, name, type=kind, metavar=metavar, help=told)(command)
+            text = f"{field.description}{shown}"
+            command = click.option(flag, name, type=kind, metavar=metavar, help=text)(command)
         return command
 
     return decorate
 
 
 def read(flags: dict[str, Any]) -> Settings:
-    """Settings from flags, environment and file; ends the program with a clear message."""
+    """Read settings from flags, environment and file; raises UsageError with a clear message."""
     try:
         if line := malformed_line():
             raise click.UsageError(
@@ -67,8 +67,8 @@ def read(flags: dict[str, Any]) -> Settings:
         raise click.UsageError(f"{FILE} is no UTF-8; save it as that") from None
     except ValidationError as error:
         lines = [
-            f"{'.'.join(map(str, found['loc']))}: {found['msg']}"
-            for found in error.errors(include_url=False)
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+            for problem in error.errors(include_url=False)
         ]
         raise click.UsageError("\n".join(lines)) from None
 
@@ -128,24 +128,25 @@ def convert(output: Path | None, **flags: Any) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @options("revision", "cache", "pooling")
 def inspect(as_json: bool, **flags: Any) -> None:
-    """Tell what MODEL is (default: the one that is set), without loading its weights."""
+    """Describe MODEL (default: the one of the settings) without loading its weights."""
     from models.folder import Folder
     from service.cli import inspection
 
     settings = read(flags)
     try:
-        found = inspection.inspect(Folder.read(_folder(settings), settings.pooling))
+        properties = inspection.inspect(Folder.read(_folder(settings), settings.pooling))
     except ModelError as error:
         raise click.ClickException(str(error)) from None
-    click.echo(json.dumps(found, indent=2) if as_json else "\n".join(inspection.lines(found)))
+    lines = [json.dumps(properties, indent=2)] if as_json else inspection.lines(properties)
+    click.echo("\n".join(lines))
 
 
 @main.command()
 @options(*_MODEL, *_ENGINE)
 def info(**flags: Any) -> None:
-    """Load a model and print what it is, as JSON."""
+    """Load a model and print its properties as JSON."""
     embedder = _load(read(flags))
-    known = {
+    properties = {
         "dim": embedder.dim,
         "max_length": embedder.max_length,
         "pooling": embedder.sentence.pooling,
@@ -158,7 +159,7 @@ def info(**flags: Any) -> None:
         "trials": [asdict(trial) for trial in embedder.trials],
         "fingerprint": embedder.fingerprint,
     }
-    click.echo(json.dumps(known, indent=2))
+    click.echo(json.dumps(properties, indent=2))
 
 
 @main.command()

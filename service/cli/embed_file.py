@@ -1,4 +1,4 @@
-"""A file of texts, one in each line, to a file of their vectors."""
+"""Embed the lines of a file into a file of vectors."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,15 +13,15 @@ from models.embedder import Embedder
 from models.errors import EmptyTextError
 from models.vectors import Floats
 
-_CHUNK = 1024  # texts embedded between two steps of the progress bar
+_CHUNK = 1024  # texts embedded between two updates of the progress bar
 
 
 def read(source: BinaryIO) -> list[str]:
-    """The lines of a file; raises ClickException where they are not UTF-8."""
+    """Read the lines of a file; raises ClickException if it is not UTF-8."""
     content = source.read()
     try:
-        # Not str.splitlines, for which a form feed or U+2028 ends a line, too, and not universal
-        # newlines, for which a lone carriage return does: rows are to match what `wc -l` counts.
+        # Rows match the lines that `wc -l` counts: str.splitlines also splits at a form feed or
+        # U+2028, and universal newlines at a lone carriage return.
         *lines, last = content.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
@@ -32,23 +32,23 @@ def read(source: BinaryIO) -> list[str]:
 
 
 def embed(embedder: Embedder, texts: Sequence[str], prompt: str | None) -> Floats:
-    """(B, dim), with a progress bar; raises ClickException for a line without tokens."""
-    parts = [np.empty((0, embedder.dim), dtype=np.float32)]
+    """Vectors (B, dim), with a progress bar; raises ClickException for a line without tokens."""
+    arrays = [np.empty((0, embedder.dim), dtype=np.float32)]
     with click.progressbar(length=len(texts), label="embedding", file=sys.stderr) as bar:
         for chunk in _chunks(texts):
             try:
-                parts.append(embedder.embed(chunk, prompt=prompt))
+                arrays.append(embedder.embed(chunk, prompt=prompt))
             except EmptyTextError as error:
                 line = bar.pos + error.index + 1
                 raise click.ClickException(
                     f"line {line} has no tokens, and the model needs one: take it out"
                 ) from None
             bar.update(len(chunk))
-    return np.concatenate(parts)
+    return np.concatenate(arrays)
 
 
 def write(file: BinaryIO, suffix: str, texts: Sequence[str], vectors: Floats) -> None:
-    """One array for the suffix .npy, else a line of JSON for each text."""
+    """Write one array for the suffix .npy, else a line of JSON for each text."""
     if suffix == ".npy":
         np.save(file, vectors)
         return
@@ -58,6 +58,6 @@ def write(file: BinaryIO, suffix: str, texts: Sequence[str], vectors: Floats) ->
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
-    rest = iter(texts)
-    while chunk := list(islice(rest, _CHUNK)):
+    remaining = iter(texts)
+    while chunk := list(islice(remaining, _CHUNK)):
         yield chunk

@@ -1,4 +1,4 @@
-"""What `embedding-service inspect` tells of a model, read without loading it."""
+"""Describe a model without loading its weights, for `embedding-service inspect`."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ _KINDS = ("activation", "gated", "norm", "arrangement", "causal", "max_positions
 
 
 def inspect(folder: Folder) -> dict[str, Any]:
-    """Everything that was read; raises ModelError for what cannot be."""
+    """The properties of a model folder; raises ModelError if it cannot be read."""
     config, sentence = folder.blueprint.config, folder.sentence
     tokenizer, footprint = folder.tokenizer(), Footprint.of(folder)
     return {
@@ -40,31 +40,31 @@ def inspect(folder: Folder) -> dict[str, Any]:
     }
 
 
-def lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """The same for people, a line for each name, or for each part of it."""
-    width = max(map(len, found)) + 2
-    for name, value in found.items():
+def lines(properties: Mapping[str, Any]) -> Iterator[str]:
+    """The properties as text, one or more lines for each."""
+    width = max(map(len, properties)) + 2
+    for name, value in properties.items():
         parts = value if isinstance(value, list) else [value]
         for index, part in enumerate(parts or [()]):
-            yield f"{'' if index else name:{width}}{_shown(part)}"
+            yield f"{'' if index else name:{width}}{_as_text(part)}"
 
 
 def _positions(config: EncoderConfig) -> Iterator[dict[str, Any]]:
-    # What is added to the input, then what the attention has, then that of its local layers.
+    # Of the input, of the attention, and of its local layers.
     for scheme in (config.table, config.positions, config.local):
         if scheme is not None and scheme.name != Scheme.name:
             yield {"scheme": scheme.name, **asdict(scheme)}
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_shown(part)}" for name, part in value.items()) or "none"
+        return ", ".join(f"{name} {_as_text(part)}" for name, part in value.items()) or "none"
     if isinstance(value, tuple):
-        return ", ".join(map(_shown, value)) or "none"
+        return ", ".join(map(_as_text, value)) or "none"
     if isinstance(value, str) and not value.strip() == value != "":
         return json.dumps(value)  # a prompt may begin or end with a space
     return str(value)

@@ -1,4 +1,4 @@
-"""Keeps the heap small, and the garbage collector from walking over what stays."""
+"""Keep the heap small and garbage collections short."""
 
 import ctypes
 import gc
@@ -10,27 +10,27 @@ _MALLOPT, _MMAP_THRESHOLD = getattr(_LIBRARY, "mallopt", lambda *_: 0), -3
 
 
 def freeze() -> None:
-    """Call once everything is loaded: a collection then looks at the objects of requests alone.
+    """Exclude the objects that exist now from garbage collections; call it after loading.
 
-    What loading took and nobody holds goes back to the system: 160 MB of the precisions that an
-    engine has tried.
+    Memory that loading has freed goes back to the system: 160 MB after an engine has tried several
+    precisions.
     """
     gc.collect()
     gc.freeze()
-    # A request makes no cycles that matter, so young objects can be looked at less often.
+    # Requests make no cycles that matter, so collections can be rarer.
     gc.set_threshold(10_000, 20, 20)
     trim()
 
 
 def map_large_blocks() -> None:
-    """Let the allocator give each large block back as soon as it is free.
+    """Make the allocator return each large block to the system when it is freed.
 
-    By itself it comes to keep blocks of up to 32 MB for those that follow: glibc raises the size
-    from which blocks are mapped with each one that is freed (man 3 mallopt).
+    By default glibc raises the size from which blocks are mapped, up to 32 MB, with each block that
+    is freed, and keeps smaller ones (man 3 mallopt).
     """
     _MALLOPT(_MMAP_THRESHOLD, 1 << 20)
 
 
 def trim() -> None:
-    """Give back to the system what a large request took, which the allocator would keep."""
+    """Return free memory to the system, such as that of a large request."""
     _TRIM(0)

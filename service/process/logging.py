@@ -1,10 +1,10 @@
-"""One line for each log message, alike in all processes."""
+"""The format of log messages, the same in all processes."""
 
 import logging
 
 
 def configure_logging(level: str) -> None:
-    """Send everything from `level` up to standard error."""
+    """Log messages of `level` and above to standard error."""
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
     )

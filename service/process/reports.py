@@ -1,4 +1,4 @@
-"""Reports of a process to the one that watches it: lines of JSON on its standard output."""
+"""Reports of a process to its supervisor: lines of JSON on its standard output."""
 
 import asyncio
 import contextlib
@@ -11,27 +11,27 @@ import orjson
 
 log = logging.getLogger(__name__)
 
-Report = dict[str, Any]  # with the name of what has happened under "event"
+Report = dict[str, Any]  # with the name of the event under "event"
 
 
 def report(event: str, **details: Any) -> None:
-    """Tell the watching process, if it still is there, that something has happened."""
+    """Report an event to the supervisor, unless it has died."""
     line = orjson.dumps({"event": event, **details}) + b"\n"
     with contextlib.suppress(OSError):
         os.write(1, line)
 
 
 class ReportReader:
-    """Calls back for each report that comes through a pipe, on the running event loop."""
+    """Calls back for each report from a pipe, on the running event loop."""
 
     def __init__(self, on_report: Callable[[Report], None]) -> None:
-        self._on_report, self._rest = on_report, b""
+        self._on_report, self._incomplete = on_report, b""
         self._end, self.write_end = os.pipe()
         os.set_blocking(self._end, False)
         asyncio.get_running_loop().add_reader(self._end, self._read)
 
     def close(self) -> None:
-        """Read what is left, and close the pipe."""
+        """Read the remaining reports, and close the pipe."""
         with contextlib.suppress(BlockingIOError):
             while self._read():
                 continue
@@ -42,11 +42,11 @@ class ReportReader:
         data = os.read(self._end, 1 << 16)
         if not data:
             asyncio.get_running_loop().remove_reader(self._end)
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        *lines, self._incomplete = (self._incomplete + data).split(b"\n")
         for line in lines:
             try:
                 message = orjson.loads(line)
-            except orjson.JSONDecodeError:  # a library has printed something
+            except orjson.JSONDecodeError:  # printed by a library
                 log.info("%s", line.decode(errors="replace"))
             else:
                 self._on_report(message)

@@ -1,4 +1,4 @@
-"""Numbers that the processes of a server share: each adds to a row of its own."""
+"""Counters that the processes of a server share: each writes a row of its own."""
 
 import mmap
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from enum import IntEnum
 from tempfile import TemporaryFile
 
 _SLOTS = 4096  # of a row, 8 bytes each
-_GAUGES = 64  # of them, the last ones
+_GAUGES = 64  # of the slots, the last ones
 
 
 class Slot(IntEnum):
-    """Numbers that are not the HTTP processes' alone, in fixed places."""
+    """Slots with a fixed meaning, which several processes use."""
 
     ENGINE_RESTARTS = 0
     HEARTBEAT = 1  # of an HTTP process: changes while its event loop turns
@@ -21,22 +21,22 @@ class Slot(IntEnum):
 
 @contextmanager
 def counters_file(rows: int) -> Iterator[int]:
-    """The descriptor of a file without a name, with room for so many rows.
+    """The descriptor of an unnamed file with room for so many rows.
 
-    Raises OSError where there is no room for it.
+    Raises OSError when the disk is full.
     """
     with TemporaryFile() as file:
-        # Not a hole: to write to one through a map, where the disk is full, ends the process.
+        # Not a sparse file: on a full disk a write through the map would kill the process.
         file.write(bytes(_size(rows)))
         file.flush()
         yield file.fileno()
 
 
 class SharedCounters:
-    """A table of numbers in memory that several processes map; all read the sums of its columns.
+    """A table of numbers in shared memory, of which all processes read the sums of columns.
 
-    Nobody writes another's row, so nothing is locked; a process that takes the row of one that
-    died goes on where that stopped. All must allocate the same slots in the same order.
+    Each process writes its own row, so no lock is needed; the successor of a process that died
+    takes its row. All must allocate the same slots in the same order.
     """
 
     def __init__(self, memory: mmap.mmap, rows: int, row: int) -> None:
@@ -53,13 +53,13 @@ class SharedCounters:
 
     @classmethod
     def attach(cls, file: int, rows: int, row: int) -> "SharedCounters":
-        """Counters in the file of this descriptor, which has so many rows, one of them ours."""
+        """Counters in the file of a descriptor. row: the one of this process."""
         return cls(mmap.mmap(file, _size(rows)), rows, row)
 
     def allocate(self, count: int = 1, gauge: bool = False) -> int:
-        """The first of so many slots that are the caller's from now on, and 0 in a new file.
+        """Allocate slots, and return the first; in a new file they are 0.
 
-        gauge: they hold what a process has at the moment, and not what there was in all.
+        gauge: they hold a momentary value of each process, and not a total.
         """
         if gauge:
             first, self._gauges = self._gauges, self._gauges + count
@@ -70,12 +70,12 @@ class SharedCounters:
         return first
 
     def clear_gauges(self, row: int) -> None:
-        """Set to 0 what the process of a row had at the moment when it ended."""
+        """Set the gauges of a row to 0, after its process has ended."""
         for slot in range(_SLOTS - _GAUGES, _SLOTS):
             self._rows[row][slot] = 0
 
     def read(self, slot: int, row: int) -> float:
-        """What the process of a row has in one slot."""
+        """The value of a slot in one row."""
         return self._rows[row][slot]
 
     def values(self, first: int, count: int) -> list[float]:

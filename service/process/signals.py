@@ -1,4 +1,4 @@
-"""How the processes of this program end at a signal."""
+"""Signal handlers of this program's processes."""
 
 import os
 import signal
@@ -7,24 +7,24 @@ from typing import Any
 
 
 def install_signal_handlers(status: int | None = None) -> None:
-    """End this process by SystemExit at a signal to stop, so that it cleans up after itself.
+    """Raise SystemExit at a signal to stop, so that this process cleans up.
 
-    uvicorn, while it runs, takes the signals itself, and raises them again when it has stopped: by
-    then there is nothing left. One more signal ends the process at once.
+    While uvicorn runs it handles the signals itself, and raises them again once it has stopped. A
+    second signal ends the process at once.
 
-    status: of the exit; by default, as in a shell, 128 and the number of the signal.
+    status: of the exit; by default 128 plus the number of the signal, as in a shell.
     """
 
-    def leave(number: int, _: Any) -> None:
+    def exit_in_order(number: int, _: Any) -> None:
         for again in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(again, hurry)
+            signal.signal(again, exit_at_once)
         sys.exit(128 + number if status is None else status)
 
-    def hurry(number: int, _: Any) -> None:
+    def exit_at_once(number: int, _: Any) -> None:
         os._exit(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, leave)
-    # A terminal that closes, unless nohup has said that this is nothing to stop for.
+        signal.signal(number, exit_in_order)
+    # Sent when the terminal closes; nohup has it ignored.
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))

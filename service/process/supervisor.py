@@ -1,4 +1,4 @@
-"""Keep another process of this program running."""
+"""Start a process of this program, and start it again when it ends or hangs."""
 
 import asyncio
 import contextlib
@@ -16,17 +16,17 @@ from service.process.watchdog import Limits, Watchdog
 
 log = logging.getLogger(__name__)
 
-# Exit status of a process that will not run however often it is started, and has said why: no other
-# program's, as uvicorn's 3 for a start that failed.
+# Exit status of a process that has logged why it will never start. No other program uses it, as
+# uvicorn does 3 for a failed start.
 REFUSED = os.EX_CONFIG
-_STEADY = 30.0  # seconds; a process that ran this long did not fail to start
-_ATTEMPTS = 5  # to start a process that never was ready; one that was is tried for ever
-_TICK = 1.0  # seconds between two looks at a process
+_STEADY = 30.0  # seconds after which a start counts as successful
+_ATTEMPTS = 5  # starts of a process that was never ready; another is restarted for ever
+_TICK = 1.0  # seconds between two checks of a process
 _ENVIRONMENT = {
-    # A thread that waits for another spins this often before it sleeps (GNU OpenMP). Its own choice
-    # of 300,000 makes a pass a hundred times slower when anything else wants the processors.
+    # How often a waiting thread spins before it sleeps (GNU OpenMP). The default of 300,000 makes a
+    # forward pass a hundred times slower when other programs use the processors.
     "GOMP_SPINCOUNT": "3000",
-    # numpy starts threads when it is imported, which a fork does not copy; nothing here needs them.
+    # numpy starts threads when it is imported, and a fork does not copy them.
     "OPENBLAS_NUM_THREADS": "1",
 }
 
@@ -35,8 +35,8 @@ _ENVIRONMENT = {
 class Child:
     """How a process is started.
 
-    name: in the log. config: gives the first line of its input. pass_fds: descriptors that it
-    inherits. limits: after what time it is taken to hang.
+    name: in the log. config: returns the first line of its input. pass_fds: descriptors that it
+    inherits. limits: times after which it counts as hanging.
     """
 
     name: str
@@ -50,9 +50,8 @@ class Child:
 class Supervisor:
     """One process at a time, started again when it ends or hangs.
 
-    The process reports "ready" when it has started, and "restarting" where it begins anew by
-    itself. The end of its input tells it to stop; it comes to that end, too, when this process is
-    no more.
+    The process reports "ready" once it has started, and "restarting" when it starts anew by itself.
+    The end of its input tells it to stop, which also comes when this process dies.
     """
 
     def __init__(
@@ -69,12 +68,12 @@ class Supervisor:
         self._stopping = self._was_ready = False
 
     async def run(self) -> None:
-        """Keep a process running; returns when it is stopped, or starting it again is no use."""
+        """Keep a process running; return when it is stopped, or cannot be started."""
         delay, failures = 0.1, 0
         while not self._stopping:
             started = time.monotonic()
             status, ending = await self._life()
-            if status == REFUSED and self._was_ready:  # else nobody wonders why this is the end
+            if status == REFUSED and self._was_ready:  # a failed first start has logged why
                 log.error("%s and is not started again", ending)
             if self._stopping or status == REFUSED:
                 return
@@ -89,32 +88,32 @@ class Supervisor:
             self._reap()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Tell the process to finish what it does; no other one is started.
+        """Tell the process to finish and stop; it is not started again.
 
-        timeout: seconds that it has for that, instead of its usual ones.
+        timeout: seconds for that, in place of the usual limit.
         """
         self._stopping = True
         self._watchdog.stop(timeout)
         self._close_input()
 
     def expect_ready(self) -> None:
-        """Give the process as much time to be ready as at its start."""
+        """Restart the time limit for getting ready."""
         self._watchdog.start()
 
     def kill(self) -> None:
-        """End the process, and what it has started, at once."""
+        """Kill the process and its children."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def _reap(self) -> None:
-        """Collect zombies of the last process group, which a container's first process inherits."""
+        """Collect zombies of the last process group, which process 1 of a container inherits."""
         with contextlib.suppress(ChildProcessError):
             while self._process and os.waitpid(-self._process.pid, os.WNOHANG)[0]:
                 continue
 
     async def _life(self) -> tuple[int | None, str]:
-        """Run one process to its end: its status, if it has one, and what happened in words."""
+        """Run one process to its end: return its status, if any, and a description of its end."""
         try:
             reports = ReportReader(self._note)
         except OSError as error:  # no descriptor is free
@@ -126,20 +125,20 @@ class Supervisor:
         else:
             return await self._attend(process)
         finally:
-            self.kill()  # what it has started, and left behind
+            self.kill()  # children that it has left behind
             reports.close()
 
     async def _start(self, output: int) -> Process:
         self._watchdog.start()
         try:
             process = await asyncio.create_subprocess_exec(
-                # -P: else a file of the folder where the server was started passes for a module.
+                # -P: without the working directory, whose files could shadow modules.
                 *(self._child.program, "-P", "-m", self._child.module),
                 stdin=PIPE,
                 stdout=output,
                 env={**_ENVIRONMENT, **os.environ},
                 pass_fds=self._child.pass_fds,
-                # It is told to stop by the end of its input, not by a terminal that tells all.
+                # The end of its input stops it, not a signal of the terminal to all processes.
                 start_new_session=True,
             )
         finally:
@@ -149,12 +148,12 @@ class Supervisor:
         return process
 
     async def _attend(self, process: Process) -> tuple[int, str]:
-        if self._stopping:  # since before the process began
+        if self._stopping:  # stop() was called before the process started
             self._close_input()
         while process.returncode is None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), self._tick)
-            if process.returncode is None and (fault := self._watchdog.look()):
+            if process.returncode is None and (fault := self._watchdog.check()):
                 log.error("%s %s and is killed", self._child.name, fault)
                 self.kill()
         return process.returncode, f"{self._child.name} {describe_end(process.returncode)}"
@@ -174,7 +173,7 @@ class Supervisor:
 
 
 def describe_end(status: int) -> str:
-    """What an exit status says, or the signal that it stands for if it is negative."""
+    """Describe an exit status; a negative one is the number of a signal."""
     if status >= 0:
         return f"ended with status {status}"
     hint = " (is there too little memory?)" if status == -signal.SIGKILL else ""

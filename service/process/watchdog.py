@@ -1,4 +1,4 @@
-"""When a process is taken to hang: bookkeeping, nothing else."""
+"""Decide when a process hangs, without touching it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from math import inf
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds that a process may take.
+    """Time limits of a process, in seconds.
 
-    start: until it is ready. stop: to finish what it does. silence: without any change of its
-    heartbeat, while it is ready.
+    start: until it is ready. stop: until it has finished. silence: without a change of its
+    heartbeat, once it is ready.
     """
 
     start: float = inf
@@ -20,33 +20,33 @@ class Limits:
 
 
 class Watchdog:
-    """Counts its own looks at a process, and not the time by the clock.
+    """Measures time by the number of its own checks instead of the clock.
 
-    Where a whole machine or container stands still for a while, so does this.
+    So a machine or container that was suspended for a while is no reason to kill a process.
     """
 
     def __init__(self, limits: Limits, tick: float) -> None:
-        """tick: seconds between two looks."""
+        """tick: seconds between two checks."""
         self._limits, self._tick, self._stop_limit = limits, tick, limits.stop
         self._ready = self._stopping = False
         self._heartbeat, self._waited = 0.0, 0.0
 
     def start(self) -> None:
-        """The process begins, or begins anew."""
+        """The process was started, or started anew."""
         self._ready, self._waited = False, 0.0
 
     def ready(self) -> None:
-        """The process has started."""
+        """The process is ready."""
         self._ready, self._waited = True, 0.0
 
     def stop(self, timeout: float | None = None) -> None:
-        """The process is told to stop, in so many seconds or the usual ones."""
+        """The process was told to stop. timeout: seconds in place of the usual limit."""
         self._stopping, self._waited = True, 0.0
         if timeout is not None:
             self._stop_limit = timeout
 
-    def look(self) -> str | None:
-        """What the process has failed to do, if its time for that is up."""
+    def check(self) -> str | None:
+        """What the process has failed to do in time, or None."""
         self._waited += self._tick
         if self._stopping:
             limit, fault = self._stop_limit, "has not finished in {:g} s"

@@ -1,4 +1,4 @@
-"""Start a server: claim what it needs, then watch its processes."""
+"""Start a server: open its sockets, then watch its processes."""
 
 import asyncio
 import logging
@@ -19,12 +19,12 @@ log = logging.getLogger(__name__)
 
 
 def run(settings: Settings, model: Path) -> int:
-    """Serve until told to stop; 0, or 1 when it cannot listen or load the model."""
+    """Serve until told to stop; return 0, or 1 when it cannot listen or load the model."""
     configure_logging(settings.log_level)
     with ExitStack() as stack:
         try:
-            # Before the model is loaded: what cannot listen need not wait for it.
-            opened = _listen(settings, stack)
+            # Before the model is loaded: an address in use is reported at once.
+            sockets = _listen(settings, stack)
             requesting, giving = map(stack.enter_context, handoff_pair())
             counters = stack.enter_context(counters_file(settings.workers + 1))
         except OSError as error:
@@ -33,12 +33,12 @@ def run(settings: Settings, model: Path) -> int:
         context = ServerContext(
             settings,
             model,
-            port=opened[0][0].getsockname()[1],
-            listener_fds=[[listener.fileno() for listener in group] for group in opened],
+            port=sockets[0][0].getsockname()[1],
+            listener_fds=[[listener.fileno() for listener in group] for group in sockets],
             counters_fd=counters,
             handoff_fd=requesting.fileno(),
         )
-        return asyncio.run(Watcher(context, [*chain(*opened)], giving.fileno()).run())
+        return asyncio.run(Watcher(context, [*chain(*sockets)], giving.fileno()).run())
 
 
 def _listen(settings: Settings, stack: ExitStack) -> list[list[socket]]:

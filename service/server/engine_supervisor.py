@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 
 
 class EngineSupervisor(Supervisor):
-    """Runs the launcher of the engine, with what the engine before it has decided."""
+    """Runs the launcher of the engine, and passes on the decisions of the previous engine."""
 
     def __init__(self, context: ServerContext, engine_fd: int) -> None:
-        """engine_fd: a descriptor for the engine, where it gives connections to itself."""
+        """engine_fd: the engine's end of the socket pair that hands over connections."""
         self._row = context.rows - 1  # of the shared counters
         self._counters = context.counters(self._row)
         self._decisions: Decisions | None = None  # of the latest engine
@@ -56,7 +56,7 @@ class EngineSupervisor(Supervisor):
         return int(self._counters.read(Slot.ENGINE_RESTARTS, self._row))
 
     def replace_stalled(self, restarts: int) -> None:
-        """Kill the engine that was started after so many restarts, unless that has ended."""
+        """Kill the engine that was started after so many restarts, if it still runs."""
         if restarts != self.restarts or self._engine_pid is None:
             return
         log.error("the engine hangs and is killed")

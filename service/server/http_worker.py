@@ -26,7 +26,7 @@ _HEARTBEAT = 1.0  # seconds
 
 
 def main() -> None:
-    """Serve until the watching process says to stop, or is no more."""
+    """Serve until the watcher says to stop, or dies."""
     context, row = ServerContext.from_worker_config(sys.stdin.buffer.readline())
     configure_logging(context.settings.log_level)
     install_signal_handlers(0)
@@ -34,7 +34,7 @@ def main() -> None:
     try:
         server = _server(context, counters)
     except ModelError as error:
-        if counters.row[Slot.HEARTBEAT]:  # it could be read once, and may be there again later
+        if counters.row[Slot.HEARTBEAT]:  # the model was readable once, and may be again
             log.error("%s", error)
             sys.exit(1)
         click.echo(f"Error: {error}", err=True)
@@ -55,7 +55,7 @@ def _server(context: ServerContext, counters: SharedCounters) -> Server:
         loop = asyncio.get_running_loop()
         loop.add_reader(sys.stdin.fileno(), stop.set)
         await stop.wait()
-        loop.remove_reader(sys.stdin.fileno())  # at its end it stays readable
+        loop.remove_reader(sys.stdin.fileno())  # end of file stays readable
         server.should_exit = True
 
     def on_ready(engine: Description) -> None:
@@ -70,7 +70,7 @@ def _server(context: ServerContext, counters: SharedCounters) -> Server:
 
     settings = context.settings
     link = EngineConnection(context.connect_engine, counters, on_ready, on_stall)
-    if counters.row[Slot.HEARTBEAT]:  # in another's place: requests come before the engine's line
+    if counters.row[Slot.HEARTBEAT]:  # after a restart requests come before the engine's connection
         link.expect_engine()
     background = [vital(link.run, fail), beat, follow]
     app = create_app(context, link, background, lambda: server.should_exit)

@@ -1,4 +1,4 @@
-"""The first process of a server, which starts all others, watches them, and does nothing else."""
+"""The first process of a server: it starts and watches all others, and does nothing else."""
 
 import asyncio
 import contextlib
@@ -21,33 +21,33 @@ from service.server.engine_supervisor import EngineSupervisor
 
 log = logging.getLogger(__name__)
 
-_START = 120.0  # seconds that an HTTP process may take until it serves
-_SILENCE = 30.0  # seconds after which an event loop that does not turn is taken to hang
-_GRACE = 5.0  # seconds for a process that has given up its requests to say so to their clients
-_FAILED = 1.0  # seconds for HTTP processes to end where the server has failed
+_START = 120.0  # seconds until an HTTP process serves
+_SILENCE = 30.0  # seconds without a turn of the event loop after which it hangs
+_GRACE = 5.0  # seconds for the error responses to requests that were given up
+_FAILED = 1.0  # seconds for HTTP processes to end after a failure
 
 
 class Watcher:
-    """Runs the engine and the HTTP processes until a signal, or until one of them gives up.
+    """Runs the engine and the HTTP processes until a signal, or until one of them cannot run.
 
-    It holds the listening sockets, which the HTTP processes inherit: a connection that one of them
-    has not accepted waits for the process that takes its place.
+    It holds the listening sockets, which the HTTP processes inherit: a connection that a process
+    has not accepted when it dies waits for its successor.
     """
 
     def __init__(
         self, context: ServerContext, listeners: Sequence[socket.socket], engine_fd: int
     ) -> None:
-        """engine_fd: a descriptor for the engine, where it gives connections to itself."""
+        """engine_fd: the engine's end of the socket pair that hands over connections."""
         self._context, self._listeners = context, listeners
         self._counters = context.counters(context.rows - 1)
-        self._greeted = -1  # the restarts of the engine that was told to be ready last
+        self._greeted = -1  # the restart count of the engine whose greeting was printed
         self._stop, self._serving = asyncio.Event(), asyncio.Event()
         self._engine = EngineSupervisor(context, engine_fd)
         workers = range(context.settings.workers)
         self._workers = [self._supervise_worker(row) for row in workers]
 
     async def run(self) -> int:
-        """Watch until the end: 0 where that was asked for, else 1."""
+        """Run to the end; return 0 after a signal, and 1 after a failure."""
         self._install_signal_handlers()
         engine = asyncio.create_task(self._engine.run())
         workers = [asyncio.create_task(self._run_worker(row)) for row in range(len(self._workers))]
@@ -59,26 +59,26 @@ class Watcher:
         self._engine.stop()
         await asyncio.wait([engine])
         stop.cancel()
-        for number in _signals():  # or one more would interrupt the end of this program
+        for number in _signals():  # another must not interrupt the cleanup
             signal.signal(number, signal.SIG_IGN)
         for task in [engine, *workers]:
             task.result()
         return int(failed)
 
     async def _run_worker(self, row: int) -> None:
-        if row:  # what hinders one hinders all, and need not be told by each
+        if row:  # an error that stops one stops all: the first reports it
             await self._serving.wait()
         await self._workers[row].run()
 
     def _stop_workers(self, failed: bool) -> None:
-        if failed:  # then there is nothing to finish
+        if failed:  # no request can be finished
             self._engine.stop()
             self._engine.kill()
         drain = 0.0 if failed else self._context.settings.drain_delay
         for worker in self._workers:
             worker.stop(_FAILED if failed else None)
         self._serving.set()
-        # Else who comes now would wait for a process to accept, and none will.
+        # New clients would wait for a process to accept them, and none will.
         for listener in self._listeners:
             asyncio.get_running_loop().call_later(drain, listener.close)
 
@@ -90,7 +90,7 @@ class Watcher:
             )
 
     def _on_signal(self, number: int) -> None:
-        if self._stop.is_set() and number == signal.SIGINT:  # asked for twice, as by Ctrl+C
+        if self._stop.is_set() and number == signal.SIGINT:  # a second Ctrl+C
             for process in (*self._workers, self._engine):
                 process.kill()
         self._stop.set()
@@ -100,7 +100,7 @@ class Watcher:
             self._serving.set()
         elif report["event"] == "engine_ready" and report["restarts"] > self._greeted:
             self._greeted = report["restarts"]
-            with contextlib.suppress(OSError):  # nobody has to read it
+            with contextlib.suppress(OSError):  # standard error may be closed
                 click.echo(greeting(self._context, report["engine"]), err=True)
         elif report["event"] == "engine_stalled":
             self._engine.replace_stalled(report["restarts"])
@@ -120,7 +120,7 @@ class Watcher:
 
 
 def greeting(context: ServerContext, engine: Mapping[str, Any]) -> str:
-    """Where the server listens, what it serves, and a line to try."""
+    """The address of the server, its model, and an example request."""
     settings = context.settings
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{context.port}{settings.root_path}"
@@ -141,6 +141,6 @@ def _kernels(engine: Mapping[str, Any]) -> str:
 
 
 def _signals() -> list[signal.Signals]:
-    # A terminal that closes, unless nohup has said that this is nothing to stop for.
+    # SIGHUP comes when the terminal closes; nohup has it ignored.
     closing = [signal.SIGHUP] * (signal.getsignal(signal.SIGHUP) != signal.SIG_IGN)
     return [signal.SIGTERM, signal.SIGINT, *closing]

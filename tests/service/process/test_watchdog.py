@@ -8,7 +8,7 @@ from service.process.watchdog import Limits, Watchdog
 def looks(watchdog: Watchdog, most: int = 100) -> tuple[int, str | None]:
     """How many looks it takes until something is wrong, and what that is."""
     for count in range(1, most + 1):
-        if fault := watchdog.look():
+        if fault := watchdog.check():
             return count, fault
     return most, None
 
