@@ -12,7 +12,7 @@ import pytest
 from models.cpu_backend import library
 from models.embedder import Embedder
 from models.hub import sources
-from models.precision import trials
+from models.precision.encoder_factory import torch_has_bfloat16
 from tests import full, programs
 from tests.full import pytest_collection_modifyitems
 from tests.programs import pytest_runtest_makereport
@@ -81,7 +81,7 @@ Folder = Callable[..., Path]
 def precisions() -> list[str]:
     """The precisions of this processor; the others are refused, as a test of its own says."""
     compiled = [name for name in ("bfloat16", "int8") if library.best(name)]
-    return ["float32", *(compiled or ["bfloat16"] * trials.short(library.features()))]
+    return ["float32", *(compiled or ["bfloat16"] * torch_has_bfloat16(library.features()))]
 
 
 @pytest.fixture(scope="session")

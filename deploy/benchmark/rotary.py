@@ -18,7 +18,7 @@ from transformers import AutoConfig, AutoModel
 from models import families
 from models.checkpoint import weights
 from models.encoder.batch import Batch
-from models.precision.trials import Precisions
+from models.precision.encoder_factory import EncoderFactory
 from models.torch_backend.encoder import Embeddings
 from models.vectors import Floats, normalize
 
@@ -108,9 +108,8 @@ def ours(folder: Path, ids: Tensor) -> Floats:
     loaded = weights.load(folder, blueprint)
     embeddings = Embeddings(blueprint.config, loaded, torch.device("cpu"))
     batch = Batch.of([np.asarray(ids)])
-    encoder = Precisions(loaded, embeddings).encoder(
-        "float32", lambda encoder: encoder.vectors(batch, ["mean"])
-    )
+    factory = EncoderFactory(loaded, embeddings, lambda encoder: encoder.vectors(batch, ["mean"]))
+    encoder = factory.build("float32")
     return encoder.states(batch, blueprint.config.num_layers)
 
 

@@ -70,13 +70,13 @@ class NativeEncoder:
         )
 
     @property
-    def lanes(self) -> int:
-        """As many as threads: passes share nothing but what is read."""
+    def max_concurrent_batches(self) -> int:
+        """One for each thread: forward passes share read-only memory alone."""
         return torch.get_num_threads()
 
     @property
-    def ahead(self) -> int:
-        """None: there is nobody else to compute."""
+    def prefetch_depth(self) -> int:
+        """None: there is no device beside the CPU."""
         return 0
 
     def states(self, batch: Batch, count: int) -> Floats:

@@ -31,13 +31,13 @@ class Encoder(Protocol):
     """Token ids to hidden states, and to vectors."""
 
     @property
-    def lanes(self) -> int:
-        """How many passes can run at once, each on a thread that is `alone`."""
+    def max_concurrent_batches(self) -> int:
+        """How many forward passes can run at once, each on a single thread."""
         ...
 
     @property
-    def ahead(self) -> int:
-        """How many passes, of other threads, can wait on the device for one that it computes."""
+    def prefetch_depth(self) -> int:
+        """How many more forward passes can wait on the device for the one that it computes."""
         ...
 
     def states(self, batch: Batch, count: int) -> Floats:
@@ -114,13 +114,13 @@ class TorchEncoder:
         self._entrance = threading.Lock() if shared else nullcontext()
 
     @property
-    def lanes(self) -> int:
-        """One: passes would wait for each other at every operation, for Python."""
+    def max_concurrent_batches(self) -> int:
+        """One: concurrent forward passes would wait for the GIL at every operation."""
         return 1
 
     @property
-    def ahead(self) -> int:
-        """One: a GPU computes while the host prepares the next."""
+    def prefetch_depth(self) -> int:
+        """One on a GPU, which computes while the host prepares the next batch; else none."""
         return int(self._embeddings.device.type == "cuda")
 
     @torch.inference_mode()

@@ -10,7 +10,7 @@ import torch
 
 from models.embedder import Embedder
 from models.errors import ModelError
-from models.precision.trials import FAITHFUL
+from models.precision.trials import MIN_COSINE
 from models.vectors import Floats, normalize
 from service.engine.worker.load import load
 from service.settings import Settings
@@ -72,7 +72,7 @@ def test_passes_that_threads_ask_for_at_once_are_those_of_each_alone(
     ids = [row.ids for row in gpu.tokenize(texts)]
     batches = [ids[start : start + size] for start, size in ((0, 1), (1, 9), (10, 40), (3, 20))]
     expected = [gpu.encode(batch) for batch in batches]
-    assert gpu.ahead == 1
+    assert gpu.prefetch_depth == 1
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(gpu.encode, batches * 50))
     assert all(map(np.array_equal, found, expected * 50))
@@ -102,7 +102,7 @@ def test_auto_is_the_half_precision_that_is_faithful(minilm_folder: Path) -> Non
     gpu = Embedder.load(minilm_folder, device="auto")
     assert gpu.device.type == "cuda" and gpu.dtype in ("bfloat16", "float16")
     trials = {trial.dtype: trial.cosine for trial in gpu.trials}
-    assert trials[gpu.dtype] >= FAITHFUL
+    assert trials[gpu.dtype] >= MIN_COSINE
 
 
 def test_what_a_gpu_does_not_have_is_refused_with_what_it_has(minilm_folder: Path) -> None:

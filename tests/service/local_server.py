@@ -80,7 +80,7 @@ def _engine(context: ServerContext, handoff: socket.socket) -> Iterator[None]:
     embedder, budget = load_and_measure(spec)
     reader, writer = os.pipe()
     connections = Connections(handoff, reader, (["description", describe(embedder, budget)], b""))
-    sizing = BatchSizing(budget.tokens, embedder.lanes, embedder.ahead)
+    sizing = BatchSizing(budget.tokens, embedder.max_concurrent_batches, embedder.prefetch_depth)
     thread = threading.Thread(target=Loop(connections, embedder, sizing, budget.rate).run)
     thread.start()
     try:

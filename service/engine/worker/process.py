@@ -38,7 +38,7 @@ def run(spec: EngineSpec, on_ready: Callable[[Decisions], None]) -> None:
     connections = Connections(socket.socket(fileno=spec.handoff_fd), sys.stdin.fileno(), greeting)
     on_ready(_decisions(embedder, budget))
     freeze()
-    sizing = BatchSizing(budget.tokens, embedder.lanes, embedder.ahead)
+    sizing = BatchSizing(budget.tokens, embedder.max_concurrent_batches, embedder.prefetch_depth)
     counters = SharedCounters.attach(spec.counters_fd, spec.counters_rows, spec.counters_rows - 1)
     linger = _LINGER_SECONDS * (available_cpus() > 1)
     progress = Progress(counters)

@@ -55,11 +55,12 @@ def test_a_model_says_which_kernels_it_uses_and_is_capped_by_itself(minilm_folde
 def test_the_cap_of_a_process_binds_torch_too() -> None:
     code = (
         "import torch\nfrom models.cpu_backend import library\n"
-        "from models.precision import trials\n"
+        "from models.precision import encoder_factory\n"
         "print('avx2' in library.features(), library.best('float32', library.ISAS['avx2']))\n"
         "library.limit('avx2')\n"
         "print(library.best('bfloat16'), library.best('float32', library.features('bf16')))\n"
-        "print(trials.short(library.features()), torch.backends.cpu.get_cpu_capability())"
+        "print(encoder_factory.torch_has_bfloat16(library.features()))\n"
+        "print(torch.backends.cpu.get_cpu_capability())"
     )
     # The tests' own cap is in these.
     ours = {"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA"}

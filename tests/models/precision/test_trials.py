@@ -10,7 +10,8 @@ import torch
 from models.embedder import Embedder
 from models.encoder.batch import Batch
 from models.errors import ModelError
-from models.precision.trials import FAITHFUL, LEAST_TURNS, TURNS_SECONDS, Precisions, choose
+from models.precision.encoder_factory import EncoderFactory
+from models.precision.trials import MIN_COSINE, MIN_ROUNDS, ROUNDS_SECONDS, choose_precision
 from models.torch_backend.encoder import Embeddings, Encoder
 from models.vectors import Floats
 from tests.conftest import Folder, precisions
@@ -21,7 +22,7 @@ class Named:
     """An encoder that computes nothing, and can be told from another."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.lanes, self.ahead = name, 1, 0
+        self.name, self.max_concurrent_batches, self.prefetch_depth = name, 1, 0
 
     def states(self, batch: Batch, count: int) -> Floats:
         raise NotImplementedError
@@ -36,7 +37,7 @@ class Named:
 class Machine:
     """A device on which each precision takes so long and has such a cosine to float32."""
 
-    margin = 1.1
+    min_speedup = 1.1
 
     def __init__(self, **precisions: tuple[float, float]) -> None:
         self.precisions, self.now = precisions, 0.0
@@ -50,7 +51,7 @@ class Machine:
     def check(self, dtype: str) -> None:
         assert dtype in self.precisions
 
-    def encoder(self, dtype: str, observe: object) -> Encoder:
+    def build(self, dtype: str) -> Encoder:
         self.built.append(dtype)
         encoder = Named(dtype)
         self.alive.add(encoder)
@@ -68,7 +69,7 @@ class Machine:
 
 
 def chosen(machine: Machine, wanted: str = "auto") -> str:
-    choice = choose(machine, wanted, machine.vectors, clock=machine.clock)
+    choice = choose_precision(machine, wanted, machine.vectors, clock=machine.clock)
     assert isinstance(choice.encoder, Named) and choice.encoder.name == choice.dtype
     return choice.dtype
 
@@ -116,14 +117,14 @@ def test_trials_end_after_a_moment(seconds: float) -> None:
     machine = Machine(float32=(seconds, 1.0), bfloat16=(seconds, 1.0))
     assert chosen(machine) == "float32"
     once = 2 * seconds  # each computes once before the clock counts
-    most = max(TURNS_SECONDS + 2 * seconds, 2 * LEAST_TURNS * seconds)
+    most = max(ROUNDS_SECONDS + 2 * seconds, 2 * MIN_ROUNDS * seconds)
     assert machine.now - once <= most + 1e-6
-    assert machine.now - once >= 2 * LEAST_TURNS * seconds - 1e-6
+    assert machine.now - once >= 2 * MIN_ROUNDS * seconds - 1e-6
 
 
 def test_of_two_precisions_the_one_that_loses_is_gone_before_the_next_is_built() -> None:
     machine = Machine(float32=EXACT, bfloat16=(0.2, 1.0), float16=(0.05, 1.0), int8=(0.04, 1.0))
-    choice = choose(machine, "auto", machine.vectors, clock=machine.clock)
+    choice = choose_precision(machine, "auto", machine.vectors, clock=machine.clock)
     assert machine.most_alive == 2
     assert [*machine.alive] == [choice.encoder]
 
@@ -140,7 +141,7 @@ def test_a_processor_of_one_precision_loses_no_time_on_trials() -> None:
 
 def test_what_is_asked_for_is_given_and_measured() -> None:
     machine = Machine(float32=EXACT, int8=(0.2, 0.9))
-    choice = choose(machine, "int8", machine.vectors, clock=machine.clock)
+    choice = choose_precision(machine, "int8", machine.vectors, clock=machine.clock)
     assert choice.dtype == "int8"
     assert choice.trials[0].dtype == "float32"
     assert choice.trials[1].cosine == pytest.approx(0.9, abs=1e-5)
@@ -154,27 +155,27 @@ class Tight(Machine):
         super().__init__(**precisions)
         self.last: Callable[[], Encoder | None] = lambda: None
 
-    def encoder(self, dtype: str, observe: object) -> Encoder:
+    def build(self, dtype: str) -> Encoder:
         if self.last() is not None:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        made = super().encoder(dtype, observe)
+        made = super().build(dtype)
         self.last = weakref.ref(made)
         return made
 
 
 def test_float32_is_gone_before_the_precision_that_is_asked_for_is_built() -> None:
     machine = Tight(float32=EXACT, float16=(0.1, 0.9999))
-    choice = choose(machine, "float16", machine.vectors, clock=machine.clock)
+    choice = choose_precision(machine, "float16", machine.vectors, clock=machine.clock)
     assert [trial.dtype for trial in choice.trials] == ["float32", "float16"]
 
 
 class Small(Machine):
     """A device that float32 does not fit."""
 
-    def encoder(self, dtype: str, observe: object) -> Encoder:
+    def build(self, dtype: str) -> Encoder:
         if dtype == "float32":
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return super().encoder(dtype, observe)
+        return super().build(dtype)
 
 
 def test_a_model_that_fits_in_half_precision_alone_is_had_in_it(
@@ -197,7 +198,7 @@ def test_every_precision_of_this_processor_is_faithful_enough(any_embedder: Embe
 def test_auto_keeps_its_promise_on_the_default_model() -> None:
     embedder = Embedder.load(device="cpu")
     trial = next(trial for trial in embedder.trials if trial.dtype == embedder.dtype)
-    assert trial.cosine >= FAITHFUL
+    assert trial.cosine >= MIN_COSINE
 
 
 def test_a_model_that_the_kernels_cannot_compute_whole_has_every_precision_too(
@@ -216,7 +217,7 @@ def test_another_precision_is_refused_with_the_ones_there_are(dtype: str) -> Non
 
 
 class Gpu(Machine):
-    margin = 0.0
+    min_speedup = 0.0
 
 
 def test_a_gpu_takes_the_last_precision_that_is_faithful_however_long_few_texts_take() -> None:
@@ -228,8 +229,9 @@ def test_a_gpu_takes_the_last_precision_that_is_faithful_however_long_few_texts_
 def test_a_device_that_is_no_cpu_computes_in_floating_point_alone() -> None:
     config = shape()
     weights = random_weights(config)
-    other = Precisions(weights, Embeddings(config, weights, torch.device("meta")))
-    assert other.margin == 0
+    embeddings = Embeddings(config, weights, torch.device("meta"))
+    other = EncoderFactory(weights, embeddings, calibrate=lambda encoder: None)
+    assert other.min_speedup == 0
     assert other.supported()[:2] == ["float32", "float16"]
     with pytest.raises(ModelError, match=r"int8 is not .* this meta \(it is for CPUs\); .*float16"):
         other.check("int8")

@@ -18,7 +18,7 @@ from models.checkpoint import weights
 from models.checkpoint.weights import Weights
 from models.encoder.batch import Batch
 from models.encoder.sequence_layout import Packing
-from models.precision.trials import Precisions
+from models.precision.encoder_factory import EncoderFactory
 from models.torch_backend.assembly import TorchLayers
 from models.torch_backend.cuda_graphs import Eager, Forward
 from models.torch_backend.encoder import Embeddings, Encoder, TorchEncoder
@@ -52,7 +52,7 @@ def encoder(folder: Path, layout: Layout | None = None) -> Encoder:
 
 def compiled(folder: Path) -> Encoder:
     """The compiled one, where there is one for the processor."""
-    return Precisions(*embeddings(folder)).encoder("float32", unobserved)
+    return EncoderFactory(*embeddings(folder), calibrate=unobserved).build("float32")
 
 
 def unobserved(encoder: Encoder) -> Floats:

@@ -9,12 +9,12 @@ from transformers.activations import ACT2FN
 from models.config.activations import ACTIVATIONS as NAMES
 from models.cpu_backend import library
 from models.cpu_backend.linear import Compiled
-from models.precision.trials import short
+from models.precision.encoder_factory import torch_has_bfloat16
 from models.torch_backend.linear import ACTIVATIONS, Layout, Observed, Plain, Prepacked
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 ROUNDING = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
-DTYPES = [torch.float32] + [torch.bfloat16] * short(library.features())
+DTYPES = [torch.float32] + [torch.bfloat16] * torch_has_bfloat16(library.features())
 
 LAYOUTS: list[Layout] = [kind for dtype in DTYPES for kind in (Plain(CPU, dtype), Prepacked(dtype))]
 LAYOUTS += [Compiled("float32", name) for name in [library.best("float32")] if name]

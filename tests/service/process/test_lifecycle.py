@@ -19,7 +19,7 @@ import httpx
 import psutil
 import pytest
 
-from models.precision.trials import FAITHFUL
+from models.precision.trials import MIN_COSINE
 from tests.conftest import precisions
 from tests.service.responses import error
 from tests.service.server import Server
@@ -59,7 +59,7 @@ def test_auto_says_what_it_tried_and_chose(minilm_folder: object, tmp_path: Path
         trials = {trial["dtype"]: trial for trial in engine["trials"]}
         assert list(trials) == precisions()
         assert trials["float32"]["cosine"] == trials["float32"]["speedup"] == 1
-        assert trials[engine["dtype"]]["cosine"] >= FAITHFUL
+        assert trials[engine["dtype"]]["cosine"] >= MIN_COSINE
         for name in set(trials) - {"float32"}:
             assert f"{name}: cosine to float32 at least {trials[name]['cosine']:.5f}" in server.log
 

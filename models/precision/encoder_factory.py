@@ -1,0 +1,114 @@
+"""Builds a model's encoder in any precision that its device supports."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from models.checkpoint.weights import Weights
+from models.cpu_backend import encoder as native
+from models.cpu_backend import library
+from models.cpu_backend.layer_weights import Stack
+from models.cpu_backend.linear import Compiled
+from models.encoder.device import ampere
+from models.encoder.position_hooks import Positions
+from models.encoder.position_tensors import of_layer
+from models.errors import ModelError
+from models.torch_backend.assembly import TorchLayers
+from models.torch_backend.cuda_graphs import CudaGraphs, Graphs
+from models.torch_backend.encoder import Embeddings, Encoder, TorchEncoder
+from models.torch_backend.linear import Layout, Observed, fastest
+
+
+@dataclass(frozen=True)
+class EncoderFactory:
+    """Builds one model's encoder in a precision.
+
+    calibrate: runs the calibration sentences through an encoder, for int8. cpu_features: the CPU
+    features that may be used, see models.cpu_backend.library.
+    """
+
+    weights: Weights
+    embeddings: Embeddings
+    calibrate: Callable[[Encoder], object]
+    cpu_features: frozenset[str] = field(default_factory=library.features)
+
+    @property
+    def device(self) -> torch.device:
+        return self.embeddings.device
+
+    @property
+    def min_speedup(self) -> float:
+        """How many times faster than the best so far a lower precision must be, for `auto`.
+
+        On a CPU the margin keeps noise from deciding between equals. The calibration sentences do
+        not fill a GPU, so that their time says nothing: the last accurate precision is taken.
+        """
+        return 1.1 if self.device.type == "cpu" else 0.0
+
+    def supported(self) -> list[str]:
+        """The precisions that run at full speed: float32, then in the order that `auto` tries."""
+        if self.device.type != "cpu":
+            return ["float32", "float16"] + ["bfloat16"] * ampere(self.device)
+        compiled = [dtype for dtype in ("bfloat16", "int8") if self.isa(dtype)]
+        return ["float32", *(compiled or ["bfloat16"] * torch_has_bfloat16(self.cpu_features))]
+
+    def check(self, dtype: str) -> None:
+        """Raise ModelError if the device does not support a precision at full speed."""
+        if dtype in self.supported():
+            return
+        hint = " (it is for CPUs)" if dtype == "int8" else ""
+        if dtype in ("bfloat16", "int8") and self.device.type == "cpu":
+            hint = " (it needs AVX-512 with BF16 or VNNI, and a C++ compiler at installation)"
+        raise ModelError(
+            f"dtype {dtype} is not supported on this {self.device.type}{hint}; "
+            f"supported: {', '.join(self.supported())}"
+        )
+
+    def isa(self, dtype: str) -> str | None:
+        """Return the instruction set of the kernels in a precision; None if torch computes it."""
+        return library.best(dtype, self.cpu_features) if self.device.type == "cpu" else None
+
+    def build(self, dtype: str) -> Encoder:
+        """Build the encoder in a supported precision."""
+        isa = self.isa(dtype)
+        if isa is None:
+            return self._torch_encoder(fastest(self.device, getattr(torch, dtype)))
+        input_scales = self._input_scales() if dtype == "int8" else None
+        config = self.embeddings.config
+        if not native.fits(config, self.weights):
+            return self._torch_encoder(Compiled(dtype, isa, input_scales))
+        stack = Stack(config, self.weights, dtype, isa, input_scales)
+        return native.NativeEncoder(self.embeddings, stack, self._position_hooks())
+
+    def _position_hooks(self) -> Positions:
+        config, like = self.embeddings.config, self.embeddings.tokens
+        return of_layer(config, self.weights, "layers.0", config.positions, like)
+
+    def _torch_encoder(self, linear: Layout) -> TorchEncoder:
+        embeddings, device = self.embeddings, self.device
+        layers = TorchLayers(embeddings.config, self.weights, linear, device)
+        if not layers.steady:
+            return TorchEncoder(embeddings, layers)
+        return TorchEncoder(
+            embeddings, layers, lambda forward: Graphs(forward, device, CudaGraphs(device))
+        )
+
+    def _input_scales(self) -> Mapping[str, Tensor]:
+        observed = Observed()
+        self.calibrate(self._torch_encoder(observed))
+        return observed.sizes()
+
+
+def torch_has_bfloat16(cpu_features: frozenset[str]) -> bool:
+    """Whether torch itself computes bfloat16 at full speed on a CPU of these features.
+
+    Emulated, it is up to a hundred times slower than float32. On a matrix unit (AMX), oneDNN sums
+    in an order that depends on the number of rows: a text's vector would depend on its batch.
+    """
+    return (
+        "avx512_bf16" in cpu_features
+        and torch.cpu._is_avx512_bf16_supported()
+        and not torch.cpu._is_amx_tile_supported()
+    )
