@@ -41,7 +41,7 @@ ISA_TESTS ?= $(addprefix tests/models/,cpu_backend/test_library.py precision tes
 	tests/service/api/test_status.py
 
 test-isa: .venv/dev            ## the tests of models/ under each lower instruction set of this processor
-	@set -e; for isa in $$($(BIN)/python -c 'from models.cpu_backend import library; print(*library.lower())'); do \
+	@set -e; for isa in $$($(BIN)/python -c 'from models.cpu_backend import library; print(*library.lower_caps())'); do \
 		echo "EMBEDDING_ISA=$$isa"; EMBEDDING_ISA=$$isa $(BIN)/pytest $(PARALLEL) $(ISA_TESTS); \
 	done
 

@@ -8,8 +8,8 @@ import torch
 
 from models.checkpoint import weights
 from models.cpu_backend import library
-from models.encoder.batch import Batch, Rows, up_to
-from models.encoder.device import find
+from models.encoder.batch import Batch, Rows, truncate_after
+from models.encoder.device import resolve_device
 from models.encoder.head import Head
 from models.errors import EmptyTextError
 from models.folder import Folder
@@ -80,7 +80,7 @@ class Embedder:
         head = Head(folder.path, folder.sentence.modules)
         tensors = weights.load(folder.encoder, folder.blueprint)
         with torch.inference_mode():
-            embeddings = Embeddings(config, tensors, find(device))
+            embeddings = Embeddings(config, tensors, resolve_device(device))
             calibration = Calibration(tokenizer, config.vocab_size, folder.sentence.pooling, head)
             factory = EncoderFactory(tensors, embeddings, calibration, library.features(isa))
             choice = choose_precision(factory, dtype, calibration, trials)
@@ -127,7 +127,7 @@ class Embedder:
         Raises ValueError for an id or a length that the model does not have.
         """
         if (end := self.sentence.end) is not None:
-            ids = [up_to(row, end) for row in ids]
+            ids = [truncate_after(row, end) for row in ids]
         batch = self._batch(ids, skips)
         vectors = self._head(self._encoder.vectors(batch, self.sentence.pooling))
         normalized = self.sentence.normalize if normalized is None else normalized

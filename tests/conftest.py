@@ -21,7 +21,7 @@ from tests.service.server import CAP, Server
 __all__ = ["pytest_collection_modifyitems", "pytest_runtest_makereport"]  # hooks of pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the first test imports a model hub's client
-library.limit(CAP)  # before torch computes
+library.cap_isa(CAP)  # before torch computes
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("tests")
 

@@ -1,1 +1,1 @@
-"""The encoder in compiled kernels: the library, its binary interface, weights laid out for it."""
+"""The encoder in compiled kernels: the library, its ABI, and weights in its layout."""

@@ -1,11 +1,11 @@
-"""What the kernels read, as models/kernels lays it out, by the names that it has there."""
+"""The structs that the kernels read, with the names and layout of models/kernels."""
 
 import ctypes
 from collections.abc import Mapping
 from ctypes import c_double, c_int64, c_void_p
 
 ABI = 1
-"""The version of all this, as kernels/abi.h has it."""
+"""The version of these structs, as in kernels/abi.h."""
 
 
 class Matrix(ctypes.Structure):
@@ -15,13 +15,13 @@ class Matrix(ctypes.Structure):
 
 
 class Norm(ctypes.Structure):
-    """See rows.h. Of a null one, the addresses are zero."""
+    """See rows.h. Zero addresses stand for no norm."""
 
     _fields_ = [("weight", c_void_p), ("bias", c_void_p), ("centred", c_int64)]
 
 
 class Norms(ctypes.Structure):
-    """See layers.h: of what a part of a layer reads, of what it gives, and of the sum."""
+    """See layers.h: norms of a part's input, of its output, and of their sum."""
 
     _fields_ = [(name, Norm) for name in ("entry", "exit", "sum")]
 
@@ -65,13 +65,13 @@ class Bias(ctypes.Structure):
 
 
 class Rotation(ctypes.Structure):
-    """See rotation.h. A null one turns nothing."""
+    """See rotation.h. Zero addresses stand for no rotation."""
 
     _fields_ = [(name, c_void_p) for name in ("cos", "sin")]
 
 
-class Pass(ctypes.Structure):
-    """See layers.h, where it is the Call of a whole pass."""
+class ForwardCall(ctypes.Structure):
+    """The Call of a forward pass, see layers.h."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("shape", "layers")),
@@ -95,8 +95,8 @@ class Linear(ctypes.Structure):
     ]
 
 
-class Product(ctypes.Structure):
-    """See linear.cpp, where it is the Call of one layer."""
+class LinearCall(ctypes.Structure):
+    """The Call of a linear layer, see linear.cpp."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("linear", "x", "residual", "out")),
@@ -104,15 +104,15 @@ class Product(ctypes.Structure):
     ]
 
 
-_LAYOUTS: Mapping[str, list[type[ctypes.Structure]]] = {  # by the function that tells their sizes
-    "encoder_abi": [Matrix, Norm, Norms, Layer, Shape, Tables, Bias, Rotation, Pass],
-    "linear_abi": [Matrix, Linear, Product],
+_STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # by the function with their sizes
+    "encoder_abi": [Matrix, Norm, Norms, Layer, Shape, Tables, Bias, Rotation, ForwardCall],
+    "linear_abi": [Matrix, Linear, LinearCall],
 }
 
 
 def check(library: ctypes.CDLL) -> None:
-    """Raises OSError for a library that was compiled for another layout of these structs."""
-    for name, structs in _LAYOUTS.items():
+    """Raise OSError for a library that was compiled with other structs."""
+    for name, structs in _STRUCTS.items():
         expected = [ABI, *map(ctypes.sizeof, structs), -1]
         abi = getattr(library, name, None)
         if abi is not None:

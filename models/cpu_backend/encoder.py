@@ -1,4 +1,4 @@
-"""The encoder in compiled code: one call for the whole pass."""
+"""The encoder in compiled kernels: one call for a forward pass."""
 
 import re
 from collections.abc import Sequence
@@ -10,50 +10,53 @@ from torch import Tensor
 
 from models.checkpoint.weights import Weights
 from models.config.encoder_config import EncoderConfig
-from models.cpu_backend.abi import Bias, Norm, Pass, Rotation, Shape, Tables
-from models.cpu_backend.layer_weights import NORMS, Stack
+from models.cpu_backend.abi import Bias, ForwardCall, Norm, Rotation, Shape, Tables
+from models.cpu_backend.layer_weights import NORMS, LayerWeights
 from models.cpu_backend.prepack import PANEL
-from models.cpu_backend.rope_cache import Turns
+from models.cpu_backend.rope_cache import RopeCache
 from models.encoder.batch import Batch
 from models.encoder.pooling import POOLINGS, pool
-from models.encoder.position_hooks import Positions
-from models.encoder.sequence_layout import Packing
+from models.encoder.position_hooks import PositionHooks
+from models.encoder.sequence_layout import SequenceLayout
 from models.positions.schemes import Alibi, Buckets, Rotary, Scheme
 from models.torch_backend.encoder import Embeddings
 from models.torch_backend.linear import ACTIVATIONS
 from models.vectors import Floats
 
-_POOLINGS = (*POOLINGS,)  # as kernels/pool.h numbers them
-_TENSORS = {
+_POOLINGS = (*POOLINGS,)  # in the order of kernels/pool.h
+_SUPPORTED_TENSORS = {
     *("token_table", "position_table", "segment_table", "bias_table", "norm", "final_norm"),
     *("query", "key", "value", "output", "gate", "up", "down", "query_norm", "key_norm"),
     *("attention_norm", "ffn_norm", "attention_exit_norm", "ffn_exit_norm"),
 }
 
+_Rotations = Rotation * 2
 
-_Rotations = Rotation * 2  # null ones turn nothing
 
+class KernelEncoder:
+    """An encoder with float32 activations that multiplies in the precision of its weights."""
 
-class NativeEncoder:
-    """An encoder that keeps float32, and multiplies in the precision that it is packed in."""
-
-    def __init__(self, embeddings: Embeddings, stack: Stack, positions: Positions) -> None:
-        """positions: of the attention, in the layers that see the whole text."""
+    def __init__(
+        self, embeddings: Embeddings, layers: LayerWeights, positions: PositionHooks
+    ) -> None:
+        """positions: of the attention in layers that see the whole text."""
         config, self._positions = embeddings.config, positions
-        self._embeddings, self._stack, self._width = embeddings, stack, config.hidden_size
-        schemes = (config.positions, config.local)  # by Layer.rotation
-        self._turns = [Turns(one, config.head_size) for one in schemes if isinstance(one, Rotary)]
+        self._embeddings, self._layers, self._width = embeddings, layers, config.hidden_size
+        schemes = (config.positions, config.local)  # indexed by Layer.rotation
+        self._rope_caches = [
+            RopeCache(scheme, config.head_size) for scheme in schemes if isinstance(scheme, Rotary)
+        ]
         table = embeddings.positions.table
-        # Every text is of the first segment: a constant, added once.
-        nothing = torch.zeros(1, config.hidden_size)
-        self._places = (nothing if table is None else table) + embeddings.segment
+        # Every token belongs to the first segment, whose vector is added to the table once.
+        zeros = torch.zeros(1, config.hidden_size)
+        self._position_table = (zeros if table is None else table) + embeddings.segment
         self._tables = Tables(
             tokens=embeddings.tokens.data_ptr(),
-            positions=self._places.data_ptr(),
+            positions=self._position_table.data_ptr(),
             step=0 if table is None else config.hidden_size,
             padding=embeddings.positions.padding,
             scale=config.token_scale,
-            norm=stack.first,
+            norm=layers.first,
         )
         self._shape = Shape(
             width=config.hidden_size,
@@ -80,82 +83,83 @@ class NativeEncoder:
         return 0
 
     def states(self, batch: Batch, count: int) -> Floats:
-        """Hidden states after so many layers: (T, D)."""
-        found = self._states(batch)
-        self._run(batch, count=count, states=found.ctypes.data)
-        return found
+        """Return the hidden states after the first `count` layers: (T, D)."""
+        states = self._empty_states(batch)
+        self._run(batch, count=count, states=states.ctypes.data)
+        return states
 
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
-        """The poolings of each sequence's last hidden states, side by side: (B, poolings * D)."""
-        wanted = (c_int64 * len(poolings))(*map(_POOLINGS.index, poolings))
-        found = np.empty((len(batch.lengths), len(poolings) * self._width), dtype=np.float32)
-        states = self._states(batch) if batch.skips.any() else None
+        """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
+        indices = (c_int64 * len(poolings))(*map(_POOLINGS.index, poolings))
+        vectors = np.empty((len(batch.lengths), len(poolings) * self._width), dtype=np.float32)
+        states = self._empty_states(batch) if batch.skips.any() else None
         self._run(
             batch,
-            count=len(self._stack.layers),
-            poolings=addressof(wanted),
+            count=len(self._layers.layers),
+            poolings=addressof(indices),
             pooled=len(poolings),
-            vectors=found.ctypes.data,
+            vectors=vectors.ctypes.data,
             states=0 if states is None else states.ctypes.data,
         )
         if states is not None:  # the kernels pool whole texts
-            partly = batch.skips > 0
-            found[partly] = _pooled(states, batch, poolings)[partly]
-        return found
+            skipping = batch.skips > 0
+            vectors[skipping] = _pool(states, batch, poolings)[skipping]
+        return vectors
 
     def warm(self) -> None:
-        """Nothing is built for a batch."""
+        """Do nothing: the kernels need no preparation."""
 
-    def _states(self, batch: Batch) -> Floats:
+    def _empty_states(self, batch: Batch) -> Floats:
         return np.empty((len(batch.ids), self._width), dtype=np.float32)
 
-    def _run(self, batch: Batch, count: int, **wanted: int) -> None:
-        stack, longest = self._stack, int(batch.lengths.max())
-        bias, turns = self._bias(longest), [each.upto(longest) for each in self._turns]
-        rotations = _Rotations(*map(_rotation, turns))
-        places = batch.positions if turns else batch.ids  # which are not read as such
-        last = stack.last if count == len(stack.layers) else Norm()
-        call = Pass(
+    def _run(self, batch: Batch, count: int, **outputs: int) -> None:
+        layers, max_length = self._layers, int(batch.lengths.max())
+        bias = self._bias(max_length)
+        tables = [cache.tables(max_length) for cache in self._rope_caches]
+        rotations = _Rotations(*map(_rotation, tables))
+        places = batch.positions if tables else batch.ids  # without tables not read as positions
+        last = layers.last if count == len(layers.layers) else Norm()
+        call = ForwardCall(
             shape=addressof(self._shape),
-            layers=addressof(stack.layers),
+            layers=addressof(layers.layers),
             count=count,
             last=addressof(last),
             tables=addressof(self._tables),
-            bias=Bias(None if bias is None else bias.data_ptr(), longest),
+            bias=Bias(None if bias is None else bias.data_ptr(), max_length),
             rotations=addressof(rotations),
             places=places.ctypes.data,
             ids=batch.ids.ctypes.data,
             lengths=batch.lengths.ctypes.data,
             sequences=len(batch.lengths),
-            **wanted,
+            **outputs,
         )
-        stack.run(call)
+        layers.run(call)
 
-    def _bias(self, reach: int) -> Tensor | None:
-        offsets = self._positions.bias(reach)
+    def _bias(self, length: int) -> Tensor | None:
+        offsets = self._positions.bias(length)
         if offsets is None:
             return None
-        # Whole vectors are read: the last may go past the table's end.
+        # The kernels read whole vector registers, of which the last may pass the table's end.
         return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, PANEL))
 
 
-def _rotation(turns: Tensor) -> Rotation:
-    cos, sin = turns
+def _rotation(tables: Tensor) -> Rotation:
+    cos, sin = tables
     return Rotation(cos.data_ptr(), sin.data_ptr())
 
 
-def _pooled(states: Floats, batch: Batch, poolings: Sequence[str]) -> Floats:
-    packing, skips = Packing(batch.lengths.tolist(), torch.device("cpu")), batch.skips
-    found: Floats = pool(
-        torch.from_numpy(states), packing, poolings, torch.from_numpy(skips)
+def _pool(states: Floats, batch: Batch, poolings: Sequence[str]) -> Floats:
+    layout, skips = SequenceLayout(batch.lengths.tolist(), torch.device("cpu")), batch.skips
+    vectors: Floats = pool(
+        torch.from_numpy(states), layout, poolings, torch.from_numpy(skips)
     ).numpy()
-    return found
+    return vectors
 
 
-def fits(config: EncoderConfig, weights: Weights) -> bool:
-    """Whether the kernels know how to compute a model."""
+def kernels_support(config: EncoderConfig, weights: Weights) -> bool:
+    """Whether the kernels can compute a model."""
     tensors = {re.sub(r"^layers\.\d+\.|\.(weight|bias)$", "", name) for name in weights}
-    return tensors <= _TENSORS and all(
+    return tensors <= _SUPPORTED_TENSORS and all(
         (
             config.hidden_size % 64 == config.intermediate_size % 64 == config.head_size % 32 == 0,
             config.num_heads * config.head_size % 64 == 0,
@@ -163,8 +167,8 @@ def fits(config: EncoderConfig, weights: Weights) -> bool:
             config.distinct_layers == config.num_layers,
             config.arrangement in NORMS,
             not config.softcap,
-            _known(config.positions),
-            config.local is None or (_rotary(config.positions) and _rotary(config.local)),
+            _has_kernel(config.positions),
+            config.local is None or (_is_rotary(config.positions) and _is_rotary(config.local)),
             all(
                 len(weight) == config.head_size
                 for name, weight in weights.items()
@@ -174,10 +178,10 @@ def fits(config: EncoderConfig, weights: Weights) -> bool:
     )
 
 
-def _known(scheme: Scheme) -> bool:
-    return type(scheme) in (Scheme, Alibi, Buckets) or _rotary(scheme)
+def _has_kernel(scheme: Scheme) -> bool:
+    return type(scheme) in (Scheme, Alibi, Buckets) or _is_rotary(scheme)
 
 
-def _rotary(scheme: Scheme) -> bool:
-    # A dynamic one turns each text in its own way.
+def _is_rotary(scheme: Scheme) -> bool:
+    # Dynamic scaling rotates each text differently.
     return isinstance(scheme, Rotary) and scheme.scaling.kind != "dynamic"

@@ -1,4 +1,4 @@
-"""The layers of an encoder as the kernels read them."""
+"""The weights of an encoder's layers, packed for the kernels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,22 +10,22 @@ from models.checkpoint.weights import Weights
 from models.config.encoder_config import EncoderConfig
 from models.cpu_backend.abi import Layer, Matrix, Norm, Norms
 from models.cpu_backend.library import kernel
-from models.cpu_backend.prepack import Packer, interleaved
-from models.cpu_backend.rope_cache import pairs
-from models.torch_backend.assembly import matrix
+from models.cpu_backend.prepack import WeightPacker, interleave_panels
+from models.cpu_backend.rope_cache import paired_order
+from models.torch_backend.assembly import fused_matrix
 
-NORMS: Mapping[str, Mapping[str, str]] = {  # by arrangement, what stands before and after a part
+NORMS: Mapping[str, Mapping[str, str]] = {  # by arrangement: the norms of a layer's parts
     "post": {"sum": "{}_norm"},
     "pre": {"entry": "{}_norm"},
     "sandwich": {"entry": "{}_norm", "exit": "{}_exit_norm"},
 }
-_WHOLE = 1 << 32  # a reach beyond every text
+_UNLIMITED = 1 << 32  # a window wider than every text
 
 
-class Stack:
-    """The layers of a model for an instruction set and a precision, and the memory they are in.
+class LayerWeights:
+    """The packed layers of a model for an instruction set and a precision, and their memory.
 
-    Raises AttributeError where the instruction set lacks the precision.
+    Raises AttributeError if the instruction set lacks the precision.
     """
 
     def __init__(
@@ -34,26 +34,26 @@ class Stack:
         weights: Weights,
         dtype: str,
         isa: str,
-        sizes: Mapping[str, Tensor] | None = None,
+        input_magnitudes: Mapping[str, Tensor] | None = None,
     ) -> None:
-        """sizes: for int8, those of the inputs of each product, by its name: see Observed."""
+        """input_magnitudes: for int8, by layer name: see CalibrationLinearFactory."""
         self.run = kernel(isa, f"encode_{dtype}")
-        build = _Builder(config, weights, Packer(dtype, sizes))
+        build = _Builder(config, weights, WeightPacker(dtype, input_magnitudes))
         self.layers = (Layer * config.num_layers)(*map(build.layer, range(config.num_layers)))
         self.first, self.last = build.norm("norm"), build.norm("final_norm")
-        self._packer = build.packer  # holds what these point to; the weights themselves go
+        self._packer = build.packer  # owns the memory; the weights themselves are freed
 
 
 @dataclass(frozen=True)
 class _Builder:
     config: EncoderConfig
     weights: Weights
-    packer: Packer
+    packer: WeightPacker
 
     def layer(self, index: int) -> Layer:
         config, name = self.config, f"layers.{index}"
         scheme, reach = config.scheme(index), config.reaches[index]
-        order = pairs(scheme, config.head_size)
+        order = paired_order(scheme, config.head_size)
         return Layer(
             qkv=self._heads(name, order),
             output=self._matrix(name, "output"),
@@ -64,36 +64,36 @@ class _Builder:
             attention=self._norms(f"{name}.attention"),
             ffn=self._norms(f"{name}.ffn"),
             rotation=scheme is config.local,
-            reach=_WHOLE if reach is None else reach,
+            reach=_UNLIMITED if reach is None else reach,
         )
 
     def _heads(self, layer: str, order: Tensor) -> Matrix:
-        # The scores do not depend on the order of the features of queries and keys.
+        # Scores do not depend on the order of features, if queries and keys have the same one.
         config = self.config
-        weight, bias = matrix(self.weights, layer, "qkv")
-        turned = config.num_heads + config.num_kv_heads
+        weight, bias = fused_matrix(self.weights, layer, "qkv")
+        rotated = config.num_heads + config.num_kv_heads
         rows = torch.arange(len(weight)).view(-1, config.head_size)
-        rows[:turned] = rows[:turned, order]
+        rows[:rotated] = rows[:rotated, order]
         rows = rows.flatten()
         return self.packer.matrix(weight[rows], bias[rows], f"{layer}.qkv")
 
     def _gated(self, layer: str) -> Matrix:
-        gate, up = (matrix(self.weights, layer, part) for part in ("gate", "up"))
-        weight, bias = (interleaved(*parts) for parts in zip(gate, up, strict=True))
+        gate, up = (fused_matrix(self.weights, layer, part) for part in ("gate", "up"))
+        weight, bias = (interleave_panels(*parts) for parts in zip(gate, up, strict=True))
         return self.packer.matrix(weight, bias, f"{layer}.up")
 
     def _matrix(self, layer: str, name: str) -> Matrix:
-        return self.packer.matrix(*matrix(self.weights, layer, name), f"{layer}.{name}")
+        return self.packer.matrix(*fused_matrix(self.weights, layer, name), f"{layer}.{name}")
 
     def _norms(self, part: str) -> Norms:
         names = NORMS[self.config.arrangement]
         return Norms(**{place: self.norm(name.format(part)) for place, name in names.items()})
 
     def norm(self, name: str, order: Tensor | None = None) -> Norm:
-        """A norm of the checkpoint, its features in another order; null where it has none."""
+        """Pack a norm, with its features in an order; a null norm if the checkpoint has none."""
         weight = self.weights.get(f"{name}.weight")
         if weight is None:
             return Norm()
         bias = self.weights.get(f"{name}.bias", torch.zeros_like(weight))
         parts = (part if order is None else part[order] for part in (weight, bias))
-        return Norm(*map(self.packer.keep, parts), self.config.norm == "layer")
+        return Norm(*map(self.packer.address, parts), self.config.norm == "layer")

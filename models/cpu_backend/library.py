@@ -1,4 +1,4 @@
-"""The compiled kernels, models/kernels, in the best instruction set that this processor has."""
+"""Loads the compiled kernels for the instruction sets of this CPU."""
 
 import ctypes
 import logging
@@ -12,13 +12,13 @@ from typing import Any
 import torch
 
 from models.cpu_backend import abi
-from models.encoder.threads import count
+from models.encoder.threads import thread_count
 from models.errors import ModelError
 
 log = logging.getLogger(__name__)
 
 FOLDER = Path(__file__).parent.parent / "kernels"
-ISAS: Mapping[str, frozenset[str]] = {  # what Linux calls the features of each, the fastest first
+ISAS: Mapping[str, frozenset[str]] = {  # CPU features by their Linux names, fastest first
     "amx": frozenset({"avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"}),
     "bf16": frozenset({"avx512_vnni", "avx512_bf16"}),
     "vnni": frozenset({"avx512_vnni"}),
@@ -27,7 +27,7 @@ ISAS: Mapping[str, frozenset[str]] = {  # what Linux calls the features of each,
 }
 
 CAPS = ("auto", *ISAS, "none")
-_TORCH = {  # the environment variables with which torch and oneDNN cap their own code
+_TORCH_CAPS = {  # values of the environment variables that cap torch and oneDNN
     "bf16": ("avx512", "AVX512_CORE_BF16"),
     "vnni": ("avx512", "AVX512_CORE_VNNI"),
     "avx512": ("avx512", "AVX512_CORE"),
@@ -38,66 +38,66 @@ _process_caps: set[str] = set()
 Kernel = Callable[[ctypes.Structure], None]
 
 
-def limit(cap: str) -> None:
-    """Cap the instruction set of everything in this process, torch's own code included.
+def cap_isa(cap: str) -> None:
+    """Cap the instruction set of this process, including torch's own code.
 
-    cap: one of CAPS; raises ModelError for another. Call it before torch computes for the first
-    time: torch chooses its code then.
+    Call it before torch first computes, which is when torch chooses its code. cap: one of CAPS;
+    raises ModelError for another.
     """
-    _check(cap)
+    _check_cap(cap)
     _process_caps.add(cap)
-    if cap in _TORCH:
+    if cap in _TORCH_CAPS:
         for name, value in zip(
-            ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA"), _TORCH[cap], strict=True
+            ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA"), _TORCH_CAPS[cap], strict=True
         ):
             os.environ.setdefault(name, value)
 
 
 def features(cap: str = "auto", processor: frozenset[str] | None = None) -> frozenset[str]:
-    """The features of a processor, by Linux's names, that a cap and the process's own leave.
+    """Return the CPU features, by their Linux names, that this cap and the process's caps allow.
 
-    cap: one of CAPS; auto takes none away. Raises ModelError for another. processor: all that it
-    has, by default what this one has.
+    cap: one of CAPS; auto allows all. Raises ModelError for another. processor: the features of a
+    CPU, by default this one.
     """
-    has = _processor() if processor is None else processor
+    allowed = _processor_features() if processor is None else processor
     for name in (cap, *_process_caps):
-        has -= _above(name)
-    return has
+        allowed -= _features_above(name)
+    return allowed
 
 
 def best(dtype: str, available: frozenset[str] | None = None, folder: Path = FOLDER) -> str | None:
-    """The best instruction set that was built for, and that can run and compute in a precision.
+    """Return the fastest instruction set with kernels for a precision; None if there is none.
 
-    available: the features of a processor, by default those of this one.
+    available: CPU features, by default those of this CPU.
     """
-    has = features() if available is None else available
-    fitting = (name for name, needed in ISAS.items() if needed <= has)
-    return next((name for name in fitting if computes(name, dtype, folder)), None)
+    available = features() if available is None else available
+    usable = (name for name, needed in ISAS.items() if needed <= available)
+    return next((name for name in usable if supports(name, dtype, folder)), None)
 
 
-def lower() -> list[str]:
-    """The caps under which this process would compute otherwise than now, the fastest first."""
-    has = features()
-    usable = [name for name in ISAS if ISAS[name] <= has and computes(name, "float32")]
+def lower_caps() -> list[str]:
+    """Return the caps below the instruction set in use, fastest first."""
+    available = features()
+    usable = [name for name in ISAS if ISAS[name] <= available and supports(name, "float32")]
     return [*usable, "none"][1:]
 
 
-def unbuilt(available: frozenset[str] | None = None, folder: Path = FOLDER) -> bool:
-    """Whether a processor, by default this one, could run kernels, and none can be used."""
-    has = features() if available is None else available
-    return ISAS["avx2"] <= has and best("float32", has, folder) is None
+def kernels_missing(available: frozenset[str] | None = None, folder: Path = FOLDER) -> bool:
+    """Whether a CPU, by default this one, could run kernels, but there are none to use."""
+    available = features() if available is None else available
+    return ISAS["avx2"] <= available and best("float32", available, folder) is None
 
 
 def kernel(isa: str, name: str) -> Kernel:
-    """A function of the kernels, on as many threads as it may use: see models.encoder.threads.
+    """Return a kernel function, which runs on thread_count() threads and may raise MemoryError.
 
-    It raises MemoryError. Raises AttributeError where the instruction set lacks it.
+    Raises AttributeError if the instruction set lacks the function.
     """
     function, (parallel, threads) = getattr(library(isa), name), _openmp()
     function.argtypes, function.restype = [c_void_p, c_void_p, c_void_p, c_int64], c_bool
 
     def run(call: ctypes.Structure) -> None:
-        if not function(addressof(call), parallel, threads, count()):
+        if not function(addressof(call), parallel, threads, thread_count()):
             raise MemoryError("there is not enough memory for a pass of this size")
 
     return run
@@ -105,22 +105,22 @@ def kernel(isa: str, name: str) -> Kernel:
 
 @cache
 def library(isa: str, folder: Path = FOLDER) -> ctypes.CDLL:
-    """The kernels built for an instruction set; raises OSError where they cannot be loaded."""
+    """Load the kernels of an instruction set; raises OSError if they cannot be loaded."""
     loaded = ctypes.CDLL(str(folder / f"libencoder-{isa}.so"))
     abi.check(loaded)
     if not loaded.use_tiles():
-        raise OSError("the system does not lend the matrix unit")
+        raise OSError("the operating system does not allow the matrix unit (AMX)")
     _openmp()
     return loaded
 
 
-def computes(isa: str, dtype: str, folder: Path = FOLDER) -> bool:
-    """Whether an instruction set was built for, can be loaded and computes in a precision."""
+def supports(isa: str, dtype: str, folder: Path = FOLDER) -> bool:
+    """Whether kernels of an instruction set exist, load, and support a precision."""
     exists = (folder / f"libencoder-{isa}.so").exists()
     return exists and hasattr(_usable(isa, folder), f"linear_{dtype}")
 
 
-@cache  # so that what is wrong with it is logged once
+@cache  # logs a failure once
 def _usable(isa: str, folder: Path) -> ctypes.CDLL | None:
     try:
         return library(isa, folder)
@@ -131,16 +131,16 @@ def _usable(isa: str, folder: Path) -> ctypes.CDLL | None:
 
 @cache
 def _openmp() -> tuple[Any, Any]:
-    # Looked up in torch's own libraries: it is their OpenMP runtime that must start the threads.
-    # Another one, even of the same name, would be a second pool spinning on the same cores.
+    # The OpenMP runtime in torch's own libraries: another one would start a second thread pool that
+    # competes for the same cores.
     loaded = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
     entries = (loaded.GOMP_parallel, loaded.omp_get_num_threads)
     return tuple(ctypes.cast(entry, c_void_p) for entry in entries)  # type: ignore[return-value]
 
 
-def _above(cap: str) -> frozenset[str]:
-    # The features of the instruction sets above a cap that those below it do without.
-    _check(cap)
+def _features_above(cap: str) -> frozenset[str]:
+    # The features that only instruction sets above a cap need.
+    _check_cap(cap)
     if cap == "auto":
         return frozenset()
     names = list(ISAS)
@@ -148,13 +148,13 @@ def _above(cap: str) -> frozenset[str]:
     return frozenset().union(*ISAS.values()) - frozenset().union(*(ISAS[name] for name in allowed))
 
 
-def _check(cap: str) -> None:
+def _check_cap(cap: str) -> None:
     if cap not in CAPS:
         raise ModelError(f"{cap!r} is no instruction set; choose one of {', '.join(CAPS)}")
 
 
 @cache
-def _processor() -> frozenset[str]:
+def _processor_features() -> frozenset[str]:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Linear layers in compiled code: float32 in and out, multiplied in the precision of the weight."""
+"""Linear layers in the kernels: float32 in and out, multiplied in the weights' precision."""
 
 from collections.abc import Mapping
 from ctypes import addressof
@@ -10,40 +10,42 @@ from torch import Tensor
 
 from models.cpu_backend import abi
 from models.cpu_backend.library import Kernel, kernel
-from models.cpu_backend.prepack import Packer, interleaved, missing
-from models.torch_backend.linear import ACTIVATIONS, Affine, Layout, Linear
+from models.cpu_backend.prepack import WeightPacker, interleave_panels, padding_to_tiles
+from models.torch_backend.linear import ACTIVATIONS, Affine, Linear, LinearFactory
 
 
-class Compiled(Layout):
-    """Weights as the kernels of an instruction set read them in a precision.
+class KernelLinearFactory(LinearFactory):
+    """Builds linear layers that the kernels of an instruction set compute in a precision.
 
-    A row's result is the same bits in every batch. Raises AttributeError where the instruction
+    A row's result is the same to the bit in every batch. Raises AttributeError if the instruction
     set lacks the precision.
     """
 
     dtype = torch.float32
 
-    def __init__(self, dtype: str, isa: str, sizes: Mapping[str, Tensor] | None = None) -> None:
-        """sizes: for int8, those of the inputs of each product, by its name: see Observed."""
+    def __init__(
+        self, dtype: str, isa: str, input_magnitudes: Mapping[str, Tensor] | None = None
+    ) -> None:
+        """input_magnitudes: for int8, by layer name: see CalibrationLinearFactory."""
         self._kernel = kernel(isa, f"linear_{dtype}")
-        self._dtype, self._sizes = dtype, sizes
+        self._dtype, self._input_magnitudes = dtype, input_magnitudes
 
     def __call__(
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
     ) -> Linear:
         linear = self._linear(weight, bias, activation, name)
-        return _fitting(linear, *weight.shape)
+        return _without_padding(linear, *weight.shape)
 
     def gated(self, gate: Affine, up: Affine, activation: str, *, name: str = "") -> Linear:
-        weight, bias = (interleaved(*parts) for parts in zip(gate, up, strict=True))
+        weight, bias = (interleave_panels(*parts) for parts in zip(gate, up, strict=True))
         linear = self._linear(weight, bias, activation, name, gated=True)
-        return _fitting(linear, *gate[0].shape)
+        return _without_padding(linear, *gate[0].shape)
 
     def _linear(
         self, weight: Tensor, bias: Tensor, activation: str, name: str, gated: bool = False
-    ) -> "_CompiledLinear":
-        packer = Packer(self._dtype, self._sizes)
-        rows, columns = missing(weight)
+    ) -> "_KernelLinear":
+        packer = WeightPacker(self._dtype, self._input_magnitudes)
+        rows, columns = padding_to_tiles(weight)
         linear = abi.Linear(
             matrix=packer.matrix(weight, bias, name),
             depth=weight.shape[1] + columns,
@@ -51,19 +53,19 @@ class Compiled(Layout):
             activation=ACTIVATIONS[activation].number,
             gated=gated,
         )
-        return _CompiledLinear(self._kernel, linear, packer)
+        return _KernelLinear(self._kernel, linear, packer)
 
 
-class _CompiledLinear:
-    def __init__(self, kernel: Kernel, linear: abi.Linear, packer: Packer) -> None:
+class _KernelLinear:
+    def __init__(self, kernel: Kernel, linear: abi.Linear, packer: WeightPacker) -> None:
         self._kernel, self._linear = kernel, linear
-        self._packer = packer  # holds what `linear` points to
+        self._packer = packer  # owns the memory that `linear` points to
         self.depth, self.width = linear.depth, linear.columns // (1 + linear.gated)
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         x, y = x.contiguous(), torch.empty(len(x), self.width)
         assert x.dtype == torch.float32 and x.shape[1] == self.depth
-        call = abi.Product(addressof(self._linear), x.data_ptr(), None, y.data_ptr(), len(x))
+        call = abi.LinearCall(addressof(self._linear), x.data_ptr(), None, y.data_ptr(), len(x))
         if residual is not None:
             residual = residual.contiguous()
             assert residual.dtype == torch.float32 and residual.shape == y.shape
@@ -72,8 +74,8 @@ class _CompiledLinear:
         return y
 
 
-def _fitting(linear: _CompiledLinear, rows: int, columns: int) -> Linear:
-    """Of a weight (rows, columns) that was padded, or was not."""
+def _without_padding(linear: _KernelLinear, rows: int, columns: int) -> Linear:
+    # For a weight (rows, columns), which may have been padded to tiles.
     if (linear.width, linear.depth) == (rows, columns):
         return linear
     return _PaddedLinear(linear, rows, columns)
@@ -81,7 +83,7 @@ def _fitting(linear: _CompiledLinear, rows: int, columns: int) -> Linear:
 
 @dataclass(frozen=True)
 class _PaddedLinear:
-    linear: _CompiledLinear
+    linear: _KernelLinear
     rows: int
     columns: int
 

@@ -1,4 +1,4 @@
-"""Matrices as the kernels read them in a precision."""
+"""Packs matrices into the panels that the kernels read."""
 
 from collections.abc import Mapping
 
@@ -7,58 +7,58 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models.cpu_backend.abi import Matrix
-from models.torch_backend.quantization import quantize
+from models.torch_backend.quantization import quantize_weight
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
-PANEL = 16  # columns of a packed matrix that lie together
-_STEPS = 32, 64  # outputs and inputs that the kernels compute at a time
+PANEL = 16  # columns of a panel
+_TILE = 32, 64  # the kernels compute multiples of so many outputs and inputs
 
 
-class Packer:
-    """Packs in a precision and keeps what it packed: the kernels know only the addresses."""
+class WeightPacker:
+    """Packs in a precision and owns the packed memory, of which the kernels have addresses."""
 
-    def __init__(self, dtype: str, sizes: Mapping[str, Tensor] | None = None) -> None:
-        """sizes: for int8, those of the inputs of each product, by its name: see Observed."""
-        self._dtype, self._sizes = dtype, sizes or {}
-        self._kept: list[Tensor] = []
+    def __init__(self, dtype: str, input_magnitudes: Mapping[str, Tensor] | None = None) -> None:
+        """input_magnitudes: for int8, by layer name: see CalibrationLinearFactory."""
+        self._dtype, self._input_magnitudes = dtype, input_magnitudes or {}
+        self._tensors: list[Tensor] = []
 
     def matrix(self, weight: Tensor, bias: Tensor, name: str) -> Matrix:
-        """Weight (out, in) and bias (out,) of a product, with zeros up to whole steps."""
-        rows, columns = missing(weight)
+        """Pack weight (out, in) and bias (out,) of a linear layer, padded with zeros to tiles."""
+        rows, columns = padding_to_tiles(weight)
         weight, bias = F.pad(weight, (0, columns, 0, rows)), F.pad(bias, (0, rows))
         if self._dtype != "int8":
             panels = self._panels(weight.to(DTYPES[self._dtype]))
-            return Matrix(panels=panels, bias=self.keep(bias))
-        quantized = quantize(weight, F.pad(self._sizes[name], (0, columns)), name)
+            return Matrix(panels=panels, bias=self.address(bias))
+        quantized = quantize_weight(weight, F.pad(self._input_magnitudes[name], (0, columns)), name)
         return Matrix(
             panels=self._panels(quantized.weight),
-            bias=self.keep(bias),
-            scales=self.keep(quantized.scales),
-            sums=self.keep(quantized.sums),
-            smoothing=self.keep(quantized.smoothing),
+            bias=self.address(bias),
+            scales=self.address(quantized.scales),
+            sums=self.address(quantized.sums),
+            smoothing=self.address(quantized.smoothing),
         )
 
     def _panels(self, weight: Tensor) -> int:
-        """(out, in) -> (out / 16, in / group, 16, group), a group being 32 bits of one row."""
+        """Pack (out, in) -> (out / 16, in / group, 16, group), a group being 32 bits of one row."""
         rows, columns = weight.shape
         group = 4 // weight.element_size()
         blocks = weight.reshape(rows // PANEL, PANEL, columns // group, group)
-        return self.keep(blocks.permute(0, 2, 1, 3))
+        return self.address(blocks.permute(0, 2, 1, 3))
 
-    def keep(self, tensor: Tensor) -> int:
-        """The address of a tensor, row by row."""
-        self._kept.append(tensor.contiguous())
-        return self._kept[-1].data_ptr()
-
-
-def missing(weight: Tensor) -> tuple[int, int]:
-    """How many rows and columns a weight (out, in) lacks to whole steps of the kernels."""
-    return -weight.shape[0] % _STEPS[0], -weight.shape[1] % _STEPS[1]
+    def address(self, tensor: Tensor) -> int:
+        """Keep a tensor in row-major order, and return its address."""
+        self._tensors.append(tensor.contiguous())
+        return self._tensors[-1].data_ptr()
 
 
-def interleaved(gate: Tensor, up: Tensor) -> Tensor:
-    """Panels of one and the other in turn, so that both numbers of a column come out together."""
-    rest = gate.shape[1:]
-    padding = (0, 0) * len(rest) + (0, -len(gate) % PANEL)
-    panels = [F.pad(part, padding).view(-1, PANEL, *rest) for part in (gate, up)]
-    return torch.stack(panels, dim=1).view(-1, *rest)
+def padding_to_tiles(weight: Tensor) -> tuple[int, int]:
+    """Return how many rows and columns a weight (out, in) lacks to whole tiles."""
+    return -weight.shape[0] % _TILE[0], -weight.shape[1] % _TILE[1]
+
+
+def interleave_panels(gate: Tensor, up: Tensor) -> Tensor:
+    """Alternate panels of gate and up, so that a kernel computes both values of a column."""
+    inner = gate.shape[1:]
+    padding = (0, 0) * len(inner) + (0, -len(gate) % PANEL)
+    panels = [F.pad(part, padding).view(-1, PANEL, *inner) for part in (gate, up)]
+    return torch.stack(panels, dim=1).view(-1, *inner)

@@ -1,4 +1,4 @@
-"""What an encoder reads: sequences of token ids laid one after another, without padding."""
+"""The input of an encoder: sequences of token ids, concatenated without padding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,18 +13,19 @@ Rows = Sequence[Row]
 Integers = npt.NDArray[np.int64]
 
 
-def up_to(row: Row, end: int) -> Row:
-    """The ids up to the first `end`, all of them where there is none; LARGEST: the largest id."""
+def truncate_after(row: Row, end: int) -> Row:
+    """Cut a row after the first id `end`, if it has one; LARGEST stands for its largest id."""
     ids = np.asarray(row)
-    found = ids == (ids.max(initial=0) if end == LARGEST else end)
-    return row[: int(found.argmax()) + 1] if found.any() else row
+    matches = ids == (ids.max(initial=0) if end == LARGEST else end)
+    return row[: int(matches.argmax()) + 1] if matches.any() else row
 
 
 @dataclass(frozen=True)
 class Batch:
-    """B sequences of T token ids together. ids: (T,). lengths: (B,).
+    """B sequences with T token ids in total.
 
-    skips: (B,) how many tokens of each, the first ones, are not pooled.
+    ids: (T,). lengths: (B,). skips: (B,) how many of each sequence's first tokens are left out of
+    the pooling.
     """
 
     ids: Integers
@@ -33,21 +34,21 @@ class Batch:
 
     @classmethod
     def of(cls, rows: Rows, skips: Sequence[int] = ()) -> "Batch":
-        """Lay sequences one after another. skips: of each; by default none."""
+        """Concatenate sequences. skips: one for each of them; by default zeros."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         ids = np.concatenate(rows, dtype=np.int64, casting="unsafe")
         return cls(ids, lengths, np.array(skips or [0] * len(rows), dtype=np.int64))
 
     @property
     def positions(self) -> Integers:
-        """The place of each token in its sequence: (T,)."""
+        """The position of each token in its sequence: (T,)."""
         starts = self.lengths.cumsum() - self.lengths
         return np.arange(len(self.ids)) - starts.repeat(self.lengths)
 
-    def check(self, vocabulary: int, longest: int, shortest: int = 1) -> None:
-        """Raises ValueError for what no table holds: it would be read from beyond its end."""
-        if self.lengths.min() < shortest or self.lengths.max() > longest:
-            raise ValueError(f"a sequence has {shortest} to {longest} tokens")
-        # Without its sign a negative one is beyond every table, too.
-        if self.ids.view(np.uint64).max(initial=0) >= vocabulary:
-            raise ValueError(f"token ids are 0 to {vocabulary - 1}")
+    def check(self, vocab_size: int, max_tokens: int, min_tokens: int = 1) -> None:
+        """Raise ValueError for an id or length that the tables lack: kernels check no bounds."""
+        if self.lengths.min() < min_tokens or self.lengths.max() > max_tokens:
+            raise ValueError(f"a sequence has {min_tokens} to {max_tokens} tokens")
+        # As an unsigned number, a negative id is out of range as well.
+        if self.ids.view(np.uint64).max(initial=0) >= vocab_size:
+            raise ValueError(f"token ids are 0 to {vocab_size - 1}")

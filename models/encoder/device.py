@@ -6,41 +6,45 @@ import torch
 
 from models.errors import ModelError
 
-# What CUDA says of GPUs that are not there, or too old for this build of torch.
-_LASTING = ("invalid device ordinal", "no kernel image")
+# Parts of CUDA's messages about GPUs that do not exist, or are too old for this build of torch.
+_PERMANENT_ERRORS = ("invalid device ordinal", "no kernel image")
 
 
-def ampere(device: torch.device) -> bool:
+def is_ampere_or_newer(device: torch.device) -> bool:
     """Whether it is a GPU with bfloat16 and FlashAttention, as those from Ampere on are."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def touch(name: str) -> torch.device:
-    """Compute a little: a GPU that torch has no code for is there like any other until then."""
+def try_device(name: str) -> torch.device:
+    """Compute on a device: only this shows whether torch has code for a GPU."""
     return torch.ones(1, device=name).device
 
 
-def find(name: str, touch: Callable[[str], torch.device] = touch) -> torch.device:
-    """auto, cpu, cuda or cuda:N, of which auto is the first GPU where there is one.
+def resolve_device(
+    name: str, try_device: Callable[[str], torch.device] = try_device
+) -> torch.device:
+    """Return the device of a name: auto (the first GPU if there is one), cpu, cuda or cuda:N.
 
-    Raises ModelError where there is no such device, and what torch does where there may be later:
-    it is busy, say, or its memory is full.
+    Raises ModelError if there is no such device, and torch's own error if it may become available
+    later: it is busy, say, or its memory is full.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        return touch(name)
+        return try_device(name)
     except (RuntimeError, AssertionError) as error:
-        what = str(error).partition("\n")[0]
-        if _passing(error, what):
+        message = str(error).partition("\n")[0]
+        if _is_transient(error, message):
             raise
         gpus = torch.cuda.device_count()
         raise ModelError(
-            f"device {name!r} cannot be had: {what} (GPUs that torch sees here: {gpus})"
+            f"device {name!r} cannot be had: {message} (GPUs that torch sees here: {gpus})"
         ) from None
 
 
-def _passing(error: Exception, what: str) -> bool:
+def _is_transient(error: Exception, message: str) -> bool:
     if isinstance(error, torch.OutOfMemoryError):
         return True
-    return isinstance(error, torch.AcceleratorError) and not any(one in what for one in _LASTING)
+    return isinstance(error, torch.AcceleratorError) and not any(
+        part in message for part in _PERMANENT_ERRORS
+    )

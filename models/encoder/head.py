@@ -1,4 +1,4 @@
-"""What a sentence model does to a pooled vector: products, norms, in float32."""
+"""The modules that a sentence model applies to a pooled vector, in float32."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,56 +13,62 @@ from models.errors import ModelError
 from models.sentence_transformers.modules import Dense, LayerNorm, Module
 from models.vectors import Floats
 
-Step = Callable[[Tensor], Tensor]
-"""A vector (in,) -> (out,)."""
+Transform = Callable[[Tensor], Tensor]
+"""A function of one vector: (in,) -> (out,)."""
 
 
 class Head:
-    """The modules after the pooling, one after another."""
+    """The modules after the pooling, applied one after another."""
 
     def __init__(self, folder: Path, modules: Sequence[Module]) -> None:
-        """Raises ModelError for weights that are missing or not of the shape of the config."""
-        self._steps = [_step(folder, module) for module in modules]
+        """Load the modules; raises ModelError for weights that are missing or of a wrong shape."""
+        self._transforms = [_load(folder, module) for module in modules]
 
     def __call__(self, vectors: Floats) -> Floats:
-        """(B, pooled) -> (B, dim)."""
-        if not self._steps:
+        """Apply the modules to each vector: (B, pooled) -> (B, dim)."""
+        if not self._transforms:
             return vectors
-        # Each vector by itself: a product of several may sum in an order that depends on them.
+        # One vector at a time: a product of several may sum in an order that depends on the batch.
         return np.stack([self._apply(torch.tensor(vector)).numpy() for vector in vectors])
 
     @torch.inference_mode()
     def _apply(self, vector: Tensor) -> Tensor:
-        for step in self._steps:
-            vector = step(vector)
+        for transform in self._transforms:
+            vector = transform(vector)
         return vector
 
 
-def _step(folder: Path, module: Module) -> Step:
+def _load(folder: Path, module: Module) -> Transform:
     if isinstance(module, Dense):
-        return _dense(folder, module)
+        return _load_dense(folder, module)
     if isinstance(module, LayerNorm):
         shape = (module.inputs,)
-        weight, bias = _read(folder / module.path, {"norm.weight": shape, "norm.bias": shape})
+        path = folder / module.path
+        weight, bias = _load_tensors(path, {"norm.weight": shape, "norm.bias": shape})
         return lambda vector: F.layer_norm(vector, shape, weight, bias)
     return lambda vector: F.normalize(vector, dim=-1)
 
 
-def _dense(folder: Path, module: Dense) -> Step:
+def _load_dense(folder: Path, module: Dense) -> Transform:
     shapes: dict[str, tuple[int, ...]] = {module.tensor: (module.outputs, module.inputs)}
     if module.bias:
         shapes["linear.bias"] = (module.outputs,)
-    weight, *bias = _read(folder / module.path, shapes, module.alone)
-    added = bias[0] if bias else None
+    weight, *biases = _load_tensors(folder / module.path, shapes, module.alone)
+    bias = biases[0] if biases else None
     activation = getattr(torch.nn, module.activation)()
-    return lambda vector: activation(F.linear(vector, weight, added))
+    return lambda vector: activation(F.linear(vector, weight, bias))
 
 
-def _read(folder: Path, shapes: dict[str, tuple[int, ...]], alone: bool = True) -> list[Tensor]:
-    # alone: whether the file has no others.
-    read = ((name, t) for name, t in weights.tensors(folder) if alone or name in shapes)
-    found = {name: weights.float32(folder, name, tensor) for name, tensor in read}
-    shown = {name: tuple(tensor.shape) for name, tensor in found.items()}
-    if shown != shapes:
-        raise ModelError(f"{folder}: the checkpoint has {shown}; by config.json it is {shapes}")
-    return [found[name] for name in shapes]
+def _load_tensors(
+    folder: Path, shapes: dict[str, tuple[int, ...]], own_file: bool = True
+) -> list[Tensor]:
+    # own_file: whether the file holds nothing else.
+    tensors = {
+        name: weights.float32(folder, name, tensor)
+        for name, tensor in weights.tensors(folder)
+        if own_file or name in shapes
+    }
+    loaded = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if loaded != shapes:
+        raise ModelError(f"{folder}: the checkpoint has {loaded}; by config.json it is {shapes}")
+    return [tensors[name] for name in shapes]

@@ -1,4 +1,7 @@
-"""Pooling: the hidden states of each sequence to one vector, over packed segments."""
+"""Pooling: the hidden states of each sequence to one vector, over packed sequences.
+
+B sequences, T tokens, D hidden size.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,13 +9,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.encoder.async_copy import send
-from models.encoder.sequence_layout import Packing
+from models.encoder.async_copy import to_device
+from models.encoder.sequence_layout import SequenceLayout
 
 
 @dataclass(frozen=True)
 class Segments:
-    """The rows of B sequences that are pooled: where they start, how many, and after how many."""
+    """The rows of B sequences that are pooled; skips: how many rows before them are not."""
 
     starts: Tensor
     lengths: Tensor
@@ -24,12 +27,12 @@ Pool = Callable[[Tensor, Segments], Tensor]
 
 def cls(hidden: Tensor, segments: Segments) -> Tensor:
     """The first token's state: (T, D) -> (B, D)."""
-    return _padded(hidden)[segments.starts]
+    return _with_zero_row(hidden)[segments.starts]
 
 
 def last(hidden: Tensor, segments: Segments) -> Tensor:
     """The last token's state: (T, D) -> (B, D)."""
-    return _padded(hidden)[segments.starts + segments.lengths - 1]
+    return _with_zero_row(hidden)[segments.starts + segments.lengths - 1]
 
 
 def mean(hidden: Tensor, segments: Segments) -> Tensor:
@@ -37,7 +40,7 @@ def mean(hidden: Tensor, segments: Segments) -> Tensor:
     return _reduce(hidden, segments, "mean")
 
 
-def largest(hidden: Tensor, segments: Segments) -> Tensor:
+def maximum(hidden: Tensor, segments: Segments) -> Tensor:
     """The largest value in each dimension: (T, D) -> (B, D)."""
     return _reduce(hidden, segments, "max")
 
@@ -48,9 +51,9 @@ def mean_sqrt(hidden: Tensor, segments: Segments) -> Tensor:
 
 
 def weighted_mean(hidden: Tensor, segments: Segments) -> Tensor:
-    """The average weighted by position, the first token counting once (arXiv 2202.08904)."""
+    """The average weighted by position, counted from one (arXiv 2202.08904): (T, D) -> (B, D)."""
     count, before = segments.lengths, segments.skips
-    # From a row's number to its place in its text, counted from one.
+    # From a row's number to its position in its text, counted from one.
     shift = (before + 1 - segments.starts).repeat_interleave(count, output_size=len(hidden))
     weights = (torch.arange(len(hidden), device=hidden.device) + shift)[:, None]
     total = count * (count + 1) / 2 + count * before
@@ -59,7 +62,7 @@ def weighted_mean(hidden: Tensor, segments: Segments) -> Tensor:
 
 POOLINGS: dict[str, Pool] = {
     "cls": cls,
-    "max": largest,
+    "max": maximum,
     "mean": mean,
     "mean_sqrt_len_tokens": mean_sqrt,
     "weightedmean": weighted_mean,
@@ -68,29 +71,32 @@ POOLINGS: dict[str, Pool] = {
 
 
 def pool(
-    hidden: Tensor, packing: Packing, modes: Sequence[str], skips: Tensor | None = None
+    hidden: Tensor, layout: SequenceLayout, modes: Sequence[str], skips: Tensor | None = None
 ) -> Tensor:
-    """The poolings of these names side by side, in float32: (T, D) -> (B, D * modes).
+    """Concatenate the poolings of these names, in float32: (T, D) -> (B, D * modes).
 
-    skips: (B,) how many rows of each sequence, the first ones, are left out; by default none.
-    A sequence of which nothing is left has the zero vector.
+    skips: (B,) how many of each sequence's first rows are left out; by default none.
+    A sequence without remaining rows has the zero vector.
     """
-    states = hidden[: packing.tokens].to(torch.float32)  # without the rows of no sequence
-    segments = Segments(packing.starts, packing.lengths, torch.zeros_like(packing.lengths))
+    states = hidden[: layout.tokens].to(torch.float32)  # without padding rows
+    segments = Segments(layout.starts, layout.lengths, torch.zeros_like(layout.lengths))
     if skips is not None and skips.any():
-        states, segments = _after(states, packing, skips)
+        states, segments = _without_skipped(states, layout, skips)
     pooled = torch.cat([POOLINGS[mode](states, segments) for mode in modes], dim=1)
     return pooled.masked_fill(segments.lengths[:, None] == 0, 0.0)
 
 
-def _after(hidden: Tensor, packing: Packing, skips: Tensor) -> tuple[Tensor, Segments]:
-    # On the host: it would wait for a device to say how many rows are left.
-    counts = torch.tensor(packing.sizes)
+def _without_skipped(
+    hidden: Tensor, layout: SequenceLayout, skips: Tensor
+) -> tuple[Tensor, Segments]:
+    # Indices are computed on the host, which would otherwise wait for the device to know their
+    # number.
+    counts = torch.tensor(layout.host_lengths)
     lengths = (counts - skips).clamp(min=0)
     starts = lengths.cumsum(0) - lengths
     shift = (counts.cumsum(0) - counts + skips - starts).repeat_interleave(lengths)
     rows = torch.arange(len(shift)) + shift
-    rows, starts, lengths, skips = send(hidden.device, rows, starts, lengths, skips)
+    rows, starts, lengths, skips = to_device(hidden.device, rows, starts, lengths, skips)
     return hidden.index_select(0, rows), Segments(starts, lengths, skips)
 
 
@@ -98,6 +104,6 @@ def _reduce(hidden: Tensor, segments: Segments, how: str) -> Tensor:
     return torch.segment_reduce(hidden, how, lengths=segments.lengths, axis=0, unsafe=True)
 
 
-def _padded(hidden: Tensor) -> Tensor:
-    # With a last row that stands for that of an empty sequence.
+def _with_zero_row(hidden: Tensor) -> Tensor:
+    # An empty sequence at the end indexes this row.
     return torch.cat([hidden, hidden.new_zeros(1, hidden.shape[1])])

@@ -1,4 +1,4 @@
-"""Position schemes as the encoder calls them: hooks of the input, the heads and the scores.
+"""Position schemes as hooks that the encoder calls for its input, heads and scores.
 
 T tokens, N sequences, H heads, Dh head size, D model width, P positions, Q queries, K keys.
 """
@@ -9,59 +9,59 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.encoder.async_copy import send
-from models.encoder.sequence_layout import Packing
+from models.encoder.async_copy import to_device
+from models.encoder.sequence_layout import SequenceLayout
 from models.positions import schemes, tables
 
 
-class Positions:
-    """A scheme overrides the hooks it needs; the encoder calls all and never asks which it is."""
+class PositionHooks:
+    """Base class without positions: subclasses override the hooks that their scheme needs."""
 
-    key: Hashable = schemes.Scheme()
-    """What `rotate`, `bias` and `relative` depend on, besides the weights that layers share."""
+    cache_key: Hashable = schemes.Scheme()
+    """What `rotate`, `bias` and `relative_features` depend on, besides weights of all layers."""
     table: Tensor | None = None
-    """(P, D): what `embed` adds to a token's vector at each position, if that is all it does.
+    """(P, D): what `embed` adds to a token's vector at each position, if it does nothing else.
 
-    With `padding`, a token's row comes first that has no position: (1 + P, D).
+    With `padding`, the padding token's row comes first: (1 + P, D).
     """
     padding: int = -1
-    """The id of that token, -1 for none."""
+    """The id of a padding token that has no position; -1 for none."""
 
     @property
-    def unscored(self) -> bool:
+    def adds_no_scores(self) -> bool:
         """Whether neither `bias` nor `score` ever adds something."""
         hooks = (type(self).bias, type(self).score)
-        return hooks == (Positions.bias, Positions.score)
+        return hooks == (PositionHooks.bias, PositionHooks.score)
 
     def embed(self, hidden: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
-        """What enters the first layer: (T, D) token vectors, (T,) ids and places -> (T, D)."""
+        """Add positions (T,) to the vectors (T, D) of token ids (T,): -> (T, D)."""
         return hidden
 
-    def rotate(self, query: Tensor, key: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
-        """Queries (T, H, Dh) and keys turned by their positions."""
+    def rotate(self, query: Tensor, key: Tensor, layout: SequenceLayout) -> tuple[Tensor, Tensor]:
+        """Rotate queries and keys (T, H, Dh) by their positions."""
         return query, key
 
-    def bias(self, reach: int) -> Tensor | None:
-        """What is added to the scores, by the key's position minus the query's.
+    def bias(self, length: int) -> Tensor | None:
+        """Return what is added to the scores for each distance, key minus query position.
 
-        (H, 2 * reach - 1): the distances 1 - reach to reach - 1, in order.
+        (H, 2 * length - 1): the distances 1 - length to length - 1, in order.
         """
         return None
 
-    def relative(self, reach: int) -> Tensor | None:
-        """What `score` reads of the distances that `bias` is of, in their order; in all layers."""
+    def relative_features(self, length: int) -> Tensor | None:
+        """Return what `score` reads for the same distances, in their order; equal in all layers."""
         return None
 
     def score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor | None:
-        """What the scores of content gain before they are scaled: (N, H, Q, K).
+        """Return what is added to the scores of content before they are scaled: (N, H, Q, K).
 
-        query: (N, H, Q, Dh). key: (N, H, K, Dh). index: (Q, K), the place of each pair's distance
-        in that order.
+        query: (N, H, Q, Dh). key: (N, H, K, Dh). relative: the relative_features. index: (Q, K),
+        the index of each pair's distance in them.
         """
         return None
 
 
-class Table(Positions):
+class PositionTable(PositionHooks):
     """A vector for each position, trained (Devlin et al. 2018, arXiv 1810.04805) or computed."""
 
     def __init__(self, table: Tensor) -> None:
@@ -72,103 +72,101 @@ class Table(Positions):
         return hidden + self.table[positions]
 
 
-class Padded(Positions):
-    """A table in which a padding token has a row, and no place among the others (RoBERTa)."""
+class PaddedPositionTable(PositionHooks):
+    """A table with a row for the padding token, which does not count as a position (RoBERTa)."""
 
     def __init__(self, table: Tensor, padding: int) -> None:
-        """table: (1 + P, D), that token's row first."""
+        """table: (1 + P, D), the padding token's row first."""
         self.table: Tensor = table
         self.padding = padding
 
     def embed(self, hidden: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
-        placed = (ids != self.padding).to(torch.int64)
-        before = placed.cumsum(0) - placed
-        firsts = torch.arange(len(ids), device=ids.device) - positions
-        return hidden + self.table[(before - before[firsts] + 1) * placed]
+        counts = (ids != self.padding).to(torch.int64)
+        before = counts.cumsum(0) - counts
+        starts = torch.arange(len(ids), device=ids.device) - positions
+        return hidden + self.table[(before - before[starts] + 1) * counts]
 
 
-class Rotary(Positions):
+class Rotary(PositionHooks):
     """Rotation of pairs of features (Su et al. 2021, arXiv 2104.09864)."""
 
     def __init__(self, scheme: schemes.Rotary) -> None:
-        self.key = self.scheme = scheme
+        self.cache_key = self.scheme = scheme
 
-    def rotate(self, query: Tensor, key: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
+    def rotate(self, query: Tensor, key: Tensor, layout: SequenceLayout) -> tuple[Tensor, Tensor]:
         dtype = query.dtype
-        cos, sin = packing.recall(self.scheme, lambda some: self._turns(some, dtype))
-        return self._turn(query, cos, sin), self._turn(key, cos, sin)
+        cos, sin = layout.cached(self.scheme, lambda layout: self._cos_sin(layout, dtype))
+        return self._rotate(query, cos, sin), self._rotate(key, cos, sin)
 
-    def _turns(self, packing: Packing, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        # (T, 1, dim / 2) each; a text's own length decides how its frequencies are stretched.
-        rows = np.stack([tables.frequencies(self.scheme, length) for length in packing.sizes])
-        (flat,) = send(packing.starts.device, torch.from_numpy(rows.astype(np.float64)).flatten())
-        each = flat.view(rows.shape).repeat_interleave(
-            packing.lengths, 0, output_size=packing.tokens
+    def _cos_sin(self, layout: SequenceLayout, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        # (T, 1, dim / 2) each. Dynamic scaling depends on the length of each text.
+        rows = np.stack([tables.frequencies(self.scheme, length) for length in layout.host_lengths])
+        (flat,) = to_device(
+            layout.starts.device, torch.from_numpy(rows.astype(np.float64)).flatten()
         )
-        angles = each.new_zeros(packing.rows, each.shape[1])
-        angles[: packing.tokens] = each * packing.positions[: packing.tokens, None]
+        frequencies = flat.view(rows.shape).repeat_interleave(
+            layout.lengths, 0, output_size=layout.tokens
+        )
+        angles = frequencies.new_zeros(layout.rows, frequencies.shape[1])
+        angles[: layout.tokens] = frequencies * layout.positions[: layout.tokens, None]
         scale = self.scheme.scaling.magnitude
-        turns = (part.mul(scale).to(dtype) for part in _cos_sin(angles))
-        cos, sin = (part[:, None] for part in turns)
+        parts = (part.mul(scale).to(dtype) for part in (angles.cos(), angles.sin()))
+        cos, sin = (part[:, None] for part in parts)
         return cos, sin
 
-    def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        turned, rest = x[..., : self.scheme.dim], x[..., self.scheme.dim :]
+    def _rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        rotated, rest = x[..., : self.scheme.dim], x[..., self.scheme.dim :]
         if self.scheme.interleaved:
-            a, b = turned[..., 0::2], turned[..., 1::2]
+            a, b = rotated[..., 0::2], rotated[..., 1::2]
             pairs = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
         else:
-            a, b = turned.chunk(2, dim=-1)
+            a, b = rotated.chunk(2, dim=-1)
             pairs = torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
         return torch.cat([pairs, rest], dim=-1) if rest.shape[-1] else pairs
 
 
-def _cos_sin(angles: Tensor) -> tuple[Tensor, Tensor]:
-    return angles.cos(), angles.sin()
-
-
-class Alibi(Positions):
+class Alibi(PositionHooks):
     """A penalty for distance, a slope for each head (Press et al. 2021, arXiv 2108.12409)."""
 
     def __init__(self, scheme: schemes.Alibi, slopes: Tensor) -> None:
         """slopes: (H,)."""
-        self.key, self.slopes = scheme, slopes
+        self.cache_key, self.slopes = scheme, slopes
 
-    def bias(self, reach: int) -> Tensor:
-        distances = torch.arange(1 - reach, reach, device=self.slopes.device)
+    def bias(self, length: int) -> Tensor:
+        distances = torch.arange(1 - length, length, device=self.slopes.device)
         return -self.slopes[:, None] * distances.abs()
 
 
-class Buckets(Positions):
+class Buckets(PositionHooks):
     """A trained bias for each bucket of distances (Raffel et al. 2020, arXiv 1910.10683)."""
 
     def __init__(self, scheme: schemes.Buckets, table: Tensor, layer: str = "") -> None:
-        """table: (buckets, H). layer: the name of the only one that has it, if not all share it."""
-        self.key, self.scheme = (scheme, layer), scheme
+        """table: (buckets, H). layer: the name of its layer; empty if all layers share it."""
+        self.cache_key, self.scheme = (scheme, layer), scheme
         self._table = table
 
-    def bias(self, reach: int) -> Tensor:
+    def bias(self, length: int) -> Tensor:
         scheme = self.scheme
-        distances = np.arange(1 - reach, reach)
-        found = tables.buckets(distances, scheme.buckets, scheme.max_distance)
-        (rows,) = send(self._table.device, torch.from_numpy(found))
+        distances = np.arange(1 - length, length)
+        buckets = tables.buckets(distances, scheme.buckets, scheme.max_distance)
+        (rows,) = to_device(self._table.device, torch.from_numpy(buckets))
         return self._table[rows].T
 
 
-class Disentangled(Positions):
+class Disentangled(PositionHooks):
     """Content with position and position with content (He et al. 2020, arXiv 2006.03654)."""
 
     def __init__(self, scheme: schemes.Disentangled, query: Tensor, key: Tensor) -> None:
-        """query, key: (2 * span, H, Dh), of each relative position."""
-        self.key = self.scheme = scheme
+        """query, key: (2 * span, H, Dh), one row for each relative position."""
+        self.cache_key = self.scheme = scheme
         self._queries, self._keys = query, key
 
-    def relative(self, reach: int) -> Tensor:
-        """Their rows in the tables."""
-        scheme, places = self.scheme, np.arange(reach - 1, -reach, -1)
-        found = tables.log_buckets(places, scheme.buckets, scheme.max_distance) + scheme.span
-        (rows,) = send(self._keys.device, torch.from_numpy(found.clip(0, 2 * scheme.span - 1)))
-        return rows
+    def relative_features(self, length: int) -> Tensor:
+        """Return the rows of the distances in the tables."""
+        scheme, distances = self.scheme, np.arange(length - 1, -length, -1)
+        rows = tables.log_buckets(distances, scheme.buckets, scheme.max_distance) + scheme.span
+        rows = rows.clip(0, 2 * scheme.span - 1)
+        return to_device(self._keys.device, torch.from_numpy(rows))[0]
 
     def score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor:
         scheme, size, rows = self.scheme, query.shape[:3] + key.shape[2:3], relative[index]
@@ -182,19 +180,19 @@ class Disentangled(Positions):
         return total
 
 
-class Recurrent(Positions):
+class Recurrent(PositionHooks):
     """Scores with the sinusoid of a distance (Dai et al. 2019, Transformer-XL, 1901.02860)."""
 
     def __init__(self, scheme: schemes.Recurrent, weight: Tensor, bias: Tensor) -> None:
-        """weight: (H, Dh, D), of distances. bias: (H, Dh), added to the query for them."""
-        self.key = self.scheme = scheme
+        """weight: (H, Dh, D), applied to distances. bias: (H, Dh), added to the query."""
+        self.cache_key = self.scheme = scheme
         self._weight, self._shift = weight, bias
 
-    def relative(self, reach: int) -> Tensor:
-        """Their sinusoids: (2 * reach - 1, D)."""
-        distances = np.arange(reach - 1, -reach, -1)  # query minus key
+    def relative_features(self, length: int) -> Tensor:
+        """Return the sinusoids of the distances: (2 * length - 1, D)."""
+        distances = np.arange(length - 1, -length, -1)  # query minus key
         table = tables.halves(distances, self._weight.shape[2], self.scheme.base)
-        (flat,) = send(self._weight.device, torch.from_numpy(table).flatten())
+        (flat,) = to_device(self._weight.device, torch.from_numpy(table).flatten())
         return flat.view(table.shape).to(self._weight.dtype)
 
     def score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Gives a position scheme the tensors of a checkpoint that it needs."""
+"""Build position hooks from a scheme and the tensors of a checkpoint."""
 
 import numpy as np
 import torch
@@ -11,42 +11,44 @@ from models.encoder.position_hooks import (
     Alibi,
     Buckets,
     Disentangled,
-    Padded,
-    Positions,
+    PaddedPositionTable,
+    PositionHooks,
+    PositionTable,
     Recurrent,
     Rotary,
-    Table,
 )
 from models.positions import schemes, tables
 
 
-def of_input(config: EncoderConfig, weights: Weights, device: torch.device) -> Positions:
-    """The scheme of what is added to the tokens' vectors."""
+def input_position_hooks(
+    config: EncoderConfig, weights: Weights, device: torch.device
+) -> PositionHooks:
+    """Build the hooks of the positions that are added to the token vectors."""
     match config.table:
         case schemes.Sinusoidal() if "position_table" in weights:
-            # Computed once and then saved, rounded or trained further.
-            return Table(weights["position_table"].to(device))
+            # Some checkpoints hold the table, rounded or trained further.
+            return PositionTable(weights["position_table"].to(device))
         case schemes.Learned(offset=0):
-            return Table(weights["position_table"].to(device))
+            return PositionTable(weights["position_table"].to(device))
         case schemes.Learned(padding=padding):
-            return Padded(weights["position_table"][padding:].to(device), padding)
+            return PaddedPositionTable(weights["position_table"][padding:].to(device), padding)
         case schemes.Sinusoidal(base=base):
             rows = np.arange(config.max_positions)
             table = tables.sinusoidal(rows, config.embedding_size, base)
-            return Table(torch.from_numpy(table).to(device))
-    return Positions()
+            return PositionTable(torch.from_numpy(table).to(device))
+    return PositionHooks()
 
 
-def of_layer(
+def layer_position_hooks(
     config: EncoderConfig,
     weights: Weights,
     name: str,
     scheme: schemes.Scheme,
     like: Tensor,
-) -> Positions:
-    """The scheme of the attention in the layer of a name.
+) -> PositionHooks:
+    """Build the hooks of the attention of one layer.
 
-    like: any tensor on the layers' device, of their precision.
+    name: prefix of the layer's tensors. like: any tensor of the layers' device and dtype.
     """
     match scheme:
         case schemes.Rotary():
@@ -55,18 +57,18 @@ def of_layer(
             slopes = tables.alibi_slopes(config.num_heads, scheme.steepest)
             return Alibi(scheme, torch.from_numpy(slopes).to(like.device))
         case schemes.Buckets():
-            own = "" if scheme.shared else name
+            layer = "" if scheme.shared else name
             table = weights["bias_table" if scheme.shared else f"{name}.layer_bias_table"]
-            return Buckets(scheme, table.to(like.device), own)
+            return Buckets(scheme, table.to(like.device), layer)
         case schemes.Disentangled():
             return _disentangled(config, scheme, weights, name, like)
         case schemes.Recurrent():
             split = (config.num_heads, config.head_size, -1)
-            # The query's own bias is in its product already.
+            # The query already includes its own bias.
             shift = weights[f"{name}.position_bias"] - weights[f"{name}.query.bias"]
             weight = weights[f"{name}.relative.weight"].view(split).to(like)
             return Recurrent(scheme, weight, shift.view(split[:2]).to(like))
-    return Positions()
+    return PositionHooks()
 
 
 def _disentangled(
@@ -84,7 +86,7 @@ def _disentangled(
 
     def project(part: str) -> Tensor:
         name = f"{layer}.{before}{part}"
-        if f"{name}.weight" not in weights:  # a score that this checkpoint does not add
+        if f"{name}.weight" not in weights:  # this checkpoint does not add the score
             return table.new_zeros(0)
         rows = F.linear(table, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
         return rows.view(len(table), config.num_heads, -1).to(like)

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.encoder.async_copy import send
+from models.encoder.async_copy import to_device
 
 
 @dataclass(frozen=True)
-class Group:
-    """Sequences of one padded length P, attended together.
+class PaddedGroup:
+    """N sequences of one padded length P, attended together.
 
     rows: (N * P,) the packed row that each slot reads. slots: (M,) the slots that hold a token.
     targets: (M,) the packed rows of those tokens. mask: (N, 1, 1, P) 0 for a token, else -inf.
@@ -30,33 +30,34 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """The sizes that a pass is computed with: batches of one shape launch the same kernels.
+class BatchShape:
+    """Tensor sizes of a forward pass: batches of one shape launch the same GPU kernels.
 
-    rows: of the hidden states. sequences: at most so many. longest: no sequence has more rows,
-    and there are no more rows of none.
+    rows: of the hidden states. max_sequences: upper limit of their number. max_length: upper limit
+    of a sequence's rows, and of the padding rows.
     """
 
     rows: int
-    sequences: int
-    longest: int
+    max_sequences: int
+    max_length: int
 
     @classmethod
-    def of(cls, lengths: Sequence[int]) -> "Shape":
-        """The row count is rounded up so that matrix sizes repeat from batch to batch."""
+    def of(cls, lengths: Sequence[int]) -> "BatchShape":
+        """Return the shape of sequences, with a rounded number of rows: it repeats more often."""
         tokens = sum(lengths)
         rows = round_up(tokens)
         return cls(rows, len(lengths), max(rows - tokens, *lengths))
 
 
-Recipe = Callable[["Packing"], Any]
-"""Makes what depends on where the sequences lie."""
+LayoutFunction = Callable[["SequenceLayout"], Any]
+"""Computes something that depends on the layout alone."""
 
 
-class Packing:
-    """Borders of B sequences laid one after another in T rows.
+class SequenceLayout:
+    """Boundaries of B sequences that are concatenated; padding rows follow the last `tokens`.
 
-    The rows after `tokens` belong to no sequence.
+    starts, lengths: (B,), on the device. host_lengths: the same lengths. positions: (rows,) of each
+    token in its sequence.
     """
 
     def __init__(
@@ -64,66 +65,66 @@ class Packing:
         lengths: Sequence[int],
         device: torch.device,
         dtype: torch.dtype = torch.float32,
-        shape: Shape | None = None,
+        shape: BatchShape | None = None,
     ) -> None:
-        """dtype: of the masks, the one that attention computes in. shape: by default their own."""
-        self._device, self._dtype, self.sizes = device, dtype, lengths
-        self.shape = shape or Shape.of(lengths)
+        """dtype: of the masks, that of the attention. shape: by default BatchShape.of(lengths)."""
+        self._device, self._dtype, self.host_lengths = device, dtype, lengths
+        self.shape = shape or BatchShape.of(lengths)
         self.tokens, self.rows = sum(lengths), self.shape.rows
         counts = torch.tensor(lengths, dtype=torch.int64)
         starts = counts.cumsum(0) - counts
         positions = torch.zeros(self.rows, dtype=torch.int64)
         positions[: self.tokens] = torch.arange(self.tokens) - starts.repeat_interleave(counts)
-        self._counts, self._firsts = counts, starts
-        self.lengths, self.starts, self.positions = send(device, counts, starts, positions)
-        self._recalled: dict[Hashable, Any] = {}
+        self._host_counts, self._host_starts = counts, starts
+        self.lengths, self.starts, self.positions = to_device(device, counts, starts, positions)
+        self._cache: dict[Hashable, Any] = {}
 
-    def recall(self, key: Hashable, make: Recipe) -> Any:
-        """What depends on the batch alone and is the same in every layer: made once."""
-        if key not in self._recalled:
-            self._recalled[key] = make(self)
-        return self._recalled[key]
+    def cached(self, key: Hashable, compute: LayoutFunction) -> Any:
+        """Return a value that depends on the layout alone, computed once for all layers."""
+        if key not in self._cache:
+            self._cache[key] = compute(self)
+        return self._cache[key]
 
     @cached_property
-    def borders(self) -> Tensor:
-        """Where each sequence starts and the last one ends, as kernels read it: int32.
+    def cu_seqlens(self) -> Tensor:
+        """Cumulative sequence lengths, as FlashAttention reads them: (max_sequences + 2,) int32.
 
-        (sequences + 2,): the shape's further sequences are empty, and the rows of none are one.
+        The sequences that the shape has besides are empty; the padding rows are the last one.
         """
-        ends = [*accumulate(self.sizes, initial=0)]
-        ends += [self.tokens] * (self.shape.sequences - len(self.sizes)) + [self.rows]
-        (borders,) = send(self._device, torch.tensor(ends, dtype=torch.int32))
-        return borders
+        ends = [*accumulate(self.host_lengths, initial=0)]
+        ends += [self.tokens] * (self.shape.max_sequences - len(self.host_lengths)) + [self.rows]
+        (cu_seqlens,) = to_device(self._device, torch.tensor(ends, dtype=torch.int32))
+        return cu_seqlens
 
     @cached_property
-    def groups(self) -> list[Group]:
-        """The sequences by padded length; computed for the attention that wants them."""
+    def groups(self) -> list[PaddedGroup]:
+        """The sequences by padded length, for padded attention."""
         members = defaultdict(list)
-        for index, length in enumerate(self.sizes):
+        for index, length in enumerate(self.host_lengths):
             members[_padded(length, self._device)].append(index)
         return [self._group(*group) for group in members.items()]
 
-    def _group(self, length: int, members: list[int]) -> Group:
+    def _group(self, length: int, members: list[int]) -> PaddedGroup:
         column = torch.arange(length)
-        holds = column < self._counts[members, None]
-        starts = self._firsts[members, None]
-        # Padding reads the sequence's own first row: another's, were it not finite, would spoil it.
-        rows = torch.where(holds, starts + column, starts).flatten()
-        slots = holds.flatten().nonzero().flatten()
-        rows, slots, targets = send(self._device, rows, slots, rows[slots])
+        is_token = column < self._host_counts[members, None]
+        starts = self._host_starts[members, None]
+        # Padding reads the first row of its own sequence: NaN or infinity in another would spread.
+        rows = torch.where(is_token, starts + column, starts).flatten()
+        slots = is_token.flatten().nonzero().flatten()
+        rows, slots, targets = to_device(self._device, rows, slots, rows[slots])
         mask = torch.full(rows.shape, float("-inf"), dtype=self._dtype, device=self._device)
         mask = mask.index_fill_(0, slots, 0.0).view(len(members), 1, 1, length)
-        return Group(len(members), length, rows, slots, targets, mask)
+        return PaddedGroup(len(members), length, rows, slots, targets, mask)
 
 
 def _padded(length: int, device: torch.device) -> int:
-    # A function of the sequence's own length alone. On a GPU every length in a batch is a dozen
-    # launches more in every layer: there are few.
+    # Depends on the sequence's own length only. On a GPU every distinct length costs a dozen kernel
+    # launches per layer, so there are few.
     step = 8 if device.type == "cpu" else 16 if length <= 64 else 64
     return -(-length // step) * step
 
 
 def round_up(tokens: int) -> int:
-    """The row count used for a number of tokens: few distinct values, little waste."""
+    """Round a number of tokens to a row count: few distinct values, little padding."""
     step = 4 if tokens <= 32 else 16 if tokens <= 512 else 64
     return -(-tokens // step) * step

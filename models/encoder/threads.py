@@ -1,4 +1,4 @@
-"""How many threads compute a pass."""
+"""How many threads the kernels use for a forward pass."""
 
 import threading
 from collections.abc import Iterator
@@ -7,23 +7,23 @@ from contextlib import contextmanager
 import torch
 
 
-class _Caller(threading.local):
-    alone = False
+class _CallingThread(threading.local):
+    single_threaded = False
 
 
-_caller = _Caller()
+_calling_thread = _CallingThread()
 
 
-def count() -> int:
-    """Those of torch, or one where the calling thread is alone."""
-    return 1 if _caller.alone else torch.get_num_threads()
+def thread_count() -> int:
+    """Return torch's number of threads, or 1 inside `single_threaded`."""
+    return 1 if _calling_thread.single_threaded else torch.get_num_threads()
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Keep the compiled passes of the calling thread to it: others run beside them."""
-    before, _caller.alone = _caller.alone, True
+def single_threaded() -> Iterator[None]:
+    """Run the kernels that the calling thread starts on that thread only."""
+    before, _calling_thread.single_threaded = _calling_thread.single_threaded, True
     try:
         yield
     finally:
-        _caller.alone = before
+        _calling_thread.single_threaded = before

@@ -9,16 +9,20 @@ from torch import Tensor
 from models.checkpoint.weights import Weights
 from models.cpu_backend import encoder as native
 from models.cpu_backend import library
-from models.cpu_backend.layer_weights import Stack
-from models.cpu_backend.linear import Compiled
-from models.encoder.device import ampere
-from models.encoder.position_hooks import Positions
-from models.encoder.position_tensors import of_layer
+from models.cpu_backend.layer_weights import LayerWeights
+from models.cpu_backend.linear import KernelLinearFactory
+from models.encoder.device import is_ampere_or_newer
+from models.encoder.position_hooks import PositionHooks
+from models.encoder.position_tensors import layer_position_hooks
 from models.errors import ModelError
 from models.torch_backend.assembly import TorchLayers
-from models.torch_backend.cuda_graphs import CudaGraphs, Graphs
+from models.torch_backend.cuda_graphs import CudaGraphRecorder, CudaGraphRunner
 from models.torch_backend.encoder import Embeddings, Encoder, TorchEncoder
-from models.torch_backend.linear import Layout, Observed, fastest
+from models.torch_backend.linear import (
+    CalibrationLinearFactory,
+    LinearFactory,
+    fastest_linear_factory,
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class EncoderFactory:
     def supported(self) -> list[str]:
         """The precisions that run at full speed: float32, then in the order that `auto` tries."""
         if self.device.type != "cpu":
-            return ["float32", "float16"] + ["bfloat16"] * ampere(self.device)
+            return ["float32", "float16"] + ["bfloat16"] * is_ampere_or_newer(self.device)
         compiled = [dtype for dtype in ("bfloat16", "int8") if self.isa(dtype)]
         return ["float32", *(compiled or ["bfloat16"] * torch_has_bfloat16(self.cpu_features))]
 
@@ -74,31 +78,33 @@ class EncoderFactory:
         """Build the encoder in a supported precision."""
         isa = self.isa(dtype)
         if isa is None:
-            return self._torch_encoder(fastest(self.device, getattr(torch, dtype)))
-        input_scales = self._input_scales() if dtype == "int8" else None
+            return self._torch_encoder(fastest_linear_factory(self.device, getattr(torch, dtype)))
+        input_magnitudes = self._input_magnitudes() if dtype == "int8" else None
         config = self.embeddings.config
-        if not native.fits(config, self.weights):
-            return self._torch_encoder(Compiled(dtype, isa, input_scales))
-        stack = Stack(config, self.weights, dtype, isa, input_scales)
-        return native.NativeEncoder(self.embeddings, stack, self._position_hooks())
+        if not native.kernels_support(config, self.weights):
+            return self._torch_encoder(KernelLinearFactory(dtype, isa, input_magnitudes))
+        stack = LayerWeights(config, self.weights, dtype, isa, input_magnitudes)
+        return native.KernelEncoder(self.embeddings, stack, self._position_hooks())
 
-    def _position_hooks(self) -> Positions:
+    def _position_hooks(self) -> PositionHooks:
         config, like = self.embeddings.config, self.embeddings.tokens
-        return of_layer(config, self.weights, "layers.0", config.positions, like)
+        return layer_position_hooks(config, self.weights, "layers.0", config.positions, like)
 
-    def _torch_encoder(self, linear: Layout) -> TorchEncoder:
+    def _torch_encoder(self, linear: LinearFactory) -> TorchEncoder:
         embeddings, device = self.embeddings, self.device
         layers = TorchLayers(embeddings.config, self.weights, linear, device)
-        if not layers.steady:
+        if not layers.recordable:
             return TorchEncoder(embeddings, layers)
         return TorchEncoder(
-            embeddings, layers, lambda forward: Graphs(forward, device, CudaGraphs(device))
+            embeddings,
+            layers,
+            lambda forward: CudaGraphRunner(forward, device, CudaGraphRecorder(device)),
         )
 
-    def _input_scales(self) -> Mapping[str, Tensor]:
-        observed = Observed()
-        self.calibrate(self._torch_encoder(observed))
-        return observed.sizes()
+    def _input_magnitudes(self) -> Mapping[str, Tensor]:
+        calibration = CalibrationLinearFactory()
+        self.calibrate(self._torch_encoder(calibration))
+        return calibration.input_magnitudes()
 
 
 def torch_has_bfloat16(cpu_features: frozenset[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The layers of an encoder, put together from the tensors of a checkpoint."""
+"""Builds the layers of an encoder from the tensors of a checkpoint."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,32 +9,32 @@ from torch import Tensor
 
 from models.checkpoint.weights import Weights
 from models.config.encoder_config import EncoderConfig
-from models.encoder.position_tensors import of_layer
-from models.encoder.sequence_layout import Packing, round_up
-from models.torch_backend.attention import Attend, Rules, attend
-from models.torch_backend.flash_attention import Varlen, choose
+from models.encoder.position_tensors import layer_position_hooks
+from models.encoder.sequence_layout import SequenceLayout, round_up
+from models.torch_backend.attention import AttentionFunction, AttentionOptions, padded_attention
+from models.torch_backend.flash_attention import FlashAttention, choose_attention
 from models.torch_backend.layers import ARRANGEMENTS, Attention, FeedForward, Layer
-from models.torch_backend.linear import Layout, Linear
-from models.torch_backend.norm import Joined, Norm, norm
+from models.torch_backend.linear import Linear, LinearFactory
+from models.torch_backend.norm import AllHeadsNorm, Norm, build_norm
 
-Choose = Callable[[Rules, int, torch.dtype, torch.device], Attend]
-"""The attention of a layer with such rules and head size, in a precision, on a device."""
+ChooseAttention = Callable[[AttentionOptions, int, torch.dtype, torch.device], AttentionFunction]
+"""Chooses a layer's attention by its options, head size, dtype and device."""
 
 
 class TorchLayers:
-    """The layers of an encoder, in the precision of their linear layout."""
+    """The layers of an encoder, in the precision of their linear layers."""
 
     def __init__(
         self,
         config: EncoderConfig,
         weights: Weights,
-        layout: Layout,
+        linear_factory: LinearFactory,
         device: torch.device,
-        attention: Choose = choose,
+        attention: ChooseAttention = choose_attention,
     ) -> None:
-        self.dtype = layout.dtype
+        self.dtype = linear_factory.dtype
         self._device, self._width = device, config.hidden_size
-        build = _Builder(config, weights, layout, device, attention)
+        build = _Builder(config, weights, linear_factory, device, attention)
         self._layers = [build.layer(i) for i in range(config.num_layers)]
         self._final = build.norm("final_norm")
 
@@ -42,24 +42,24 @@ class TorchLayers:
         return len(self._layers)
 
     @property
-    def steady(self) -> bool:
-        """Whether batches of one shape launch the same kernels, so that these can be recorded."""
-        return {type(layer.attention.attend) for layer in self._layers} == {Varlen}
+    def recordable(self) -> bool:
+        """Whether batches of one shape launch the same kernels, so CUDA graphs can record them."""
+        return {type(layer.attention.attend) for layer in self._layers} == {FlashAttention}
 
-    def prepare(self, packing: Packing) -> None:
-        """Lay out what attention reads of a packing, while the device may compute another."""
-        if any(layer.attention.attend is attend for layer in self._layers):
-            _ = packing.groups
+    def prepare(self, layout: SequenceLayout) -> None:
+        """Compute what attention reads of a layout, while the device may compute another batch."""
+        if any(layer.attention.attend is padded_attention for layer in self._layers):
+            _ = layout.groups
 
-    def __call__(self, hidden: Tensor, packing: Packing, count: int) -> Tensor:
-        """The first `count` layers: (T, D) -> (T, D), in `dtype`; normalised after the last one."""
+    def __call__(self, hidden: Tensor, layout: SequenceLayout, count: int) -> Tensor:
+        """Apply the first `count` layers, and the final norm after the last: (T, D) -> (T, D)."""
         for layer in self._layers[:count]:
-            hidden = layer(hidden, packing)
+            hidden = layer(hidden, layout)
         return self._final(hidden) if count == len(self) else hidden
 
     @torch.inference_mode()
     def warm(self) -> None:
-        """Let oneDNN build its kernels for the commonest row counts; the layers share them."""
+        """Let oneDNN build its kernels for the most frequent row counts; all layers share them."""
         sizes = sorted({round_up(tokens) for tokens in range(1, 513)})
         for layer, rows in product(self._layers[:1], sizes):
             x = torch.zeros(rows, self._width, dtype=self.dtype, device=self._device)
@@ -69,7 +69,7 @@ class TorchLayers:
             layer.ffn(x, residual=x)
 
 
-MATRICES: Mapping[str, tuple[str, ...]] = {  # one product for several of the checkpoint's
+FUSED_MATRICES: Mapping[str, tuple[str, ...]] = {  # our fused matrices -> those of the checkpoint
     "qkv": ("query", "key", "value"),
     "output": ("output",),
     "gate": ("gate",),
@@ -82,9 +82,9 @@ MATRICES: Mapping[str, tuple[str, ...]] = {  # one product for several of the ch
 class _Builder:
     config: EncoderConfig
     weights: Weights
-    layout: Layout
+    linear_factory: LinearFactory
     device: torch.device
-    choose: Choose
+    choose_attention: ChooseAttention
     built: dict[str, Linear] = field(default_factory=dict)
 
     def layer(self, index: int) -> Layer:
@@ -100,57 +100,59 @@ class _Builder:
         )
 
     def attention(self, name: str, index: int) -> Attention:
-        config, rules = self.config, self.rules(name, index)
+        config, options = self.config, self.options(name, index)
         return Attention(
             qkv=self.linear(name, "qkv"),
             output=self.linear(name, "output"),
             query_norm=self.head_norm(f"{name}.query_norm"),
             key_norm=self.head_norm(f"{name}.key_norm"),
             heads=(config.num_heads, config.num_kv_heads, config.num_kv_heads),
-            rules=rules,
-            attend=self.choose(rules, config.head_size, self.layout.dtype, self.device),
+            options=options,
+            attend=self.choose_attention(
+                options, config.head_size, self.linear_factory.dtype, self.device
+            ),
         )
 
-    def rules(self, name: str, index: int) -> Rules:
+    def options(self, name: str, index: int) -> AttentionOptions:
         config = self.config
-        like = torch.empty(0, dtype=self.layout.dtype, device=self.device)
-        return Rules(
-            positions=of_layer(config, self.weights, name, config.scheme(index), like),
+        like = torch.empty(0, dtype=self.linear_factory.dtype, device=self.device)
+        return AttentionOptions(
+            positions=layer_position_hooks(config, self.weights, name, config.scheme(index), like),
             scale=config.scale,
             causal=config.causal,
-            reach=config.reaches[index],
+            window=config.reaches[index],
             softcap=config.softcap,
         )
 
     def norm(self, name: str) -> Norm:
-        return norm(self.config, self.weights, name, self.device, self.layout.dtype)
+        return build_norm(self.config, self.weights, name, self.device, self.linear_factory.dtype)
 
     def head_norm(self, name: str) -> Norm:
-        found, weight = self.norm(name), self.weights.get(f"{name}.weight")
-        joined = weight is not None and len(weight) != self.config.head_size
-        return Joined(found) if joined else found
+        norm, weight = self.norm(name), self.weights.get(f"{name}.weight")
+        all_heads = weight is not None and len(weight) != self.config.head_size
+        return AllHeadsNorm(norm) if all_heads else norm
 
     def up(self, layer: str) -> Linear:
         name, activation = f"{layer}.up", self.config.activation
         if not self.config.gated:
             return self.linear(layer, "up", activation)
         if name not in self.built:
-            gate, up = (matrix(self.weights, layer, part) for part in ("gate", "up"))
-            self.built[name] = self.layout.gated(gate, up, activation, name=name)
+            gate, up = (fused_matrix(self.weights, layer, part) for part in ("gate", "up"))
+            self.built[name] = self.linear_factory.gated(gate, up, activation, name=name)
         return self.built[name]
 
     def linear(self, layer: str, part: str, activation: str = "none") -> Linear:
-        # Layers that share their weights share the product, too.
+        # Layers that share weights share the linear layer, too.
         name = f"{layer}.{part}"
         if name not in self.built:
-            parts = matrix(self.weights, layer, part)
-            self.built[name] = self.layout(*parts, activation, name=name)
+            parts = fused_matrix(self.weights, layer, part)
+            self.built[name] = self.linear_factory(*parts, activation, name=name)
         return self.built[name]
 
 
-def matrix(weights: Weights, layer: str, name: str) -> tuple[Tensor, Tensor]:
-    """Weight (out, in) and bias (out,) of a product: those of its parts one under the other."""
-    parts = [f"{layer}.{part}" for part in MATRICES[name]]
+def fused_matrix(weights: Weights, layer: str, name: str) -> tuple[Tensor, Tensor]:
+    """Concatenate the weights (out, in) and biases (out,) of a fused matrix."""
+    parts = [f"{layer}.{part}" for part in FUSED_MATRICES[name]]
     rows = [weights[f"{part}.weight"] for part in parts]
     biases = [
         weights.get(f"{part}.bias", row.new_zeros(len(row)))

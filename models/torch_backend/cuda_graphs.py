@@ -1,7 +1,7 @@
-"""Passes of the frequent sizes, recorded once and replayed: to start them costs more than to run.
+"""Forward passes of frequent batch shapes as CUDA graphs, which launch faster than single kernels.
 
-A recorded pass (a CUDA graph) reads and writes the same memory whenever it is replayed, so a batch
-is copied into the buffers of the smallest recorded size that holds it.
+A CUDA graph reads and writes the same memory whenever it is replayed, so a batch is copied into the
+buffers of the smallest recorded shape that holds it.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -10,129 +10,132 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from models.encoder.sequence_layout import Packing, Recipe, Shape
+from models.encoder.sequence_layout import BatchShape, LayoutFunction, SequenceLayout
 
-Forward = Callable[[Tensor, Packing], Tensor]
-"""Token ids (T,) and where they lie -> hidden states (T, D)."""
+Forward = Callable[[Tensor, SequenceLayout], Tensor]
+"""A forward pass: token ids (T,) and their layout -> hidden states (T, D)."""
 
 Record = Callable[[Callable[[], Tensor]], tuple[Callable[[], None], Tensor]]
-"""Of what is computed: how to compute it again, and where the result lies then."""
+"""Records a computation; returns how to replay it, and the tensor that then has the result."""
 
 _ROWS = (16, 32, 64, 128, 256, 384, 512, 768, 1024)
-# Few texts, or many; those that a batch lacks cost next to nothing.
-SHAPES = [Shape(rows, most, rows) for rows in _ROWS for most in sorted({4, rows // 4})]
+# For few texts and for many; sequences that a batch lacks cost next to nothing.
+RECORDED_SHAPES = [
+    BatchShape(rows, texts, rows) for rows in _ROWS for texts in sorted({4, rows // 4})
+]
 
 
-class Passes(Protocol):
-    """How the passes over all layers are run."""
+class ForwardRunner(Protocol):
+    """Runs forward passes over all layers."""
 
     @property
-    def shared(self) -> bool:
-        """Whether all passes use the same memory, so that one must be over before the next."""
+    def shares_memory(self) -> bool:
+        """Whether all forward passes use the same memory, so that they must not overlap."""
         ...
 
-    def shape(self, lengths: Sequence[int]) -> Shape:
-        """The shape that a batch of such sequences is packed in."""
+    def shape(self, lengths: Sequence[int]) -> BatchShape:
+        """Return the shape in which a batch of such sequences is laid out."""
         ...
 
-    def __call__(self, ids: Tensor, packing: Packing) -> Tensor:
-        """See Forward; the result is good until the next call."""
+    def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
+        """See Forward; the result is valid until the next call."""
         ...
 
     def warm(self) -> None:
-        """Do once what the first batches would wait for."""
+        """Prepare what the first batches would otherwise wait for."""
         ...
 
 
-class Eager:
-    """One operation after another, in the batch's own shape."""
+class EagerRunner:
+    """Launches one kernel after another, in the batch's own shape."""
 
-    shared = False
+    shares_memory = False
 
     def __init__(self, forward: Forward) -> None:
         self._forward = forward
 
-    def shape(self, lengths: Sequence[int]) -> Shape:
-        return Shape.of(lengths)
+    def shape(self, lengths: Sequence[int]) -> BatchShape:
+        return BatchShape.of(lengths)
 
-    def __call__(self, ids: Tensor, packing: Packing) -> Tensor:
-        return self._forward(ids, packing)
+    def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
+        return self._forward(ids, layout)
 
     def warm(self) -> None:
-        """Nothing is kept from one pass to another."""
+        """Do nothing: nothing is reused between forward passes."""
 
 
-class Graphs:
-    """Replays what was recorded; larger batches run one operation after another."""
+class CudaGraphRunner:
+    """Replays recorded forward passes; larger batches run eagerly."""
 
-    shared = True
+    shares_memory = True
 
     def __init__(
         self,
         forward: Forward,
         device: torch.device,
         record: Record,
-        shapes: Sequence[Shape] = SHAPES,
+        shapes: Sequence[BatchShape] = RECORDED_SHAPES,
     ) -> None:
         self._forward, self._device, self._record = forward, device, record
-        self._shapes = shapes  # the smallest first
-        self._recorded: dict[Shape, _Recorded] = {}
+        self._shapes = shapes  # in ascending order
+        self._recorded: dict[BatchShape, _RecordedForward] = {}
 
-    def shape(self, lengths: Sequence[int]) -> Shape:
+    def shape(self, lengths: Sequence[int]) -> BatchShape:
         tokens, count = sum(lengths), len(lengths)
         for shape in self._recorded:
-            if tokens <= shape.rows and count <= shape.sequences:
+            if tokens <= shape.rows and count <= shape.max_sequences:
                 return shape
-        return Shape.of(lengths)
+        return BatchShape.of(lengths)
 
-    def __call__(self, ids: Tensor, packing: Packing) -> Tensor:
-        return self._recorded.get(packing.shape, self._forward)(ids, packing)
+    def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
+        return self._recorded.get(layout.shape, self._forward)(ids, layout)
 
     def warm(self) -> None:
-        # The largest first: the others then find room in its memory.
-        made = {
-            shape: _Recorded(self._forward, self._device, shape, self._record)
+        # The largest first: the others then fit in its memory.
+        recorded = {
+            shape: _RecordedForward(self._forward, self._device, shape, self._record)
             for shape in reversed(self._shapes)
         }
-        self._recorded = {shape: made[shape] for shape in self._shapes}
+        self._recorded = {shape: recorded[shape] for shape in self._shapes}
 
 
-class _Recorded:
+class _RecordedForward:
     def __init__(
-        self, forward: Forward, device: torch.device, shape: Shape, record: Record
+        self, forward: Forward, device: torch.device, shape: BatchShape, record: Record
     ) -> None:
-        self._packing = _Buffers([1], device, shape=shape)
-        self._ids = torch.zeros_like(self._packing.positions)
-        self._replay, self._hidden = record(lambda: forward(self._ids, self._packing))
+        self._layout = _LayoutBuffers([1], device, shape=shape)
+        self._ids = torch.zeros_like(self._layout.positions)
+        self._replay, self._hidden = record(lambda: forward(self._ids, self._layout))
 
-    def __call__(self, ids: Tensor, packing: Packing) -> Tensor:
+    def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
         self._ids.copy_(ids)
-        self._packing.take(packing)
+        self._layout.copy_from(layout)
         self._replay()
         return self._hidden
 
 
-class _Buffers(Packing):
-    """Where what a recorded pass reads of a packing lies; filled anew for each batch."""
+class _LayoutBuffers(SequenceLayout):
+    """The buffers of a layout that a recorded forward pass reads; refilled for each batch."""
 
-    def __init__(self, lengths: Sequence[int], device: torch.device, *, shape: Shape) -> None:
+    def __init__(self, lengths: Sequence[int], device: torch.device, *, shape: BatchShape) -> None:
         super().__init__(lengths, device, shape=shape)
-        self._recipes: dict[Hashable, Recipe] = {}
+        self._functions: dict[Hashable, LayoutFunction] = {}
 
-    def recall(self, key: Hashable, make: Recipe) -> Any:
-        self._recipes.setdefault(key, make)
-        return super().recall(key, make)
+    def cached(self, key: Hashable, compute: LayoutFunction) -> Any:
+        self._functions.setdefault(key, compute)
+        return super().cached(key, compute)
 
-    def take(self, other: Packing) -> None:
-        """Copy a packing of the same shape."""
+    def copy_from(self, other: SequenceLayout) -> None:
+        """Copy the tensors of a layout of the same shape."""
         self.positions.copy_(other.positions)
-        self.borders.copy_(other.borders)
-        for key, make in self._recipes.items():
-            for mine, theirs in zip(self.recall(key, make), other.recall(key, make), strict=True):
+        self.cu_seqlens.copy_(other.cu_seqlens)
+        for key, compute in self._functions.items():
+            tensors = zip(self.cached(key, compute), other.cached(key, compute), strict=True)
+            for mine, theirs in tensors:
                 mine.copy_(theirs)
 
 
-class CudaGraphs:
+class CudaGraphRecorder:
     """Records CUDA graphs that share one pool of memory, since no two of them run at a time."""
 
     def __init__(self, device: torch.device) -> None:
@@ -144,10 +147,10 @@ class CudaGraphs:
     def __call__(self, compute: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.device(self._device):
-            # What is made at first use, as cuBLAS's workspace is, must not become part of it.
+            # Allocations at first use, as cuBLAS's workspace, must not become part of the graph.
             self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream):
                 compute()
             with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
-                found = compute()
-        return graph.replay, found
+                result = compute()
+        return graph.replay, result

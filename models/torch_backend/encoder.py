@@ -1,4 +1,4 @@
-"""The transformer encoder, over packed tensors: no padding, no attention mask.
+"""The transformer encoder on torch, over packed sequences without padding.
 
 B sequences, T tokens, D hidden size.
 """
@@ -15,20 +15,20 @@ from torch import Tensor
 
 from models.checkpoint.weights import Weights
 from models.config.encoder_config import EncoderConfig
-from models.encoder.async_copy import Arrival, send
+from models.encoder.async_copy import HostCopy, to_device
 from models.encoder.batch import Batch
 from models.encoder.pooling import pool
-from models.encoder.position_tensors import of_input
-from models.encoder.sequence_layout import Packing, Shape
+from models.encoder.position_tensors import input_position_hooks
+from models.encoder.sequence_layout import BatchShape, SequenceLayout
 from models.torch_backend.assembly import TorchLayers
-from models.torch_backend.cuda_graphs import Eager, Forward, Passes
-from models.torch_backend.linear import fastest
-from models.torch_backend.norm import Norm, norm, unchanged
+from models.torch_backend.cuda_graphs import EagerRunner, Forward, ForwardRunner
+from models.torch_backend.linear import fastest_linear_factory
+from models.torch_backend.norm import Norm, build_norm, identity
 from models.vectors import Floats
 
 
 class Encoder(Protocol):
-    """Token ids to hidden states, and to vectors."""
+    """Computes hidden states and pooled vectors from token ids."""
 
     @property
     def max_concurrent_batches(self) -> int:
@@ -41,77 +41,80 @@ class Encoder(Protocol):
         ...
 
     def states(self, batch: Batch, count: int) -> Floats:
-        """Hidden states after so many layers: (T, D)."""
+        """Return the hidden states after the first `count` layers: (T, D)."""
         ...
 
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
-        """The poolings of each sequence's last hidden states, side by side: (B, poolings * D)."""
+        """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
         ...
 
     def warm(self) -> None:
-        """Do once what the first batches would wait for."""
+        """Prepare what the first batches would otherwise wait for."""
         ...
 
 
 class Embeddings:
-    """What enters the first layer. Its tables stay in float32 in every precision.
+    """The input of the first layer. Its tables stay float32 in every precision.
 
-    A lookup is cheap, and their sum is exact.
+    A lookup is cheap, and the sum of the tables stays exact.
     """
 
     def __init__(self, config: EncoderConfig, weights: Weights, device: torch.device) -> None:
         self.config, self.device = config, device
         self.tokens = weights["token_table"].to(device)
-        self.norm = norm(config, weights, "norm", device)
-        self.positions = of_input(config, weights, device)
-        # Every token is of the first segment: a constant.
+        self.norm = build_norm(config, weights, "norm", device)
+        self.positions = input_position_hooks(config, weights, device)
+        # Every token belongs to the first segment, whose vector is a constant.
         self.segment = weights.get("segment_table", self.tokens.new_zeros(1, 1))[0].to(device)
         self._project = _projection(weights, device)
 
-    def __call__(self, ids: Tensor, packing: Packing) -> Tensor:
-        """(T,) -> (T, D)."""
+    def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
+        """Embed token ids: (T,) -> (T, D)."""
         hidden = self.tokens[ids] * self.config.token_scale + self.segment
-        return self._project(self.norm(self.positions.embed(hidden, ids, packing.positions)))
+        return self._project(self.norm(self.positions.embed(hidden, ids, layout.positions)))
 
     def part(self, name: str, batch: Batch) -> Floats:
-        """One summand of the input, as the checkpoint holds it: (T, embedding size)."""
+        """Return one summand of the input, as in the checkpoint: (T, embedding size)."""
         ids = torch.from_numpy(batch.ids).to(self.device)
-        places = torch.from_numpy(batch.positions).to(self.device)
-        nothing = self.tokens.new_zeros(len(ids), self.tokens.shape[1])
-        made = {
+        positions = torch.from_numpy(batch.positions).to(self.device)
+        zeros = self.tokens.new_zeros(len(ids), self.tokens.shape[1])
+        parts = {
             "token": lambda: self.tokens[ids] * self.config.token_scale,
-            "position": lambda: self.positions.embed(nothing, ids, places),
-            "segment": lambda: nothing + self.segment,
+            "position": lambda: self.positions.embed(zeros, ids, positions),
+            "segment": lambda: zeros + self.segment,
         }
-        found: Floats = made[name]().cpu().numpy()
-        return found
+        part: Floats = parts[name]().cpu().numpy()
+        return part
 
 
 def _projection(weights: Weights, device: torch.device) -> Norm:
     if "project.weight" not in weights:
-        return unchanged
-    return fastest(device, torch.float32)(weights["project.weight"], weights["project.bias"])
+        return identity
+    return fastest_linear_factory(device, torch.float32)(
+        weights["project.weight"], weights["project.bias"]
+    )
 
 
 class TorchEncoder:
     """An encoder on torch alone, on any device.
 
-    Vaswani et al. 2017 (arXiv 1706.03762), in the arrangement that the config tells.
+    Vaswani et al. 2017 (arXiv 1706.03762), with the norms arranged as the config says.
     """
 
     def __init__(
         self,
         embeddings: Embeddings,
         layers: TorchLayers,
-        passes: Callable[[Forward], Passes] = Eager,
+        runner: Callable[[Forward], ForwardRunner] = EagerRunner,
     ) -> None:
-        """passes: how the passes over all layers are run."""
+        """runner: builds what runs the forward passes over all layers."""
         self._embeddings, self._layers = embeddings, layers
-        # Not a method of this encoder: it would hold itself, and be freed late.
-        self._passes = passes(partial(_run, embeddings, layers, len(layers)))
-        # To a GPU passes go one after another. On a CPU a short one need not wait for a long one.
-        shared = self._passes.shared or embeddings.device.type == "cuda"
-        self._entrance = threading.Lock() if shared else nullcontext()
+        # Not a bound method: the reference cycle would delay freeing the weights.
+        self._runner = runner(partial(_run, embeddings, layers, len(layers)))
+        # A GPU gets one forward pass after another. On a CPU a short one does not wait for a long
+        # one.
+        exclusive = self._runner.shares_memory or embeddings.device.type == "cuda"
+        self._lock = threading.Lock() if exclusive else nullcontext()
 
     @property
     def max_concurrent_batches(self) -> int:
@@ -125,43 +128,43 @@ class TorchEncoder:
 
     @torch.inference_mode()
     def states(self, batch: Batch, count: int) -> Floats:
-        """Hidden states after so many layers: (T, D)."""
-        ids, packing = self._packed(batch, Shape.of)
-        with self._entrance:
-            hidden = _run(self._embeddings, self._layers, count, ids, packing)
-            found = Arrival(hidden[: packing.tokens].to(torch.float32))
-        return found.wait()
+        """Return the hidden states after the first `count` layers: (T, D)."""
+        ids, layout = self._prepare(batch, BatchShape.of)
+        with self._lock:
+            hidden = _run(self._embeddings, self._layers, count, ids, layout)
+            copy = HostCopy(hidden[: layout.tokens].to(torch.float32))
+        return copy.wait()
 
     @torch.inference_mode()
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
-        """The poolings of each sequence's last hidden states, side by side: (B, poolings * D)."""
-        ids, packing = self._packed(batch, self._passes.shape)
-        with self._entrance:
-            hidden = self._passes(ids, packing)
-            found = Arrival(pool(hidden, packing, poolings, torch.from_numpy(batch.skips)))
-        return found.wait()
+        """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
+        ids, layout = self._prepare(batch, self._runner.shape)
+        with self._lock:
+            hidden = self._runner(ids, layout)
+            copy = HostCopy(pool(hidden, layout, poolings, torch.from_numpy(batch.skips)))
+        return copy.wait()
 
     @torch.inference_mode()
     def warm(self) -> None:
-        """Do once what the first batches would wait for."""
+        """Prepare what the first batches would otherwise wait for."""
         self._layers.warm()
-        self._passes.warm()
+        self._runner.warm()
 
-    def _packed(
-        self, batch: Batch, shape: Callable[[Sequence[int]], Shape]
-    ) -> tuple[Tensor, Packing]:
+    def _prepare(
+        self, batch: Batch, shape: Callable[[Sequence[int]], BatchShape]
+    ) -> tuple[Tensor, SequenceLayout]:
         lengths, device = batch.lengths.tolist(), self._embeddings.device
-        packing = Packing(lengths, device, self._layers.dtype, shape(lengths))
-        self._layers.prepare(packing)
-        flat = np.zeros(packing.rows, dtype=np.int64)
-        flat[: packing.tokens] = batch.ids
-        (ids,) = send(device, torch.from_numpy(flat))
-        return ids, packing
+        layout = SequenceLayout(lengths, device, self._layers.dtype, shape(lengths))
+        self._layers.prepare(layout)
+        flat = np.zeros(layout.rows, dtype=np.int64)
+        flat[: layout.tokens] = batch.ids
+        (ids,) = to_device(device, torch.from_numpy(flat))
+        return ids, layout
 
 
 def _run(
-    embeddings: Embeddings, layers: TorchLayers, count: int, ids: Tensor, packing: Packing
+    embeddings: Embeddings, layers: TorchLayers, count: int, ids: Tensor, layout: SequenceLayout
 ) -> Tensor:
-    """(T,) -> (T, D), after so many layers."""
-    hidden = embeddings(ids, packing).to(layers.dtype)
-    return layers(hidden, packing, count)
+    # (T,) -> (T, D), after the first `count` layers.
+    hidden = embeddings(ids, layout).to(layers.dtype)
+    return layers(hidden, layout, count)

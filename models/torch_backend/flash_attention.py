@@ -1,4 +1,4 @@
-"""Attention by one kernel that reads where each sequence lies: no padding, no mask. For GPUs."""
+"""FlashAttention over packed sequences, for GPUs: no padding, no mask."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,47 +7,54 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.encoder.device import ampere
-from models.encoder.sequence_layout import Packing
-from models.torch_backend.attention import Attend, Rules, attend
+from models.encoder.device import is_ampere_or_newer
+from models.encoder.sequence_layout import SequenceLayout
+from models.torch_backend.attention import AttentionFunction, AttentionOptions, padded_attention
 
 _DTYPES = (torch.bfloat16, torch.float16)
 
 Kernel = Callable[..., Any]
-"""That of torch.nn.attention.varlen, or what takes the same arguments."""
+"""torch.nn.attention.varlen.varlen_attn, or a function with the same arguments."""
 
 
 @dataclass(frozen=True)
-class Varlen:
+class FlashAttention:
     """FlashAttention (Dao 2023, arXiv 2307.08691) over packed sequences."""
 
     kernel: Kernel
 
     def __call__(
-        self, query: Tensor, key: Tensor, value: Tensor, packing: Packing, rules: Rules
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        layout: SequenceLayout,
+        options: AttentionOptions,
     ) -> Tensor:
-        """See models.torch_backend.attention.attend."""
-        before = -1 if rules.reach is None else rules.reach
-        # For sequences of one token the kernel has another way, which may split the keys, so that
-        # a text's bits depended on its batch, and which reads no rows beyond the sequences.
-        longest = max(packing.shape.longest, 2)
-        # Where no sequence is longer than the window it leaves the window out: another way, too.
-        furthest = max(longest, before + 1)
-        mixed: Tensor = self.kernel(
-            *(query, key, value, packing.borders, packing.borders, longest, furthest),
-            scale=rules.scale,
-            window_size=(before, 0 if rules.causal else before),
+        """Compute attention within each sequence: (T, H, Dh) -> (T, H * Dh)."""
+        window = -1 if options.window is None else options.window
+        # For a maximum of one token the kernel takes another path, which may split the keys, so
+        # that a text's bits depend on its batch, and which reads no rows beyond the sequences.
+        max_queries = max(layout.shape.max_length, 2)
+        # If no sequence is longer than the window it ignores the window: another path, too.
+        max_keys = max(max_queries, window + 1)
+        output: Tensor = self.kernel(
+            *(query, key, value, layout.cu_seqlens, layout.cu_seqlens, max_queries, max_keys),
+            scale=options.scale,
+            window_size=(window, 0 if options.causal else window),
             enable_gqa=query.shape[1] != key.shape[1],
         )
-        return mixed.flatten(1)
+        return output.flatten(1)
 
 
-def choose(rules: Rules, head_size: int, dtype: torch.dtype, device: torch.device) -> Attend:
-    """The attention of a layer: by one kernel where it computes what the rules say, else blocks."""
-    fits = rules.positions.unscored and not rules.softcap
+def choose_attention(
+    options: AttentionOptions, head_size: int, dtype: torch.dtype, device: torch.device
+) -> AttentionFunction:
+    """Choose a layer's attention: FlashAttention where it supports the options, else padded."""
+    fits = options.positions.adds_no_scores and not options.softcap
     fits = fits and dtype in _DTYPES and head_size % 8 == 0 and head_size <= 256
-    if fits and ampere(device):
-        from torch.nn.attention.varlen import varlen_attn  # which loads torch's compiler
+    if fits and is_ampere_or_newer(device):
+        from torch.nn.attention.varlen import varlen_attn  # loads torch's compiler
 
-        return Varlen(varlen_attn)
-    return attend
+        return FlashAttention(varlen_attn)
+    return padded_attention

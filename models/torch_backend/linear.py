@@ -1,4 +1,4 @@
-"""Linear layers by precision: the same mathematics, laid out for the processor at hand."""
+"""Linear layers on torch, with weights laid out for the device and the precision."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Activation:
-    """A function in torch, its number in kernels/vector.h, and oneDNN's name and algorithm."""
+    """An activation: in torch, its number in kernels/vector.h, oneDNN's name and algorithm."""
 
     function: Callable[[Tensor], Tensor]
     number: int
@@ -44,10 +44,10 @@ Affine = tuple[Tensor, Tensor]
 """A float32 weight (out, in) and bias (out,)."""
 
 
-class Layout(Protocol):
-    """Builds a Linear from float32 weight (out, in), bias (out,) and an activation's name.
+class LinearFactory(Protocol):
+    """Builds linear layers from float32 weight (out, in), bias (out,) and activation name.
 
-    name: of the linear layer itself, for a layout that treats each in its own way.
+    name: of the linear layer, for factories that treat each layer differently.
     """
 
     dtype: torch.dtype
@@ -57,9 +57,9 @@ class Layout(Protocol):
     ) -> Linear: ...
 
     def gated(self, gate: Affine, up: Affine, activation: str, *, name: str = "") -> Linear:
-        """act(x Wg^T + bg) * (x Wu^T + bu), after Shazeer 2020 (arXiv 2002.05202)."""
-        # Two products: the activation of half of one is computed by other code, and is other bits,
-        # for one row than for many.
+        """Build act(x Wg^T + bg) * (x Wu^T + bu), after Shazeer 2020 (arXiv 2002.05202)."""
+        # Two products: torch activates half of a fused one by different code for one row and for
+        # many rows, with different bits.
         return _GatedLinear(self(*gate, activation, name=name), self(*up, name=name))
 
 
@@ -72,8 +72,8 @@ class _GatedLinear:
         return y if residual is None else y + residual
 
 
-class Plain(Layout):
-    """Row-major weights, on any device."""
+class TorchLinearFactory(LinearFactory):
+    """Builds linear layers with row-major weights, on any device."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
         self.device, self.dtype = device, dtype
@@ -96,8 +96,8 @@ class _PlainLinear:
         return y if residual is None else y + residual
 
 
-class Prepacked(Layout):
-    """Weights in oneDNN's blocked layout, activation or residual fused into the product."""
+class OneDnnLinearFactory(LinearFactory):
+    """Builds linear layers in oneDNN's blocked layout, with fused activation or residual."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
@@ -109,14 +109,14 @@ class Prepacked(Layout):
 
 
 class _PrepackedLinear:
-    _ROWS = 512  # the batch size that the blocked layout is chosen for
+    _ROWS = 512  # the number of rows that oneDNN chooses the blocked layout for
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: str) -> None:
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, self._ROWS)
         self.bias = bias
-        chosen, nothing = ACTIVATIONS[activation], ACTIVATIONS["none"]
+        chosen, none = ACTIVATIONS[activation], ACTIVATIONS["none"]
         self.name, self.algorithm = chosen.fused or ("none", "")
-        self.function = (nothing if chosen.fused else chosen).function
+        self.function = (none if chosen.fused else chosen).function
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         ops = torch.ops.mkldnn._linear_pointwise
@@ -125,30 +125,30 @@ class _PrepackedLinear:
         return ops.binary(x, residual, self.weight, self.bias, "add")  # type: ignore[no-any-return]
 
 
-class Observed(Layout):
-    """Plain float32 that remembers how large each input was, by the layer's name."""
+class CalibrationLinearFactory(LinearFactory):
+    """Builds float32 linear layers that record the magnitude of their inputs, by layer name."""
 
     dtype = torch.float32
 
     def __init__(self) -> None:
-        self._inputs: dict[str, _Inputs] = {}
+        self._inputs: dict[str, _InputMagnitudes] = {}
 
     def __call__(
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
     ) -> Linear:
-        self._inputs[name] = _Inputs(weight.shape[1])
+        self._inputs[name] = _InputMagnitudes(weight.shape[1])
         return _ObservedLinear(_PlainLinear(weight, bias, activation), self._inputs[name])
 
-    def sizes(self) -> dict[str, Tensor]:
-        """(in,) of each layer: the fourth root of the mean of the fourth powers.
+    def input_magnitudes(self) -> dict[str, Tensor]:
+        """Return (in,) for each layer: the fourth root of the mean of the fourth powers.
 
-        Rare large inputs count more than in a mean of squares, but no single one decides, as it
-        does in a maximum.
+        Rare large inputs count more than in a mean of squares, but no single one decides, as in a
+        maximum.
         """
-        return {name: inputs.sizes() for name, inputs in self._inputs.items()}
+        return {name: inputs.magnitudes() for name, inputs in self._inputs.items()}
 
 
-class _Inputs:
+class _InputMagnitudes:
     def __init__(self, width: int) -> None:
         self._powers, self._rows = torch.zeros(width, dtype=torch.float64), 0
 
@@ -156,12 +156,12 @@ class _Inputs:
         self._powers += x.double().square().square().sum(dim=0)
         self._rows += len(x)
 
-    def sizes(self) -> Tensor:
+    def magnitudes(self) -> Tensor:
         return (self._powers / max(self._rows, 1)).sqrt().sqrt().float()
 
 
 class _ObservedLinear:
-    def __init__(self, linear: _PlainLinear, inputs: _Inputs) -> None:
+    def __init__(self, linear: _PlainLinear, inputs: _InputMagnitudes) -> None:
         self._linear, self._inputs = linear, inputs
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
@@ -169,7 +169,7 @@ class _ObservedLinear:
         return self._linear(x, residual)
 
 
-def fastest(device: torch.device, dtype: torch.dtype) -> Layout:
-    """The layout that a device is fastest with; on a processor, a row's bits depend on it alone."""
+def fastest_linear_factory(device: torch.device, dtype: torch.dtype) -> LinearFactory:
+    """Choose the fastest factory of a device; on a CPU, a row's bits depend on that row alone."""
     onednn = device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return Prepacked(dtype) if onednn else Plain(device, dtype)
+    return OneDnnLinearFactory(dtype) if onednn else TorchLinearFactory(device, dtype)

@@ -1,4 +1,4 @@
-"""The normalisations of an encoder, on torch, and the one that is not there."""
+"""Layer and RMS normalisation on torch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,8 +38,8 @@ class RMSNorm:
 
 
 @dataclass(frozen=True)
-class Joined:
-    """The norm of all heads together: (T, H, Dh) -> (T, H, Dh)."""
+class AllHeadsNorm:
+    """A norm over all heads together: (T, H, Dh) -> (T, H, Dh)."""
 
     norm: Norm
 
@@ -47,22 +47,22 @@ class Joined:
         return self.norm(x.flatten(1)).view_as(x)
 
 
-def unchanged(x: Tensor) -> Tensor:
-    """The norm that is not there."""
+def identity(x: Tensor) -> Tensor:
+    """Return the input: used where a model has no norm."""
     return x
 
 
-def norm(
+def build_norm(
     config: EncoderConfig,
     weights: Weights,
     name: str,
     device: torch.device,
     dtype: torch.dtype = torch.float32,
 ) -> Norm:
-    """The norm of a name, `unchanged` where the checkpoint has none."""
+    """Build the norm of a name; `identity` if the checkpoint has none."""
     weight = weights.get(f"{name}.weight")
     if weight is None:
-        return unchanged
+        return identity
     bias = weights.get(f"{name}.bias", torch.zeros_like(weight))
     if config.norm == "rms":
         return RMSNorm(weight.to(device, dtype), config.norm_eps)

@@ -1,4 +1,4 @@
-"""Weights as 8-bit integers that keep a product faithful.
+"""Quantisation of weights to 8-bit integers.
 
 N outputs, K inputs.
 """
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-# How much of the inputs' spread the weights take over. Found by the cosines of whole vectors:
-# the weights' rounding is the same in every token and does not average out in a pooled text, least
-# of all that of the products that write to the residual stream.
+# SmoothQuant's migration strength: how much of the inputs' spread moves to the weights. Tuned by
+# the cosines of pooled vectors: rounding errors of weights are the same for every token and do not
+# average out in a pooled text, least of all in the layers that write to the residual stream.
 _ALPHAS = {"qkv": 0.5, "down": 0.3}
-_ALPHA = 0.4  # of the others
+_ALPHA = 0.4  # of the other layers
 
 
 @dataclass(frozen=True)
 class Quantized:
-    """weight: (N, K) int8. scales, sums: (N,) of each row. smoothing: (K,), times the input."""
+    """weight: (N, K) int8. scales, sums: (N,) of each row. smoothing: (K,), multiplies inputs."""
 
     weight: Tensor
     scales: Tensor
@@ -28,18 +28,18 @@ class Quantized:
         return self.weight.sum(dim=1, dtype=torch.int32)
 
 
-def quantize(weight: Tensor, sizes: Tensor, name: str) -> Quantized:
-    """Round a float32 weight (N, K), one scale to a row, after SmoothQuant (arXiv 2211.10438).
+def quantize_weight(weight: Tensor, input_magnitudes: Tensor, name: str) -> Quantized:
+    """Quantise a float32 weight (N, K) with one scale per row (SmoothQuant, arXiv 2211.10438).
 
-    sizes: (K,) the size of each input. Where it is large, the input is divided and the weight
-    multiplied, so that both are easy to round. name: of the product, as in a checkpoint's layer.
+    input_magnitudes: (K,). Where they are large, the input is divided and the weight multiplied, so
+    that both are easy to round. name: of the linear layer, 'layers.0.up'.
     """
     alpha = _ALPHAS.get(name.rpartition(".")[2], _ALPHA)
-    # A long row is rounded in large steps, and what it writes is an outlier in the residual stream,
-    # of which the next norm is made: a column that is large there must not grow.
+    # A row of large norm is rounded in large steps, and writes an outlier to the residual stream,
+    # which dominates the next norm: columns that are large in such rows must not grow.
     lengths = weight.norm(dim=1, keepdim=True)
     columns = (weight.square() * lengths).mean(dim=0).sqrt().clamp(min=1e-5)
-    factors = (sizes.clamp(min=1e-5) ** alpha / columns ** (1 - alpha)).clamp(min=1e-5)
+    factors = (input_magnitudes.clamp(min=1e-5) ** alpha / columns ** (1 - alpha)).clamp(min=1e-5)
     smooth = weight * factors
     scales = smooth.abs().amax(dim=1).clamp(min=1e-30) / 127
     rounded = (smooth / scales[:, None]).round().to(torch.int8)

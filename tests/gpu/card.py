@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from models.encoder.device import ampere
+from models.encoder.device import is_ampere_or_newer
 
 since_ampere = pytest.mark.skipif(
-    torch.cuda.is_available() and not ampere(torch.device("cuda")),
+    torch.cuda.is_available() and not is_ampere_or_newer(torch.device("cuda")),
     reason="a GPU before Ampere has no bfloat16 and no FlashAttention",
 )

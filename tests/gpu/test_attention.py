@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.encoder.sequence_layout import Packing, Shape
-from models.torch_backend.attention import Rules, attend
-from models.torch_backend.flash_attention import Varlen, choose
+from models.encoder.sequence_layout import BatchShape, SequenceLayout
+from models.torch_backend.attention import AttentionOptions, padded_attention
+from models.torch_backend.flash_attention import FlashAttention, choose_attention
 from tests.gpu.card import since_ampere
 from tests.models.torch_backend.heads import WINDOWS
 
@@ -18,20 +18,20 @@ LENGTHS = [[1], [1, 1, 1, 1], [2, 1], [64] * 8, [3, 200, 1, 17, 129, 128], [1000
 HEADS = [(4, 4), (8, 2), (6, 1)]
 SIZES = [8, 32, 64, 96, 128, 256]
 DTYPES = [torch.float16, torch.bfloat16]
-every_window = pytest.mark.parametrize("rules", WINDOWS.values(), ids=WINDOWS)
+every_window = pytest.mark.parametrize("options", WINDOWS.values(), ids=WINDOWS)
 every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
-def rules_of(rules: Rules, size: int) -> Rules:
-    return Rules(rules.positions, 1 / math.sqrt(size), rules.causal, rules.reach)
+def rules_of(options: AttentionOptions, size: int) -> AttentionOptions:
+    return AttentionOptions(options.positions, 1 / math.sqrt(size), options.causal, options.window)
 
 
 def heads_of(
-    packing: Packing, heads: tuple[int, int], size: int, dtype: torch.dtype
+    layout: SequenceLayout, heads: tuple[int, int], size: int, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Queries, keys and values as parts of one product, as layers have them."""
-    noise = torch.Generator().manual_seed(packing.rows)
-    both = torch.randn(packing.rows, heads[0] + 2 * heads[1], size, generator=noise)
+    noise = torch.Generator().manual_seed(layout.rows)
+    both = torch.randn(layout.rows, heads[0] + 2 * heads[1], size, generator=noise)
     split = [heads[0], heads[1], heads[1]]
     query, key, value = torch.split(both.to("cuda", dtype), split, dim=1)
     return query, key, value
@@ -42,42 +42,44 @@ def heads_of(
 @pytest.mark.parametrize("heads", HEADS, ids=str)
 @pytest.mark.parametrize("size", SIZES)
 def test_the_kernel_computes_what_the_blocks_do(
-    rules: Rules, dtype: torch.dtype, heads: tuple[int, int], size: int
+    options: AttentionOptions, dtype: torch.dtype, heads: tuple[int, int], size: int
 ) -> None:
-    device, scaled = torch.device("cuda"), rules_of(rules, size)
-    kernel = choose(scaled, size, dtype, device)
-    assert isinstance(kernel, Varlen)
+    device, scaled = torch.device("cuda"), rules_of(options, size)
+    kernel = choose_attention(scaled, size, dtype, device)
+    assert isinstance(kernel, FlashAttention)
     for lengths in LENGTHS:
-        packing = Packing(lengths, device, dtype)
-        query, key, value = heads_of(packing, heads, size, dtype)
-        found = kernel(query, key, value, packing, scaled)
+        layout = SequenceLayout(lengths, device, dtype)
+        query, key, value = heads_of(layout, heads, size, dtype)
+        found = kernel(query, key, value, layout, scaled)
         assert found.isfinite().all()
-        exact = Packing(lengths, device)
-        expected = attend(query.float(), key.float(), value.float(), exact, scaled)
+        exact = SequenceLayout(lengths, device)
+        expected = padded_attention(query.float(), key.float(), value.float(), exact, scaled)
         torch.testing.assert_close(
-            found[: packing.tokens].float(), expected[: packing.tokens], atol=2e-2, rtol=2e-2
+            found[: layout.tokens].float(), expected[: layout.tokens], atol=2e-2, rtol=2e-2
         )
 
 
 @every_window
 @every_dtype
-def test_a_sequence_is_the_same_bits_in_every_batch(rules: Rules, dtype: torch.dtype) -> None:
-    device, scaled = torch.device("cuda"), rules_of(rules, 64)
-    kernel = choose(scaled, 64, dtype, device)
+def test_a_sequence_is_the_same_bits_in_every_batch(
+    options: AttentionOptions, dtype: torch.dtype
+) -> None:
+    device, scaled = torch.device("cuda"), rules_of(options, 64)
+    kernel = choose_attention(scaled, 64, dtype, device)
     for length in (1, 13, 64, 300):
-        alone = Packing([length], device, dtype)
-        many = Packing([7, 160, length, 1, 40], device, dtype)
-        fixed = Packing([7, 160, length, 1, 40], device, dtype, Shape(1024, 16, 1024))
+        alone = SequenceLayout([length], device, dtype)
+        many = SequenceLayout([7, 160, length, 1, 40], device, dtype)
+        fixed = SequenceLayout([7, 160, length, 1, 40], device, dtype, BatchShape(1024, 16, 1024))
         one = heads_of(alone, (4, 4), 64, dtype)
         expected = kernel(*one, alone, scaled)[:length]
-        for packing in (many, fixed):
-            parts = heads_of(packing, (4, 4), 64, dtype)
+        for layout in (many, fixed):
+            parts = heads_of(layout, (4, 4), 64, dtype)
             for text, among in zip(one, parts, strict=True):
                 among[167 : 167 + length] = text[:length]
-            found = kernel(*parts, packing, scaled)[167 : 167 + length]
+            found = kernel(*parts, layout, scaled)[167 : 167 + length]
             assert torch.equal(found, expected), length
 
 
 def test_what_the_kernel_does_not_compute_is_left_to_the_blocks() -> None:
     device = torch.device("cuda")
-    assert choose(WINDOWS["plain"], 64, torch.float32, device) is attend
+    assert choose_attention(WINDOWS["plain"], 64, torch.float32, device) is padded_attention

@@ -10,11 +10,17 @@ import torch
 from models import families
 from models.checkpoint import weights
 from models.encoder.batch import Batch
-from models.encoder.sequence_layout import Shape
+from models.encoder.sequence_layout import BatchShape
 from models.torch_backend.assembly import TorchLayers
-from models.torch_backend.cuda_graphs import SHAPES, CudaGraphs, Eager, Forward, Graphs
+from models.torch_backend.cuda_graphs import (
+    RECORDED_SHAPES,
+    CudaGraphRecorder,
+    CudaGraphRunner,
+    EagerRunner,
+    Forward,
+)
 from models.torch_backend.encoder import Embeddings, TorchEncoder
-from models.torch_backend.linear import Plain
+from models.torch_backend.linear import TorchLinearFactory
 from models.vectors import normalize
 from tests.gpu.card import since_ampere
 from tests.models.families.checkpoint import Case, write
@@ -31,12 +37,12 @@ SIZES = {  # heads of 16 and an odd number of layers, so that a wrong buffer sho
 }
 
 
-class Padded(Eager):
+class PaddedPositionTable(EagerRunner):
     """Step by step in the shapes that are recorded: the same kernels on the same sizes."""
 
-    def shape(self, lengths: Sequence[int]) -> Shape:
+    def shape(self, lengths: Sequence[int]) -> BatchShape:
         tokens, count = sum(lengths), len(lengths)
-        fitting = [s for s in SHAPES if tokens <= s.rows and count <= s.sequences]
+        fitting = [s for s in RECORDED_SHAPES if tokens <= s.rows and count <= s.max_sequences]
         return fitting[0] if fitting else super().shape(lengths)
 
 
@@ -58,13 +64,13 @@ def test_a_replayed_pass_has_the_bits_of_one_that_is_not(
     device, blueprint = torch.device("cuda"), families.read(tmp_path)
     loaded = weights.load(tmp_path, blueprint)
     parts = Embeddings(blueprint.config, loaded, device)
-    layers = TorchLayers(blueprint.config, loaded, Plain(device, dtype), device)
-    assert layers.steady
+    layers = TorchLayers(blueprint.config, loaded, TorchLinearFactory(device, dtype), device)
+    assert layers.recordable
 
-    def recorded(whole: Forward) -> Graphs:
-        return Graphs(whole, device, CudaGraphs(device))
+    def recorded(whole: Forward) -> CudaGraphRunner:
+        return CudaGraphRunner(whole, device, CudaGraphRecorder(device))
 
-    eager, padded = TorchEncoder(parts, layers), TorchEncoder(parts, layers, Padded)
+    eager, padded = TorchEncoder(parts, layers), TorchEncoder(parts, layers, PaddedPositionTable)
     graphs = TorchEncoder(parts, layers, recorded)
     graphs.warm()
     for batch in batches():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.cpu_backend.library import ISAS, computes, features
+from models.cpu_backend.library import ISAS, features, supports
 from models.cpu_backend.prepack import DTYPES
 
 # Without a compiler at installation there are no libraries, and torch's layers are used: then
@@ -11,6 +11,6 @@ BUILT = [
     pytest.param(name, dtype, id=f"{name}-{dtype}")
     for name, needed in ISAS.items()
     for dtype in DTYPES
-    if needed <= features() and computes(name, dtype)
+    if needed <= features() and supports(name, dtype)
 ]
 kernels = pytest.mark.parametrize(("kernels", "dtype"), BUILT)

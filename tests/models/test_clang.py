@@ -10,7 +10,7 @@ import pytest
 
 from hatch_build import ISAS as ISA_FLAGS
 from hatch_build import LOG, compile_kernels
-from models.cpu_backend.library import unbuilt
+from models.cpu_backend.library import kernels_missing
 from tests.programs import program
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +35,7 @@ def test_kernels_that_clang_compiled_pass_their_tests(
     # Those for the matrix unit are GCC's alone.
     assert built == [f"libencoder-{name}.so" for name in ISA_FLAGS if name != "amx"], said
     assert "warning:" not in said
-    assert not unbuilt(folder=kernels), "this processor could use them, and cannot"
+    assert not kernels_missing(folder=kernels), "this processor could use them, and cannot"
     command = [sys.executable, "-m", "pytest", "-q", "--color=no"]
     found = subprocess.run(
         [*command, *(f"tests/models/{name}" for name in TESTS)],

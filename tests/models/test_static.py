@@ -17,7 +17,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 
 from models.embedder import Embedder
-from models.encoder.threads import alone
+from models.encoder.threads import single_threaded
 from models.errors import ModelError
 from models.folder import Folder
 from tests.models import tiny
@@ -197,7 +197,7 @@ def test_a_text_is_the_same_bits_alone_and_in_a_batch(
     assert embedder.embed(TEXTS).tobytes() == single.tobytes()
 
 
-@pytest.mark.parametrize("threads", [contextlib.nullcontext, alone])
+@pytest.mark.parametrize("threads", [contextlib.nullcontext, single_threaded])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_text_of_no_tokens_is_the_zero_vector(
     tokenizer: tokenizers.Tokenizer,

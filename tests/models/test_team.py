@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.cpu_backend.encoder import NativeEncoder
+from models.cpu_backend.encoder import KernelEncoder
 from tests.models.built import BUILT
 from tests.models.cpu_backend.pair import Pair, batch
 
@@ -40,7 +40,7 @@ def processor(task: str) -> int:
     return int((TASKS / task / "stat").read_text().rpartition(")")[2].split()[36])
 
 
-def meet(encoder: NativeEncoder) -> list[list[tuple[int, set[int]]]]:
+def meet(encoder: KernelEncoder) -> list[list[tuple[int, set[int]]]]:
     """Where two threads run that began a pass on one processor, and where they may; 20 times."""
     first, second = ALLOWED[:2]
     others, inputs = set(os.listdir(TASKS)), batch([12])

@@ -39,7 +39,7 @@ def load(folder: str | Path, options: Options, previous: Decisions | None = None
     previous: decisions of an earlier load, which are reused.
     Raises ModelError when the model, device or precision is not available.
     """
-    library.limit(options.isa)
+    library.cap_isa(options.isa)
     torch.set_num_threads(options.threads or available_cpus())
     # An image's environment may enable TF32, which is less exact than float32.
     torch.set_float32_matmul_precision("highest")
@@ -60,7 +60,7 @@ def load(folder: str | Path, options: Options, previous: Decisions | None = None
             "EMBEDDING_POOLING names another",
             *(folder, embedder.sentence.pooling[0]),
         )
-    if embedder.device.type == "cpu" and library.unbuilt():
+    if embedder.device.type == "cpu" and library.kernels_missing():
         compile_log = library.FOLDER / "compile.log"
         log.warning(
             "no compiled kernels: texts take several times as long as they could. Install a C++ "

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from models.encoder.threads import alone
+from models.encoder.threads import single_threaded
 from service.engine.protocol.messages import pack_results
 from service.engine.protocol.progress import Progress
 from service.engine.worker.batch_sizing import BatchSizing
@@ -81,17 +81,17 @@ class Loop:
         """Receive messages, waiting if there is no work, and compute one batch."""
         self._receiver.poll_or_wait()
         if batch := self._batches.next_for_leader():
-            with alone() if batch.single_threaded else contextlib.nullcontext():
+            with single_threaded() if batch.single_threaded else contextlib.nullcontext():
                 self._compute(batch)
 
     def _run_follower(self) -> None:
-        with alone():
+        with single_threaded():
             while batch := self._batches.next_for_follower():
                 self._compute(batch)
                 self._receiver.poll()
 
     def _run_spare_thread(self) -> None:
-        with alone():
+        with single_threaded():
             while self._batches.wait_until_leader_blocked():
                 if batch := self._batches.next_for_spare_thread():
                     self._compute(batch)

@@ -8,15 +8,15 @@ from torch import Tensor
 
 from models.checkpoint.weights import Weights
 from models.config.encoder_config import EncoderConfig
-from models.cpu_backend.encoder import NativeEncoder, fits
-from models.cpu_backend.layer_weights import Stack
+from models.cpu_backend.encoder import KernelEncoder, kernels_support
+from models.cpu_backend.layer_weights import LayerWeights
 from models.encoder.batch import Batch
 from models.encoder.pooling import POOLINGS
-from models.encoder.position_tensors import of_layer
+from models.encoder.position_tensors import layer_position_hooks
 from models.torch_backend.assembly import TorchLayers
 from models.torch_backend.encoder import Embeddings, TorchEncoder
-from models.torch_backend.linear import Layout, Observed, Plain
-from models.torch_backend.quantization import quantize
+from models.torch_backend.linear import CalibrationLinearFactory, LinearFactory, TorchLinearFactory
+from models.torch_backend.quantization import quantize_weight
 from models.vectors import Floats
 from tests.models.shapes import KINDS, NORMED, VOCABULARY, random_weights
 
@@ -43,28 +43,28 @@ class Pair:
         self, kernels: str, dtype: str, config: EncoderConfig, weights: Weights | None = None
     ) -> None:
         self.config, self.weights = config, weights or random_weights(config)
-        assert fits(self.config, self.weights)
+        assert kernels_support(self.config, self.weights)
         self.embeddings = Embeddings(config, self.weights, CPU)
         self.sizes = self._sizes()
-        stack = Stack(config, self.weights, dtype, kernels, self.sizes)
+        stack = LayerWeights(config, self.weights, dtype, kernels, self.sizes)
         like = self.embeddings.tokens
-        scores = of_layer(config, self.weights, "layers.0", config.positions, like)
-        self.ours = NativeEncoder(self.embeddings, stack, scores)
-        self.twin = self.torch(Plain(CPU, F32))
+        scores = layer_position_hooks(config, self.weights, "layers.0", config.positions, like)
+        self.ours = KernelEncoder(self.embeddings, stack, scores)
+        self.twin = self.torch(TorchLinearFactory(CPU, F32))
 
     @classmethod
     def of(cls, kernels: str, dtype: str, kind: str) -> "Pair":
         """Of one of KINDS."""
         return cls(kernels, dtype, KINDS[kind], random_weights(KINDS[kind], kind in NORMED))
 
-    def torch(self, layout: Layout) -> TorchEncoder:
-        layers = TorchLayers(self.config, self.weights, layout, CPU)
+    def torch(self, linear_factory: LinearFactory) -> TorchEncoder:
+        layers = TorchLayers(self.config, self.weights, linear_factory, CPU)
         return TorchEncoder(self.embeddings, layers)
 
     def _sizes(self) -> dict[str, Tensor]:
-        layout = Observed()
-        self.torch(layout).states(batch([40, 8]), self.config.num_layers)
-        return layout.sizes()
+        linear_factory = CalibrationLinearFactory()
+        self.torch(linear_factory).states(batch([40, 8]), self.config.num_layers)
+        return linear_factory.input_magnitudes()
 
     def check(self, lengths: Sequence[int], close: float) -> None:
         given = batch(lengths)
@@ -75,7 +75,7 @@ class Pair:
         assert error(self.ours.vectors(given, modes), self.twin.vectors(given, modes)) < close
 
 
-class Rounded(Layout):
+class Rounded(LinearFactory):
     """A layout that rounds as int8 does, and computes in float32."""
 
     dtype = F32
@@ -86,9 +86,11 @@ class Rounded(Layout):
     def __call__(
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
     ) -> "RoundedLinear":
-        quantized = quantize(weight, self.sizes[name], name)
+        quantized = quantize_weight(weight, self.sizes[name], name)
         rows = quantized.weight.to(F32) * quantized.scales[:, None]
-        return RoundedLinear(Plain(CPU, F32)(rows, bias, activation), quantized.smoothing)
+        return RoundedLinear(
+            TorchLinearFactory(CPU, F32)(rows, bias, activation), quantized.smoothing
+        )
 
 
 class RoundedLinear:

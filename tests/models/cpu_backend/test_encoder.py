@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.config.encoder_config import EncoderConfig
-from models.cpu_backend.encoder import fits
-from models.cpu_backend.layer_weights import Stack
+from models.cpu_backend.encoder import kernels_support
+from models.cpu_backend.layer_weights import LayerWeights
 from models.encoder.batch import Batch
 from models.encoder.pooling import POOLINGS, pool
-from models.encoder.sequence_layout import Packing
+from models.encoder.sequence_layout import SequenceLayout
 from models.positions.schemes import Alibi, Recurrent, Rotary, Scaling, Scheme
 from models.torch_backend.linear import ACTIVATIONS
 from models.vectors import Floats
@@ -74,8 +74,8 @@ def test_more_tokens_than_fit_one_part_equal_their_twin(kernels: str, dtype: str
 def test_every_pooling_is_that_of_the_states(kernels: str, dtype: str, mode: str) -> None:
     pair, given = Pair(kernels, dtype, shape()), batch([3, 1, 40])
     states = pair.ours.states(given, 2)
-    packing = Packing(given.lengths.tolist(), CPU)
-    expected = pool(torch.from_numpy(states), packing, [mode]).numpy()
+    layout = SequenceLayout(given.lengths.tolist(), CPU)
+    expected = pool(torch.from_numpy(states), layout, [mode]).numpy()
     np.testing.assert_allclose(pair.ours.vectors(given, [mode]), expected, atol=2e-6)
 
 
@@ -218,18 +218,18 @@ def test_int8_rounds_as_its_twin_does(kernels: str, dtype: str) -> None:
     ],
 )
 def test_what_the_kernels_cannot_compute_is_left_to_torch(config: EncoderConfig) -> None:
-    assert not fits(config, random_weights(config))
+    assert not kernels_support(config, random_weights(config))
 
 
 @pytest.mark.parametrize("name", ["project.weight", "layers.1.relative.weight"])
 def test_weights_that_the_kernels_do_not_know_are_left_to_torch(name: str) -> None:
-    assert not fits(shape(), random_weights(shape()) | {name: torch.zeros(1)})
+    assert not kernels_support(shape(), random_weights(shape()) | {name: torch.zeros(1)})
 
 
 def test_a_norm_of_all_heads_together_is_left_to_torch() -> None:
     weights = random_weights(shape(), normed=True)
-    assert fits(shape(), weights)
-    assert not fits(shape(), weights | {"layers.1.key_norm.weight": torch.ones(64)})
+    assert kernels_support(shape(), weights)
+    assert not kernels_support(shape(), weights | {"layers.1.key_norm.weight": torch.ones(64)})
 
 
 @kernels
@@ -237,6 +237,6 @@ def test_weights_are_not_held_once_they_are_packed(kernels: str, dtype: str) -> 
     config = shape()
     sizes, weights = Pair(kernels, dtype, config).sizes, random_weights(config)
     matrices = [weakref.ref(tensor) for tensor in weights.values() if tensor.ndim > 1]
-    stack = Stack(config, weights, dtype, kernels, sizes)
+    stack = LayerWeights(config, weights, dtype, kernels, sizes)
     del weights
     assert stack.layers and not any(matrix() is not None for matrix in matrices)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hatch_build import FLAGS, SOURCES, compiler
-from models.cpu_backend.library import CAPS, FOLDER, ISAS, best, features, unbuilt
+from models.cpu_backend.library import CAPS, FOLDER, ISAS, best, features, kernels_missing
 from models.embedder import Embedder
 from models.errors import ModelError
 from tests.programs import program
@@ -57,7 +57,7 @@ def test_the_cap_of_a_process_binds_torch_too() -> None:
         "import torch\nfrom models.cpu_backend import library\n"
         "from models.precision import encoder_factory\n"
         "print('avx2' in library.features(), library.best('float32', library.ISAS['avx2']))\n"
-        "library.limit('avx2')\n"
+        "library.cap_isa('avx2')\n"
         "print(library.best('bfloat16'), library.best('float32', library.features('bf16')))\n"
         "print(encoder_factory.torch_has_bfloat16(library.features()))\n"
         "print(torch.backends.cpu.get_cpu_capability())"
@@ -74,9 +74,9 @@ def test_the_cap_of_a_process_binds_torch_too() -> None:
 
 
 def test_a_processor_that_kernels_would_suit_lacks_them(tmp_path: Path) -> None:
-    assert unbuilt(ISAS["avx2"] | ISAS["avx512"], tmp_path)
-    assert not unbuilt(frozenset({"avx2"}), tmp_path), "there are none for it"
-    assert unbuilt(ISAS["avx2"]) == (not COMPILED)
+    assert kernels_missing(ISAS["avx2"] | ISAS["avx512"], tmp_path)
+    assert not kernels_missing(frozenset({"avx2"}), tmp_path), "there are none for it"
+    assert kernels_missing(ISAS["avx2"]) == (not COMPILED)
 
 
 def test_where_there_is_a_compiler_the_kernels_are_built() -> None:
@@ -110,4 +110,4 @@ def test_a_library_of_another_version_is_not_called(
     subprocess.run([*command, *flags], cwd=FOLDER, check=True)
     assert best("float32", ISAS["avx2"], tmp_path) is None
     assert "they were compiled from another version; compile them again" in caplog.text
-    assert unbuilt(ISAS["avx2"], tmp_path)
+    assert kernels_missing(ISAS["avx2"], tmp_path)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from models.cpu_backend.linear import Compiled
+from models.cpu_backend.linear import KernelLinearFactory
 from models.cpu_backend.prepack import DTYPES
-from models.torch_backend.linear import ACTIVATIONS, Layout, Linear, Plain
+from models.torch_backend.linear import ACTIVATIONS, Linear, LinearFactory, TorchLinearFactory
 from tests.models.built import BUILT, kernels
 from tests.models.cpu_backend.pair import Rounded
 
@@ -36,7 +36,7 @@ class Kind:
     activation: str = "none"
     gated: bool = False
 
-    def build(self, layout: Layout, scales: Tensor) -> Linear:
+    def build(self, linear_factory: LinearFactory, scales: Tensor) -> Linear:
         gate, up = (
             (
                 numbers(self.width, self.size, seed=seed) / scales / self.size**0.5,
@@ -45,8 +45,8 @@ class Kind:
             for seed in (1, 2)
         )
         if self.gated:
-            return layout.gated(gate, up, self.activation, name="layer")
-        return layout(*gate, self.activation, name="layer")
+            return linear_factory.gated(gate, up, self.activation, name="layer")
+        return linear_factory(*gate, self.activation, name="layer")
 
 
 class Pair:
@@ -56,8 +56,8 @@ class Pair:
         # As in real models, some inputs are larger than others.
         self.scales = 1 + 20 * (numbers(kind.size) > 2)
         self.sizes = {"layer": 4 * self.scales}
-        self.ours = kind.build(Compiled(dtype, kernels, self.sizes), self.scales)
-        self.twin = kind.build(Plain(CPU, F32), self.scales)
+        self.ours = kind.build(KernelLinearFactory(dtype, kernels, self.sizes), self.scales)
+        self.twin = kind.build(TorchLinearFactory(CPU, F32), self.scales)
 
     def input(self, rows: int) -> Tensor:
         return numbers(rows, len(self.scales), seed=rows) * self.scales
@@ -118,12 +118,12 @@ def test_what_is_multiplied_is_rounded_as_its_precision_says(kernels: str, dtype
 )
 def test_a_product_in_float32_is_as_exact_as_float32_is(kernels: str) -> None:
     x, weight = (numbers(40, 384, seed=i) * 2 ** numbers(40, 384, seed=i + 2) for i in (0, 2))
-    found = Compiled("float32", kernels)(weight, torch.zeros(40))(x)
+    found = KernelLinearFactory("float32", kernels)(weight, torch.zeros(40))(x)
     expected, size = x.double() @ weight.double().T, x.double().abs() @ weight.double().abs().T
     assert ((found - expected).abs() / size).max() < 2**-21
 
 
-class Rounding(Layout):
+class Rounding(LinearFactory):
     """Weights that another precision has too."""
 
     dtype = F32
@@ -134,7 +134,7 @@ class Rounding(Layout):
     def __call__(
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
     ) -> Linear:
-        return Plain(CPU, F32)(weight.to(self.rounding).to(F32), bias, activation)
+        return TorchLinearFactory(CPU, F32)(weight.to(self.rounding).to(F32), bias, activation)
 
 
 @kernels

@@ -2,47 +2,47 @@
 
 import torch
 
-from models.cpu_backend.rope_cache import Turns, pairs
+from models.cpu_backend.rope_cache import RopeCache, paired_order
 from models.encoder.position_hooks import Rotary as Twin
-from models.encoder.sequence_layout import Packing
+from models.encoder.sequence_layout import SequenceLayout
 from models.positions.schemes import Alibi, Rotary, Scaling
 
 PLAIN = Rotary(dim=8)
 
 
 def turned(scheme: Rotary, x: torch.Tensor, length: int) -> torch.Tensor:
-    """(T, Dh), in the order of `pairs`."""
-    cos, sin = Turns(scheme, x.shape[1]).upto(length)[:, : len(x)]
-    x = x[:, pairs(scheme, x.shape[1])]
+    """(T, Dh), in the order of `paired_order`."""
+    cos, sin = RopeCache(scheme, x.shape[1]).tables(length)[:, : len(x)]
+    x = x[:, paired_order(scheme, x.shape[1])]
     others = x.view(len(x), -1, 2).flip(2).flatten(1)
     return torch.addcmul(x * cos, others, sin)
 
 
 def test_turns_are_those_of_the_twin() -> None:
     x = torch.randn(30, 16, generator=torch.Generator().manual_seed(2))
-    packing = Packing([len(x)], torch.device("cpu"))
+    layout = SequenceLayout([len(x)], torch.device("cpu"))
     for scheme in (
         Rotary(dim=16),
         Rotary(dim=6, base=100.0),
         Rotary(dim=10, interleaved=True),
         Rotary(dim=16, scaling=Scaling(kind="yarn", factor=4.0, original=8, magnitude=1.1)),
     ):
-        padded = torch.cat([x, x.new_zeros(packing.rows - len(x), 16)])[:, None]
-        expected = Twin(scheme).rotate(padded, padded, packing)[0][: len(x), 0]
+        padded = torch.cat([x, x.new_zeros(layout.rows - len(x), 16)])[:, None]
+        expected = Twin(scheme).rotate(padded, padded, layout)[0][: len(x), 0]
         found = turned(scheme, x, len(x))
-        torch.testing.assert_close(found, expected[:, pairs(scheme, 16)], atol=1e-6, rtol=0)
+        torch.testing.assert_close(found, expected[:, paired_order(scheme, 16)], atol=1e-6, rtol=0)
 
 
 def test_the_features_of_a_pair_are_neighbours() -> None:
-    assert pairs(PLAIN, 10).tolist() == [0, 4, 1, 5, 2, 6, 3, 7, 8, 9]
-    assert pairs(Rotary(dim=8, interleaved=True), 10).tolist() == list(range(10))
-    assert pairs(Alibi(), 4).tolist() == [0, 1, 2, 3]
+    assert paired_order(PLAIN, 10).tolist() == [0, 4, 1, 5, 2, 6, 3, 7, 8, 9]
+    assert paired_order(Rotary(dim=8, interleaved=True), 10).tolist() == list(range(10))
+    assert paired_order(Alibi(), 4).tolist() == [0, 1, 2, 3]
 
 
 def test_tables_grow_with_the_longest_text() -> None:
-    turns = Turns(PLAIN, 8)
-    short = turns.upto(5)
-    assert turns.upto(4) is short
-    long = turns.upto(short.shape[1] + 1)
+    turns = RopeCache(PLAIN, 8)
+    short = turns.tables(5)
+    assert turns.tables(4) is short
+    long = turns.tables(short.shape[1] + 1)
     assert long.shape[1] > short.shape[1]
     assert torch.equal(long[:, : short.shape[1]], short)

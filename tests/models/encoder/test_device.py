@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from models.encoder.device import find
+from models.encoder.device import resolve_device
 from models.errors import ModelError
 
 
 def test_auto_is_a_gpu_where_there_is_one() -> None:
-    assert find("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
-    assert find("cpu") == torch.device("cpu")
+    assert resolve_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert resolve_device("cpu") == torch.device("cpu")
 
 
 @pytest.mark.parametrize("name", ["cuda:99", "nonsense", "xla"])
@@ -17,7 +17,7 @@ def test_a_device_that_is_not_there_is_refused_in_one_line(name: str) -> None:
     with pytest.raises(
         ModelError, match=f"device '{name}' cannot be had: .* sees here: [0-9]+"
     ) as no:
-        find(name)
+        resolve_device(name)
     assert "\n" not in str(no.value)
 
 
@@ -41,7 +41,7 @@ class Broken:
 def test_a_gpu_that_will_never_do_is_refused(what: str) -> None:
     broken = Broken(torch.AcceleratorError(what))
     with pytest.raises(ModelError, match=what.partition("\n")[0]):
-        find("cuda", broken)
+        resolve_device("cuda", broken)
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_a_gpu_that_will_never_do_is_refused(what: str) -> None:
 )
 def test_a_gpu_that_may_do_later_is_no_wrong_setting(error: Exception) -> None:
     with pytest.raises(type(error)):
-        find("cuda", Broken(error))
+        resolve_device("cuda", Broken(error))

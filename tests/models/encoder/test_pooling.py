@@ -7,14 +7,14 @@ import torch
 from numpy.testing import assert_allclose
 
 from models.encoder.pooling import POOLINGS, pool
-from models.encoder.sequence_layout import Packing
+from models.encoder.sequence_layout import SequenceLayout
 from models.sentence_transformers.pooling import MODES
 from models.sentence_transformers.sentence import SentenceConfig
 from tests.models.meta import META, Sent
 
 LENGTHS = [3, 1, 8]
 Floats = npt.NDArray[np.float32]
-PACKING = Packing(LENGTHS, torch.device("cpu"))
+PACKING = SequenceLayout(LENGTHS, torch.device("cpu"))
 HIDDEN = torch.randn(PACKING.rows, 5, generator=torch.Generator().manual_seed(1))
 
 
@@ -57,20 +57,20 @@ def test_the_first_rows_of_a_sequence_can_be_left_out_and_the_others_keep_their_
 
 @pytest.mark.parametrize("mode", POOLINGS)
 def test_a_text_of_which_nothing_is_left_has_the_zero_vector(mode: str) -> None:
-    packing = Packing([2, 3, 1], torch.device("cpu"))
-    hidden = torch.ones(packing.rows, 5)
-    pooled = pool(hidden, packing, [mode], torch.tensor([2, 1, 4]))
+    layout = SequenceLayout([2, 3, 1], torch.device("cpu"))
+    hidden = torch.ones(layout.rows, 5)
+    pooled = pool(hidden, layout, [mode], torch.tensor([2, 1, 4]))
     assert pooled[[0, 2]].eq(0).all() and pooled[1].gt(0).all()
-    assert pool(hidden, packing, [mode], torch.tensor([2, 3, 1])).eq(0).all()
+    assert pool(hidden, layout, [mode], torch.tensor([2, 3, 1])).eq(0).all()
 
 
 @pytest.mark.parametrize("mode", POOLINGS)
 def test_the_rows_after_the_last_token_are_never_pooled(mode: str) -> None:
-    packing = Packing([3, 2], torch.device("cpu"))
-    hidden = torch.full((packing.rows, 5), float("nan"))
-    hidden[: packing.tokens] = 1.0
-    assert packing.rows > packing.tokens
-    assert torch.isfinite(pool(hidden, packing, [mode])).all()
+    layout = SequenceLayout([3, 2], torch.device("cpu"))
+    hidden = torch.full((layout.rows, 5), float("nan"))
+    hidden[: layout.tokens] = 1.0
+    assert layout.rows > layout.tokens
+    assert torch.isfinite(pool(hidden, layout, [mode])).all()
 
 
 @pytest.mark.parametrize("mode", POOLINGS)
@@ -78,9 +78,9 @@ def test_the_rows_after_the_last_token_are_never_pooled(mode: str) -> None:
 def test_a_pooling_needs_to_know_nothing_that_the_device_has_computed(
     mode: str, skips: list[int]
 ) -> None:
-    packing = Packing(LENGTHS, META)
+    layout = SequenceLayout(LENGTHS, META)
     with Sent():  # type: ignore[no-untyped-call]
-        pooled = pool(HIDDEN.to(META), packing, [mode], torch.tensor(skips))
+        pooled = pool(HIDDEN.to(META), layout, [mode], torch.tensor(skips))
     assert pooled.device == META and pooled.shape == (3, 5)
 
 
@@ -92,10 +92,10 @@ def test_several_poolings_stand_side_by_side_in_the_order_given() -> None:
 
 def test_states_of_low_precision_are_pooled_in_float32() -> None:
     length = 300
-    packing = Packing([length], torch.device("cpu"))
-    hidden = torch.ones(packing.rows, 4, dtype=torch.bfloat16)
+    layout = SequenceLayout([length], torch.device("cpu"))
+    hidden = torch.ones(layout.rows, 4, dtype=torch.bfloat16)
     for mode in ("mean", "weightedmean"):
-        pooled = pool(hidden, packing, [mode])
+        pooled = pool(hidden, layout, [mode])
         assert pooled.dtype == torch.float32
         assert_allclose(pooled.numpy(), 1.0, rtol=1e-6)
 

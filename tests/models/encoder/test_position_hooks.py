@@ -19,13 +19,13 @@ from models.encoder.position_hooks import (
     Alibi,
     Buckets,
     Disentangled,
-    Padded,
-    Positions,
+    PaddedPositionTable,
+    PositionHooks,
+    PositionTable,
     Recurrent,
     Rotary,
-    Table,
 )
-from models.encoder.sequence_layout import Packing
+from models.encoder.sequence_layout import SequenceLayout
 from models.positions import schemes, tables
 from models.positions.schemes import Scaling
 
@@ -44,11 +44,13 @@ def random(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
-def scored(scheme: Positions, query: Tensor, key: Tensor, queries: slice, keys: slice) -> Tensor:
+def scored(
+    scheme: PositionHooks, query: Tensor, key: Tensor, queries: slice, keys: slice
+) -> Tensor:
     """What a scheme adds to the scores of some queries and keys (H, T, Dh) of one text."""
     places = torch.arange(query.shape[1])
     index = places[keys] - places[queries, None] + len(places) - 1
-    relative: Any = scheme.relative(len(places))
+    relative: Any = scheme.relative_features(len(places))
     found = scheme.score(query[None, :, queries], key[None, :, keys], relative, index)
     assert found is not None
     return found[0]
@@ -56,38 +58,38 @@ def scored(scheme: Positions, query: Tensor, key: Tensor, queries: slice, keys: 
 
 def turn(scheme: schemes.Rotary, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
     """Queries and keys (T, H, Dh) of one text, turned."""
-    packing = Packing([len(query)], CPU)
-    filling = query.new_zeros(packing.rows - len(query), *query.shape[1:])
+    layout = SequenceLayout([len(query)], CPU)
+    filling = query.new_zeros(layout.rows - len(query), *query.shape[1:])
     rows, names = (torch.cat([part, filling]) for part in (query, key))
-    turned = Rotary(scheme).rotate(rows, names, packing)
+    turned = Rotary(scheme).rotate(rows, names, layout)
     return turned[0][: len(query)], turned[1][: len(key)]
 
 
 def test_a_scheme_without_hooks_changes_nothing() -> None:
     hidden, query, key = random(5, 8), random(5, 2, 4), random(5, 1, 4)
-    scheme = Positions()
+    scheme = PositionHooks()
     assert scheme.embed(hidden, torch.zeros(5), torch.arange(5)) is hidden
-    found = scheme.rotate(query, key, Packing([5], CPU))
+    found = scheme.rotate(query, key, SequenceLayout([5], CPU))
     assert found[0] is query and found[1] is key
     assert scheme.bias(5) is None
-    assert scheme.relative(5) is None
+    assert scheme.relative_features(5) is None
     assert scheme.score(query, key, torch.empty(0), torch.zeros(5, 5)) is None
-    assert scheme.unscored
+    assert scheme.adds_no_scores
 
 
 def test_a_table_adds_the_row_of_each_position_and_leaves_attention_alone() -> None:
     table, hidden, positions = random(10, 8), random(4, 8), torch.tensor([0, 1, 9, 0])
-    scheme = Table(table)
+    scheme = PositionTable(table)
     found = scheme.embed(hidden, torch.zeros(4), positions)
     torch.testing.assert_close(found - hidden, table[positions])
-    assert scheme.unscored
+    assert scheme.adds_no_scores
 
 
 def test_padding_has_the_first_row_and_those_after_it_do_not_count_it() -> None:
     ids = torch.tensor([7, 7, 8, 9, 7, 6, 7])
     positions = torch.tensor([0, 0, 1, 2, 3, 4, 0])  # of three texts
     table, hidden = random(5, 8), random(7, 8)
-    found = Padded(table, 7).embed(hidden, ids, positions) - hidden
+    found = PaddedPositionTable(table, 7).embed(hidden, ids, positions) - hidden
     torch.testing.assert_close(found, table[torch.tensor([0, 0, 1, 2, 0, 3, 0])])
 
 
@@ -165,9 +167,9 @@ def test_a_magnitude_multiplies_what_is_turned() -> None:
 def test_the_text_s_own_length_decides_how_dynamic_scaling_stretches() -> None:
     scheme = schemes.Rotary(dim=16, scaling=SCALINGS[2])
     texts = [random(length, 2, 16) for length in (20, 40)]
-    packing = Packing([20, 40], CPU)
-    rows = torch.cat([*texts, random(packing.rows - 60, 2, 16)])
-    together = torch.split(Rotary(scheme).rotate(rows, rows, packing)[0][:60], [20, 40])
+    layout = SequenceLayout([20, 40], CPU)
+    rows = torch.cat([*texts, random(layout.rows - 60, 2, 16)])
+    together = torch.split(Rotary(scheme).rotate(rows, rows, layout)[0][:60], [20, 40])
     for text, among in zip(texts, together, strict=True):
         assert torch.equal(turn(scheme, text, text)[0], among)
     plain = replace(scheme, scaling=Scaling())
@@ -243,6 +245,6 @@ def test_disentangled_scores_are_those_of_deberta(c2p: bool, p2c: bool) -> None:
 
 def test_what_is_scored_is_known_beforehand() -> None:
     slopes: Any = torch.ones(2)
-    assert not Alibi(schemes.Alibi(), slopes).unscored
-    assert not Recurrent(schemes.Recurrent(), random(2, 4, 8), random(2, 4)).unscored
-    assert Rotary(schemes.Rotary(dim=4)).unscored
+    assert not Alibi(schemes.Alibi(), slopes).adds_no_scores
+    assert not Recurrent(schemes.Recurrent(), random(2, 4, 8), random(2, 4)).adds_no_scores
+    assert Rotary(schemes.Rotary(dim=4)).adds_no_scores

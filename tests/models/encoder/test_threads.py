@@ -8,17 +8,20 @@ import pytest
 import torch
 
 from models.embedder import Embedder
-from models.encoder.threads import alone, count
+from models.encoder.threads import single_threaded, thread_count
 
 
-def test_a_thread_that_is_alone_counts_itself_and_no_other() -> None:
-    before = count()
-    with alone():
-        with alone():
+def test_a_single_threaded_caller_counts_itself_and_no_other() -> None:
+    before = thread_count()
+    with single_threaded():
+        with single_threaded():
             pass
         with ThreadPoolExecutor() as others:
-            assert (count(), others.submit(count).result()) == (1, torch.get_num_threads())
-    assert count() == before == torch.get_num_threads()
+            assert (thread_count(), others.submit(thread_count).result()) == (
+                1,
+                torch.get_num_threads(),
+            )
+    assert thread_count() == before == torch.get_num_threads()
 
 
 @pytest.mark.full(after=1)
@@ -29,7 +32,7 @@ def test_passes_side_by_side_give_the_bits_of_one_after_the_other(any_embedder: 
 
     def run(first: int) -> list[np.ndarray]:
         start.wait(timeout=120)
-        with alone():
+        with single_threaded():
             return [any_embedder.encode(batch) for batch in batches[first::3] * 3]
 
     with ThreadPoolExecutor(3) as threads:

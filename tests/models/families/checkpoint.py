@@ -19,7 +19,7 @@ from models.encoder.batch import Batch
 from models.errors import ModelError
 from models.torch_backend.assembly import TorchLayers
 from models.torch_backend.encoder import Embeddings, Encoder, TorchEncoder
-from models.torch_backend.linear import Layout, Prepacked
+from models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
 
 CPU = torch.device("cpu")
 LENGTHS = (3, 40, 1, 17, 16, 33)
@@ -105,11 +105,13 @@ def _centre(name: str) -> float:
     return 1.0 if norm and name.endswith("weight") else 0.0
 
 
-def encoder(folder: Path, layout: Layout | None = None) -> TorchEncoder:
+def encoder(folder: Path, linear_factory: LinearFactory | None = None) -> TorchEncoder:
     """Ours, on torch."""
     blueprint = families.read(folder)
     loaded = weights.load(folder, blueprint)
-    layers = TorchLayers(blueprint.config, loaded, layout or Prepacked(torch.float32), CPU)
+    layers = TorchLayers(
+        blueprint.config, loaded, linear_factory or OneDnnLinearFactory(torch.float32), CPU
+    )
     return TorchEncoder(Embeddings(blueprint.config, loaded, CPU), layers)
 
 

@@ -18,11 +18,11 @@ from models.checkpoint import weights
 from models.config.blueprint import Blueprint
 from models.config.json_config import read_json
 from models.encoder.batch import Batch
-from models.encoder.sequence_layout import Packing
+from models.encoder.sequence_layout import SequenceLayout
 from models.families import FAMILIES
 from models.torch_backend.assembly import TorchLayers
 from models.torch_backend.encoder import Embeddings
-from models.torch_backend.linear import Plain
+from models.torch_backend.linear import TorchLinearFactory
 from models.vectors import normalize
 from tests.conftest import precisions
 from tests.models.families.checkpoint import CPU, Case, encoder, texts
@@ -107,7 +107,7 @@ def test_layers_of_half_precision_are_faithful(
     rows = texts(families.read(tmp_path).config.vocab_size)
     batch = Batch.of([row.numpy() for row in rows])
     expected = normalize(encoder(tmp_path).vectors(batch, ["mean"]))
-    half = encoder(tmp_path, Plain(CPU, dtype))
+    half = encoder(tmp_path, TorchLinearFactory(CPU, dtype))
     with OnePrecision():
         vectors = normalize(half.vectors(batch, ["mean"]))
     cosines = (vectors * expected).sum(axis=1)
@@ -119,10 +119,10 @@ def on_meta(folder: Path) -> Callable[[], Tensor]:
     blueprint = families.read(folder)
     loaded = weights.load(folder, blueprint)
     parts = Embeddings(blueprint.config, loaded, META)
-    layers = TorchLayers(blueprint.config, loaded, Plain(META, torch.bfloat16), META)
-    packing = Packing([3, 40, 600], META, torch.bfloat16)
-    ids = torch.zeros_like(packing.positions)
-    return lambda: layers(parts(ids, packing).to(layers.dtype), packing, len(layers))
+    layers = TorchLayers(blueprint.config, loaded, TorchLinearFactory(META, torch.bfloat16), META)
+    layout = SequenceLayout([3, 40, 600], META, torch.bfloat16)
+    ids = torch.zeros_like(layout.positions)
+    return lambda: layers(parts(ids, layout).to(layers.dtype), layout, len(layers))
 
 
 @every

@@ -6,9 +6,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from models.encoder.position_hooks import Positions
-from models.encoder.sequence_layout import Packing
-from models.torch_backend.attention import Rules
+from models.encoder.position_hooks import PositionHooks
+from models.encoder.sequence_layout import SequenceLayout
+from models.torch_backend.attention import AttentionOptions
 
 CPU = torch.device("cpu")
 
@@ -17,20 +17,20 @@ HEADS, KEY_HEADS, SIZE = 4, 2, 8
 SCALE = 1 / math.sqrt(SIZE)
 
 
-class Slanted(Positions):
+class Slanted(PositionHooks):
     """A bias that differs by head and by the order of the two tokens."""
 
-    def bias(self, reach: int) -> Tensor:
-        distance = torch.arange(1 - reach, reach, dtype=torch.float32)
+    def bias(self, length: int) -> Tensor:
+        distance = torch.arange(1 - length, length, dtype=torch.float32)
         slopes = torch.tensor([0.05, -0.03, 0.01, 0.0])[:, None]
         return slopes * (2 * distance.abs() + distance)
 
 
-class Contents(Positions):
+class Contents(PositionHooks):
     """Scores that depend on both tokens and on the order of the two."""
 
-    def relative(self, reach: int) -> Tensor:
-        return torch.arange(1 - reach, reach)
+    def relative_features(self, length: int) -> Tensor:
+        return torch.arange(1 - length, length)
 
     def score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor:
         turned = relative[index].to(query.dtype).sin()
@@ -38,29 +38,31 @@ class Contents(Positions):
 
 
 RULES = {
-    "plain": Rules(Positions(), SCALE),
-    "bias": Rules(Slanted(), SCALE),
-    "causal": Rules(Positions(), SCALE, causal=True),
-    "reach": Rules(Positions(), SCALE, reach=3),
-    "itself": Rules(Positions(), SCALE, reach=0),
-    "softcap": Rules(Positions(), 2.0, softcap=1.5),
-    "content": Rules(Contents(), SCALE),
-    "all": Rules(Slanted(), 2.0, causal=True, reach=4, softcap=1.5),
-    "content behind": Rules(Contents(), 2.0, causal=True, reach=4),
+    "plain": AttentionOptions(PositionHooks(), SCALE),
+    "bias": AttentionOptions(Slanted(), SCALE),
+    "causal": AttentionOptions(PositionHooks(), SCALE, causal=True),
+    "window": AttentionOptions(PositionHooks(), SCALE, window=3),
+    "itself": AttentionOptions(PositionHooks(), SCALE, window=0),
+    "softcap": AttentionOptions(PositionHooks(), 2.0, softcap=1.5),
+    "content": AttentionOptions(Contents(), SCALE),
+    "all": AttentionOptions(Slanted(), 2.0, causal=True, window=4, softcap=1.5),
+    "content behind": AttentionOptions(Contents(), 2.0, causal=True, window=4),
 }
 
 
-def heads_of(packing: Packing, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
+def heads_of(
+    layout: SequenceLayout, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor, Tensor]:
     """Queries, keys and values: each head of keys is read by two of queries."""
-    noise = torch.Generator().manual_seed(packing.rows)
+    noise = torch.Generator().manual_seed(layout.rows)
     split = [HEADS, KEY_HEADS, KEY_HEADS]
-    both = torch.randn(packing.rows, sum(split), SIZE, generator=noise).to(dtype)
+    both = torch.randn(layout.rows, sum(split), SIZE, generator=noise).to(dtype)
     query, key, value = torch.split(both, split, dim=1)
     return query, key, value
 
 
-PLAIN = Rules(Positions(), SCALE)
+PLAIN = AttentionOptions(PositionHooks(), SCALE)
 
-NAMES = ("plain", "causal", "reach", "itself")
+NAMES = ("plain", "causal", "window", "itself")
 
-WINDOWS = {name: RULES[name] for name in NAMES} | {"both": replace(PLAIN, causal=True, reach=3)}
+WINDOWS = {name: RULES[name] for name in NAMES} | {"both": replace(PLAIN, causal=True, window=3)}

@@ -13,18 +13,18 @@ from torch import Tensor
 from models import families
 from models.checkpoint import weights
 from models.encoder.batch import Batch
-from models.encoder.sequence_layout import Packing, Shape, round_up
+from models.encoder.sequence_layout import BatchShape, SequenceLayout, round_up
 from models.torch_backend.assembly import TorchLayers
-from models.torch_backend.cuda_graphs import SHAPES, Forward, Graphs
+from models.torch_backend.cuda_graphs import RECORDED_SHAPES, CudaGraphRunner, Forward
 from models.torch_backend.encoder import Embeddings, TorchEncoder
-from models.torch_backend.flash_attention import Varlen
-from models.torch_backend.linear import Plain, Prepacked
+from models.torch_backend.flash_attention import FlashAttention
+from models.torch_backend.linear import OneDnnLinearFactory, TorchLinearFactory
 from tests.models.families.checkpoint import CPU, Case, write
 from tests.models.kernel import by_kernel
 from tests.models.meta import META, OnDevice
 from tests.models.torch_backend.graph_cases import CASES
 
-SMALL = [Shape(16, 2, 16), Shape(16, 4, 16), Shape(64, 4, 64)]
+SMALL = [BatchShape(16, 2, 16), BatchShape(16, 4, 16), BatchShape(64, 4, 64)]
 
 
 class Recorder:
@@ -49,10 +49,12 @@ def encoders(folder: Path, record: Recorder) -> tuple[TorchEncoder, TorchEncoder
     blueprint = families.read(folder)
     loaded = weights.load(folder, blueprint)
     parts = Embeddings(blueprint.config, loaded, CPU)
-    layers = TorchLayers(blueprint.config, loaded, Prepacked(torch.float32), CPU, by_kernel)
-    assert layers.steady
+    layers = TorchLayers(
+        blueprint.config, loaded, OneDnnLinearFactory(torch.float32), CPU, by_kernel
+    )
+    assert layers.recordable
     return TorchEncoder(parts, layers), TorchEncoder(
-        parts, layers, lambda whole: Graphs(whole, CPU, record, SMALL)
+        parts, layers, lambda whole: CudaGraphRunner(whole, CPU, record, SMALL)
     )
 
 
@@ -122,9 +124,13 @@ def test_what_is_recorded_needs_nothing_of_the_host(case: Case, tmp_path: Path) 
     blueprint = families.read(tmp_path)
     loaded = weights.load(tmp_path, blueprint)
     parts = Embeddings(blueprint.config, loaded, META)
-    attention = Varlen(varlen_attn)
+    attention = FlashAttention(varlen_attn)
     layers = TorchLayers(
-        blueprint.config, loaded, Plain(META, torch.bfloat16), META, lambda *_: attention
+        blueprint.config,
+        loaded,
+        TorchLinearFactory(META, torch.bfloat16),
+        META,
+        lambda *_: attention,
     )
 
     def record(compute: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
@@ -132,26 +138,29 @@ def test_what_is_recorded_needs_nothing_of_the_host(case: Case, tmp_path: Path) 
         with OnDevice():  # type: ignore[no-untyped-call]
             return lambda: None, compute()
 
-    def passes(whole: Forward) -> Graphs:
-        return Graphs(whole, META, record, SMALL)
+    def passes(whole: Forward) -> CudaGraphRunner:
+        return CudaGraphRunner(whole, META, record, SMALL)
 
     TorchEncoder(parts, layers, passes).warm()
 
 
 def test_the_smallest_shape_that_holds_a_batch_is_taken() -> None:
-    def forward(ids: Tensor, packing: Packing) -> Tensor:
-        return ids[:, None] + packing.borders.sum()
+    def forward(ids: Tensor, layout: SequenceLayout) -> Tensor:
+        return ids[:, None] + layout.cu_seqlens.sum()
 
-    graphs = Graphs(forward, CPU, Recorder(), SMALL)
+    graphs = CudaGraphRunner(forward, CPU, Recorder(), SMALL)
     graphs.warm()
     assert graphs.shape([8, 8]) == SMALL[0]
     assert graphs.shape([1, 1, 1]) == SMALL[1]
     assert graphs.shape([17]) == graphs.shape([64]) == graphs.shape([1, 1, 1, 14]) == SMALL[2]
-    assert graphs.shape([65]) == Shape.of([65])
-    assert graphs.shape([1] * 5) == Shape.of([1] * 5)
+    assert graphs.shape([65]) == BatchShape.of([65])
+    assert graphs.shape([1] * 5) == BatchShape.of([1] * 5)
 
 
 def test_the_recorded_shapes_go_from_small_to_large_and_hold_their_rows() -> None:
-    assert sorted(SHAPES, key=lambda shape: (shape.rows, shape.sequences)) == SHAPES
-    assert all(shape.rows == shape.longest == round_up(shape.rows) for shape in SHAPES)
-    assert len(set(SHAPES)) == len(SHAPES) == 17
+    assert (
+        sorted(RECORDED_SHAPES, key=lambda shape: (shape.rows, shape.max_sequences))
+        == RECORDED_SHAPES
+    )
+    assert all(shape.rows == shape.max_length == round_up(shape.rows) for shape in RECORDED_SHAPES)
+    assert len(set(RECORDED_SHAPES)) == len(RECORDED_SHAPES) == 17

@@ -17,12 +17,12 @@ from models import families
 from models.checkpoint import weights
 from models.checkpoint.weights import Weights
 from models.encoder.batch import Batch
-from models.encoder.sequence_layout import Packing
+from models.encoder.sequence_layout import SequenceLayout
 from models.precision.encoder_factory import EncoderFactory
 from models.torch_backend.assembly import TorchLayers
-from models.torch_backend.cuda_graphs import Eager, Forward
+from models.torch_backend.cuda_graphs import EagerRunner, Forward
 from models.torch_backend.encoder import Embeddings, Encoder, TorchEncoder
-from models.torch_backend.linear import Layout, Plain, Prepacked
+from models.torch_backend.linear import LinearFactory, OneDnnLinearFactory, TorchLinearFactory
 from models.vectors import Floats
 from tests.conftest import Folder
 from tests.models.meta import META, OnDevice
@@ -44,9 +44,9 @@ def embeddings(folder: Path, device: torch.device = CPU) -> tuple[Weights, Embed
     return loaded, Embeddings(blueprint.config, loaded, device)
 
 
-def encoder(folder: Path, layout: Layout | None = None) -> Encoder:
+def encoder(folder: Path, linear_factory: LinearFactory | None = None) -> Encoder:
     loaded, parts = embeddings(folder)
-    layers = TorchLayers(parts.config, loaded, layout or Prepacked(F32), CPU)
+    layers = TorchLayers(parts.config, loaded, linear_factory or OneDnnLinearFactory(F32), CPU)
     return TorchEncoder(parts, layers)
 
 
@@ -136,14 +136,17 @@ def test_vectors_are_pooled_from_the_last_layer(tiny_bert: Folder) -> None:
 
 def test_both_layouts_compute_the_same(tiny_bert: Folder) -> None:
     folder = tiny_bert()
-    plain, prepacked = encoder(folder, Plain(CPU, F32)), encoder(folder, Prepacked(F32))
+    plain, prepacked = (
+        encoder(folder, TorchLinearFactory(CPU, F32)),
+        encoder(folder, OneDnnLinearFactory(F32)),
+    )
     for a, b in zip(ours(plain, rows(folder), 3), ours(prepacked, rows(folder), 3), strict=True):
         assert_equal(a, b)
 
 
 def test_the_input_is_rounded_once_however_low_the_precision(tiny_bert: Folder) -> None:
     folder = tiny_bert()
-    exact, rounded = encoder(folder), encoder(folder, Plain(CPU, torch.bfloat16))
+    exact, rounded = encoder(folder), encoder(folder, TorchLinearFactory(CPU, torch.bfloat16))
     for a, b in zip(ours(exact, rows(folder), 0), ours(rounded, rows(folder), 0), strict=True):
         assert torch.equal(a.bfloat16().float(), b)
 
@@ -197,39 +200,39 @@ class Passed(Exception):
     """A pass was computed; nothing can be read of it."""
 
 
-class Alone(Eager):
+class Alone(EagerRunner):
     """A device that is left alone by the host while it has the pass."""
 
-    def __call__(self, ids: Tensor, packing: Packing) -> Tensor:
+    def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
         with OnDevice():  # type: ignore[no-untyped-call]
-            super().__call__(ids, packing)
+            super().__call__(ids, layout)
         raise Passed
 
 
 def test_a_batch_is_laid_out_before_its_pass(tiny_bert: Folder) -> None:
     folder = tiny_bert()
     loaded, parts = embeddings(folder, META)
-    layers = TorchLayers(parts.config, loaded, Plain(META, torch.bfloat16), META)
+    layers = TorchLayers(parts.config, loaded, TorchLinearFactory(META, torch.bfloat16), META)
     with pytest.raises(Passed):
         TorchEncoder(parts, layers, Alone).vectors(batch(rows(folder)), ["mean"])
 
 
-class Meeting(Eager):
+class Meeting(EagerRunner):
     """A pass ends when another has begun."""
 
     def __init__(self, forward: Forward) -> None:
         super().__init__(forward)
         self.both = threading.Barrier(2)
 
-    def __call__(self, ids: Tensor, packing: Packing) -> Tensor:
+    def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
         self.both.wait(timeout=120)
-        return super().__call__(ids, packing)
+        return super().__call__(ids, layout)
 
 
 def test_on_a_cpu_no_pass_waits_for_another(tiny_bert: Folder) -> None:
     folder = tiny_bert()
     loaded, parts = embeddings(folder)
-    layers = TorchLayers(parts.config, loaded, Prepacked(F32), CPU)
+    layers = TorchLayers(parts.config, loaded, OneDnnLinearFactory(F32), CPU)
     model, given = TorchEncoder(parts, layers, Meeting), batch(rows(folder))
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda _: model.vectors(given, ["mean"]), range(2)))

@@ -5,62 +5,67 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.encoder.position_hooks import Positions
-from models.encoder.sequence_layout import Packing, Shape
-from models.torch_backend.attention import Rules, attend
-from models.torch_backend.flash_attention import Varlen, choose
+from models.encoder.position_hooks import PositionHooks
+from models.encoder.sequence_layout import BatchShape, SequenceLayout
+from models.torch_backend.attention import AttentionOptions, padded_attention
+from models.torch_backend.flash_attention import FlashAttention, choose_attention
 from tests.models.kernel import kernel
 from tests.models.torch_backend.heads import CPU, PLAIN, SCALE, WINDOWS, Contents, Slanted, heads_of
 
 CUDA = torch.device("cuda")
-every_window = pytest.mark.parametrize("rules", WINDOWS.values(), ids=WINDOWS)
+every_window = pytest.mark.parametrize("options", WINDOWS.values(), ids=WINDOWS)
 
 
 @every_window
 @settings(max_examples=20)
 @given(lengths=st.lists(st.integers(1, 30), min_size=1, max_size=6))
-def test_the_kernel_is_told_what_the_blocks_compute(lengths: list[int], rules: Rules) -> None:
-    packing = Packing(lengths, CPU)
-    heads = heads_of(packing)
-    mixed = Varlen(kernel)(*heads, packing, rules)
+def test_the_kernel_is_told_what_the_blocks_compute(
+    lengths: list[int], options: AttentionOptions
+) -> None:
+    layout = SequenceLayout(lengths, CPU)
+    heads = heads_of(layout)
+    mixed = FlashAttention(kernel)(*heads, layout, options)
     assert mixed.isfinite().all(), "the rows of no sequence are computed, too"
-    expected = attend(*heads, packing, rules)[: packing.tokens]
-    torch.testing.assert_close(mixed[: packing.tokens], expected, atol=3e-6, rtol=1e-5)
+    expected = padded_attention(*heads, layout, options)[: layout.tokens]
+    torch.testing.assert_close(mixed[: layout.tokens], expected, atol=3e-6, rtol=1e-5)
 
 
 @every_window
-def test_a_larger_shape_changes_nothing(rules: Rules) -> None:
+def test_a_larger_shape_changes_nothing(options: AttentionOptions) -> None:
     lengths = [3, 9, 5]
-    own, large = Packing(lengths, CPU), Packing(lengths, CPU, shape=Shape(48, 8, 48))
+    own, large = (
+        SequenceLayout(lengths, CPU),
+        SequenceLayout(lengths, CPU, shape=BatchShape(48, 8, 48)),
+    )
     heads = heads_of(large)
     query, key, value = (part[: own.rows] for part in heads)
-    expected = Varlen(kernel)(query, key, value, own, rules)
-    mixed = Varlen(kernel)(*heads, large, rules)
+    expected = FlashAttention(kernel)(query, key, value, own, options)
+    mixed = FlashAttention(kernel)(*heads, large, options)
     assert len(mixed) == 48 and torch.equal(mixed[:17], expected[:17])
 
 
 def test_texts_of_one_token_go_the_way_of_longer_ones() -> None:
-    packing = Packing([1, 1, 1, 1], CPU)
-    assert packing.shape.longest == 1
-    Varlen(kernel)(*heads_of(packing), packing, PLAIN)  # which refuses 1
+    layout = SequenceLayout([1, 1, 1, 1], CPU)
+    assert layout.shape.max_length == 1
+    FlashAttention(kernel)(*heads_of(layout), layout, PLAIN)  # which refuses 1
 
 
 @pytest.mark.parametrize(
-    ("rules", "size", "dtype"),
+    ("options", "size", "dtype"),
     [
         (PLAIN, 64, torch.float32),
         (PLAIN, 36, torch.bfloat16),
         (PLAIN, 264, torch.bfloat16),
-        (Rules(Slanted(), SCALE), 64, torch.bfloat16),
-        (Rules(Contents(), SCALE), 64, torch.bfloat16),
-        (Rules(Positions(), SCALE, softcap=2.0), 64, torch.float16),
+        (AttentionOptions(Slanted(), SCALE), 64, torch.bfloat16),
+        (AttentionOptions(Contents(), SCALE), 64, torch.bfloat16),
+        (AttentionOptions(PositionHooks(), SCALE, softcap=2.0), 64, torch.float16),
     ],
 )
 def test_what_the_kernel_does_not_compute_is_left_to_the_blocks(
-    rules: Rules, size: int, dtype: torch.dtype
+    options: AttentionOptions, size: int, dtype: torch.dtype
 ) -> None:
-    assert choose(rules, size, dtype, CUDA) is attend
+    assert choose_attention(options, size, dtype, CUDA) is padded_attention
 
 
 def test_a_processor_computes_in_blocks() -> None:
-    assert choose(PLAIN, 64, torch.bfloat16, CPU) is attend
+    assert choose_attention(PLAIN, 64, torch.bfloat16, CPU) is padded_attention

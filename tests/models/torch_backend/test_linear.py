@@ -1,4 +1,4 @@
-"""Tests of linear layers in every layout and precision."""
+"""Tests of linear layers in every weight layout and precision."""
 
 import pytest
 import torch
@@ -8,19 +8,29 @@ from transformers.activations import ACT2FN
 
 from models.config.activations import ACTIVATIONS as NAMES
 from models.cpu_backend import library
-from models.cpu_backend.linear import Compiled
+from models.cpu_backend.linear import KernelLinearFactory
 from models.precision.encoder_factory import torch_has_bfloat16
-from models.torch_backend.linear import ACTIVATIONS, Layout, Observed, Plain, Prepacked
+from models.torch_backend.linear import (
+    ACTIVATIONS,
+    CalibrationLinearFactory,
+    LinearFactory,
+    OneDnnLinearFactory,
+    TorchLinearFactory,
+)
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 ROUNDING = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 DTYPES = [torch.float32] + [torch.bfloat16] * torch_has_bfloat16(library.features())
 
-LAYOUTS: list[Layout] = [kind for dtype in DTYPES for kind in (Plain(CPU, dtype), Prepacked(dtype))]
-LAYOUTS += [Compiled("float32", name) for name in [library.best("float32")] if name]
+FACTORIES: list[LinearFactory] = [
+    kind
+    for dtype in DTYPES
+    for kind in (TorchLinearFactory(CPU, dtype), OneDnnLinearFactory(dtype))
+]
+FACTORIES += [KernelLinearFactory("float32", name) for name in [library.best("float32")] if name]
 
-layouts = pytest.mark.parametrize(
-    "layout", LAYOUTS, ids=lambda layout: f"{type(layout).__name__}-{layout.dtype}"
+every_factory = pytest.mark.parametrize(
+    "factory", FACTORIES, ids=lambda factory: f"{type(factory).__name__}-{factory.dtype}"
 )
 
 
@@ -41,15 +51,15 @@ def numbers(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape)))
 
 
-@layouts
+@every_factory
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_a_layer_is_product_bias_and_activation(layout: Layout, activation: str) -> None:
+def test_a_layer_is_product_bias_and_activation(factory: LinearFactory, activation: str) -> None:
     x, weight, bias = numbers(6, 16), numbers(8, 16) / 4, numbers(8)
-    x, weight, bias = (tensor.to(layout.dtype).float() for tensor in (x, weight, bias))
-    y = layout(weight, bias, activation)(x.to(layout.dtype))
-    assert y.dtype == layout.dtype
+    x, weight, bias = (tensor.to(factory.dtype).float() for tensor in (x, weight, bias))
+    y = factory(weight, bias, activation)(x.to(factory.dtype))
+    assert y.dtype == factory.dtype
     expected = reference(F.linear(x.double(), weight.double(), bias.double()), activation)
-    rounding = ROUNDING[layout.dtype]
+    rounding = ROUNDING[factory.dtype]
     torch.testing.assert_close(y.double(), expected, atol=rounding, rtol=rounding)
 
 
@@ -59,41 +69,41 @@ def test_an_activation_is_what_transformers_calls_so(name: str) -> None:
     torch.testing.assert_close(ACTIVATIONS[NAMES[name]].function(x), ACT2FN[name](x))
 
 
-@layouts
+@every_factory
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_a_gated_layer_is_the_product_of_two(layout: Layout, activation: str) -> None:
+def test_a_gated_layer_is_the_product_of_two(factory: LinearFactory, activation: str) -> None:
     x, gate, up = (
         numbers(6, 16),
         (numbers(8, 16) / 4, numbers(8)),
         (-numbers(8, 16), 2 * numbers(8)),
     )
-    y = layout.gated(gate, up, activation)(x.to(layout.dtype))
+    y = factory.gated(gate, up, activation)(x.to(factory.dtype))
     first, second = (F.linear(x.double(), *(part.double() for part in each)) for each in (gate, up))
-    expected, rounding = reference(first, activation) * second, 4 * ROUNDING[layout.dtype]
+    expected, rounding = reference(first, activation) * second, 4 * ROUNDING[factory.dtype]
     torch.testing.assert_close(y.double(), expected, atol=4 * rounding, rtol=rounding)
 
 
-@layouts
-def test_a_residual_is_added_to_a_gated_layer(layout: Layout) -> None:
-    x, residual = numbers(6, 16).to(layout.dtype), numbers(6, 8).to(layout.dtype)
-    gated = layout.gated((numbers(8, 16), numbers(8)), (numbers(8, 16), numbers(8)), "silu")
+@every_factory
+def test_a_residual_is_added_to_a_gated_layer(factory: LinearFactory) -> None:
+    x, residual = numbers(6, 16).to(factory.dtype), numbers(6, 8).to(factory.dtype)
+    gated = factory.gated((numbers(8, 16), numbers(8)), (numbers(8, 16), numbers(8)), "silu")
     torch.testing.assert_close(gated(x, residual=residual), gated(x) + residual)
 
 
-@layouts
-def test_a_residual_is_added(layout: Layout) -> None:
+@every_factory
+def test_a_residual_is_added(factory: LinearFactory) -> None:
     x, weight, bias, residual = numbers(6, 16), numbers(8, 16) / 4, numbers(8), 3 * numbers(6, 8)
-    y = layout(weight, bias)(x.to(layout.dtype), residual=residual.to(layout.dtype))
-    rounding = 2 * ROUNDING[layout.dtype]
+    y = factory(weight, bias)(x.to(factory.dtype), residual=residual.to(factory.dtype))
+    rounding = 2 * ROUNDING[factory.dtype]
     expected = F.linear(x, weight, bias) + residual
     torch.testing.assert_close(y.float(), expected, atol=2 * rounding, rtol=rounding)
 
 
-@layouts
-def test_a_call_changes_none_of_its_inputs(layout: Layout) -> None:
-    x, residual = numbers(6, 16).to(layout.dtype), numbers(6, 8).to(layout.dtype)
+@every_factory
+def test_a_call_changes_none_of_its_inputs(factory: LinearFactory) -> None:
+    x, residual = numbers(6, 16).to(factory.dtype), numbers(6, 8).to(factory.dtype)
     kept = x.clone(), residual.clone()
-    layer = layout(numbers(8, 16), numbers(8))
+    layer = factory(numbers(8, 16), numbers(8))
     first = layer(x, residual=residual)
     assert torch.equal(x, kept[0])
     assert torch.equal(residual, kept[1])
@@ -105,18 +115,20 @@ def size(x: Tensor) -> Tensor:
 
 
 def test_an_observed_layer_remembers_the_size_of_each_input_and_changes_nothing() -> None:
-    layout = Observed()
+    factory = CalibrationLinearFactory()
     weight, bias = numbers(8, 16), numbers(8)
-    layer = layout(weight, bias, "gelu", name="up")
+    layer = factory(weight, bias, "gelu", name="up")
     first, second = numbers(6, 16), -3 * numbers(5, 16)
     for x in (first, second):
-        assert torch.equal(layer(x), Plain(CPU, torch.float32)(weight, bias, "gelu")(x))
-    torch.testing.assert_close(layout.sizes()["up"], size(torch.cat([first, second])))
+        assert torch.equal(
+            layer(x), TorchLinearFactory(CPU, torch.float32)(weight, bias, "gelu")(x)
+        )
+    torch.testing.assert_close(factory.input_magnitudes()["up"], size(torch.cat([first, second])))
 
 
 def test_an_observed_gated_layer_remembers_the_size_of_each_input() -> None:
-    layout, x = Observed(), numbers(6, 16)
+    factory, x = CalibrationLinearFactory(), numbers(6, 16)
     gate, up = (numbers(8, 16), numbers(8)), (numbers(8, 16), -numbers(8))
-    y = layout.gated(gate, up, "silu", name="up")(x)
-    assert torch.equal(y, Plain(CPU, torch.float32).gated(gate, up, "silu")(x))
-    torch.testing.assert_close(layout.sizes()["up"], size(x))
+    y = factory.gated(gate, up, "silu", name="up")(x)
+    assert torch.equal(y, TorchLinearFactory(CPU, torch.float32).gated(gate, up, "silu")(x))
+    torch.testing.assert_close(factory.input_magnitudes()["up"], size(x))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from models.encoder.threads import count
+from models.encoder.threads import thread_count
 from service.engine.protocol.messages import Result, TokenIds
 from service.engine.protocol.progress import Progress
 from service.engine.worker.batch_sizing import BatchSizing
@@ -143,7 +143,7 @@ class TwoThreadsModel(SumModel):
         self.threads: set[tuple[int, int]] = set()
 
     def encode(self, ids: Sequence[TokenIds], **options: Any) -> Floats:
-        thread = threading.get_ident(), count()
+        thread = threading.get_ident(), thread_count()
         if thread not in self.threads:
             self.both.wait()
             self.threads.add(thread)
@@ -201,7 +201,7 @@ class ThreadCountModel(SumModel):
         self.threads: list[int] = []
 
     def encode(self, ids: Sequence[TokenIds], **options: Any) -> Floats:
-        self.threads.append(count())
+        self.threads.append(thread_count())
         return super().encode(ids, **options)
 
 
@@ -228,7 +228,7 @@ class BlockedFollowerModel(SumModel):
             time.sleep(0.1)
         assert self.begun.wait(timeout=120)
         vectors = super().encode(ids, **options)
-        self.threads[int(ids[-1][0])] = count()
+        self.threads[int(ids[-1][0])] = thread_count()
         if ids[-1][0] == 9:
             self.nines.set()
         return vectors
@@ -414,7 +414,7 @@ class LongTextModel(SumModel):
         self.threads: list[tuple[int, int]] = []
 
     def encode(self, ids: Sequence[TokenIds], **options: Any) -> Floats:
-        self.threads.append((len(ids[0]), count()))
+        self.threads.append((len(ids[0]), thread_count()))
         vectors = super().encode(ids, **options)
         if len(ids[0]) < 100:
             self.short.set()
