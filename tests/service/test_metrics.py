@@ -1,4 +1,4 @@
-"""The numbers of the metrics are those that Prometheus' own classes would count."""
+"""Tests that metrics count like the classes of prometheus_client."""
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Histogram as Theirs
@@ -22,7 +22,7 @@ def test_a_histogram_counts_as_prometheus_does() -> None:
     assert generate_latest(mine).splitlines() == expected
 
 
-def test_a_request_without_texts_is_counted_and_its_times_are_not() -> None:
+def test_a_request_without_texts_is_counted_without_its_times() -> None:
     metrics = Metrics(SharedCounters.private())
     metrics.track(["/live"])
     metrics.observe(RequestContext("a"), "/live", 200)
@@ -31,7 +31,7 @@ def test_a_request_without_texts_is_counted_and_its_times_are_not() -> None:
     assert "embedding_request_seconds_count 0.0" in text
 
 
-def test_what_was_done_in_vain_is_not_counted_as_done() -> None:
+def test_texts_of_a_failed_request_are_not_counted() -> None:
     metrics = Metrics(SharedCounters.private())
     metrics.track(["/embed"])
     for status in (413, 429, 504):
@@ -42,7 +42,7 @@ def test_what_was_done_in_vain_is_not_counted_as_done() -> None:
         assert f"embedding_{name} 0.0" in text
 
 
-def test_all_processes_tell_the_same_sums() -> None:
+def test_all_processes_report_the_same_sums() -> None:
     with counters_file(2) as file:
         processes = [Metrics(SharedCounters.attach(file, 2, row)) for row in (0, 1)]
     for metrics in processes:

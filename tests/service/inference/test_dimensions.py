@@ -1,4 +1,4 @@
-"""Which lengths vectors are cut to: what the model declares, and what the operator allows."""
+"""Tests of the dimensions to which vectors may be truncated."""
 
 from collections.abc import Collection
 
@@ -16,7 +16,7 @@ from tests.service.responses import error, vectors
 from tests.service.server import HttpServer, error_of
 
 
-def test_a_cut_vector_is_normalised_again(cutting: HttpServer) -> None:
+def test_a_truncated_vector_is_normalized_again(cutting: HttpServer) -> None:
     whole = vectors(cutting.post("/embed", {"inputs": "matryoshka", "normalize": False}))
     for body, expected in (
         ({"dimensions": 64}, normalize(whole[:, :64])),
@@ -27,7 +27,7 @@ def test_a_cut_vector_is_normalised_again(cutting: HttpServer) -> None:
     assert cutting.client.get("/info").json()["dimensions"] == {"full": 384, "allowed": "any"}
 
 
-def test_a_model_that_declares_nothing_is_not_cut(server: HttpServer) -> None:
+def test_a_model_without_declared_dimensions_is_not_truncated(server: HttpServer) -> None:
     for path, field in (("/embed", "inputs"), ("/v1/embeddings", "input")):
         found = error(server.post(path, {field: "a", "dimensions": 64}), 400)
         assert (found["code"], found["param"]) == ("dimensions_not_offered", "dimensions")
@@ -36,7 +36,7 @@ def test_a_model_that_declares_nothing_is_not_cut(server: HttpServer) -> None:
     assert server.client.get("/info").json()["dimensions"] == {"full": 384, "allowed": []}
 
 
-def test_a_model_is_cut_to_the_lengths_that_it_declares(tiny_bert: Folder) -> None:
+def test_a_model_is_truncated_to_its_declared_dimensions(tiny_bert: Folder) -> None:
     with local_server(tiny_bert(matryoshka_dimensions=[32, 16])) as server:
         whole = vectors(server.post("/embed", {"inputs": "the work", "normalize": False}))
         body = {"input": "the work", "dimensions": 16}
@@ -57,16 +57,16 @@ def test_a_model_is_cut_to_the_lengths_that_it_declares(tiny_bert: Folder) -> No
         ("3,5", (2, 4), {3, 5}),
     ],
 )
-def test_the_operator_has_the_last_word(
+def test_the_setting_overrides_the_declared_dimensions(
     setting: str, declared: Collection[int], allowed: set[int]
 ) -> None:
     dimensions = Dimensions.from_setting(setting, 8, declared)
-    for asked in range(1, 8):
-        if asked in allowed:
-            dimensions.check(asked)
+    for requested in range(1, 8):
+        if requested in allowed:
+            dimensions.check(requested)
         else:
             with pytest.raises(BadRequest):
-                dimensions.check(asked)
+                dimensions.check(requested)
     dimensions.check(None)
     dimensions.check(8)
     with pytest.raises(BadRequest, match="dimensions is 9, the model has 8"):
@@ -74,12 +74,12 @@ def test_the_operator_has_the_last_word(
 
 
 @pytest.mark.parametrize(("setting", "wrong"), [("0", 0), ("4,9", 9)])
-def test_a_length_that_no_vector_has_is_told_at_the_start(setting: str, wrong: int) -> None:
+def test_impossible_dimensions_are_refused_at_the_start(setting: str, wrong: int) -> None:
     with pytest.raises(ModelError, match=f"dimensions: {wrong} is not between 1 and 8"):
         Dimensions.from_setting(setting, 8, ())
 
 
-@pytest.mark.parametrize("asked", [64, 385])
+@pytest.mark.parametrize("requested", [64, 385])
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -87,9 +87,9 @@ def test_a_length_that_no_vector_has_is_told_at_the_start(setting: str, wrong: i
         ("/v2/embed", {"texts": ["a"], "model": DEFAULT, "input_type": "clustering"}),
     ],
 )
-def test_a_refusal_names_the_field_that_the_client_knows(
-    server: HttpServer, asked: int, path: str, body: dict[str, object]
+def test_an_error_names_the_field_of_the_request(
+    server: HttpServer, requested: int, path: str, body: dict[str, object]
 ) -> None:
-    answer = server.post(path, {**body, "output_dimension": asked})
+    answer = server.post(path, {**body, "output_dimension": requested})
     assert answer.status_code == 400 and answer.headers["x-tokens"] == "0"  # before any work
     assert error_of(answer)["param"] == "output_dimension"

@@ -1,4 +1,4 @@
-"""The pipeline with an engine that fails on one text."""
+"""Tests of the pipeline, with an engine that fails on one text."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ from tests.service.inputs.readers import LONG
 
 
 @dataclass
-class Failing:
-    """Fails on the text of this index of a job that has one."""
+class FailingEngine:
+    """Fails on the text of one index, if a job has that many."""
 
     index: int
 
@@ -33,12 +33,12 @@ class Failing:
 
 
 @dataclass
-class Noting:
-    """Remembers the jobs that it answers. known: tokens of each that it need not compute."""
+class RecordingEngine:
+    """Records jobs. cached: tokens of each that need not be computed."""
 
     jobs: list[Job] = field(default_factory=list)
     timeouts: list[float] = field(default_factory=list)
-    known: int = 0
+    cached: int = 0
 
     async def submit(self, job: Job, timeout: float) -> Result:
         self.jobs.append(job)
@@ -46,33 +46,35 @@ class Noting:
         return Result(np.ones((len(job.rows), 384), dtype=np.float32), 0, 0, 1.0)
 
     def computed_tokens(self, job: Job) -> int:
-        return job.tokens - self.known
+        return job.tokens - self.cached
 
 
-def test_the_size_of_a_job_is_that_of_the_whole_request(reader: InputReader) -> None:
-    engine = Noting()
+def test_the_size_class_of_a_job_is_that_of_the_request(reader: InputReader) -> None:
+    engine = RecordingEngine()
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), engine, 1)
     texts = ["one two three four five six seven eight"] * 9  # of ten tokens
     asyncio.run(pipeline.embed(RequestContext("a"), texts, InputOptions()))
     asyncio.run(pipeline.embed(RequestContext("a"), texts[:1], InputOptions()))
     asyncio.run(pipeline.embed_partial(RequestContext("a"), texts, InputOptions()))
-    whole, alone, *parts = engine.jobs
-    assert (whole.size_class, alone.size_class) == (1, 0)
-    assert [part.size_class for part in parts] == [1] * 9
+    all_texts, first, *each_text = engine.jobs
+    assert (all_texts.size_class, first.size_class) == (1, 0)
+    assert [job.size_class for job in each_text] == [1] * 9
 
 
-def test_only_what_is_computed_waits_in_the_queue(reader: InputReader) -> None:
+def test_only_computed_tokens_count_as_queued(reader: InputReader) -> None:
     admission = Admission(1, lambda: 1.0, SharedCounters.private())
     with admission.admit(50):
-        new, known = (Pipeline(reader, admission, Noting(known=each), 1) for each in (0, 4))
+        new, cached = (
+            Pipeline(reader, admission, RecordingEngine(cached=tokens), 1) for tokens in (0, 4)
+        )
         for work in (Pipeline.embed, Pipeline.embed_partial):
             with pytest.raises(Overloaded):
                 asyncio.run(work(new, RequestContext("a"), ["a text"], InputOptions()))
-            asyncio.run(work(known, RequestContext("a"), ["a text"], InputOptions()))
+            asyncio.run(work(cached, RequestContext("a"), ["a text"], InputOptions()))
 
 
-def test_the_time_that_reading_took_is_not_waited_for_the_engine(reader: InputReader) -> None:
-    engine, context = Noting(), RequestContext("a", tokenize_us=400_000)
+def test_the_tokenization_time_reduces_the_timeout_of_the_engine(reader: InputReader) -> None:
+    engine, context = RecordingEngine(), RequestContext("a", tokenize_us=400_000)
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), engine, 1)
     asyncio.run(pipeline.embed(context, ["a text"], InputOptions()))
     asyncio.run(pipeline.embed_partial(context, ["a text"], InputOptions()))
@@ -80,11 +82,11 @@ def test_the_time_that_reading_took_is_not_waited_for_the_engine(reader: InputRe
 
 
 @pytest.mark.parametrize(("window", "owner"), [(0, 0), (1, 1), (3, 1), (4, 2)])
-def test_a_window_that_fails_is_told_of_the_input_that_it_is_part_of(
+def test_a_window_that_fails_has_the_index_of_its_input(
     reader: InputReader, window: int, owner: int
 ) -> None:
     pipeline = Pipeline(
-        reader, Admission(1, lambda: 0.0, SharedCounters.private()), Failing(window), 1
+        reader, Admission(1, lambda: 0.0, SharedCounters.private()), FailingEngine(window), 1
     )
     inputs, reading = ["short", LONG, "also short"], InputOptions(truncate=False, windows=True)
     with pytest.raises(EncodingFailed) as failed:
@@ -92,9 +94,11 @@ def test_a_window_that_fails_is_told_of_the_input_that_it_is_part_of(
     assert failed.value.index == owner
 
 
-def test_an_input_that_fails_alone_leaves_the_others(reader: InputReader) -> None:
+def test_a_failed_input_does_not_affect_the_others(reader: InputReader) -> None:
     context, reading = RequestContext("a"), InputOptions(truncate=False, windows=True)
-    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), Failing(2), 1)
+    pipeline = Pipeline(
+        reader, Admission(1, lambda: 0.0, SharedCounters.private()), FailingEngine(2), 1
+    )
     first, second, third = asyncio.run(
         pipeline.embed_partial(context, ["short", LONG, "also"], reading)
     )

@@ -1,4 +1,4 @@
-"""Readers of inputs."""
+"""Readers for tests, whose tokenizer counts its calls."""
 
 import threading
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from service.inputs.tokenization_queue import TokenizationQueue
 LONG = "many words " * 300
 
 
-class Counting(Tokenizer):
-    """Counts the texts that it reads, and notes in which threads."""
+class CountingTokenizer(Tokenizer):
+    """Counts the texts that it tokenizes, and records in which threads."""
 
     read = 0
     threads: frozenset[str] = frozenset()

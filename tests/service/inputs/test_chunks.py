@@ -20,7 +20,7 @@ from tests.service.server import HttpServer
 CHUNKS = ["Berlin is the capital of Germany.", "Its inhabitants like it,", "for it is large."]
 
 
-def test_a_chunk_is_the_mean_of_its_tokens_with_the_others_in_view(
+def test_a_chunk_is_the_mean_of_its_tokens_computed_with_all_others(
     server: HttpServer, embedder: Embedder
 ) -> None:
     parts = [row.ids[1:-1] for row in embedder.tokenize(CHUNKS)]
@@ -28,9 +28,9 @@ def test_a_chunk_is_the_mean_of_its_tokens_with_the_others_in_view(
     borders = np.cumsum([len(part) for part in parts])[:-1]
     means = np.stack([part.mean(axis=0) for part in np.split(states, borders)])
     body = {"inputs": CHUNKS, "late_chunking": True}
-    found = vectors(server.post("/embed", body))
-    np.testing.assert_allclose(found, normalize(means), atol=1e-6)
-    assert np.abs(found - embedder.embed(CHUNKS)).max() > 0.01
+    response = vectors(server.post("/embed", body))
+    np.testing.assert_allclose(response, normalize(means), atol=1e-6)
+    assert np.abs(response - embedder.embed(CHUNKS)).max() > 0.01
     results = server.post("/tokens", {"chunks": [CHUNKS, CHUNKS[:1]]}).json()["results"]
     chunked = [chunk["embedding"] for chunk in results[0]["chunks"]]
     np.testing.assert_allclose(np.array(chunked), means, atol=1e-5)
@@ -42,55 +42,63 @@ def test_the_prompt_belongs_to_no_chunk(server: HttpServer, embedder: Embedder) 
     part = embedder.tokenize(CHUNKS[:1])[0].ids[1:]
     mean = embedder.hidden([[*prompt, *part]])[0][len(prompt) : -1].mean(axis=0)
     body = {"inputs": CHUNKS[:1], "late_chunking": True, "prompt": "passage: "}
-    found = vectors(server.post("/embed", body))
-    np.testing.assert_allclose(found, normalize(mean[None]), atol=1e-6)
+    response = vectors(server.post("/embed", body))
+    np.testing.assert_allclose(response, normalize(mean[None]), atol=1e-6)
 
 
-def test_details_tell_the_tokens_of_each_chunk_and_of_the_whole(server: HttpServer) -> None:
+def test_details_contain_the_tokens_of_each_chunk_and_of_all(server: HttpServer) -> None:
     body = {"inputs": CHUNKS, "late_chunking": True, "details": True}
-    found = server.post("/embed", body).json()
-    tokens = [row["tokens"] for row in found["inputs"]]
-    assert found["usage"] == {"texts": 3, "tokens": sum(tokens) + 2}
+    response = server.post("/embed", body).json()
+    tokens = [row["tokens"] for row in response["inputs"]]
+    assert response["usage"] == {"texts": 3, "tokens": sum(tokens) + 2}
 
 
 LONG = ["word " * 100, "next " * 100, "then " * 100, "last " * 100]
 
 
 @pytest.mark.parametrize(
-    ("side", "kept"), [("end", [100, 100, 54, None]), ("start", [None, 54, 100, 100])]
+    ("side", "expected_tokens"), [("end", [100, 100, 54, None]), ("start", [None, 54, 100, 100])]
 )
-def test_chunks_beyond_the_models_length_are_cut_or_errors_in_their_places(
-    server: HttpServer, side: str, kept: list[int | None]
+def test_chunks_beyond_the_models_length_are_cut_or_errors(
+    server: HttpServer, side: str, expected_tokens: list[int | None]
 ) -> None:
     body = {"inputs": LONG, "late_chunking": True, "on_overflow": side}
-    found = server.post("/embed", {**body, "partial": True}).json()
-    for index, (result, tokens) in enumerate(zip(found["results"], kept, strict=True)):
+    response = server.post("/embed", {**body, "partial": True}).json()
+    for index, (result, tokens) in enumerate(
+        zip(response["results"], expected_tokens, strict=True)
+    ):
         if tokens is None:
             assert (result["error"]["code"], result["error"]["index"]) == ("chunk_cut_off", index)
         else:
             assert (result["tokens"], result["dropped"]) == (tokens, 100 - tokens)
-    assert error(server.post("/embed", body), 400)["index"] == kept.index(None)
-    fitting = [text for text, tokens in zip(LONG, kept, strict=True) if tokens]
+    assert error(server.post("/embed", body), 400)["index"] == expected_tokens.index(None)
+    fitting = [text for text, tokens in zip(LONG, expected_tokens, strict=True) if tokens]
     same = server.post("/embed", {**body, "inputs": fitting, "details": True}).json()
-    assert [row["tokens"] for row in same["inputs"]] == [tokens for tokens in kept if tokens]
-    vectors = [r["embedding"] for r in found["results"] if "embedding" in r]
+    assert [row["tokens"] for row in same["inputs"]] == [
+        tokens for tokens in expected_tokens if tokens
+    ]
+    vectors = [r["embedding"] for r in response["results"] if "embedding" in r]
     np.testing.assert_allclose(vectors, same["embeddings"], atol=1e-6)
 
 
 def test_without_cutting_the_first_chunk_that_does_not_fit_is_named(server: HttpServer) -> None:
     body = {"inputs": LONG, "late_chunking": True, "on_overflow": "error"}
-    found = error(server.post("/embed", body), 400)
-    assert (found["code"], found["index"]) == ("input_too_long", 2)
+    response = error(server.post("/embed", body), 400)
+    assert (response["code"], response["index"]) == ("input_too_long", 2)
     body = {"chunks": [["fits"], LONG], "on_overflow": "error"}
-    found = error(server.post("/tokens", body), 400)
-    assert (found["code"], found["index"], found["param"]) == ("input_too_long", 1, "chunks")
-    assert "chunk 2" in found["message"]
+    response = error(server.post("/tokens", body), 400)
+    assert (response["code"], response["index"], response["param"]) == (
+        "input_too_long",
+        1,
+        "chunks",
+    )
+    assert "chunk 2" in response["message"]
 
 
-def test_chunks_that_just_fit_are_read(minilm_folder: Path) -> None:
+def test_chunks_that_just_fit_are_not_cut(minilm_folder: Path) -> None:
     chunks = ChunkReader(Tokenizer(minilm_folder, 8))
-    found = finish(chunks.read(["one two three", "four five six"], "", None))
-    assert found.ranges == [(1, 4), (4, 7)] and found.dropped == [0, 0]
+    document = finish(chunks.read(["one two three", "four five six"], "", None))
+    assert document.ranges == [(1, 4), (4, 7)] and document.dropped == [0, 0]
     with pytest.raises(BadRequest, match="with chunk 1 the text has 7 tokens, the model reads 6 "):
         finish(chunks.read(["one two three", "four five six seven"], "", None))
 
@@ -111,11 +119,13 @@ def test_a_prompt_that_leaves_exactly_no_room_is_refused(minilm_folder: Path) ->
         {"inputs": ["a"], "prompt": "long " * 300},
     ],
 )
-def test_what_cannot_be_chunked_is_refused(server: HttpServer, body: dict[str, object]) -> None:
+def test_inputs_that_cannot_be_chunked_are_refused(
+    server: HttpServer, body: dict[str, object]
+) -> None:
     assert error(server.post("/embed", {**body, "late_chunking": True}), 400)["message"]
 
 
-def test_a_model_that_does_not_take_the_mean_has_no_late_chunking_on_embed(
+def test_a_model_without_mean_pooling_has_no_late_chunking_on_embed(
     tiny_bert: Folder,
 ) -> None:
     path = "sentence_transformers.models"
@@ -127,6 +137,6 @@ def test_a_model_that_does_not_take_the_mean_has_no_late_chunking_on_embed(
         ],
     }
     with local_server(tiny_bert(files)) as server:
-        found = error(server.post("/embed", {"inputs": ["a"], "late_chunking": True}), 400)
-        assert (found["code"], found["param"]) == ("not_offered", "late_chunking")
+        response = error(server.post("/embed", {"inputs": ["a"], "late_chunking": True}), 400)
+        assert (response["code"], response["param"]) == ("not_offered", "late_chunking")
         assert server.post("/tokens", {"chunks": [["a"]]}).status_code == 200

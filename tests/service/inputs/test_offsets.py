@@ -1,4 +1,4 @@
-"""Tests of where tokens stand among bytes."""
+"""Tests of byte offsets."""
 
 import sys
 from collections.abc import Callable
@@ -17,7 +17,9 @@ def token(start: int | None, stop: int | None) -> Token:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.data())
-def test_a_border_stands_behind_the_bytes_of_all_before_it(text: str, data: st.DataObject) -> None:
+def test_a_byte_offset_is_the_encoded_length_of_the_text_before_it(
+    text: str, data: st.DataObject
+) -> None:
     border = st.none() | st.integers(0, len(text))
     borders = data.draw(st.lists(st.tuples(border, border)))
     found = byte_offsets(text, [token(*each) for each in borders])
@@ -25,7 +27,7 @@ def test_a_border_stands_behind_the_bytes_of_all_before_it(text: str, data: st.D
         assert found[index] == (None if index is None else len(text[:index].encode()))
 
 
-def test_a_text_of_millions_of_characters_is_not_counted_one_by_one() -> None:
+def test_a_text_of_millions_of_characters_is_encoded_once() -> None:
     text, steps = "wörd " * 800_000, 0
 
     def count(frame: FrameType, event: str, argument: object) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""The prompts of a model that has some, by name, by text and by role."""
+"""Tests of prompts by name, by text and by role."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ def prompted(tiny_bert: Folder) -> Iterator[HttpServer]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "name", "text"),
+    ("prompt", "name", "text"),
     [
         ({}, "passage", "passage: "),
         ({"prompt_name": "plain"}, "plain", ""),
@@ -34,10 +34,10 @@ def prompted(tiny_bert: Folder) -> Iterator[HttpServer]:
         ({"prompt": "of my own: "}, None, "of my own: "),
     ],
 )
-def test_details_tell_the_prompt_that_was_put_before_each_text(
-    prompted: HttpServer, asked: dict[str, str], name: str | None, text: str
+def test_details_contain_the_prompt_of_the_texts(
+    prompted: HttpServer, prompt: dict[str, str], name: str | None, text: str
 ) -> None:
-    found = prompted.post("/embed", {"inputs": "the work", "details": True, **asked}).json()
+    found = prompted.post("/embed", {"inputs": "the work", "details": True, **prompt}).json()
     assert found["prompt"] == {"name": name, "text": text}
     plain = {"inputs": text + "the work", "prompt": ""}
     assert [found["embeddings"][0]] == prompted.post("/embed", plain).json()
@@ -51,7 +51,7 @@ def test_token_ids_get_no_prompt(prompted: HttpServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "prompt",
     [
         {},
         {"prompt_name": None},
@@ -61,15 +61,15 @@ def test_token_ids_get_no_prompt(prompted: HttpServer) -> None:
         {"prompt": "of my own: "},
     ],
 )
-def test_as_many_tokens_are_told_as_are_read(prompted: HttpServer, asked: dict[str, str]) -> None:
-    body = {"inputs": "the work", **asked}
+def test_the_tokens_of_the_prompt_are_counted(prompted: HttpServer, prompt: dict[str, str]) -> None:
+    body = {"inputs": "the work", **prompt}
     read = prompted.post("/embed", body).headers["x-tokens"]
     assert len(prompted.post("/tokenize", body).json()[0]) == int(read)
 
 
 @pytest.mark.parametrize("path", ["/embed", "/tokenize"])
 @pytest.mark.parametrize("name", ["", "title"])
-def test_a_name_that_the_model_lacks_is_refused_by_name(
+def test_an_unknown_name_is_refused_on_every_route(
     prompted: HttpServer, path: str, name: str
 ) -> None:
     found = error(prompted.post(path, {"inputs": "a", "prompt_name": name}), 400)
@@ -89,7 +89,7 @@ def test_a_name_that_the_model_lacks_is_refused_by_name(
         ((), "query", None),
     ],
 )
-def test_a_role_takes_the_models_prompt_for_it_or_else_the_default(
+def test_a_role_has_the_models_prompt_for_it_or_the_default(
     names: tuple[str, ...], role: Role, chosen: str | None
 ) -> None:
     prompts = Prompts(SentenceConfig(max_length=9, prompts={name: f"{name}: " for name in names}))
@@ -108,6 +108,6 @@ def test_more_than_one_prompt_is_refused(prompted: HttpServer) -> None:
     assert found["param"] == "input_type"
 
 
-def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+def test_the_error_of_an_unknown_name_lists_the_models_names() -> None:
     with pytest.raises(BadRequest, match=r"the model has \['query'\]"):
         Prompts(SentenceConfig(max_length=9, prompts={"query": "q"})).resolve(None, "title", None)

@@ -1,4 +1,4 @@
-"""The reader on the default model's tokenizer, with an eye on how often it is asked."""
+"""Tests of the reader, with the default model's tokenizer, counting its calls."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ from service.request.admission import Admission
 from service.request.request_context import RequestContext
 from tests.conftest import Folder
 from tests.models.tiny import VOCABULARY, with_token
-from tests.service.inputs.readers import LONG, Counting, reading_with
+from tests.service.inputs.readers import LONG, CountingTokenizer, reading_with
 
 TABLE = len(VOCABULARY)
 
@@ -42,29 +42,29 @@ class Zeros:
         return job.tokens
 
 
-def test_token_vectors_read_each_text_once(reader: InputReader, minilm_folder: Path) -> None:
+def test_token_vectors_tokenize_each_text_once(reader: InputReader, minilm_folder: Path) -> None:
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), Zeros(), 1)
     tokens = Tokens(pipeline, families.read(minilm_folder).config, 10**9)
     body = TokensRequest(inputs=["Hello, world", "a second text"])
     found: Any = asyncio.run(tokens.tokens(RequestContext("a"), body))
     assert [len(result["tokens"]) for result in found["results"]] == [5, 5]
-    assert isinstance(reader.tokenizer, Counting) and reader.tokenizer.read == 2
+    assert isinstance(reader.tokenizer, CountingTokenizer) and reader.tokenizer.read == 2
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_described_texts_are_the_rows_that_are_read(reader: InputReader, side: Side) -> None:
+def test_describe_returns_the_rows_of_read(reader: InputReader, side: Side) -> None:
     reading, texts = InputOptions(side=side, prompt="query: "), ["short", LONG, ""]
-    plain, told = RequestContext("a"), RequestContext("b")
+    plain, other = RequestContext("a"), RequestContext("b")
     rows = asyncio.run(reader.read(plain, texts, reading))
-    again, described = asyncio.run(reader.describe(told, texts, reading))
-    for row, other, found in zip(rows, again, described, strict=True):
-        assert row.ids.tolist() == other.ids.tolist() == [token.id for token in found]
-        assert row.dropped == other.dropped
+    again, described = asyncio.run(reader.describe(other, texts, reading))
+    for row, same, tokens in zip(rows, again, described, strict=True):
+        assert row.ids.tolist() == same.ids.tolist() == [token.id for token in tokens]
+        assert row.dropped == same.dropped
     assert (plain.texts, plain.tokens, plain.truncated) == (3, 265, 1)
-    assert (told.texts, told.tokens, told.truncated) == (3, 265, 1)
+    assert (other.texts, other.tokens, other.truncated) == (3, 265, 1)
 
 
-def test_a_long_text_that_may_not_be_cut_is_refused_when_described_too(reader: InputReader) -> None:
+def test_describe_refuses_long_texts_that_may_not_be_cut(reader: InputReader) -> None:
     with pytest.raises(BadRequest, match="602 tokens in input 1"):
         asyncio.run(reader.describe(RequestContext("a"), ["a", LONG], InputOptions(truncate=False)))
 
@@ -72,7 +72,7 @@ def test_a_long_text_that_may_not_be_cut_is_refused_when_described_too(reader: I
 VERY_LONG = "many words " * 3000
 
 
-def test_a_refusal_of_a_very_long_text_tells_its_whole_length(reader: InputReader) -> None:
+def test_the_error_of_a_very_long_text_has_its_length(reader: InputReader) -> None:
     refused = InputOptions(truncate=False)
     for work in (reader.read, reader.describe):
         with pytest.raises(BadRequest, match="6002 tokens in input 0"):
@@ -88,7 +88,7 @@ def test_tokens_that_are_cut_off_are_counted_on_request(reader: InputReader) -> 
     assert 0 < row.dropped < 6002 - 256
 
 
-def test_a_refusal_of_a_text_beyond_all_limits_does_not_count_its_tokens(
+def test_the_error_of_a_text_beyond_all_limits_does_not_count_its_tokens(
     reader: InputReader,
 ) -> None:
     for work in (reader.read, reader.describe):
@@ -96,8 +96,10 @@ def test_a_refusal_of_a_text_beyond_all_limits_does_not_count_its_tokens(
             asyncio.run(work(RequestContext("a"), [VERY_LONG * 9], InputOptions(truncate=False)))
 
 
-def test_no_more_texts_are_read_than_the_tokens_of_a_request_allow(minilm_folder: Path) -> None:
-    tokenizer = Counting(minilm_folder, 256)
+def test_no_more_texts_are_tokenized_than_the_tokens_of_a_request_allow(
+    minilm_folder: Path,
+) -> None:
+    tokenizer = CountingTokenizer(minilm_folder, 256)
     small = reading_with(tokenizer, max_tokens=600)
     for work in (small.read, small.attempt):
         tokenizer.read = 0
@@ -106,11 +108,11 @@ def test_no_more_texts_are_read_than_the_tokens_of_a_request_allow(minilm_folder
         assert tokenizer.read == 3
 
 
-def test_what_is_long_is_read_beside_the_event_loop_and_so_are_long_prompts(
+def test_long_texts_and_prompts_are_tokenized_in_threads(
     reader: InputReader,
 ) -> None:
     tokenizer = reader.tokenizer
-    assert isinstance(tokenizer, Counting)
+    assert isinstance(tokenizer, CountingTokenizer)
     asyncio.run(reader.read(RequestContext("a"), ["short"] * 3, InputOptions(prompt="of all ")))
     assert tokenizer.threads == {threading.current_thread().name}
     tokenizer.threads = frozenset()
@@ -119,18 +121,18 @@ def test_what_is_long_is_read_beside_the_event_loop_and_so_are_long_prompts(
     assert tokenizer.threads and threading.current_thread().name not in tokenizer.threads
 
 
-def test_a_text_that_cannot_be_read_piece_by_piece_is_refused_with_its_index(
+def test_a_text_that_cannot_be_split_is_refused_with_its_index(
     reader: InputReader,
 ) -> None:
     texts, context, plain = ["short", "x" * 200_000], RequestContext("a"), InputOptions()
-    for asked in (
+    for call in (
         reader.read(context, texts, plain),
         reader.describe(context, texts, plain),
         reader.document(context, texts, plain, 200_000),
         reader.document(context, texts[::-1], plain, 200_000),
     ):
         with pytest.raises(BadRequest, match="more than 150000 characters in a row") as refused:
-            asyncio.run(asked)
+            asyncio.run(call)
         assert refused.value.code == "unbroken_text"
     assert refused.value.index == 0
     good, bad = asyncio.run(reader.attempt(context, texts, plain))
@@ -147,25 +149,25 @@ def ends(tiny_bert: Folder) -> InputReader:
     return reading_with(folder.tokenizer(), sentence, vocabulary_rows=TABLE, max_texts=1000)
 
 
-def test_a_long_input_is_cut_where_the_model_says_unless_the_request_does(
+def test_a_long_input_is_cut_at_the_side_of_the_model_or_the_request(
     ends: InputReader,
 ) -> None:
     text, ids = "the of " * 99, [2, *range(9, 90), 3]
 
     def read(side: Side | None) -> list[list[int]]:
-        found = InputOptions(side=side, prompt="any license ")
-        rows = asyncio.run(ends.read(RequestContext("a"), [text, ids], found))
-        described, _ = asyncio.run(ends.describe(RequestContext("a"), [text], found))
-        late = asyncio.run(ends.document(RequestContext("a"), ["the ", "of " * 99], found, 300))
+        options = InputOptions(side=side, prompt="any license ")
+        rows = asyncio.run(ends.read(RequestContext("a"), [text, ids], options))
+        described, _ = asyncio.run(ends.describe(RequestContext("a"), [text], options))
+        late = asyncio.run(ends.document(RequestContext("a"), ["the ", "of " * 99], options, 300))
         assert described[0].ids.tolist() == rows[0].ids.tolist()
-        kept = [len(row.ids) for row in late.rows()]
-        return [*([*row.ids.tolist(), row.skip] for row in rows), kept]
+        expected = [len(row.ids) for row in late.rows()]
+        return [*([*row.ids.tolist(), row.skip] for row in rows), expected]
 
     assert read(None) == read("left") != read("right")
 
 
 @pytest.mark.parametrize("words", [4, 500, 30_000])
-def test_a_shorter_length_keeps_the_frame_and_the_tokens_of_its_side(
+def test_a_maximum_length_keeps_special_tokens_and_the_tokens_of_its_side(
     ends: InputReader, words: int
 ) -> None:
     text, prompt = "the of " * (words // 2), "any license "
@@ -176,22 +178,22 @@ def test_a_shorter_length_keeps_the_frame_and_the_tokens_of_its_side(
         (row,) = asyncio.run(ends.read(RequestContext("a"), [text], reading))
         return row
 
-    whole = [*ends.tokenizer.encode([prompt])[0].ids[:-1], *inner * (words // 2), 3]
+    all_ids = [*ends.tokenizer.encode([prompt])[0].ids[:-1], *inner * (words // 2), 3]
     for length in (4, 6, 7, 64):
         row = read("left", length)
-        kept = whole if len(whole) <= length else [2, *whole[len(whole) - length + 1 :]]
-        assert row.ids.tolist() == kept
-        lost = len(whole) - len(kept)
-        assert row.skip == max(3 - lost, 0) and (row.dropped > 0) == (lost > 0)
+        expected = all_ids if len(all_ids) <= length else [2, *all_ids[len(all_ids) - length + 1 :]]
+        assert row.ids.tolist() == expected
+        cut_off = len(all_ids) - len(expected)
+        assert row.skip == max(3 - cut_off, 0) and (row.dropped > 0) == (cut_off > 0)
     for length in (5, 6, 64):
         row = read("right", length)
-        kept = whole if len(whole) <= length else [*whole[: length - 1], 3]
-        assert row.ids.tolist() == kept and row.skip == 3
+        expected = all_ids if len(all_ids) <= length else [*all_ids[: length - 1], 3]
+        assert row.ids.tolist() == expected and row.skip == 3
     with pytest.raises(BadRequest, match="the prompt takes the 4 tokens"):
         read("right", 4)
 
 
-def test_a_text_longer_than_a_shorter_length_may_be_refused(reader: InputReader) -> None:
+def test_a_text_longer_than_the_maximum_length_may_be_refused(reader: InputReader) -> None:
     reading = InputOptions(truncate=False, max_length=9)
     with pytest.raises(
         BadRequest, match="length is 9 tokens, however you requested 10 tokens in input 1"
@@ -210,31 +212,31 @@ def short(tiny_bert: Folder) -> InputReader:
 MISSING = rf"the token '<new>' has id {TABLE}, the model's table ends at {TABLE - 1}"
 
 
-def test_a_text_with_a_token_that_the_table_lacks_is_refused_however_it_is_read(
+def test_a_token_that_is_not_in_the_table_is_refused_by_every_method(
     short: InputReader,
 ) -> None:
     texts, context = ["the work", "a <new> work"], RequestContext("a")
     plain, windows = InputOptions(), InputOptions(windows=True)
     long = [texts[0], "the work " * 99 + texts[1]]
-    for asked in (
+    for call in (
         short.read(context, texts, plain),
         short.read(context, long, windows),
         short.describe(context, texts, plain),
         short.document(context, texts, plain, 99),
     ):
         with pytest.raises(BadRequest, match=MISSING) as refused:
-            asyncio.run(asked)
+            asyncio.run(call)
         assert (refused.value.code, refused.value.index) == ("unknown_token", 1)
     good, bad = asyncio.run(short.attempt(context, texts, plain))
     assert isinstance(good, TokenizedInput) and isinstance(bad, BadRequest)
 
 
-def test_token_ids_are_those_that_the_table_and_the_tokenizer_have(short: InputReader) -> None:
+def test_token_ids_must_be_in_the_table(short: InputReader) -> None:
     with pytest.raises(BadRequest, match=rf"id {TABLE} is not in .* \(0 to {TABLE - 1}\)"):
         asyncio.run(short.read(RequestContext("a"), [[2, 3], [TABLE]], InputOptions()))
 
 
-def test_documents_count_together_against_the_limit_of_texts(reader: InputReader) -> None:
+def test_all_documents_count_together_against_the_limit_of_texts(reader: InputReader) -> None:
     context, chunks = RequestContext("a"), ["a", "b", "c", "d", "e"]
     for _ in range(2):
         asyncio.run(reader.document(context, chunks, InputOptions(), 5))
@@ -242,7 +244,7 @@ def test_documents_count_together_against_the_limit_of_texts(reader: InputReader
         asyncio.run(reader.document(context, ["f"], InputOptions(), 1))
 
 
-def test_the_prompt_of_every_window_is_left_out_of_its_pooling(minilm_folder: Path) -> None:
+def test_the_prompt_of_every_window_is_not_pooled(minilm_folder: Path) -> None:
     sentence = SentenceConfig(max_length=256, include_prompt=False)
     reader = reading_with(Tokenizer(minilm_folder, 256), sentence)
     reading = InputOptions(windows=True, prompt="text for: ")

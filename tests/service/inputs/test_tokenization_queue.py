@@ -1,4 +1,4 @@
-"""Turns, with steps that say when they are taken."""
+"""Tests of the tokenization queue, with steps that the test controls."""
 
 import asyncio
 import threading
@@ -14,85 +14,87 @@ from service.inputs.tokenization_queue import TokenizationQueue
 LARGE = 8_000_000
 
 
-class Book:
-    """Notes whose step is taken; each lasts until it is let go."""
+class Recorder:
+    """Records the steps of each name; a step lasts until the gate opens."""
 
     def __init__(self) -> None:
-        self.noted: list[str] = []
+        self.recorded: list[str] = []
         self.gate = threading.Semaphore(0)
 
     def steps(self, name: str, count: int) -> Steps[str]:
         for _ in range(count):
-            self.noted.append(name)
+            self.recorded.append(name)
             assert self.gate.acquire(timeout=120)
             yield
         return name
 
 
 @pytest.fixture
-def book() -> Iterator[Book]:
-    found = Book()
-    yield found
-    found.gate.release(1000)  # no thread is left behind
+def recorder() -> Iterator[Recorder]:
+    recorder = Recorder()
+    yield recorder
+    recorder.gate.release(1000)  # let every thread finish
 
 
-async def noted(book: Book, count: int) -> None:
-    """Wait for so many steps."""
-    while len(book.noted) < count:
+async def wait_for_steps(recorder: Recorder, count: int) -> None:
+    """Wait until several steps have started."""
+    while len(recorder.recorded) < count:
         await asyncio.sleep(0.001)
 
 
-def test_a_smaller_text_is_read_between_the_steps_of_larger_ones(book: Book) -> None:
+def test_a_smaller_text_is_tokenized_between_the_steps_of_larger_ones(recorder: Recorder) -> None:
     async def run() -> list[str]:
         queue = TokenizationQueue(timeout=10, max_wait=10, slice_seconds=0)
-        large = [asyncio.create_task(queue.run(book.steps(n, 3), LARGE)) for n in "abc"]
-        await noted(book, 2)
-        small = asyncio.create_task(queue.run(book.steps("small", 1), 30_000))
+        large = [asyncio.create_task(queue.run(recorder.steps(n, 3), LARGE)) for n in "abc"]
+        await wait_for_steps(recorder, 2)
+        small = asyncio.create_task(queue.run(recorder.steps("small", 1), 30_000))
         await asyncio.sleep(0.01)
-        book.gate.release(100)
+        recorder.gate.release(100)
         return await asyncio.gather(*large, small)
 
     assert asyncio.run(run()) == ["a", "b", "c", "small"]
-    assert book.noted.index("small") in (2, 3), "there are two threads"
-    assert [book.noted.count(name) for name in "abc"] == [3, 3, 3]
-    begun = book.noted.index("c")
-    assert 3 in (book.noted[:begun].count(name) for name in "ab"), "who came first is read first"
+    assert recorder.recorded.index("small") in (2, 3), "there are two threads"
+    assert [recorder.recorded.count(name) for name in "abc"] == [3, 3, 3]
+    begun = recorder.recorded.index("c")
+    assert 3 in (recorder.recorded[:begun].count(name) for name in "ab"), (
+        "who came first is read first"
+    )
 
 
-def test_who_gives_up_is_read_no_further(book: Book) -> None:
+def test_a_cancelled_request_is_tokenized_no_further(recorder: Recorder) -> None:
     async def run() -> None:
         queue = TokenizationQueue(timeout=10, max_wait=10, slice_seconds=0)
-        tasks = [asyncio.create_task(queue.run(book.steps(n, 9), LARGE)) for n in "abcd"]
-        await noted(book, 2)
+        tasks = [asyncio.create_task(queue.run(recorder.steps(n, 9), LARGE)) for n in "abcd"]
+        await wait_for_steps(recorder, 2)
         await asyncio.sleep(0.01)
         for task in tasks[:3]:
             task.cancel()
-        book.gate.release(100)
+        recorder.gate.release(100)
         assert await tasks[3] == "d"
 
     asyncio.run(run())
-    assert sorted(book.noted) == ["a", "b", *["d"] * 9]
+    assert sorted(recorder.recorded) == ["a", "b", *["d"] * 9]
 
 
-def test_what_is_not_read_in_time_is_given_up_whether_it_was_begun_or_not(book: Book) -> None:
+def test_waiting_and_started_requests_time_out(recorder: Recorder) -> None:
     async def run() -> None:
         queue = TokenizationQueue(timeout=0.1, max_wait=10, slice_seconds=0)
-        asked = [queue.run(book.steps(name, 9), LARGE) for name in "ab"]
-        asked.append(queue.run(book.steps("c", 9), LARGE, spent=1))
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(each) for each in found] == [TimedOut] * 3
-        book.gate.release(100)
-        assert await queue.run(book.steps("d", 1), LARGE) == "d"
+        requests = [queue.run(recorder.steps(name, 9), LARGE) for name in "ab"]
+        requests.append(queue.run(recorder.steps("c", 9), LARGE, spent=1))
+        errors = await asyncio.gather(*requests, return_exceptions=True)
+        assert [type(error) for error in errors] == [TimedOut] * 3
+        recorder.gate.release(100)
+        assert await queue.run(recorder.steps("d", 1), LARGE) == "d"
 
     asyncio.run(run())
-    assert sorted(book.noted) == ["a", "b", "d"]
+    assert sorted(recorder.recorded) == ["a", "b", "d"]
 
 
-def test_what_was_spent_before_counts(book: Book) -> None:
+def test_the_time_spent_before_counts(recorder: Recorder) -> None:
     async def run() -> None:
         queue = TokenizationQueue(timeout=30, max_wait=10, slice_seconds=0)
         with pytest.raises(TimedOut):
-            await asyncio.wait_for(queue.run(book.steps("a", 9), LARGE, spent=29.9), 60)
+            await asyncio.wait_for(queue.run(recorder.steps("a", 9), LARGE, spent=29.9), 60)
 
     asyncio.run(run())
 
@@ -103,25 +105,25 @@ def slow() -> Steps[str]:
     return "measured"
 
 
-def test_who_would_wait_too_long_is_refused_at_once_unless_there_is_little_to_read(
-    book: Book,
+def test_a_large_request_that_would_wait_too_long_is_refused(
+    recorder: Recorder,
 ) -> None:
     async def run() -> None:
         queue = TokenizationQueue(timeout=10, max_wait=1, slice_seconds=0)
         assert await queue.run(slow(), 100_000) == "measured"  # 4 MB/s or less
-        first = asyncio.create_task(queue.run(book.steps("a", 1), 10 * LARGE))
-        await noted(book, 1)
+        first = asyncio.create_task(queue.run(recorder.steps("a", 1), 10 * LARGE))
+        await wait_for_steps(recorder, 1)
         with pytest.raises(Overloaded, match="would wait"):
-            await queue.run(book.steps("large", 1), LARGE)
-        small = asyncio.create_task(queue.run(book.steps("small", 1), 30_000))
+            await queue.run(recorder.steps("large", 1), LARGE)
+        small = asyncio.create_task(queue.run(recorder.steps("small", 1), 30_000))
         await asyncio.sleep(0.01)
-        book.gate.release(100)
+        recorder.gate.release(100)
         assert [await first, await small] == ["a", "small"]
 
     asyncio.run(run())
 
 
-def test_what_is_wrong_with_a_text_is_told_and_the_next_is_read() -> None:
+def test_an_error_is_raised_and_the_next_text_is_tokenized() -> None:
     def wrong() -> Steps[str]:
         yield
         raise BadRequest("it is wrong")

@@ -1,4 +1,4 @@
-"""What becomes of an input that is too long, against a running server and the library."""
+"""Tests of inputs that are too long, on a running server and the library."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ LONG = " ".join(f"word {number} of a long text," for number in range(120))
 
 
 @pytest.fixture(scope="session")
-def whole(minilm_folder: Path) -> list[int]:
+def all_ids(minilm_folder: Path) -> list[int]:
     """The token ids of LONG, none cut off."""
     return Tokenizer(minilm_folder, 10**6).encode([LONG])[0].ids
 
@@ -39,17 +39,17 @@ def mean(embedder: Embedder, windows: list[list[int]], weights: list[int]) -> Fl
 
 
 @pytest.mark.parametrize("side", ["start", "end"])
-def test_tokens_are_cut_off_where_it_says(
-    server: Server, embedder: Embedder, whole: list[int], side: str
+def test_tokens_are_cut_off_at_the_requested_side(
+    server: Server, embedder: Embedder, all_ids: list[int], side: str
 ) -> None:
     found = vectors(server.post("/embed", {"inputs": LONG, "on_overflow": side}))
-    kept = [101, *whole[-255:]] if side == "start" else [*whole[:255], 102]
-    np.testing.assert_array_equal(found, embedder.encode([kept]))
+    expected = [101, *all_ids[-255:]] if side == "start" else [*all_ids[:255], 102]
+    np.testing.assert_array_equal(found, embedder.encode([expected]))
     body = {"inputs": LONG, "truncation_direction": "left" if side == "start" else "right"}
     np.testing.assert_array_equal(found, vectors(server.post("/embed", body)))
 
 
-def test_an_error_names_the_input_and_what_to_do(server: Server) -> None:
+def test_an_error_has_the_index_and_what_to_do(server: Server) -> None:
     for path in ("/embed", "/tokens"):
         found = error(server.post(path, {"inputs": ["a", LONG], "on_overflow": "error"}), 400)
         assert (found["code"], found["index"]) == ("input_too_long", 1)
@@ -59,9 +59,9 @@ def test_an_error_names_the_input_and_what_to_do(server: Server) -> None:
 
 
 def test_the_mean_of_windows_is_weighted_by_their_own_tokens(
-    server: Server, embedder: Embedder, whole: list[int]
+    server: Server, embedder: Embedder, all_ids: list[int]
 ) -> None:
-    parts = list(batched(whole[1:-1], 254))
+    parts = list(batched(all_ids[1:-1], 254))
     assert len(parts) == 4 and len(parts[-1]) < 254
     expected = mean(embedder, [[101, *part, 102] for part in parts], [len(p) for p in parts])
     body = {"inputs": ["short", LONG], "on_overflow": "mean", "normalize": False}
@@ -73,15 +73,15 @@ def test_the_mean_of_windows_is_weighted_by_their_own_tokens(
     np.testing.assert_allclose(unit, normalize(found[1:]), atol=1e-7)
 
 
-def test_windows_of_token_ids_are_those_of_the_text(server: Server, whole: list[int]) -> None:
-    found = vectors(server.post("/embed", {"inputs": [LONG, whole], "on_overflow": "mean"}))
+def test_windows_of_token_ids_are_those_of_the_text(server: Server, all_ids: list[int]) -> None:
+    found = vectors(server.post("/embed", {"inputs": [LONG, all_ids], "on_overflow": "mean"}))
     np.testing.assert_array_equal(found[0], found[1])
 
 
 def test_ids_without_special_tokens_get_none_in_their_windows(
-    server: Server, embedder: Embedder, whole: list[int]
+    server: Server, embedder: Embedder, all_ids: list[int]
 ) -> None:
-    ids = whole[1:301]
+    ids = all_ids[1:301]
     expected = mean(embedder, [ids[:256], ids[256:]], [256, 44])
     body = {"inputs": ids, "on_overflow": "mean", "normalize": False}
     found = vectors(server.post("/embed", body))
@@ -89,22 +89,20 @@ def test_ids_without_special_tokens_get_none_in_their_windows(
 
 
 def test_a_prompt_is_put_before_every_window(
-    server: Server, embedder: Embedder, whole: list[int]
+    server: Server, embedder: Embedder, all_ids: list[int]
 ) -> None:
     prompt = embedder.tokenize(["text for:"])[0].ids[1:-1]
-    parts = list(batched(whole[1:-1], 251))
+    parts = list(batched(all_ids[1:-1], 251))
     windows = [[101, *prompt, *part, 102] for part in parts]
     expected = normalize(mean(embedder, windows, [len(part) for part in parts])[None])
     body = {"inputs": LONG, "on_overflow": "mean", "prompt": "text for: "}
     np.testing.assert_allclose(vectors(server.post("/embed", body)), expected, atol=1e-6)
 
 
-def test_details_tell_the_windows_and_every_token_that_was_read(
-    server: Server, whole: list[int]
-) -> None:
+def test_details_contain_the_windows_and_all_tokens(server: Server, all_ids: list[int]) -> None:
     body = {"inputs": ["short", LONG], "on_overflow": "mean", "details": True}
     found = server.post("/embed", body).json()
-    read = len(whole) - 2 + 2 * 4
+    read = len(all_ids) - 2 + 2 * 4
     assert found["inputs"] == [
         {"tokens": 3, "truncated": False, "dropped": 0},
         {"tokens": read, "truncated": False, "dropped": 0, "windows": 4},
@@ -112,7 +110,7 @@ def test_details_tell_the_windows_and_every_token_that_was_read(
     assert found["usage"] == {"texts": 2, "tokens": read + 3}
 
 
-def test_both_ways_to_say_it_at_once_are_refused(server: Server) -> None:
+def test_truncate_and_on_overflow_together_are_refused(server: Server) -> None:
     for other in ({"truncate": True}, {"truncation_direction": "right"}):
         body = {"inputs": "a", "on_overflow": "end", **other}
         assert error(server.post("/embed", body), 400)["param"] == "on_overflow"
@@ -124,7 +122,7 @@ def test_a_prompt_that_leaves_no_room_is_refused(server: Server) -> None:
     assert error(server.post("/embed", body), 400)["code"] == "prompt_too_long"
 
 
-def test_windows_are_counted_before_they_are_made(minilm_folder: Path) -> None:
+def test_windows_are_counted_before_they_are_built(minilm_folder: Path) -> None:
     tokenizer = Tokenizer(minilm_folder, 256)
     windows = WindowSplitter(tokenizer, max_tokens=10_000)
     assert len(finish(windows.of_text("a " * 2540, "", 0)).windows) == 10
@@ -135,7 +133,7 @@ def test_windows_are_counted_before_they_are_made(minilm_folder: Path) -> None:
         finish(windows.of_text("a " * 1000, "b " * 254, 0))
 
 
-def test_no_more_of_a_text_is_read_than_its_windows_may_have(minilm_folder: Path) -> None:
+def test_no_more_of_a_text_is_tokenized_than_its_windows_may_have(minilm_folder: Path) -> None:
     windows = WindowSplitter(Tokenizer(minilm_folder, 256, piece=1000), max_tokens=10_000)
     steps = windows.of_text("a " * 50_000, "", 0)
     for _ in range(19):
@@ -144,7 +142,7 @@ def test_no_more_of_a_text_is_read_than_its_windows_may_have(minilm_folder: Path
         finish(steps)
 
 
-def test_windows_of_ids_are_framed_where_the_vocabulary_has_no_letters(tmp_path: Path) -> None:
+def test_windows_of_ids_have_special_tokens_in_a_vocabulary_without_letters(tmp_path: Path) -> None:
     digits = {str(digit): digit for digit in range(10)}
     rust = Rust(models.BPE({**digits, "<": 10, ">": 11}, []))
     rust.add_special_tokens(["<", ">"])
@@ -158,7 +156,7 @@ def test_windows_of_ids_are_framed_where_the_vocabulary_has_no_letters(tmp_path:
         ]
 
 
-def test_the_prompt_of_every_window_is_left_out_of_its_pooling() -> None:
+def test_the_prompt_of_every_window_is_not_pooled() -> None:
     ids = np.arange(6, dtype=np.int32)
     row = TokenizedInput(ids, 0, skip=2, windows=[ids[:3], ids[3:]], weights=[1, 1])
     assert [part.skip for part in split_windows([row, TokenizedInput(ids, 0, skip=1)])] == [2, 2, 1]

@@ -11,7 +11,7 @@ from service.request.admission import Admission
 
 @pytest.fixture
 def tables() -> Iterator[list[SharedCounters]]:
-    """Those of two processes."""
+    """Shared counters of two processes."""
     with counters_file(2) as file:
         yield [SharedCounters.attach(file, 2, row) for row in (0, 1)]
 
@@ -25,13 +25,13 @@ def is_open(admission: Admission) -> bool:
     return True
 
 
-def test_nothing_is_refused_before_a_rate_is_known() -> None:
+def test_nothing_is_refused_while_the_rate_is_unknown() -> None:
     admission = Admission(1.0, lambda: 0.0, SharedCounters.private())
     with admission.admit(10**9), admission.admit(10**9):
         assert is_open(admission) and admission.backlog == 0
 
 
-def test_a_wait_beyond_the_limit_is_refused_with_the_time_to_return() -> None:
+def test_a_wait_beyond_the_limit_is_refused_with_a_retry_time() -> None:
     admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
     with admission.admit(400):  # however large, a request that finds no queue is admitted
         assert admission.backlog == 4
@@ -47,7 +47,7 @@ def test_a_wait_of_just_the_limit_is_admitted() -> None:
         assert not is_open(admission)
 
 
-def test_a_request_waits_for_no_more_than_twice_of_what_is_no_larger() -> None:
+def test_a_request_waits_for_at_most_twice_the_requests_no_larger_than_itself() -> None:
     admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
     with admission.admit(900), admission.admit(20), admission.admit(20):
         assert admission.backlog == pytest.approx(9.4) and is_open(admission)
@@ -64,14 +64,14 @@ def test_a_request_waits_for_no_more_than_twice_of_what_is_no_larger() -> None:
         assert is_open(admission), "what was answered is waited for"
 
 
-def timely(rate: float, reliable_rate: float) -> Admission:
-    """One of a server that gives up on a request after ten seconds."""
+def with_timeout(rate: float, reliable_rate: float) -> Admission:
+    """Admission of a server with a timeout of ten seconds."""
     counters = SharedCounters.private()
     return Admission(5.0, lambda: rate, counters, timeout=10.0, reliable_rate=lambda: reliable_rate)
 
 
-def test_what_clearly_takes_longer_than_the_timeout_is_refused_with_what_fits() -> None:
-    admission = timely(100.0, 100.0)
+def test_a_request_that_would_time_out_is_refused_with_the_size_that_fits() -> None:
+    admission = with_timeout(100.0, 100.0)
     with admission.admit(1500):
         pass
     with (
@@ -84,8 +84,8 @@ def test_what_clearly_takes_longer_than_the_timeout_is_refused_with_what_fits() 
     assert refused.value.code == "too_many_tokens"
 
 
-def test_a_wait_after_which_too_little_time_is_left_is_refused() -> None:
-    admission = timely(100.0, 100.0)
+def test_a_wait_that_leaves_too_little_time_is_refused() -> None:
+    admission = with_timeout(100.0, 100.0)
     with admission.admit(400):
         with admission.admit(1000):
             pass
@@ -94,13 +94,13 @@ def test_a_wait_after_which_too_little_time_is_left_is_refused() -> None:
         assert 4.0 <= (refused.value.retry or 0) <= 6.0
 
 
-def test_nothing_is_too_large_for_a_rate_that_was_not_measured_under_load() -> None:
-    admission = timely(100.0, 0.0)
+def test_nothing_is_too_large_without_a_reliable_rate() -> None:
+    admission = with_timeout(100.0, 0.0)
     with admission.admit(10**9):
         assert admission.queued == 10**9
 
 
-def test_what_need_not_be_computed_waits_for_nothing() -> None:
+def test_a_request_without_tokens_to_compute_does_not_wait() -> None:
     admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
     with admission.admit(900), admission.admit(20), admission.admit(60):
         assert not is_open(admission)
@@ -108,14 +108,14 @@ def test_what_need_not_be_computed_waits_for_nothing() -> None:
             assert admission.queued == 980
 
 
-def test_what_fails_leaves_the_queue() -> None:
+def test_a_failed_request_is_not_queued_any_more() -> None:
     admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
     with pytest.raises(RuntimeError), admission.admit(100):
         raise RuntimeError
     assert admission.queued == 0
 
 
-def test_what_all_processes_have_queued_is_waited_for(tables: list[SharedCounters]) -> None:
+def test_the_queues_of_all_processes_count(tables: list[SharedCounters]) -> None:
     one, other = (Admission(1.0, lambda: 100.0, counters) for counters in tables)
     with one.admit(150):
         assert other.queued == 150
@@ -125,7 +125,7 @@ def test_what_all_processes_have_queued_is_waited_for(tables: list[SharedCounter
         assert one.queued == 50
 
 
-def test_what_a_process_that_died_had_queued_is_forgotten(tables: list[SharedCounters]) -> None:
+def test_the_queue_of_a_dead_process_does_not_count(tables: list[SharedCounters]) -> None:
     first, second = (Admission(1.0, lambda: 100.0, counters) for counters in tables)
     with second.admit(60):
         assert first.queued == 60
@@ -135,7 +135,7 @@ def test_what_a_process_that_died_had_queued_is_forgotten(tables: list[SharedCou
             assert first.queued == 510
 
 
-def test_who_is_refused_comes_again_when_the_queue_is_done_and_not_with_all_others() -> None:
+def test_retry_times_are_after_the_queue_and_spread() -> None:
     admission, seconds = Admission(2.0, lambda: 100.0, SharedCounters.private()), set()
     with admission.admit(800):
         for _ in range(500):

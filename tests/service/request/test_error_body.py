@@ -1,4 +1,4 @@
-"""Tests of an error as an answer: its shape, what kind it is called, and whether it may pass."""
+"""Tests of error responses: format, type, and whether to retry."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ NATIVE = {"error": "no", "error_type": "Validation", "request_id": "1", **REST}
         ("/positions", NATIVE),
         ("/api/embed", NATIVE),
         ("/v10/embeddings", NATIVE),
-        ("", NATIVE),  # not known yet
+        ("", NATIVE),  # unknown
         ("/v1/embeddings", {"error": OPENAI, "detail": "no"}),
         ("/embeddings", {"error": OPENAI, "detail": "no"}),
         ("/models", {"error": OPENAI, "detail": "no"}),
@@ -47,7 +47,7 @@ NATIVE = {"error": "no", "error_type": "Validation", "request_id": "1", **REST}
         ("/v2/rerank", {"id": "1", "message": "no", **REST}),
     ],
 )
-def test_the_path_tells_the_shape(path: str, content: dict[str, Any]) -> None:
+def test_the_path_selects_the_format(path: str, content: dict[str, Any]) -> None:
     assert orjson.loads(respond(FAULT, "1", path).body) == content
 
 
@@ -79,19 +79,19 @@ def test_the_error_type_is_one_of_teis(error: ServiceError, kind: str) -> None:
         (EngineLost("later", retry=1), "server_error"),
     ],
 )
-def test_the_type_tells_a_wrong_request_from_one_that_may_come_again(
+def test_the_type_distinguishes_invalid_requests_from_temporary_errors(
     error: ServiceError, kind: str
 ) -> None:
     assert describe(error)["type"] == kind
 
 
 @pytest.mark.parametrize("error", [EncodingFailed("no"), NotFinite("no", index=1)])
-def test_what_would_fail_again_says_so_to_clients_that_try_each_500_again(
+def test_permanent_failures_tell_clients_not_to_retry(
     error: ServiceError,
 ) -> None:
     assert respond(error, "1").headers["x-should-retry"] == "false"
 
 
 @pytest.mark.parametrize("error", [Unexpected("no"), EngineLost("no", retry=1)])
-def test_what_may_pass_is_left_to_the_client(error: ServiceError) -> None:
+def test_temporary_failures_leave_the_retry_to_the_client(error: ServiceError) -> None:
     assert "x-should-retry" not in respond(error, "1").headers

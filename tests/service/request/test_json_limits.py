@@ -1,4 +1,4 @@
-"""The parts of a body are counted as JSON has them, whatever its texts say."""
+"""Tests that the parts of a body are counted outside of its strings."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ FULL: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("name", "limit"), LIMITS.values(), ids=str)
-def test_as_many_as_the_limit_pass_and_one_more_does_not(name: str, limit: int) -> None:
+def test_the_limit_is_accepted_and_one_more_is_refused(name: str, limit: int) -> None:
     check_parts(json.dumps(FULL[name](limit)).encode())
     with pytest.raises(TooLarge, match=f"more than {limit} {name}") as refused:
         check_parts(json.dumps(FULL[name](limit + 1)).encode())
@@ -25,18 +25,18 @@ def test_as_many_as_the_limit_pass_and_one_more_does_not(name: str, limit: int) 
 
 
 @pytest.mark.parametrize("quoted", ['"', "\\", '\\"', '\\\\"', '"\\', "{[:,"])
-def test_what_stands_in_a_text_is_no_part(quoted: str) -> None:
+def test_characters_in_a_string_do_not_count(quoted: str) -> None:
     text = f"{quoted}{{[:,{quoted}" * 1_000_001
     check_parts(json.dumps({"inputs": [text, quoted]}).encode())
 
 
 @pytest.mark.parametrize("quoted", ['"', "\\", '\\"', '\\\\"', '"\\'])
-def test_what_stands_after_a_text_is_a_part(quoted: str) -> None:
+def test_characters_after_a_string_count(quoted: str) -> None:
     with pytest.raises(TooLarge):
         check_parts(json.dumps([quoted, FULL["fields"](10_001)]).encode())
 
 
-def test_eight_million_signs_are_refused() -> None:
+def test_eight_million_parts_are_refused() -> None:
     for sign in LIMITS:
         with pytest.raises(TooLarge):
             check_parts(sign * (8 << 20))

@@ -72,7 +72,7 @@ def test_the_server_can_refuse_truncation_by_default(strict: Server) -> None:
 
 
 @pytest.mark.parametrize("given", ["bearer sésame", "BEARER sésame", "Bearer  sésame"])
-def test_the_schemes_case_does_not_matter(strict: Server, given: str) -> None:
+def test_the_case_of_the_scheme_does_not_matter(strict: Server, given: str) -> None:
     answer = strict.client.get("/info", headers=_key(given))
     assert answer.status_code == 200
 
@@ -80,7 +80,7 @@ def test_the_schemes_case_does_not_matter(strict: Server, given: str) -> None:
 @pytest.mark.parametrize(
     "given", [None, "Bearer wrong", "sésame", "Basic sésame", "Bearer", "Bearersésame"]
 )
-def test_without_the_key_nothing_but_health_is_answered(strict: Server, given: str | None) -> None:
+def test_without_the_key_only_health_checks_are_answered(strict: Server, given: str | None) -> None:
     headers = None if given is None else _key(given)
     bare = strict.url.removesuffix("/models/mini")
     for path in ("/info", "/v1/models", "/nothing"):
@@ -104,7 +104,7 @@ def test_the_served_name_is_the_model_of_the_openai_api(strict: Server) -> None:
     assert found["code"] == "model_not_found" and "mini" in found["message"]
 
 
-def test_a_slash_too_many_is_no_path_and_nobody_is_sent_elsewhere(strict: Server) -> None:
+def test_an_extra_slash_is_not_found_and_not_redirected(strict: Server) -> None:
     for path in ("/embed/", "/models/mini/embed/", "/ready/"):
         for answer in (strict.post(path, {"inputs": "a"}), strict.client.get(path)):
             assert error(answer, 404)["code"] == "not_found" and "location" not in answer.headers

@@ -1,4 +1,4 @@
-"""Memory of large requests: who may have it, and that it is given back."""
+"""Tests of the memory budget of large requests."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_large_requests_pass_up_to_the_limit_together() -> None:
     second.grow(10 * SMALL)
 
 
-def test_a_request_that_grows_bit_by_bit_counts_as_a_whole() -> None:
+def test_a_request_that_grows_in_steps_counts_completely() -> None:
     budget = MemoryBudget(10 * SMALL)
     other, growing = Reservation(budget), Reservation(budget)
     other.grow(4 * SMALL)
@@ -38,7 +38,7 @@ def test_a_request_that_grows_bit_by_bit_counts_as_a_whole() -> None:
         growing.grow(1)
 
 
-def test_the_only_large_request_passes_whatever_the_limit() -> None:
+def test_the_only_large_request_may_exceed_the_limit() -> None:
     budget = MemoryBudget(1)
     only = Reservation(budget)
     only.grow(100 * SMALL)

@@ -1,4 +1,4 @@
-"""Tests of work beside the event loop."""
+"""Tests of work outside of the event loop."""
 
 import asyncio
 import threading
@@ -17,6 +17,6 @@ def test_only_small_work_is_done_on_the_event_loop(small: bool) -> None:
     assert (work is loop) == small
 
 
-def test_an_error_is_the_callers() -> None:
+def test_an_error_reaches_the_caller() -> None:
     with pytest.raises(ZeroDivisionError):
         asyncio.run(run_in_thread(lambda: 1 // 0, small=False))

@@ -1,4 +1,4 @@
-"""Tests of the tokens of a pass: with models whose speed is known, and one that is real."""
+"""Tests of the batch budget, with fake devices and a real model."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from service.engine.worker.budget import Budget, choose_budget, grow_budget
 
 
 class Device:
-    """Tokens per second by the tokens of a pass; for others the memory is too small."""
+    """Returns tokens per second by the tokens of a batch; out of memory for any others."""
 
     def __init__(self, rates: Mapping[int, float]) -> None:
         self.rates = rates
@@ -36,7 +36,7 @@ class Device:
         ({2048 << n: 2.0**n for n in range(9)}, 65536, 6),
     ],
 )
-def test_the_budget_doubles_as_long_as_that_pays(
+def test_the_budget_doubles_while_that_is_faster(
     rates: Mapping[int, float], best: int, tried: int
 ) -> None:
     device = Device(rates)
@@ -44,37 +44,37 @@ def test_the_budget_doubles_as_long_as_that_pays(
     assert device.tried == [2048 << n for n in range(tried)]
 
 
-class Texts:
-    """A model that remembers what it was given."""
+class RecordingModel:
+    """Records the lengths of each batch."""
 
     def __init__(self, device: str, max_length: int) -> None:
         self.device, self.max_length = torch.device(device), max_length
-        self.given: list[list[int]] = []
+        self.batches: list[list[int]] = []
 
     def encode(self, ids: Rows) -> Floats:
-        self.given.append([len(row) for row in ids])
-        if len(self.given) > 3:
+        self.batches.append([len(row) for row in ids])
+        if len(self.batches) > 3:
             raise torch.OutOfMemoryError
         return np.zeros((len(ids), 1), dtype=np.float32)
 
 
 def test_a_cpu_is_measured_once_with_the_longest_texts() -> None:
-    model = Texts("cpu", 512)
+    model = RecordingModel("cpu", 512)
     assert choose_budget(model, 0).tokens == 2048
-    assert model.given == [[512] * 4]
+    assert model.batches == [[512] * 4]
 
 
-def test_what_is_asked_for_is_used() -> None:
+def test_a_requested_budget_is_used() -> None:
     for device in ("cpu", "meta"):
-        model = Texts(device, 512)
+        model = RecordingModel(device, 512)
         assert choose_budget(model, 300).tokens == 300
-        assert model.given == [[300]]
+        assert model.batches == [[300]]
 
 
-def test_a_gpu_is_filled_with_texts_of_a_usual_length() -> None:
-    model = Texts("meta", 8192)
+def test_a_gpu_is_measured_with_texts_of_typical_length() -> None:
+    model = RecordingModel("meta", 8192)
     assert choose_budget(model, 0).tokens == 2048
-    assert model.given == [[256] * 8] * 3 + [[256] * 16]
+    assert model.batches == [[256] * 8] * 3 + [[256] * 16]
 
 
 def test_a_real_model_has_a_rate(embedder: Embedder) -> None:

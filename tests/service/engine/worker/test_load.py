@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
-def inexact() -> Iterator[None]:
-    """As in images whose environment lets products round to TF32."""
+def tf32() -> Iterator[None]:
+    """Enable TF32, as the environment of some images does."""
     threads, before = torch.get_num_threads(), torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     yield
@@ -28,13 +28,13 @@ def inexact() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def options(**given: object) -> Settings:
-    settings = {"device": "cpu", "dtype": "float32", "threads": 1, **given}
+def options(**overrides: object) -> Settings:
+    settings = {"device": "cpu", "dtype": "float32", "threads": 1, **overrides}
     return Settings(_env_file=None, **settings)  # type: ignore[call-arg, arg-type]
 
 
 def test_a_pooling_that_is_assumed_is_logged(
-    tiny_bert: Folder, inexact: None, caplog: pytest.LogCaptureFixture
+    tiny_bert: Folder, tf32: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tiny_bert()
     load(folder, options())
@@ -44,7 +44,7 @@ def test_a_pooling_that_is_assumed_is_logged(
     assert "modules.json" not in caplog.text
 
 
-def test_float32_is_multiplied_in_float32(minilm_folder: Path, inexact: None) -> None:
+def test_products_are_not_rounded_to_tf32(minilm_folder: Path, tf32: None) -> None:
     load(minilm_folder, options())
     assert torch.get_float32_matmul_precision() == "highest"
     assert torch.get_num_threads() == 1
@@ -59,8 +59,8 @@ def test_a_package_without_kernels_says_so_and_what_to_do(
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=without)
     arguments = ["-m", "service", "info", "--model", str(minilm_folder), "--device", "cpu"]
 
-    def said(**environment: str) -> str:
-        found = subprocess.run(
+    def logs_of(**environment: str) -> str:
+        process = subprocess.run(
             [sys.executable, *arguments],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(tmp_path), **environment},
@@ -68,13 +68,13 @@ def test_a_package_without_kernels_says_so_and_what_to_do(
             text=True,
             check=True,
         )
-        assert '"kernels": null' in found.stdout
-        return found.stderr
+        assert '"kernels": null' in process.stdout
+        return process.stderr
 
-    warned = said(EMBEDDING_ISA="auto")
+    warned = logs_of(EMBEDDING_ISA="auto")
     if "avx2" in library.features():
         assert "no compiled kernels" in warned and "make kernels" in warned
         assert "compile.log" not in warned
         (tmp_path / "models/kernels/compile.log").write_text("there is no C++ compiler")
-        assert f"said is in {tmp_path}/models/kernels/compile.log" in said(EMBEDDING_ISA="auto")
-    assert "kernels" not in said(EMBEDDING_ISA="none"), "there is nothing to mend"
+        assert f"said is in {tmp_path}/models/kernels/compile.log" in logs_of(EMBEDDING_ISA="auto")
+    assert "kernels" not in logs_of(EMBEDDING_ISA="none"), "no kernels are wanted"

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from service.engine.worker.scheduler import Item, Scheduler
 
-Jobs = list[tuple[list[int], int]]  # of each the lengths of its texts, and its size
+Jobs = list[tuple[list[int], int]]  # the lengths of its texts, and its size class
 
 
 def fill(*jobs: tuple[list[int], int]) -> Scheduler[int]:
@@ -31,16 +31,16 @@ def jobs(batch: list[Item[int]]) -> list[int]:
     return [item.job for item in batch]
 
 
-def test_nothing_waiting_is_no_batch() -> None:
+def test_an_empty_queue_has_no_batch() -> None:
     assert singles().next(10) == []
 
 
-def test_jobs_of_a_size_are_served_as_they_came() -> None:
+def test_jobs_of_the_same_size_are_served_in_order_of_arrival() -> None:
     assert drain(singles(50, 60, 5, 70, 64), 180) == [[50, 60, 5], [70, 64]]
     assert drain(fill(([3, 4], 0), ([5], 0)), 100) == [[3, 4, 5]]
 
 
-def test_half_of_a_pass_is_for_those_that_came_first_and_half_for_those_due_first() -> None:
+def test_half_of_a_batch_is_for_the_oldest_jobs_and_half_for_those_due_first() -> None:
     scheduler = fill(([10] * 20, 2), ([10] * 3, 1), ([10], 0), ([10] * 2, 1))
     assert jobs(scheduler.next(80)) == [0, 0, 0, 0, 2, 1, 1, 1]
     assert jobs(scheduler.next(80)) == [3, 0, 0, 0, 3, 0, 0, 0]
@@ -56,7 +56,7 @@ def test_small_jobs_do_not_share_their_batch_with_much_larger_ones() -> None:
 
 
 def batches_until(scheduler: Scheduler[int], job: int, budget: int, kind: str = "pooled") -> int:
-    """How many passes it takes to serve a job while a new query comes before each."""
+    """Count the batches until a job is served while a new query arrives before each."""
     for number in range(1, 2000):
         scheduler.add(1000 + number, [12], kind, 0)
         if job in jobs(scheduler.next(budget)):
@@ -65,7 +65,7 @@ def batches_until(scheduler: Scheduler[int], job: int, budget: int, kind: str = 
 
 
 @pytest.mark.parametrize("length", [14, 250, 300, 495, 505, 512, 600])
-def test_a_query_waits_for_no_more_than_one_pass_however_long_the_texts_before_it(
+def test_a_query_waits_for_at_most_one_batch_of_earlier_texts(
     length: int,
 ) -> None:
     scheduler = fill(([length] * 500, 9), ([12], 0))
@@ -73,20 +73,20 @@ def test_a_query_waits_for_no_more_than_one_pass_however_long_the_texts_before_i
 
 
 @pytest.mark.parametrize("kind", ["pooled", "tokens"])
-def test_a_request_of_middle_size_is_due_before_queries_that_come_much_later(kind: str) -> None:
+def test_a_medium_job_is_due_before_much_later_queries(kind: str) -> None:
     scheduler = fill(([14] * 15_000, 12))
     scheduler.add(1, [100] * 3, kind, 3)
     assert batches_until(scheduler, 1, 511) <= 16 * 512 / 256
 
 
-def test_a_middle_job_is_not_due_before_sixteen_times_its_tokens() -> None:
+def test_a_medium_job_is_not_due_before_sixteen_times_its_tokens() -> None:
     scheduler = fill(([14] * 15_000, 12), ([100] * 3, 3))  # a job of its class has up to 512
     tokens = scheduler.tokens
     batches = batches_until(scheduler, 1, 511)
     assert tokens + 12 * batches - scheduler.tokens >= 16 * 512 - 16 * 64, "less what a query waits"
 
 
-def test_a_query_of_another_kind_does_not_wait_for_queries_that_come_after_it() -> None:
+def test_a_query_of_another_kind_does_not_wait_for_later_queries() -> None:
     scheduler = fill(([14] * 15_000, 12), ([12], 0))
     scheduler.add(2, [12], "tokens", 0)
     assert batches_until(scheduler, 2, 511) <= 4
@@ -122,7 +122,7 @@ def test_kinds_do_not_mix() -> None:
     assert jobs(scheduler.next(10)) == [7]
 
 
-def test_small_jobs_do_not_wait_for_a_large_one_of_another_kind_and_it_does_not_for_them() -> None:
+def test_small_jobs_and_a_large_one_of_another_kind_alternate() -> None:
     scheduler = fill(([10] * 9, 4))
     for job in range(1, 7):
         scheduler.add(job, [10], "tokens", 0)
