@@ -28,7 +28,7 @@ from service.api import (
     tokenize,
     tokens,
 )
-from service.api.info import info
+from service.api.info import server_info
 from service.api.router import direct_routes, head_routes
 from service.api.served_names import ServedNames
 from service.context import ServerContext
@@ -82,14 +82,14 @@ def create_app(
     names, most = ServedNames(settings.names, settings.any_name), settings.max_values
     lengths = declared(model.encoder, model.dim)
     dimensions = Dimensions.from_setting(settings.dimensions, model.dim, lengths)
-    embedding = embed.Embedding(pipeline, names, dimensions, config.num_layers)
-    states = tokens.Tokens(pipeline, config, most)
-    about = functools.partial(info, settings, link, sentence, dimensions)
+    embedding = embed.EmbeddingService(pipeline, names, dimensions, config.num_layers)
+    states = tokens.TokenVectorService(pipeline, config, most)
+    about = functools.partial(server_info, settings, link, sentence, dimensions)
     routers = [
         openapi_document.router(),
         embed.router(embedding),
         tokens.router(states),
-        positions.router(positions.Positions(pipeline, config, model.bias_table(), most)),
+        positions.router(positions.PositionService(pipeline, config, model.bias_table(), most)),
         similarity.router(pipeline, most),
         tokenize.router(reader, settings.max_texts, settings.max_tokens),
         openai.router(embedding, states, context.started, lambda: admission.queued),
@@ -179,7 +179,7 @@ def _fastapi(routers: Sequence[APIRouter], lifespan: Any) -> FastAPI:
         app.router.routes.extend(router.routes)
         app.router.routes.extend(head_routes(router.routes))
     handlers.install(app)
-    described = functools.cache(lambda: openapi_document.document(app))
+    described = functools.cache(lambda: openapi_document.openapi_document(app))
     app.openapi = described  # type: ignore[method-assign]
     return app
 

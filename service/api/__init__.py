@@ -1,1 +1,1 @@
-"""The endpoints, a module for each family of them: what they accept and what they answer."""
+"""HTTP endpoints, one module for each API, with their request bodies; responses in `schemas`."""

@@ -7,11 +7,11 @@ from fastapi import APIRouter
 from pydantic import Field, PositiveInt
 
 from models.vectors import Floats
-from service.api.array_format import convert, express
-from service.api.body import FIRST, Body, example
-from service.api.embed import Embedding, EmbedRequest
-from service.api.openai_request import OVERFLOW, Cut
-from service.api.openapi_responses import ENGINE, documented
+from service.api.array_format import convert_vectors, encode_rows
+from service.api.body import FAIL_FAST, Body, examples
+from service.api.embed import EmbeddingService, EmbedRequest
+from service.api.openai_fields import OVERFLOW, TruncateWord
+from service.api.openapi_responses import ENGINE_ERRORS, route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.common import CohereError
 from service.api.schemas.vendors import CohereAnswer
@@ -21,8 +21,8 @@ from service.inputs.prompts import Role
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
 
-Kind = Literal["float", "int8", "uint8", "binary", "ubinary", "base64"]
-Kinds = Annotated[list[Kind], Field(min_length=1), FIRST]
+EmbeddingType = Literal["float", "int8", "uint8", "binary", "ubinary", "base64"]
+EmbeddingTypes = Annotated[list[EmbeddingType], Field(min_length=1), FAIL_FAST]
 InputType = Literal["search_document", "search_query", "classification", "clustering"]
 
 ROLES: dict[InputType | None, Role] = {
@@ -34,22 +34,22 @@ ROLES: dict[InputType | None, Role] = {
 
 
 class CohereContent(Body):
-    """The one part of an input."""
+    """The only part of an input: a text."""
 
     type: Literal["text"]
     text: str
 
 
 class CohereInput(Body):
-    """A text in the shape that has room for images."""
+    """A text in Cohere's format for texts and images."""
 
     content: Annotated[list[CohereContent], Field(min_length=1, max_length=1)]
 
 
 class CohereRequest(Body):
-    """Either texts, or inputs of one text each. images, max_tokens and priority may be null."""
+    """Either texts, or inputs of one text each. images, max_tokens and priority must be null."""
 
-    model_config = example(
+    model_config = examples(
         {
             "model": "all-MiniLM-L6-v2",
             "input_type": "clustering",
@@ -64,26 +64,26 @@ class CohereRequest(Body):
 
     model: str
     input_type: InputType
-    texts: Annotated[list[str], FIRST] | None = None
-    inputs: Annotated[list[CohereInput], FIRST] | None = None
-    embedding_types: Kinds | None = None
+    texts: Annotated[list[str], FAIL_FAST] | None = None
+    inputs: Annotated[list[CohereInput], FAIL_FAST] | None = None
+    embedding_types: EmbeddingTypes | None = None
     output_dimension: PositiveInt | None = None
-    truncate: Cut | None = None
+    truncate: TruncateWord | None = None
     images: None = None
     max_tokens: None = None
     priority: None = None
 
     @property
     def content(self) -> list[Text]:
-        """The texts; raises BadRequest."""
+        """Return the texts; raises BadRequest unless either texts or inputs are set."""
         if (self.texts is None) == (self.inputs is None):
             raise BadRequest("give either texts or inputs", param="texts")
         if self.texts is not None:
             return [*self.texts]
-        return [each.content[0].text for each in self.inputs or ()]
+        return [item.content[0].text for item in self.inputs or ()]
 
-    def native(self) -> EmbedRequest:
-        """The same in our words."""
+    def to_embed_request(self) -> EmbedRequest:
+        """Convert to a request of /embed."""
         return EmbedRequest(
             inputs=self.content,
             on_overflow=OVERFLOW[self.truncate or "END"],
@@ -92,50 +92,53 @@ class CohereRequest(Body):
         )
 
 
-def router(embedding: Embedding) -> APIRouter:
-    """The routes of this module."""
+def router(embedding: EmbeddingService) -> APIRouter:
+    """Create the routes of this module."""
     routes = api_router("Cohere")
 
     @routes.post(
         "/v2/embed",
         summary="Cohere embeddings",
         response_model=CohereAnswer,
-        responses=documented((*ENGINE, 404), CohereError),
+        responses=route_responses((*ENGINE_ERRORS, 404), CohereError),
     )
     async def cohere(context: Context, body: CohereRequest) -> Any:
         embedding.names.check(body.model)
-        rows, vectors = await embedding.vectors(context, body.native(), "output_dimension")
+        request = body.to_embed_request()
+        rows, vectors = await embedding.vectors(context, request, "output_dimension")
         return {
             "id": context.id,
-            "embeddings": by_type(vectors, body.embedding_types or ["float"]),
+            "embeddings": embeddings_by_type(vectors, body.embedding_types or ["float"]),
             "texts": body.content,
-            "meta": meta(rows, context, "2"),
+            "meta": response_meta(rows, context, "2"),
             "response_type": "embeddings_by_type",
         }
 
     return routes
 
 
-def by_type(vectors: Floats, kinds: Sequence[Kind]) -> dict[Kind, Any]:
-    """The vectors in each of the types."""
-    return {kind: _express(vectors, kind) for kind in kinds}
+def embeddings_by_type(vectors: Floats, types: Sequence[EmbeddingType]) -> dict[EmbeddingType, Any]:
+    """Encode the vectors in each of the types."""
+    return {embedding_type: _encode(vectors, embedding_type) for embedding_type in types}
 
 
-def _express(vectors: Floats, kind: Kind) -> Any:
-    if kind == "base64":
-        return express(vectors, "base64")
-    return convert(vectors, "float32" if kind == "float" else kind)
+def _encode(vectors: Floats, embedding_type: EmbeddingType) -> Any:
+    if embedding_type == "base64":
+        return encode_rows(vectors, "base64")
+    return convert_vectors(vectors, "float32" if embedding_type == "float" else embedding_type)
 
 
-def meta(rows: Sequence[TokenizedInput], context: RequestContext, version: str) -> dict[str, Any]:
-    """What the request took, and a warning for each input that was cut."""
-    told: dict[str, Any] = {
+def response_meta(
+    rows: Sequence[TokenizedInput], context: RequestContext, version: str
+) -> dict[str, Any]:
+    """Build Cohere's `meta`: the API version, the token count, a warning for each truncation."""
+    meta: dict[str, Any] = {
         "api_version": {"version": version},
         "billed_units": {"input_tokens": context.tokens},
     }
-    cut = [
+    warnings = [
         f"input {index} was truncated to {len(row.ids)} tokens"
         for index, row in enumerate(rows)
         if row.dropped
     ]
-    return {**told, "warnings": cut} if cut else told
+    return {**meta, "warnings": warnings} if warnings else meta

@@ -1,65 +1,71 @@
-"""POST /v1/embed: Cohere's first embeddings API, which clients ask that know nothing of /v2."""
+"""POST /v1/embed: version 1 of Cohere's embeddings API, which older clients use."""
 
 from typing import Annotated, Any
 
 from fastapi import APIRouter
 
-from service.api.body import FIRST, Body, batch, example
-from service.api.cohere import ROLES, InputType, Kinds, by_type, meta
-from service.api.embed import Embedding, EmbedRequest
-from service.api.openai_request import OVERFLOW, Cut
-from service.api.openapi_responses import ENGINE, documented
+from service.api.body import FAIL_FAST, Body, examples, input_list
+from service.api.cohere import (
+    ROLES,
+    EmbeddingTypes,
+    InputType,
+    embeddings_by_type,
+    response_meta,
+)
+from service.api.embed import EmbeddingService, EmbedRequest
+from service.api.openai_fields import OVERFLOW, TruncateWord
+from service.api.openapi_responses import ENGINE_ERRORS, route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.common import CohereError
 from service.api.schemas.vendors import CohereAnswer, CohereFloats
 
 
 class CohereV1Request(Body):
-    """Without embedding_types, the answer is floats alone. images may be null."""
+    """Without embedding_types, the embeddings are a list of floats. images must be null."""
 
-    model_config = example(
+    model_config = examples(
         {"texts": ["Hello, world"], "embedding_types": ["int8"], "truncate": "START"},
         model="all-MiniLM-L6-v2",
         input_type="search_query",
         texts=["Hello, world"],
     )
 
-    texts: Annotated[list[str], FIRST]
+    texts: Annotated[list[str], FAIL_FAST]
     model: str | None = None
     input_type: InputType | None = None
-    embedding_types: Kinds | None = None
-    truncate: Cut | None = None
+    embedding_types: EmbeddingTypes | None = None
+    truncate: TruncateWord | None = None
     images: None = None
 
-    def native(self) -> EmbedRequest:
-        """The same in our words."""
+    def to_embed_request(self) -> EmbedRequest:
+        """Convert to a request of /embed."""
         return EmbedRequest(
-            inputs=batch(self.texts),
+            inputs=input_list(self.texts),
             on_overflow=OVERFLOW[self.truncate or "END"],
             input_type=ROLES.get(self.input_type),
         )
 
 
-def router(embedding: Embedding) -> APIRouter:
-    """The routes of this module."""
+def router(embedding: EmbeddingService) -> APIRouter:
+    """Create the routes of this module."""
     routes = api_router("Cohere")
 
     @routes.post(
         "/v1/embed",
         summary="Cohere embeddings, version 1",
         response_model=CohereFloats | CohereAnswer,
-        responses=documented((*ENGINE, 404), CohereError),
+        responses=route_responses((*ENGINE_ERRORS, 404), CohereError),
     )
     async def cohere_v1(context: Context, body: CohereV1Request) -> Any:
-        embedding.names.check(body.model or embedding.names.first)
-        rows, vectors = await embedding.vectors(context, body.native())
-        kinds = body.embedding_types
+        embedding.names.check(body.model or embedding.names.primary)
+        rows, vectors = await embedding.vectors(context, body.to_embed_request())
+        types = body.embedding_types
         return {
             "id": context.id,
-            "embeddings": by_type(vectors, kinds) if kinds else vectors,
+            "embeddings": embeddings_by_type(vectors, types) if types else vectors,
             "texts": body.texts,
-            "meta": meta(rows, context, "1"),
-            "response_type": "embeddings_by_type" if kinds else "embeddings_floats",
+            "meta": response_meta(rows, context, "1"),
+            "response_type": "embeddings_by_type" if types else "embeddings_floats",
         }
 
     return routes

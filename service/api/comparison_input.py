@@ -1,4 +1,4 @@
-"""A side of a comparison: a text, texts or vectors."""
+"""The inputs `a` and `b` of /similarity: a text, texts or vectors."""
 
 from typing import Annotated, Any
 
@@ -6,11 +6,11 @@ import numpy as np
 from pydantic import Discriminator, FiniteFloat, Tag
 
 from models.vectors import Floats
-from service.api.body import FIRST
+from service.api.body import FAIL_FAST
 from service.errors import BadRequest, Path
 
-Texts = dict[Path, str]
-"""Texts by their places in the request."""
+TextsByPath = dict[Path, str]
+"""Texts by their paths in the request."""
 
 
 def _kind(value: Any) -> str:
@@ -20,38 +20,39 @@ def _kind(value: Any) -> str:
     return "<vectors>" if vectors else "<side>"
 
 
-Side = Annotated[
+ComparisonInput = Annotated[
     Annotated[str, Tag("<text>")]
-    | Annotated[list[str], FIRST, Tag("<side>")]
-    | Annotated[list[Annotated[list[FiniteFloat], FIRST]], FIRST, Tag("<vectors>")],
+    | Annotated[list[str], FAIL_FAST, Tag("<side>")]
+    | Annotated[list[Annotated[list[FiniteFloat], FAIL_FAST]], FAIL_FAST, Tag("<vectors>")],
     Discriminator(_kind),
 ]
 
 
-def texts(side: Any, *path: str) -> Texts:
-    """The texts of the side that is at a path; none of vectors."""
-    if isinstance(side, str):
-        return {path: side}
-    if _kind(side) == "<vectors>":
+def texts_by_path(value: Any, *path: str) -> TextsByPath:
+    """Return the texts of the input at `path`; none if it is vectors."""
+    if isinstance(value, str):
+        return {path: value}
+    if _kind(value) == "<vectors>":
         return {}
-    return {(*path, index): text for index, text in enumerate(side)}
+    return {(*path, index): text for index, text in enumerate(value)}
 
 
-def vectors(side: Any, name: str) -> Floats:
-    """The vectors of a side of them: (B, D); raises BadRequest."""
-    for index, row in enumerate(side):
+def vector_array(rows: Any, name: str) -> Floats:
+    """Convert a list of vectors to float32 (B, D); raises BadRequest.
+
+    name: of the field, for errors.
+    """
+    for index, row in enumerate(rows):
         if not row:
             raise BadRequest(f"{name}[{index}] is empty", param=name, index=index)
-        if len(row) != len(side[0]):
+        if len(row) != len(rows[0]):
             raise BadRequest(
-                f"{name}[{index}] has {len(row)} numbers, {name}[0] has {len(side[0])}",
+                f"{name}[{index}] has {len(row)} numbers, {name}[0] has {len(rows[0])}",
                 param=name,
                 index=index,
             )
     with np.errstate(over="ignore"):
-        found = np.array(side, dtype=np.float64).astype(np.float32)
-    for place in np.flatnonzero(~np.isfinite(found).all(axis=1)):
-        raise BadRequest(
-            f"{name}[{place}] has numbers beyond float32", param=name, index=int(place)
-        )
-    return found
+        vectors = np.array(rows, dtype=np.float64).astype(np.float32)
+    for index in map(int, np.flatnonzero(~np.isfinite(vectors).all(axis=1))):
+        raise BadRequest(f"{name}[{index}] has numbers beyond float32", param=name, index=index)
+    return vectors

@@ -1,6 +1,5 @@
-"""POST /embed: sentence vectors, in TEI's request and answer shapes and with more on request."""
+"""POST /embed: sentence vectors, with TEI's request and response formats and more options."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,12 +7,14 @@ from fastapi import APIRouter
 from pydantic import PositiveInt
 
 from models.vectors import Floats, finish
-from service.api.array_format import Encoding, OutputType, convert, express, only_json, raw
-from service.api.body import HostedBody, Inputs, On, batch, example
-from service.api.openapi_responses import documented
-from service.api.partial_results import good, results
+from service.api.array_format import EncodingFormat, OutputType, convert_vectors, encode_rows
+from service.api.binary_response import binary_response, check_json_fields
+from service.api.body import Inputs, TrueByDefault, examples, input_list
+from service.api.openapi_responses import route_responses
+from service.api.options_body import HuggingFaceBody
+from service.api.partial_results import partial_results, stack_vectors
 from service.api.router import Context, api_router
-from service.api.schemas.embed import EmbedAnswer
+from service.api.schemas.embed import EmbedResponse
 from service.api.served_names import ServedNames
 from service.errors import BadRequest
 from service.inference.dimensions import Dimensions
@@ -23,15 +24,15 @@ from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
 
 
-class EmbedRequest(HostedBody):
+class EmbedRequest(HuggingFaceBody):
     """inputs: a text, its token ids, or a list of either.
 
-    late_chunking: inputs are consecutive chunks of one text, each embedded with all of it in view.
-    details: what became of each input. partial: an input that is refused or fails is an error in
-    its place, and the others have their vectors.
+    late_chunking: the inputs are consecutive chunks of one text; each is embedded with the whole
+    text as context. details: describe each input, too. partial: return an error in place of each
+    input that fails, and the vectors of the others.
     """
 
-    model_config = example(
+    model_config = examples(
         {"inputs": "Hello, world"},
         {"inputs": [101, 7592, 102], "encoding_format": "base64", "output_dtype": "int8"},
         {"inputs": ["a long text", ""], "on_overflow": "mean", "partial": True},
@@ -41,9 +42,9 @@ class EmbedRequest(HostedBody):
     )
 
     inputs: Inputs
-    normalize: On = True
+    normalize: TrueByDefault = True
     dimensions: PositiveInt | None = None
-    encoding_format: Encoding = "float"
+    encoding_format: EncodingFormat = "float"
     output_dtype: OutputType = "float32"
     late_chunking: bool = False
     details: bool = False
@@ -51,10 +52,10 @@ class EmbedRequest(HostedBody):
 
 
 @dataclass(frozen=True)
-class Embedding:
-    """What every route of sentence vectors does, in whose words ever it is asked for.
+class EmbeddingService:
+    """Computes sentence vectors for every API; requests of other APIs become an EmbedRequest.
 
-    names: what the model is called. layers: that it has, of which late chunking takes the last.
+    layers: number of layers; late chunking pools the states after the last one.
     """
 
     pipeline: Pipeline
@@ -63,104 +64,98 @@ class Embedding:
     layers: int
 
     async def embed(self, context: RequestContext, body: EmbedRequest) -> Any:
+        """Respond to /embed."""
         if body.partial:
-            return await self._partial(context, body)
-        return self._answer(context, body, *await self.vectors(context, body))
+            return await self._embed_partial(context, body)
+        rows, vectors = await self.vectors(context, body)
+        values = convert_vectors(vectors, body.output_dtype)
+        if response := binary_response(context, values):
+            check_json_fields(
+                context, details=body.details, encoding_format=body.encoding_format != "float"
+            )
+            return response
+        embeddings = encode_rows(values, body.encoding_format)
+        if not body.details:
+            return embeddings
+        return {
+            "embeddings": embeddings,
+            "inputs": [row.as_json() for row in rows],
+            **self._details(context, body, vectors.shape[1]),
+        }
 
     async def vectors(
         self,
         context: RequestContext,
         body: EmbedRequest,
-        cut: str = "dimensions",
-        length: int | None = None,
+        dimensions_param: str = "dimensions",
+        max_length: int | None = None,
     ) -> tuple[list[TokenizedInput], Floats]:
-        """What was read of each input, and the finished vectors: rows, (B, dimensions).
+        """Compute the tokenized inputs and their finished vectors (B, dimensions).
 
-        cut: the client's name for that field. length: the most tokens of an input; not for chunks.
+        dimensions_param: the client's name for that field, for errors. max_length: most tokens of
+        an input; ignored for late chunking.
         """
-        self.dimensions.check(body.dimensions, cut)
+        self.dimensions.check(body.dimensions, dimensions_param)
         if body.late_chunking:
-            rows, vectors = stack_results(await self._late(context, body))
+            rows, vectors = stack_results(await self._embed_chunks(context, body))
         else:
-            inputs, reading = (
-                batch(body.inputs),
-                body.reading(count=body.details).with_max_length(length),
-            )
+            inputs = input_list(body.inputs)
+            options = body.input_options(count=body.details).with_max_length(max_length)
             context.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
-            rows, vectors = await self.pipeline.embed(context, inputs, reading)
+            rows, vectors = await self.pipeline.embed(context, inputs, options)
         return rows, finish(vectors, body.dimensions, body.normalize)
 
-    async def _late(self, context: RequestContext, body: EmbedRequest) -> list[ItemResult]:
+    async def _embed_chunks(self, context: RequestContext, body: EmbedRequest) -> list[ItemResult]:
         sentence = self.pipeline.reader.sentence
         if sentence.pooling != ("mean",) or sentence.modules:
             raise BadRequest(
-                "late_chunking takes the mean of tokens, which is not what this model's vectors "
-                "are; see /tokens with chunks",
+                "late_chunking averages token vectors, but this model pools in another way; "
+                "see /tokens with chunks",
                 code="not_offered",
                 param="late_chunking",
             )
         return await self.pipeline.embed_chunks(
-            context, chunks(body.inputs), body.whole(), self.layers
+            context, _chunk_texts(body.inputs), body.token_options(), self.layers
         )
 
-    async def _partial(self, context: RequestContext, body: EmbedRequest) -> Any:
-        only_json(context, partial=True)
+    async def _embed_partial(self, context: RequestContext, body: EmbedRequest) -> Any:
+        check_json_fields(context, partial=True)
         self.dimensions.check(body.dimensions)
         if body.late_chunking:
-            outcomes = await self._late(context, body)
+            results = await self._embed_chunks(context, body)
         else:
-            reading, inputs = body.reading(count=True), batch(body.inputs)
+            options, inputs = body.input_options(count=True), input_list(body.inputs)
             context.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
-            outcomes = await self.pipeline.embed_partial(context, inputs, reading)
-        found = good(outcomes, self.dimensions.full)
-        vectors = finish(found, body.dimensions, body.normalize)
-        listed = results(outcomes, vectors, body.output_dtype, body.encoding_format)
-        failed = sum("error" in result for result in listed)
-        about = self._about(context, body, vectors.shape[1])
-        return {"results": listed, "failed": failed, **about}
-
-    def _answer(
-        self,
-        context: RequestContext,
-        body: EmbedRequest,
-        rows: Sequence[TokenizedInput],
-        vectors: Floats,
-    ) -> Any:
-        values = convert(vectors, body.output_dtype)
-        if found := raw(context, values):
-            only_json(
-                context, details=body.details, encoding_format=body.encoding_format != "float"
-            )
-            return found
-        shown = express(values, body.encoding_format)
-        if not body.details:
-            return shown
-        inputs = [row.as_json() for row in rows]
+            results = await self.pipeline.embed_partial(context, inputs, options)
+        pooled = stack_vectors(results, self.dimensions.full)
+        vectors = finish(pooled, body.dimensions, body.normalize)
+        items = partial_results(results, vectors, body.output_dtype, body.encoding_format)
         return {
-            "embeddings": shown,
-            "inputs": inputs,
-            **self._about(context, body, vectors.shape[1]),
+            "results": items,
+            "failed": sum("error" in item for item in items),
+            **self._details(context, body, vectors.shape[1]),
         }
 
-    def _about(self, context: RequestContext, body: EmbedRequest, width: int) -> dict[str, Any]:
-        prompt = self.pipeline.reader.prompt(body.reading()).as_json()
+    def _details(
+        self, context: RequestContext, body: EmbedRequest, dimensions: int
+    ) -> dict[str, Any]:
         return {
-            "model": self.names.first,
-            "dimensions": width,
-            "prompt": prompt,
+            "model": self.names.primary,
+            "dimensions": dimensions,
+            "prompt": self.pipeline.reader.prompt(body.input_options()).as_json(),
             **context.usage_and_timing(),
         }
 
 
-def router(embedding: Embedding) -> APIRouter:
-    """The routes of this module."""
+def router(embedding: EmbeddingService) -> APIRouter:
+    """Create the routes of this module."""
     routes = api_router("embeddings")
 
     @routes.post(
         "/embed",
         summary="Sentence embeddings",
-        response_model=EmbedAnswer,
-        responses=documented(raw=True),
+        response_model=EmbedResponse,
+        responses=route_responses(binary=True),
     )
     @routes.post("/", include_in_schema=False)
     async def embed(context: Context, body: EmbedRequest) -> Any:
@@ -169,14 +164,13 @@ def router(embedding: Embedding) -> APIRouter:
     return routes
 
 
-def chunks(inputs: Any) -> list[str]:
-    """The texts of a document; raises BadRequest for token ids."""
-    found = batch(inputs)
-    for index, item in enumerate(found):
-        if not isinstance(item, str):
+def _chunk_texts(inputs: Any) -> list[str]:
+    chunks = input_list(inputs)
+    for index, chunk in enumerate(chunks):
+        if not isinstance(chunk, str):
             raise BadRequest(
                 f"input {index} is token ids; late_chunking takes texts",
                 param="late_chunking",
                 index=index,
             )
-    return [str(item) for item in found]
+    return [str(chunk) for chunk in chunks]

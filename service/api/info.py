@@ -1,4 +1,4 @@
-"""What /info tells: the model, its precision and the limits, and the same in TEI's words."""
+"""Response of /info: the model, its precision and the limits, and TEI's fields."""
 
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +10,7 @@ from service.engine.host.engine_connection import EngineConnection
 from service.inference.dimensions import Dimensions
 from service.settings import Settings
 
-_LIMITS = (
+_LIMIT_SETTINGS = (
     "max_body_bytes",
     "receive_timeout",
     "max_texts",
@@ -19,21 +19,21 @@ _LIMITS = (
     "max_wait",
     "request_timeout",
 )
-_BATCH = 32  # texts in a request to TEI, unless its operator says otherwise
-_POOLINGS = {"lasttoken": "last_token"}  # by the names of sentence-transformers
+_TEI_CLIENT_BATCH = 32  # TEI's default limit of texts in a request
+_TEI_POOLING_NAMES = {"lasttoken": "last_token"}  # by the names of sentence-transformers
 
 
-def info(
-    settings: Settings, link: EngineConnection, sentence: SentenceConfig, dimensions: Dimensions
+def server_info(
+    settings: Settings, engine: EngineConnection, sentence: SentenceConfig, dimensions: Dimensions
 ) -> dict[str, Any]:
-    """All of it as it is now: what only the engine knows is None until that has started."""
+    """Describe the server; fields that only the engine knows are None until it has started."""
     return {
         "version": __version__,
         "model": settings.name,
         "source": settings.model,
         "revision": settings.revision,
-        "engine": link.description and asdict(link.description),
-        "engine_restarts": link.restarts,
+        "engine": engine.description and asdict(engine.description),
+        "engine_restarts": engine.restarts,
         "prompts": sentence.prompts,
         "default_prompt": sentence.default_prompt,
         "pooling": list(sentence.pooling),
@@ -42,29 +42,31 @@ def info(
         "vector_cache_bytes": settings.vector_cache_bytes,
         "dimensions": dimensions.as_json(),
         "int8": INT8,
-        "limits": {name: getattr(settings, name) for name in _LIMITS},
-        **_teis(settings, link, sentence),
+        "limits": {name: getattr(settings, name) for name in _LIMIT_SETTINGS},
+        **_tei_info(settings, engine, sentence),
     }
 
 
-def _teis(settings: Settings, link: EngineConnection, sentence: SentenceConfig) -> dict[str, Any]:
-    engine, length = link.description, sentence.max_length
+def _tei_info(
+    settings: Settings, engine: EngineConnection, sentence: SentenceConfig
+) -> dict[str, Any]:
+    description, length = engine.description, sentence.max_length
     connections = settings.max_connections * settings.workers
-    # Its clients send as many texts at once as they are told, however long these are.
-    batch = max(_BATCH, settings.max_tokens // length)
-    batch_tokens = engine.max_batch_tokens if engine else settings.max_batch_tokens
-    queued = settings.max_wait * link.rate.latest / length
-    pooling = "+".join(_POOLINGS.get(name, name) for name in sentence.pooling)
+    # TEI's clients send as many texts at once as this allows, however long they are.
+    client_batch = max(_TEI_CLIENT_BATCH, settings.max_tokens // length)
+    batch_tokens = description.max_batch_tokens if description else settings.max_batch_tokens
+    queued_texts = settings.max_wait * engine.rate.latest / length
+    pooling = "+".join(_TEI_POOLING_NAMES.get(name, name) for name in sentence.pooling)
     return {
         "model_id": settings.model,
         "model_sha": settings.revision,
-        "model_dtype": engine and engine.dtype,
+        "model_dtype": description and description.dtype,
         "model_type": {"embedding": {"pooling": pooling}},
         "served_model_name": settings.name,
-        "max_concurrent_requests": min(connections, max(1, int(queued))),
+        "max_concurrent_requests": min(connections, max(1, int(queued_texts))),
         "max_input_length": length,
-        "max_batch_tokens": max(batch_tokens, length),  # a longer text than fits goes alone
+        "max_batch_tokens": max(batch_tokens, length),  # a longer text has a batch of its own
         "max_batch_requests": None,
-        "max_client_batch_size": min(settings.max_texts, batch),
+        "max_client_batch_size": min(settings.max_texts, client_batch),
         "tokenization_workers": settings.workers,
     }

@@ -1,4 +1,4 @@
-"""JSON of responses: numpy arrays straight from their buffers, large ones beside the event loop."""
+"""Serialise responses as JSON: numpy arrays from their buffers, large responses in a thread."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,44 +9,46 @@ import orjson
 from service.request.request_context import RequestContext
 from service.request.run_in_thread import run_in_thread
 
-LARGE = 1 << 20
-"""Bytes that a request takes, of which JSON is put together in steps."""
-_NUMBERS, _ITEMS = 1 << 15, 64  # written in one step, during which no other thread runs
+LARGE_REQUEST = 1 << 20
+"""Bytes of memory; the response to a request that needs more is serialised in a thread."""
+
+# Sizes of one orjson call, which holds the GIL.
+_CHUNK_NUMBERS, _CHUNK_ITEMS = 1 << 15, 64
 
 
 def dump(content: Any) -> bytes:
-    """JSON, at once."""
+    """Serialise content as JSON in one call."""
     return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 async def dump_response(context: RequestContext, content: Any) -> bytes:
-    """JSON of a response, put together in a thread and in steps where the request is large."""
-    if context.memory.size <= LARGE:
+    """Serialise a response as JSON, in a thread and in chunks if the request is large."""
+    if context.memory.size <= LARGE_REQUEST:
         return dump(content)
-    return await run_in_thread(lambda: dump(_in_steps(content)), small=False)
+    return await run_in_thread(lambda: dump(_dump_parts(content)), small=False)
 
 
-def _in_steps(content: Any) -> Any:
-    """The same content with its large parts as JSON."""
+def _dump_parts(content: Any) -> Any:
+    """Replace the large parts of content by their JSON."""
     if isinstance(content, dict):
-        return {name: _in_steps(value) for name, value in content.items()}
+        return {name: _dump_parts(value) for name, value in content.items()}
     if isinstance(content, np.ndarray) and content.ndim > 2:
-        return list(map(_in_steps, content))
+        return list(map(_dump_parts, content))
     if isinstance(content, np.ndarray) and content.ndim > 1:
-        return _joined(content, max(1, _NUMBERS // max(1, content[:1].size)))
+        return _dump_chunks(content, max(1, _CHUNK_NUMBERS // max(1, content[:1].size)))
     if isinstance(content, list):
-        nested = _nested(content)
-        return _joined([_in_steps(each) for each in content] if nested else content, _ITEMS)
+        items = list(map(_dump_parts, content)) if _has_nested_items(content) else content
+        return _dump_chunks(items, _CHUNK_ITEMS)
     return content
 
 
-def _nested(items: Sequence[Any]) -> bool:
-    """Whether items have large parts of their own: those of a response are all of a kind."""
+def _has_nested_items(items: Sequence[Any]) -> bool:
+    """Tell whether items may have large parts, by the first: all of a response are alike."""
     first = next(iter(items), None)
     parts = first.values() if isinstance(first, dict) else [first]
     return any(isinstance(part, (list, dict)) or getattr(part, "ndim", 1) > 1 for part in parts)
 
 
-def _joined(items: Any, step: int) -> orjson.Fragment:
-    blocks = (dump(items[start : start + step])[1:-1] for start in range(0, len(items), step))
-    return orjson.Fragment(b"[" + b",".join(blocks) + b"]")
+def _dump_chunks(items: Any, size: int) -> orjson.Fragment:
+    chunks = (dump(items[start : start + size])[1:-1] for start in range(0, len(items), size))
+    return orjson.Fragment(b"[" + b",".join(chunks) + b"]")

@@ -1,4 +1,4 @@
-"""POST /api/embed, and /api/embeddings before it: Ollama's embeddings API."""
+"""POST /api/embed and the older /api/embeddings: Ollama's embeddings API."""
 
 import sys
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from service.api.body import Body, Texts, batch, example
-from service.api.embed import Embedding, EmbedRequest
-from service.api.openai_request import OVERFLOW
-from service.api.openapi_responses import ENGINE, documented
+from service.api.body import Body, Texts, examples, input_list
+from service.api.embed import EmbeddingService, EmbedRequest
+from service.api.openai_fields import OVERFLOW
+from service.api.openapi_responses import ENGINE_ERRORS, route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.ollama import OllamaAnswer, OllamaEmbedding
 from service.errors import BadRequest
@@ -18,9 +18,9 @@ from service.request.request_context import RequestContext
 
 
 class OllamaBody(Body):
-    """What both routes share. keep_alive is not used: the model stays.
+    """Fields of both routes. keep_alive is ignored: the model is never unloaded.
 
-    options: only num_ctx counts, the most tokens of a text; unknown ones pass, as in Ollama.
+    options: num_ctx is the most tokens of a text; others are ignored, unknown ones as in Ollama.
     """
 
     model: str
@@ -28,20 +28,20 @@ class OllamaBody(Body):
     keep_alive: float | str | None = None
 
     def num_ctx(self) -> int:
-        """The most tokens of a text; 0: as many as the model reads. Raises BadRequest."""
-        asked = (self.options or {}).get("num_ctx") or 0
-        if isinstance(asked, bool) or not isinstance(asked, int | float):
+        """Return the most tokens of a text, 0 for the model's limit; raises BadRequest."""
+        num_ctx = (self.options or {}).get("num_ctx") or 0
+        if isinstance(num_ctx, bool) or not isinstance(num_ctx, int | float):
             raise BadRequest("options.num_ctx must be a number of tokens", param="options.num_ctx")
-        return int(min(max(0, asked), sys.maxsize))  # JSON's 1e999 is infinite
+        return int(min(max(0, num_ctx), sys.maxsize))  # JSON's 1e999 is infinite
 
 
 class OllamaRequest(OllamaBody):
     """input: a text or texts, cut at the end where they are too long unless truncate is false.
 
-    dimensions: what is not less than the model has, or not positive, is all of them.
+    dimensions: the full length if it is not positive, or not less than the model's.
     """
 
-    model_config = example(
+    model_config = examples(
         {"model": "all-MiniLM-L6-v2:latest", "input": ["Hello", "world"], "truncate": False},
         {
             "model": "all-MiniLM-L6-v2",
@@ -59,28 +59,29 @@ class OllamaRequest(OllamaBody):
 
 
 class OllamaPromptRequest(OllamaBody):
-    """The same of one text; its vector keeps the length that the model gives it."""
+    """prompt: one text, whose vector is not normalised."""
 
-    model_config = example(model="all-MiniLM-L6-v2", prompt="Hello, world")
+    model_config = examples(model="all-MiniLM-L6-v2", prompt="Hello, world")
 
     prompt: str
 
 
 @dataclass(frozen=True)
-class Ollama:
-    """Sentence vectors in Ollama's words."""
+class OllamaService:
+    """Computes sentence vectors for Ollama's routes."""
 
-    embedding: Embedding
+    embedding: EmbeddingService
 
     async def embed(self, context: RequestContext, body: OllamaRequest) -> Any:
-        length, dimensions = self._check(body), body.dimensions or 0
+        """Respond to /api/embed."""
+        max_length, dimensions = self._check(body), body.dimensions or 0
         shorter = 0 < dimensions < self.embedding.dimensions.full
-        asked = EmbedRequest(
-            inputs=batch(body.input),
+        request = EmbedRequest(
+            inputs=input_list(body.input),
             on_overflow=OVERFLOW[body.truncate is not False],
             dimensions=dimensions if shorter else None,
         )
-        _, vectors = await self.embedding.vectors(context, asked, length=length)
+        _, vectors = await self.embedding.vectors(context, request, max_length=max_length)
         return {
             "model": body.model,
             "embeddings": vectors,
@@ -90,28 +91,26 @@ class Ollama:
         }
 
     async def embed_prompt(self, context: RequestContext, body: OllamaPromptRequest) -> Any:
-        length = self._check(body)
-        asked = EmbedRequest(inputs=body.prompt, normalize=False)
-        _, (vector,) = await self.embedding.vectors(context, asked, length=length)
+        """Respond to /api/embeddings."""
+        max_length = self._check(body)
+        request = EmbedRequest(inputs=body.prompt, normalize=False)
+        _, (vector,) = await self.embedding.vectors(context, request, max_length=max_length)
         return {"embedding": vector}
 
     def _check(self, body: OllamaBody) -> int | None:
-        """The most tokens of a text, if fewer than the model reads."""
+        """Check the model's name and return num_ctx if it is below the model's limit."""
         self.embedding.names.check_tagged(body.model)
-        asked, tokenizer = body.num_ctx(), self.embedding.pipeline.reader.tokenizer
-        if not 0 < asked < tokenizer.max_length:
+        num_ctx, tokenizer = body.num_ctx(), self.embedding.pipeline.reader.tokenizer
+        if not 0 < num_ctx < tokenizer.max_length:
             return None
-        check_length(asked, tokenizer, "options.num_ctx")
-        return asked
+        check_length(num_ctx, tokenizer, "options.num_ctx")
+        return num_ctx
 
 
-def router(embedding: Embedding) -> APIRouter:
-    """The routes of this module."""
-    routes, ollama, responses = (
-        api_router("Ollama"),
-        Ollama(embedding),
-        documented((*ENGINE, 404)),
-    )
+def router(embedding: EmbeddingService) -> APIRouter:
+    """Create the routes of this module."""
+    routes, ollama = api_router("Ollama"), OllamaService(embedding)
+    responses = route_responses((*ENGINE_ERRORS, 404))
 
     @routes.post(
         "/api/embed",

@@ -1,4 +1,4 @@
-"""GET /api/tags, /api/ps and /api/version, POST /api/show: what Ollama's clients ask first."""
+"""GET /api/tags, /api/ps and /api/version, POST /api/show: Ollama's model information."""
 
 from datetime import UTC, datetime
 from functools import cached_property
@@ -10,8 +10,8 @@ from fastapi import APIRouter
 from models.checkpoint import safetensors_files
 from models.folder import Folder
 from service import __version__
-from service.api.body import Body, example
-from service.api.openapi_responses import BODY, PLAIN, documented
+from service.api.body import Body, examples
+from service.api.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.ollama import Loaded, Shown, Tags, Version
 from service.api.served_names import ServedNames, tagged
@@ -19,14 +19,14 @@ from service.engine.host.engine_connection import EngineConnection
 from service.errors import BadRequest
 
 _NEVER = "9999-12-31T23:59:59Z"
-_FLOATS = {"F64", "F32", "F16", "BF16"}
-_LEVELS = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int8": "I8"}
+_FLOAT_DTYPES = {"F64", "F32", "F16", "BF16"}
+_QUANTIZATION_LEVELS = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int8": "I8"}
 
 
 class OllamaShowRequest(Body):
-    """model, or name as older clients call it; the other fields change nothing."""
+    """model, or name as older clients call it; the other fields are ignored."""
 
-    model_config = example({"name": "all-MiniLM-L6-v2"}, model="all-MiniLM-L6-v2")
+    model_config = examples({"name": "all-MiniLM-L6-v2"}, model="all-MiniLM-L6-v2")
 
     model: str | None = None
     name: str | None = None
@@ -37,25 +37,26 @@ class OllamaShowRequest(Body):
 
 
 class OllamaModels:
-    """The served model in the words in which Ollama tells of its models."""
+    """Describes the served model in Ollama's format."""
 
-    def __init__(self, names: ServedNames, folder: Folder, link: EngineConnection) -> None:
-        self._names, self._folder, self._link = names, folder, link
+    def __init__(self, names: ServedNames, folder: Folder, engine: EngineConnection) -> None:
+        self._names, self._folder, self._engine = names, folder, engine
 
     def tags(self) -> dict[str, Any]:
-        """The model under each of its names."""
-        return {"models": [self._card(tagged(name)) for name in self._names.listed]}
+        """Describe the model under each of its names."""
+        return {"models": [self._describe(tagged(name)) for name in self._names.names]}
 
     def loaded(self) -> dict[str, Any]:
-        """The model under its first name, once the engine has it."""
-        engine = self._link.description
+        """Describe the model under its primary name, once the engine has loaded it."""
+        engine = self._engine.description
         if engine is None:
             return {"models": []}
-        card = self._card(tagged(self._names.first))
+        model = self._describe(tagged(self._names.primary))
+        fields = ("name", "model", "size", "digest", "details")
         return {
             "models": [
                 {
-                    **{name: card[name] for name in ("name", "model", "size", "digest", "details")},
+                    **{field: model[field] for field in fields},
                     "expires_at": _NEVER,
                     "size_vram": self._size if engine.device.startswith("cuda") else 0,
                     "context_length": self._folder.sentence.max_length,
@@ -64,7 +65,7 @@ class OllamaModels:
         }
 
     def show(self, body: OllamaShowRequest) -> dict[str, Any]:
-        """The model under the name that is asked for; raises BadRequest and NotFound."""
+        """Describe the model of the requested name; raises BadRequest and UnknownModel."""
         name = body.model or body.name
         if not name:
             raise BadRequest("give a model", param="model")
@@ -77,7 +78,7 @@ class OllamaModels:
             "details": self._details(),
             "model_info": {
                 "general.architecture": config.family,
-                "general.parameter_count": self._parameters,
+                "general.parameter_count": self._parameter_count,
                 f"{config.family}.context_length": self._folder.sentence.max_length,
                 f"{config.family}.embedding_length": self._folder.dim,
                 f"{config.family}.block_count": config.num_layers,
@@ -86,8 +87,8 @@ class OllamaModels:
             "modified_at": self._modified,
         }
 
-    def _card(self, name: str) -> dict[str, Any]:
-        engine = self._link.description
+    def _describe(self, name: str) -> dict[str, Any]:
+        engine = self._engine.description
         return {
             "name": name,
             "model": name,
@@ -99,41 +100,41 @@ class OllamaModels:
         }
 
     def _details(self) -> dict[str, Any]:
-        engine, family = self._link.description, self._folder.blueprint.config.family
+        engine, family = self._engine.description, self._folder.blueprint.config.family
         return {
             "parent_model": "",
             "format": "safetensors",
             "family": family,
             "families": [family],
-            "parameter_size": _human(self._parameters),
-            "quantization_level": "" if engine is None else _LEVELS[engine.dtype],
+            "parameter_size": _format_count(self._parameter_count),
+            "quantization_level": "" if engine is None else _QUANTIZATION_LEVELS[engine.dtype],
         }
 
     @cached_property
-    def _weights(self) -> list[Any]:
+    def _file_stats(self) -> list[Any]:
         folders = self._folder.checkpoints()
         return [file.stat() for folder in folders for file in safetensors_files.files(folder)]
 
     @property
     def _size(self) -> int:
-        """Bytes of the weights' files."""
-        return sum(file.st_size for file in self._weights)
+        """Bytes of the weight files."""
+        return sum(stat.st_size for stat in self._file_stats)
 
     @property
     def _modified(self) -> str:
-        latest = max(file.st_mtime for file in self._weights)
+        latest = max(stat.st_mtime for stat in self._file_stats)
         return datetime.fromtimestamp(latest, UTC).isoformat()
 
     @cached_property
-    def _parameters(self) -> int:
+    def _parameter_count(self) -> int:
         tensors = [safetensors_files.headers(folder) for folder in self._folder.checkpoints()]
-        headers = [header for found in tensors for header in found.values()]
-        return sum(prod(header.shape) for header in headers if header.dtype in _FLOATS)
+        headers = [header for by_name in tensors for header in by_name.values()]
+        return sum(prod(header.shape) for header in headers if header.dtype in _FLOAT_DTYPES)
 
 
 def router(models: OllamaModels) -> APIRouter:
-    """The routes of this module."""
-    routes, responses = api_router("Ollama"), documented(PLAIN)
+    """Create the routes of this module."""
+    routes, responses = api_router("Ollama"), route_responses(AUTH_ERRORS)
 
     @routes.get(
         "/api/tags",
@@ -163,7 +164,7 @@ def router(models: OllamaModels) -> APIRouter:
         "/api/show",
         summary="The served model, described as Ollama does",
         response_model=Shown,
-        responses=documented((*BODY, 404)),
+        responses=route_responses((*BODY_ERRORS, 404)),
         name="show",
     )
     async def ollama_show(context: Context, body: OllamaShowRequest) -> Any:
@@ -172,9 +173,9 @@ def router(models: OllamaModels) -> APIRouter:
     return routes
 
 
-def _human(count: int) -> str:
-    """A number of parameters as Ollama has it: 22.7M."""
-    for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
+def _format_count(count: int) -> str:
+    """Format a number of parameters as Ollama does: 22.7M."""
+    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
         if count >= size:
-            return f"{count / size:.1f}{letter}"
+            return f"{count / size:.1f}{unit}"
     return str(count)

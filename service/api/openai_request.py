@@ -1,118 +1,43 @@
-"""The body of /v1/embeddings: OpenAI's fields, and those of others who have its route."""
+"""Request body of /v1/embeddings: OpenAI's fields, and those of other servers with its route."""
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, NonNegativeInt, PositiveInt, Tag
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from models.tokenizer.tokenizer import Tokenizer
-from service.api.array_format import Encoding, OutputType
-from service.api.body import FIRST, Body, Ids, Overflow, example, shape
+from service.api.array_format import EncodingFormat, OutputType
+from service.api.body import Body, examples
 from service.api.embed import EmbedRequest
+from service.api.openai_fields import (
+    OVERFLOW,
+    ROLES,
+    Dtype,
+    InputType,
+    Modality,
+    OpenAIInputs,
+    Task,
+    Truncate,
+)
 from service.errors import BadRequest
 from service.inputs.prompts import Role
 from service.request.limits import check_length
 
-Kind = Literal["float", "int8", "uint8", "binary", "ubinary"]
-Cut = Literal["NONE", "START", "END"]
-"""Cohere's and NIM's words for what becomes of a long text."""
-
-OVERFLOW: dict[Cut | bool | None, Overflow | None] = {
-    "NONE": "error",
-    "START": "start",
-    "END": "end",
-    False: "error",
-    True: "end",
-    None: None,
-}
-
-_ROLES: dict[str | None, Role] = {
-    "query": "query",
-    "document": "document",
-    "passage": "document",
-    "retrieval.query": "query",
-    "retrieval.passage": "document",
-    "classification": "classification",
-    "separation": "clustering",
-}
-
-
-def _count(value: Any) -> str:
-    return "<one>" if isinstance(value, str) else "<some>"
-
-
-Modality = Annotated[
-    Annotated[Literal["text"], Tag("<one>")]
-    | Annotated[list[Literal["text"]], FIRST, Tag("<some>")],
-    Discriminator(_count),
-]
-
-
-def _way(value: Any) -> str | None:
-    if isinstance(value, bool):
-        return "<flag>"
-    return "<word>" if value in get_args(Cut) else None
-
-
-Truncate = Annotated[
-    Annotated[bool, Tag("<flag>")] | Annotated[Cut, Tag("<word>")],
-    Discriminator(
-        _way,
-        custom_error_type="truncate",  # in a Literal 1 and 1.0 would be true
-        custom_error_message="Input should be true, false, 'NONE', 'START' or 'END'",
-    ),
-]
-
-
-class TextObject(Body):
-    """Jina's input that has room for images."""
-
-    text: str
-
-
-def _text(item: TextObject) -> str:
-    return item.text
-
-
-def _element(value: Any) -> str:
-    if isinstance(value, str):
-        return "<text>"
-    return "<object>" if isinstance(value, dict) else "<ids>"
-
-
-def _shape(value: Any) -> str:
-    return "<object>" if isinstance(value, dict) else shape(value)
-
-
-_Text = Annotated[TextObject, AfterValidator(_text), Tag("<object>")]
-_Element = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[Ids, Tag("<ids>")] | _Text, Discriminator(_element)
-]
-Inputs = Annotated[
-    Annotated[str, Tag("<text>")]
-    | Annotated[Ids, Tag("<ids>")]
-    | Annotated[list[_Element], FIRST, Tag("<batch>")]
-    | _Text,
-    Discriminator(_shape),
-]
-"""A text, its token ids, or a list of either; an object of a text is that text."""
-
-
-_PLAIN = {"input", "model", "encoding_format", "user"}
-"""The fields of most requests, which take a shorter way."""
+_COMMON_FIELDS = {"input", "model", "encoding_format", "user"}
+"""Most requests have no other fields, and skip the checks of those."""
 
 
 class EmbeddingsRequest(Body):
-    """OpenAI's request: input, model, encoding_format, dimensions, and user, which is not used.
+    """OpenAI's request: input, model, encoding_format, dimensions, and user, which is ignored.
 
-    The other fields are those of Voyage (input_type, truncation, output_dtype, output_dimension),
-    of Jina (task, truncate, embedding_type or encoding_type, normalized, late_chunking,
-    return_multivector: a vector for each token), of NIM (input_type passage, truncate NONE, START
-    or END, modality, which is text) and of vLLM (truncate_prompt_tokens: the most tokens of an
-    input, -1 as many as the model reads; add_special_tokens, which is true; normalize).
-    drop_params and metadata are not used. Two fields that say the same are refused together.
+    The other fields belong to Voyage (input_type, truncation, output_dtype, output_dimension),
+    Jina (task, truncate, embedding_type or encoding_type, normalized, late_chunking,
+    return_multivector: a vector for each token), NIM (input_type passage; truncate NONE, START
+    or END; modality, which must be text) and vLLM (truncate_prompt_tokens: the most tokens of an
+    input, -1 for the model's limit; add_special_tokens, which must be true; normalize).
+    drop_params and metadata are ignored. Two fields with the same meaning are refused together.
     """
 
-    model_config = example(
+    model_config = examples(
         {"input": ["Hello", "world"], "model": "all-MiniLM-L6-v2", "user": "someone"},
         {"input": "Hello, world", "input_type": "query", "output_dtype": "int8"},
         {"input": [[101, 7592, 102]], "task": "retrieval.passage", "embedding_type": "float"},
@@ -122,28 +47,19 @@ class EmbeddingsRequest(Body):
         encoding_format="base64",
     )
 
-    input: Inputs
+    input: OpenAIInputs
     model: str | None = None
-    encoding_format: Encoding | None = None
+    encoding_format: EncodingFormat | None = None
     dimensions: NonNegativeInt | None = None
     user: str | None = None
-    input_type: Literal["query", "document", "passage"] | None = None
+    input_type: InputType | None = None
     truncation: bool | None = None
-    output_dtype: Kind | None = None
+    output_dtype: Dtype | None = None
     output_dimension: PositiveInt | None = None
-    task: (
-        Literal[
-            "retrieval.query",
-            "retrieval.passage",
-            "text-matching",
-            "classification",
-            "separation",
-        ]
-        | None
-    ) = None
+    task: Task | None = None
     truncate: Truncate | None = None
-    embedding_type: Literal[Kind, "base64"] | None = None
-    encoding_type: Literal[Kind, "base64"] | None = None
+    embedding_type: Literal[Dtype, "base64"] | None = None
+    encoding_type: Literal[Dtype, "base64"] | None = None
     normalized: bool | None = None
     late_chunking: bool | None = None
     return_multivector: bool | None = None
@@ -154,41 +70,41 @@ class EmbeddingsRequest(Body):
     drop_params: bool | None = None
     metadata: dict[str, Any] | None = None
 
-    def native(self, role: Role | None) -> EmbedRequest:
-        """The same in our words. role: what the model's name tells. Raises BadRequest."""
-        inputs: Any = self.input  # in which objects have become texts
-        if role is None and self.model_fields_set <= _PLAIN:
-            return EmbedRequest(inputs=inputs, encoding_format=self.encoding_format or "float")
-        return self._native(inputs, role)
+    def to_embed_request(self, model_role: Role | None) -> EmbedRequest:
+        """Convert to a request of /embed; raises BadRequest for contradictory fields.
 
-    def _native(self, inputs: Any, role: Role | None) -> EmbedRequest:
-        self._check_offered()
-        dtype, encoding = self._output()
+        model_role: the role that a suffix of the model's name selects.
+        """
+        inputs: Any = self.input  # in which objects have become texts
+        if model_role is None and self.model_fields_set <= _COMMON_FIELDS:
+            return EmbedRequest(inputs=inputs, encoding_format=self.encoding_format or "float")
+        self._check_supported()
+        dtype, encoding_format = self._output_format()
         return EmbedRequest(
             inputs=inputs,
             **self._overflow(),
-            input_type=self._role(role),
-            dimensions=self._one("dimensions", "output_dimension") or None,
-            normalize=self._one("normalize", "normalized") is not False,
+            input_type=self._role(model_role),
+            dimensions=self._only_value("dimensions", "output_dimension") or None,
+            normalize=self._only_value("normalize", "normalized") is not False,
             output_dtype=dtype,
-            encoding_format=encoding,
+            encoding_format=encoding_format,
             late_chunking=bool(self.late_chunking),
         )
 
-    def length(self, tokenizer: Tokenizer) -> int | None:
-        """The most tokens of an input, if the client says so; raises BadRequest."""
-        asked = self.truncate_prompt_tokens
-        if asked is None or asked == -1:
+    def max_length(self, tokenizer: Tokenizer) -> int | None:
+        """Return the requested maximum of tokens per input, if any; raises BadRequest."""
+        length = self.truncate_prompt_tokens
+        if length is None or length == -1:
             return None
-        check_length(asked, tokenizer, "truncate_prompt_tokens")
-        return asked
+        check_length(length, tokenizer, "truncate_prompt_tokens")
+        return length
 
-    def _check_offered(self) -> None:
+    def _check_supported(self) -> None:
         if self.return_multivector:
-            self._check_apart("return_multivector", "late_chunking", "dimensions")
-            self._check_apart("return_multivector", "output_dimension")
+            self._check_without("return_multivector", "late_chunking", "dimensions")
+            self._check_without("return_multivector", "output_dimension")
         if self.truncate_prompt_tokens is not None:
-            self._check_apart("truncate_prompt_tokens", "late_chunking")
+            self._check_without("truncate_prompt_tokens", "late_chunking")
         if self.add_special_tokens is False:
             raise BadRequest(
                 "add_special_tokens is false: here the model's special tokens are always put "
@@ -197,38 +113,38 @@ class EmbeddingsRequest(Body):
                 param="add_special_tokens",
             )
 
-    def _check_apart(self, given: str, *others: str) -> None:
+    def _check_without(self, field: str, *others: str) -> None:
         for name in others:
             if getattr(self, name):
-                raise BadRequest(f"{name} does not go with {given}", param=name)
+                raise BadRequest(f"{name} does not go with {field}", param=name)
 
     def _overflow(self) -> dict[str, Any]:
-        truncate = self._one("truncate", "truncation", "truncate_prompt_tokens")
+        truncate = self._only_value("truncate", "truncation", "truncate_prompt_tokens")
         if self.truncate_prompt_tokens is not None:
             return {"truncate": True}
         return {"on_overflow": OVERFLOW[truncate]}
 
-    def _output(self) -> tuple[OutputType, Encoding]:
+    def _output_format(self) -> tuple[OutputType, EncodingFormat]:
         names = "output_dtype", "embedding_type", "encoding_type"
-        kind: Literal[Kind, "base64"] = self._one(*names) or "float"
-        if kind == "base64":
-            self._one("embedding_type", "encoding_type", "encoding_format")
+        dtype: Literal[Dtype, "base64"] = self._only_value(*names) or "float"
+        if dtype == "base64":
+            self._only_value("embedding_type", "encoding_type", "encoding_format")
             return "float32", "base64"
-        return "float32" if kind == "float" else kind, self.encoding_format or "float"
+        return "float32" if dtype == "float" else dtype, self.encoding_format or "float"
 
-    def _role(self, named: Role | None) -> Role | None:
-        told = (named, _ROLES.get(self.input_type), _ROLES.get(self.task))
-        roles = {role for role in told if role is not None}
+    def _role(self, model_role: Role | None) -> Role | None:
+        candidates = (model_role, ROLES.get(self.input_type), ROLES.get(self.task))
+        roles = {role for role in candidates if role is not None}
         if len(roles) > 1:
             raise BadRequest(
-                f"model, input_type and task tell different roles: {sorted(roles)}",
+                f"model, input_type and task select different roles: {sorted(roles)}",
                 param="task" if self.task else "input_type",
             )
         return next(iter(roles), None)
 
-    def _one(self, *names: str) -> Any:
-        """The value of the one field that is given of several; raises BadRequest for two."""
-        given = [name for name in names if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise BadRequest(f"give {given[0]} or {given[1]}, not both", param=given[1])
-        return getattr(self, given[0]) if given else None
+    def _only_value(self, *names: str) -> Any:
+        """Return the value of the only field that is set; raises BadRequest if two are."""
+        present = [name for name in names if getattr(self, name) is not None]
+        if len(present) > 1:
+            raise BadRequest(f"give {present[0]} or {present[1]}, not both", param=present[1])
+        return getattr(self, present[0]) if present else None

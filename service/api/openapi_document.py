@@ -1,4 +1,4 @@
-"""The OpenAPI document, and the page that shows it."""
+"""The OpenAPI document, and the page /docs that shows it."""
 
 from pathlib import Path
 
@@ -6,39 +6,39 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import HTMLResponse
 
-from service.api.openapi_responses import Described, components
+from service.api.openapi_responses import OpenAPIObject, components
 
-# FastAPI's page loads its scripts from a CDN, and is empty where there is no way out.
-_PAGE = (Path(__file__).parent / "docs.html").read_text(encoding="utf-8")
+# FastAPI's page loads its scripts from a CDN, and is empty without internet access.
+_DOCS_PAGE = (Path(__file__).parent / "docs.html").read_text(encoding="utf-8")
 
 
 def router() -> APIRouter:
-    """The routes of this module."""
+    """Create the routes of this module."""
     routes = APIRouter()
 
     @routes.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return HTMLResponse(_PAGE)
+        return HTMLResponse(_DOCS_PAGE)
 
     return routes
 
 
-def document(app: FastAPI) -> Described:
-    """FastAPI's document, with the components that its responses refer to.
+def openapi_document(app: FastAPI) -> OpenAPIObject:
+    """Build FastAPI's document, with the components that the documented responses refer to.
 
-    A route that may refuse a key may be asked with or without one: whether there is one is a
-    setting. 422 is never answered: what is wrong with a request is 400.
+    Routes that may require a key are documented as working with and without one, which depends on
+    a setting. Status 422 is removed: an invalid request has status 400.
     """
-    found = get_openapi(
+    document = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
-    for methods in found["paths"].values():
-        for operation in methods.values():
+    for operations in document["paths"].values():
+        for operation in operations.values():
             responses = operation["responses"]
             responses.pop("422", None)
             operation["security"] = [{}, {"key": []}] if "401" in responses else []
     shared = components()
-    schemas = found["components"]["schemas"] | shared["schemas"]
+    schemas = document["components"]["schemas"] | shared["schemas"]
     unused = ("HTTPValidationError", "ValidationError")
     shared["schemas"] = {name: schemas[name] for name in sorted(schemas) if name not in unused}
-    return {**found, "components": shared}
+    return {**document, "components": shared}

@@ -1,4 +1,4 @@
-"""Partial success: a vector or an error for each input, in its place."""
+"""Partial success: a vector or an error for each input, in the order of the request."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,33 +6,36 @@ from typing import Any
 import numpy as np
 
 from models.vectors import Floats, quantize
-from service.api.array_format import OutputType, beyond, express, overflown
+from service.api.array_format import OutputType, encode_rows, float16_overflow, rows_not_finite
 from service.errors import ServiceError
 from service.inference.item_result import ItemResult
 from service.request.error_body import describe
 
 
-def good(outcomes: Sequence[ItemResult], dim: int) -> Floats:
-    """The vectors that there are: (at most B, dim)."""
-    vectors = [outcome[1] for outcome in outcomes if not isinstance(outcome, ServiceError)]
+def stack_vectors(results: Sequence[ItemResult], dim: int) -> Floats:
+    """Stack the vectors of the inputs that did not fail: (at most B, dim)."""
+    vectors = [result[1] for result in results if not isinstance(result, ServiceError)]
     return np.stack(vectors) if vectors else np.empty((0, dim), dtype=np.float32)
 
 
-def results(
-    outcomes: Sequence[ItemResult], vectors: Floats, dtype: OutputType, encoding: str
+def partial_results(
+    results: Sequence[ItemResult], vectors: Floats, dtype: OutputType, encoding_format: str
 ) -> list[dict[str, Any]]:
-    """What an answer tells of each input. vectors: finished ones, of those that have any."""
+    """Describe each input's vector or error for JSON.
+
+    vectors: finished ones, of the inputs that did not fail.
+    """
     values = quantize(vectors, dtype)
-    lost = set(overflown(values).tolist()) if dtype == "float16" else set()
-    shown = iter(enumerate(express(values, encoding)))
-    found: list[dict[str, Any]] = []
-    for index, outcome in enumerate(outcomes):
-        if isinstance(outcome, ServiceError):
-            found.append({"error": describe(outcome)})
+    overflowed = set(rows_not_finite(values).tolist()) if dtype == "float16" else set()
+    rows = iter(enumerate(encode_rows(values, encoding_format)))
+    described: list[dict[str, Any]] = []
+    for index, result in enumerate(results):
+        if isinstance(result, ServiceError):
+            described.append({"error": describe(result)})
             continue
-        place, embedding = next(shown)
-        if place in lost:
-            found.append({"error": describe(beyond(index))})
+        row, embedding = next(rows)
+        if row in overflowed:
+            described.append({"error": describe(float16_overflow(index))})
         else:
-            found.append({"embedding": embedding, **outcome[0].as_json()})
-    return found
+            described.append({"embedding": embedding, **result[0].as_json()})
+    return described

@@ -1,4 +1,4 @@
-"""A position scheme at given positions: its options and its numbers."""
+"""A position scheme applied to positions: its parameters and its tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from models.positions.schemes import (
     Sinusoidal,
 )
 
-_OPTIONS: Mapping[str, tuple[str, ...]] = {
+_SCHEME_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "none": (),
     "sinusoidal": ("dim", "base"),
     "learned": (),
@@ -30,7 +30,7 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "disentangled": ("buckets", "max_distance"),
     "transformer_xl": ("dim", "base"),
 }
-_STRETCHED: Mapping[str, tuple[str, ...]] = {
+_SCALING_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "default": (),
     "linear": ("factor",),
     "dynamic": ("factor", "original", "length"),
@@ -41,12 +41,12 @@ _STRETCHED: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Encoding:
+class PositionEncoding:
     """A scheme at P positions.
 
-    dim: of vectors. heads, causal: of what is added to the scores. bidirectional: of buckets.
-    trained: whether this is what the model was trained with. length: of the text, on which dynamic
-    scaling depends.
+    dim: of the vectors. heads, causal: of the bias that is added to attention scores.
+    bidirectional: whether buckets tell keys before a query from those after it. trained: whether
+    the model was trained with exactly this scheme. length: of the text, for dynamic scaling.
     """
 
     name: str
@@ -61,17 +61,17 @@ class Encoding:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Every option of the scheme, given or not."""
-        known: dict[str, Any] = {**vars(self), **vars(self.scheme)}
-        kind = "default"
+        """Every option of the scheme and its value."""
+        values: dict[str, Any] = {**vars(self), **vars(self.scheme)}
+        scaling = "default"
         if isinstance(self.scheme, Rotary):
-            kind = self.scheme.scaling.kind
-            known |= {**vars(self.scheme.scaling), "scaling": kind}
-        return {option: known[option] for option in options(self.name, kind)}
+            scaling = self.scheme.scaling.kind
+            values |= {**vars(self.scheme.scaling), "scaling": scaling}
+        return {option: values[option] for option in option_names(self.name, scaling)}
 
     @property
-    def values(self) -> int:
-        """How many numbers there are, in the answer or on the way to it."""
+    def max_values(self) -> int:
+        """Upper bound for the numbers in the response, and in intermediate arrays."""
         rows = len(self.positions)
         match self.scheme:
             case Alibi():
@@ -81,58 +81,59 @@ class Encoding:
             case Disentangled():
                 return rows * rows
             case Recurrent():
-                distinct = 2 * int(np.ptp(self.positions)) + 1
-                return max(rows * rows, min(rows * rows, distinct) * self.dim)
+                distances = 2 * int(np.ptp(self.positions)) + 1
+                return max(rows * rows, min(rows * rows, distances) * self.dim)
             case Learned() | Sinusoidal() | Rotary():
                 return rows * self.dim
         return 0
 
 
-def options(name: str, scaling: str = "default") -> tuple[str, ...]:
-    """The options of a scheme, with those of the scaling where it is rotary."""
-    return (*_OPTIONS[name], *_STRETCHED[scaling])
+def option_names(scheme: str, scaling: str = "default") -> tuple[str, ...]:
+    """List the options of a scheme, and of its scaling if it is rotary."""
+    return (*_SCHEME_OPTIONS[scheme], *_SCALING_OPTIONS[scaling])
 
 
 @singledispatch
-def numbers(scheme: Scheme, asked: Encoding) -> dict[str, Any]:
-    """What a scheme is at the positions: vectors (P, dim), (queries, keys) or with heads before."""
+def compute_tables(scheme: Scheme, encoding: PositionEncoding) -> dict[str, Any]:
+    """Compute the tables of a scheme: vectors (P, dim), buckets (P, P), bias (H, P, P)."""
     return {}
 
 
-@numbers.register
-def _(scheme: Sinusoidal, asked: Encoding) -> dict[str, Any]:
-    return {"vectors": tables.sinusoidal(asked.positions, asked.dim, scheme.base)}
+@compute_tables.register
+def _(scheme: Sinusoidal, encoding: PositionEncoding) -> dict[str, Any]:
+    return {"vectors": tables.sinusoidal(encoding.positions, encoding.dim, scheme.base)}
 
 
-@numbers.register
-def _(scheme: Rotary, asked: Encoding) -> dict[str, Any]:
-    columns = np.arange(asked.dim)
+@compute_tables.register
+def _(scheme: Rotary, encoding: PositionEncoding) -> dict[str, Any]:
+    columns = np.arange(encoding.dim)
     pairs = columns.reshape(-1, 2) if scheme.interleaved else np.stack(np.split(columns, 2), 1)
-    cos, sin = tables.rotary(asked.positions, scheme, asked.length)
+    cos, sin = tables.rotary(encoding.positions, scheme, encoding.length)
     return {"pairs": pairs, "cos": cos, "sin": sin}
 
 
-@numbers.register
-def _(scheme: Alibi, asked: Encoding) -> dict[str, Any]:
-    slopes = tables.alibi_slopes(asked.heads, scheme.steepest)
-    return {"slopes": slopes, "bias": tables.alibi(asked.positions, slopes, asked.causal)}
+@compute_tables.register
+def _(scheme: Alibi, encoding: PositionEncoding) -> dict[str, Any]:
+    slopes = tables.alibi_slopes(encoding.heads, scheme.steepest)
+    return {"slopes": slopes, "bias": tables.alibi(encoding.positions, slopes, encoding.causal)}
 
 
-@numbers.register
-def _(scheme: Buckets, asked: Encoding) -> dict[str, Any]:
-    distances = tables.relative(asked.positions)
+@compute_tables.register
+def _(scheme: Buckets, encoding: PositionEncoding) -> dict[str, Any]:
+    distances = tables.relative(encoding.positions)
     sizes = scheme.buckets, scheme.max_distance
-    return {"buckets": tables.buckets(distances, *sizes, asked.bidirectional)}
+    return {"buckets": tables.buckets(distances, *sizes, encoding.bidirectional)}
 
 
-@numbers.register
-def _(scheme: Disentangled, asked: Encoding) -> dict[str, Any]:
-    distances = -tables.relative(asked.positions)
-    found = tables.log_buckets(distances, scheme.buckets, scheme.max_distance)
-    return {"buckets": found.clip(-scheme.span, scheme.span - 1)}
+@compute_tables.register
+def _(scheme: Disentangled, encoding: PositionEncoding) -> dict[str, Any]:
+    distances = -tables.relative(encoding.positions)
+    buckets = tables.log_buckets(distances, scheme.buckets, scheme.max_distance)
+    return {"buckets": buckets.clip(-scheme.span, scheme.span - 1)}
 
 
-@numbers.register
-def _(scheme: Recurrent, asked: Encoding) -> dict[str, Any]:
-    distances = np.unique(-tables.relative(asked.positions))
-    return {"distances": distances, "vectors": tables.halves(distances, asked.dim, scheme.base)}
+@compute_tables.register
+def _(scheme: Recurrent, encoding: PositionEncoding) -> dict[str, Any]:
+    distances = np.unique(-tables.relative(encoding.positions))
+    vectors = tables.halves(distances, encoding.dim, scheme.base)
+    return {"distances": distances, "vectors": vectors}

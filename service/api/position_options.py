@@ -1,4 +1,4 @@
-"""What a request says of a position scheme, completed by what the served model says."""
+"""Options of a position scheme: those of the request, completed by those of the served model."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -16,50 +16,56 @@ from models.positions.schemes import (
     Scheme,
     Sinusoidal,
 )
-from service.api.position_encoding import Encoding, options
+from service.api.position_encoding import PositionEncoding, option_names
 from service.errors import BadRequest
 
-Given = Mapping[str, Any]
-"""The options of a request, by their names."""
+Options = Mapping[str, Any]
+"""The options of a request by name; absent ones are the model's, or defaults."""
 
 
-def complete(
-    config: EncoderConfig, name: str | None, layer: int | None, positions: tables.Ints, given: Given
-) -> Encoding:
-    """The scheme of a name, by default the model's own; what is not given is the model's, too.
+def resolve_encoding(
+    config: EncoderConfig,
+    name: str | None,
+    layer: int | None,
+    positions: tables.Ints,
+    options: Options,
+) -> PositionEncoding:
+    """Complete a request's scheme and options with the model's; raises BadRequest.
 
-    layer: 0 is the input, 1 … L the attention of that layer; by default the first with the scheme.
-
-    Raises BadRequest for an option or a number that the scheme does not have.
+    name: of the scheme, the model's by default. layer: 0 for the input, 1 … L for the attention of
+    that layer; by default the first with the scheme.
     """
-    own = _own(config, "relative" if name == config.family == "mpnet" else name, layer)
-    is_own = name in (None, own.name, config.family)
-    name = name or own.name
-    scheme = own if is_own else _usual(config, name)
-    if foreign := given.keys() - {*options(name, _kind(scheme, given))}:
+    # A model of the family mpnet calls its relative scheme mpnet.
+    sought = "relative" if name == config.family == "mpnet" else name
+    model_scheme = _model_scheme(config, sought, layer)
+    is_model_scheme = name in (None, model_scheme.name, config.family)
+    name = name or model_scheme.name
+    scheme = model_scheme if is_model_scheme else _default_scheme(config, name)
+    if foreign := options.keys() - {*option_names(name, _scaling_kind(scheme, options))}:
         option = min(foreign)
         raise BadRequest(f"scheme {name!r} has no option {option!r} here", param=option)
-    scheme = _changed(scheme, given, config.max_positions)
-    asked = Encoding(
+    scheme = _apply_options(scheme, options, config.max_positions)
+    bidirectional = options.get("bidirectional", True)
+    encoding = PositionEncoding(
         name=name,
         scheme=scheme,
         positions=positions,
-        dim=given.get("dim", _width(scheme, config)),
-        heads=given.get("heads", config.num_heads),
-        causal=given.get("causal", is_own and config.causal),
-        bidirectional=given.get("bidirectional", True),
-        trained=is_own and scheme == own and given.get("bidirectional", True),
-        length=given.get("length", int(positions.max()) + 1),
+        dim=options.get("dim", _default_dim(scheme, config)),
+        heads=options.get("heads", config.num_heads),
+        causal=options.get("causal", is_model_scheme and config.causal),
+        bidirectional=bidirectional,
+        trained=is_model_scheme and scheme == model_scheme and bidirectional,
+        length=options.get("length", int(positions.max()) + 1),
     )
-    _check(scheme, asked)
-    return asked
+    _check(scheme, encoding)
+    return encoding
 
 
-def _own(config: EncoderConfig, name: str | None, layer: int | None) -> Scheme:
+def _model_scheme(config: EncoderConfig, name: str | None, layer: int | None) -> Scheme:
     schemes = [config.table, *(config.scheme(i) for i in range(config.num_layers))]
     if layer is None:
-        wanted = (s for s in schemes if (s.name == name if name else s.name != Scheme.name))
-        return next(wanted, Scheme())
+        matches = (s for s in schemes if (s.name == name if name else s.name != Scheme.name))
+        return next(matches, Scheme())
     if layer > config.num_layers:
         raise BadRequest(f"layer is {layer}, the model has {config.num_layers}", param="layer")
     if name not in (None, schemes[layer].name):
@@ -67,8 +73,8 @@ def _own(config: EncoderConfig, name: str | None, layer: int | None) -> Scheme:
     return schemes[layer]
 
 
-def _usual(config: EncoderConfig, name: str) -> Scheme:
-    usual = {
+def _default_scheme(config: EncoderConfig, name: str) -> Scheme:
+    schemes = {
         "none": Scheme(),
         "sinusoidal": Sinusoidal(),
         "rotary": Rotary(dim=config.head_size),
@@ -78,58 +84,65 @@ def _usual(config: EncoderConfig, name: str) -> Scheme:
         "disentangled": Disentangled(buckets=256, max_distance=512),
         "transformer_xl": Recurrent(),
     }
-    if name not in usual:
+    if name not in schemes:
         raise BadRequest(f"the model has no trained table, which {name!r} is", param="scheme")
-    return usual[name]
+    return schemes[name]
 
 
-def _kind(scheme: Scheme, given: Given) -> str:
-    own = scheme.scaling.kind if isinstance(scheme, Rotary) else "default"
-    return str(given.get("scaling", own))
+def _scaling_kind(scheme: Scheme, options: Options) -> str:
+    default = scheme.scaling.kind if isinstance(scheme, Rotary) else "default"
+    return str(options.get("scaling", default))
 
 
-def _width(scheme: Scheme, config: EncoderConfig) -> int:
+def _default_dim(scheme: Scheme, config: EncoderConfig) -> int:
     if isinstance(scheme, Rotary):
         return scheme.dim
     return config.hidden_size if isinstance(scheme, Recurrent) else config.embedding_size
 
 
-def _changed(scheme: Scheme, given: Given, longest: int) -> Scheme:
-    known = {field.name for field in fields(scheme)} - {"scaling"}
-    changed = replace(scheme, **{name: given[name] for name in given.keys() & known})
-    if not isinstance(changed, Rotary):
-        return changed
-    if given.keys() & {"dim", "base", "scaling"}:  # then stored ones are another scheme's
-        changed = replace(changed, frequencies=())
-    return replace(changed, scaling=_scaling(changed.scaling, given, longest))
+def _apply_options(scheme: Scheme, options: Options, max_positions: int) -> Scheme:
+    names = {field.name for field in fields(scheme)} - {"scaling"}
+    scheme = replace(scheme, **{name: options[name] for name in options.keys() & names})
+    if not isinstance(scheme, Rotary):
+        return scheme
+    if options.keys() & {"dim", "base", "scaling"}:  # stored frequencies belong to other options
+        scheme = replace(scheme, frequencies=())
+    return replace(scheme, scaling=_scaling(scheme.scaling, options, max_positions))
 
 
-def _scaling(own: Scaling, given: Given, longest: int) -> Scaling:
-    kind = given.get("scaling", own.kind)
-    if kind not in (own.kind, "default") and "factor" not in given:
-        raise BadRequest(f"scaling {kind!r} needs a factor", param="factor")
-    start = own if kind == own.kind else Scaling(kind=kind, original=longest)
-    if start is not own and kind == "llama3":
-        start = replace(start, fast=4.0, slow=1.0)
-    if start is not own and kind == "yarn":
-        start = replace(start, magnitude=tables.magnitude(given["factor"]))
-    known = {field.name for field in fields(Scaling)} - {"kind"}
-    return replace(start, **{name: given[name] for name in given.keys() & known})
+def _scaling(model_scaling: Scaling, options: Options, max_positions: int) -> Scaling:
+    kind = options.get("scaling", model_scaling.kind)
+    scaling = model_scaling
+    if kind != model_scaling.kind:
+        if kind != "default" and "factor" not in options:
+            raise BadRequest(f"scaling {kind!r} needs a factor", param="factor")
+        scaling = Scaling(kind=kind, original=max_positions)
+        if kind == "llama3":
+            scaling = replace(scaling, fast=4.0, slow=1.0)
+        if kind == "yarn":
+            scaling = replace(scaling, magnitude=tables.magnitude(options["factor"]))
+    names = {field.name for field in fields(Scaling)} - {"kind"}
+    return replace(scaling, **{name: options[name] for name in options.keys() & names})
 
 
-def _check(scheme: Scheme, asked: Encoding) -> None:
-    # What no table can be computed of, whether it was given so or came together so.
+def _check(scheme: Scheme, encoding: PositionEncoding) -> None:
+    """Raise BadRequest for options, requested or defaults, of which no table can be computed."""
     match scheme:
         case Rotary(scaling=scaling):
-            least = 4 if scaling.kind == "dynamic" else 2
-            if asked.dim % 2 or asked.dim < least:
-                raise BadRequest(f"dim is {asked.dim}; pairs of features are turned", param="dim")
+            min_dim = 4 if scaling.kind == "dynamic" else 2
+            if encoding.dim % 2 or encoding.dim < min_dim:
+                raise BadRequest(
+                    f"dim is {encoding.dim}; rotary needs an even number, {min_dim} or more",
+                    param="dim",
+                )
             if scaling.kind in ("llama3", "yarn") and scaling.fast <= scaling.slow:
                 raise BadRequest("fast must be more than slow", param="fast")
-        case Recurrent() if asked.dim % 2:
-            raise BadRequest(f"dim is {asked.dim}; half are sines, half cosines", param="dim")
-        case Buckets(buckets=buckets, max_distance=most) if buckets < 4 or most <= buckets // 2:
+        case Recurrent() if encoding.dim % 2:
+            raise BadRequest(
+                f"dim is {encoding.dim}; transformer_xl needs an even number", param="dim"
+            )
+        case Buckets(buckets=buckets, max_distance=far) if buckets < 4 or far <= buckets // 2:
             raise BadRequest("max_distance must be more than half of buckets", param="buckets")
-        case Disentangled(buckets=buckets, max_distance=most) if buckets:
-            if buckets < 4 or most <= buckets // 2 + 1:
+        case Disentangled(buckets=buckets, max_distance=far) if buckets:
+            if buckets < 4 or far <= buckets // 2 + 1:
                 raise BadRequest("max_distance must be more than half of buckets", param="buckets")

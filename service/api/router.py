@@ -1,4 +1,4 @@
-"""FastAPI's router, with a short way for POST: from the bytes of a body to those of a response."""
+"""FastAPI routes, with a short path from the bytes of a POST body to those of the response."""
 
 import copy
 import inspect
@@ -11,18 +11,18 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from service.api.array_format import Raw
+from service.api.binary_response import BinaryResponse
 from service.api.body import Body
-from service.api.json_dump import LARGE, dump, dump_response
+from service.api.json_dump import LARGE_REQUEST, dump, dump_response
 from service.request.json_limits import check_parts
 from service.request.request_context import RequestContext
 from service.request.run_in_thread import run_in_thread
 
 B = TypeVar("B", bound=Body)
 
-_SMALL = 1 << 16  # bytes of a body, which are read in a few milliseconds, whatever they say
+_SMALL_BODY = 1 << 16  # bytes; parsed in a few milliseconds, whatever they contain
 _JSON = (b"content-type", b"application/json")
-_READS_A_BODY = {
+_BODY_DESCRIPTION = {
     "parameters": [
         {
             "name": "content-encoding",
@@ -32,8 +32,8 @@ _READS_A_BODY = {
         }
     ],
     "requestBody": {
-        "description": "JSON in UTF-8. It is also read as application/…+json, text/plain, "
-        "application/x-www-form-urlencoded and without a type.",
+        "description": "JSON in UTF-8. The content types application/…+json, text/plain and "
+        "application/x-www-form-urlencoded, or none, are accepted, too.",
     },
 }
 
@@ -43,7 +43,7 @@ def request_context(
     x_request_id: Annotated[str, Header()] = "",
     traceparent: Annotated[str, Header()] = "",
 ) -> RequestContext:
-    """The context of this request: its id, its timings, and the memory that it may take."""
+    """Return the context of a request: its id, its timings and its memory reservation."""
     context: RequestContext = request.state.context
     return context
 
@@ -52,38 +52,38 @@ Context = Annotated[RequestContext, Depends(request_context)]
 
 
 class JsonRoute(APIRoute):
-    """A route whose endpoint takes `(context: Context, body: …)`, a Body, is called directly.
+    """Calls an endpoint `(context: Context, body: …)`, whose body type is a Body, directly.
 
-    The endpoint returns content for JSON, or Raw. FastAPI would parse the body to a dict, validate
-    that, resolve dependencies, validate the response and encode it: longer than a short text takes
-    to embed. Any other endpoint is served as FastAPI serves it.
+    The endpoint returns content for JSON, or a BinaryResponse. FastAPI would parse the body to a
+    dict, validate that, resolve dependencies, validate the response and encode it, which takes
+    longer than to embed a short text. Any other endpoint is served as FastAPI serves it.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         self.body_type = _body_type(endpoint)
         if self.body_type is not None:
-            options["openapi_extra"] = _READS_A_BODY
+            options["openapi_extra"] = _BODY_DESCRIPTION
         super().__init__(path, endpoint, **options)
         if self.body_type is not None:
             self.app = self._respond
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ValidationError for a wrong body, and ServiceError."""
+        """Respond to a request; raises ValidationError for an invalid body, and ServiceError."""
         context: RequestContext = scope["state"]["context"]
         assert self.body_type is not None
         content = await self.endpoint(context, await read_body(self.body_type, context, receive))
-        if isinstance(content, Raw):
-            payload, headers = content.payload, content.head()
+        if isinstance(content, BinaryResponse):
+            body, headers = content.body, content.headers()
         else:
-            large = context.memory.size > LARGE
-            payload = await dump_response(context, content) if large else dump(content)
-            headers = [_JSON, (b"content-length", b"%d" % len(payload))]
+            large = context.memory.size > LARGE_REQUEST
+            body = await dump_response(context, content) if large else dump(content)
+            headers = [_JSON, (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": payload})
+        await send({"type": "http.response.body", "body": body})
 
 
 def api_router(tag: str) -> APIRouter:
-    """A router for the routes of an API, which are shown under a tag."""
+    """Create a router for the routes of an API. tag: groups them in the OpenAPI document."""
     return APIRouter(
         tags=[tag],
         route_class=JsonRoute,
@@ -93,17 +93,17 @@ def api_router(tag: str) -> APIRouter:
 
 
 def direct_routes(routes: Iterable[BaseRoute]) -> dict[str, Route]:
-    """The routes whose endpoints are called directly, by their paths.
+    """Return the routes whose endpoints are called directly, by path.
 
-    Several paths of one endpoint have the route that is documented, under which they are counted.
+    Other paths of the same endpoint map to its documented route, under which metrics count them.
     """
-    direct = [each for each in routes if isinstance(each, JsonRoute) and each.body_type]
-    documented = {each.endpoint: each for each in direct if each.include_in_schema}
-    return {each.path: documented.get(each.endpoint, each) for each in direct}
+    direct = [route for route in routes if isinstance(route, JsonRoute) and route.body_type]
+    documented = {route.endpoint: route for route in direct if route.include_in_schema}
+    return {route.path: documented.get(route.endpoint, route) for route in direct}
 
 
 def head_routes(routes: Iterable[BaseRoute]) -> list[Route]:
-    """HEAD for each GET, which health checks send; it is not documented."""
+    """Create an undocumented HEAD route for each GET route, for health checks."""
     heads = []
     for route in routes:
         if isinstance(route, Route) and "GET" in (route.methods or ()):
@@ -114,35 +114,35 @@ def head_routes(routes: Iterable[BaseRoute]) -> list[Route]:
 
 
 async def read_body(model: type[B], context: RequestContext, receive: Receive) -> B:
-    """The body of a request; raises ValidationError for a wrong one, and ServiceError."""
-    text = await _read(receive)
-    context.size = len(text)
-    if context.size <= _SMALL:
-        return _parse(model, text)
-    return await run_in_thread(partial(_parse, model, text), small=False)
+    """Read and validate the body of a request; raises ValidationError and ServiceError."""
+    content = await _receive_body(receive)
+    context.size = len(content)
+    if context.size <= _SMALL_BODY:
+        return _parse(model, content)
+    return await run_in_thread(partial(_parse, model, content), small=False)
 
 
 def _body_type(endpoint: Callable[..., Any]) -> type[Body] | None:
-    """The type of the body, of an endpoint that takes that and the context alone."""
+    """Return the body type of an endpoint that takes only a context and a body, else None."""
     match [parameter.annotation for parameter in inspect.signature(endpoint).parameters.values()]:
         case [context, type() as body] if context == Context and issubclass(body, Body):
             return body
     return None
 
 
-def _parse(model: type[B], text: bytes) -> B:
-    check_parts(text)
-    return model.model_validate_json(text)
+def _parse(model: type[B], content: bytes) -> B:
+    check_parts(content)
+    return model.model_validate_json(content)
 
 
-async def _read(receive: Receive) -> bytes:
+async def _receive_body(receive: Receive) -> bytes:
     message = await receive()
-    body: bytes = message.get("body", b"")
-    return await _rest(body, receive) if message.get("more_body", False) else body
+    first: bytes = message.get("body", b"")
+    return await _receive_rest(first, receive) if message.get("more_body", False) else first
 
 
-async def _rest(begun: bytes, receive: Receive) -> bytes:
-    body, more = bytearray(begun), True
+async def _receive_rest(first: bytes, receive: Receive) -> bytes:
+    body, more = bytearray(first), True
     while more:
         message = await receive()
         body += message.get("body", b"")

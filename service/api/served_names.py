@@ -1,56 +1,59 @@
-"""The names that the served model goes by."""
+"""Names of the served model that clients may use."""
 
 from collections.abc import Sequence
 
 from service.errors import UnknownModel
 from service.inputs.prompts import Role
 
-_SUFFIXES: dict[str, Role] = {"-query": "query", "-passage": "document"}  # NVIDIA NIM's
+_ROLE_SUFFIXES: dict[str, Role] = {"-query": "query", "-passage": "document"}  # NVIDIA NIM's
 _LATEST = ":latest"
 _PLACEHOLDERS = ("tei", "text-embeddings-inference", "default/not-specified")
-"""What clients of TEI and of Infinity send where they name no model."""
+"""Names that clients of TEI and Infinity send by default."""
 
 
 class ServedNames:
-    """The names that clients may ask for; `first` is the one in answers."""
+    """The names that clients may use; responses have the `primary` one."""
 
-    def __init__(self, listed: Sequence[str], any_name: bool = False) -> None:
-        """listed: at least one. any_name: accept every other, too."""
-        self.listed, self.first, self._any_name = list(listed), listed[0], any_name
-        self._accepted = {*listed, *_PLACEHOLDERS}
+    def __init__(self, names: Sequence[str], any_name: bool = False) -> None:
+        """names: at least one, the primary first. any_name: accept every other, too."""
+        self.names, self.primary, self._any_name = list(names), names[0], any_name
+        self._accepted = {*names, *_PLACEHOLDERS}
         self._untagged = {untagged(name) for name in self._accepted}
 
-    def check(self, asked: str) -> None:
-        """Raises UnknownModel: a vector of another model than asked for helps nobody."""
-        if not (asked in self._accepted or self._any_name):
-            raise self._unknown(asked)
+    def check(self, name: str) -> None:
+        """Raise UnknownModel unless the name is accepted.
 
-    def check_tagged(self, asked: str) -> None:
-        """The same of Ollama's names, where one without a tag is that with the tag latest."""
-        if not (untagged(asked) in self._untagged or self._any_name):
-            raise self._unknown(asked)
+        Vectors of another model than the requested one would be wrong without notice.
+        """
+        if not (name in self._accepted or self._any_name):
+            raise self._unknown(name)
 
-    def role_of(self, asked: str) -> Role | None:
-        """The role that a suffix of the model's name says; raises UnknownModel."""
-        if asked in self._accepted:
+    def check_tagged(self, name: str) -> None:
+        """Raise UnknownModel for an Ollama name; the tag latest may be left out."""
+        if not (untagged(name) in self._untagged or self._any_name):
+            raise self._unknown(name)
+
+    def role_of(self, name: str) -> Role | None:
+        """Return the role that the name's suffix selects, if any; raises UnknownModel."""
+        if name in self._accepted:
             return None
-        for suffix, role in _SUFFIXES.items():
-            base = asked.removesuffix(suffix)
-            if base != asked and (base in self._accepted or self._any_name):
+        for suffix, role in _ROLE_SUFFIXES.items():
+            base = name.removesuffix(suffix)
+            if base != name and (base in self._accepted or self._any_name):
                 return role
-        self.check(asked)
+        self.check(name)
         return None
 
-    def _unknown(self, asked: str) -> UnknownModel:
-        names = ", ".join(map(repr, self.listed))
-        return UnknownModel(f"no model {asked!r}; this server has {names}", param="model")
+    def _unknown(self, name: str) -> UnknownModel:
+        names = ", ".join(map(repr, self.names))
+        return UnknownModel(f"no model {name!r}; this server has {names}", param="model")
 
 
 def tagged(name: str) -> str:
-    """A name as Ollama lists it: with the tag latest where it has none."""
+    """Return an Ollama name with its tag; the default is latest."""
     return name if ":" in name else name + _LATEST
 
 
 def untagged(name: str) -> str:
-    """An Ollama name without the tag latest."""
+    """Return an Ollama name without the tag latest."""
     return name.removesuffix(_LATEST)

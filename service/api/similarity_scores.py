@@ -1,4 +1,4 @@
-"""How close vectors are: all with all, in pairs, or the closest."""
+"""Similarity scores of vectors: every pair, corresponding pairs, or the closest."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -12,12 +12,12 @@ from service.errors import BadRequest
 from service.request.limits import check_values
 from service.request.run_in_thread import run_in_thread
 
-_SMALL = 1 << 20  # multiplications, of a few milliseconds: to ask a thread costs more than fewer do
-_ENTRY = 256  # of them take as long as to write down a score
+_FEW_OPERATIONS = 1 << 20  # multiplications; fewer cost less than handing them to a thread
+_OPERATIONS_PER_SCORE = 256  # that take as long as to serialise one score
 
 
-class Question(Protocol):
-    """What is asked: see service.api.similarity."""
+class ScoreOptions(Protocol):
+    """The fields of a SimilarityRequest that select the scores."""
 
     @property
     def metric(self) -> str: ...
@@ -27,56 +27,58 @@ class Question(Protocol):
     def top_k(self) -> int | None: ...
 
 
-async def compare(a: Floats, b: Floats, asked: Question, most: int) -> dict[str, Any]:
-    """The scores that are asked for; many of them beside the event loop.
+async def similarity_scores(
+    a: Floats, b: Floats, options: ScoreOptions, max_values: int
+) -> dict[str, Any]:
+    """Compute the response's `scores` or `top`, in a thread if they are many.
 
-    Raises BadRequest for what cannot be compared, TooLarge for more than `most` numbers.
+    Raises BadRequest for vectors that cannot be compared, TooLarge for more than `max_values`.
     """
-    work = partial(_compare, a, b, asked, most)
-    small = len(a) * len(b) * max(a.shape[1], _ENTRY) <= _SMALL
+    work = partial(_compute, a, b, options, max_values)
+    small = len(a) * len(b) * max(a.shape[1], _OPERATIONS_PER_SCORE) <= _FEW_OPERATIONS
     return await run_in_thread(work, small)
 
 
-def scores(metric: str, a: Floats, b: Floats) -> Floats:
-    """Every a with every b: (…, A, D), (…, B, D) -> (…, A, B).
+def _compute(a: Floats, b: Floats, options: ScoreOptions, max_values: int) -> dict[str, Any]:
+    if options.mode == "pairwise":
+        return {"scores": _pairwise_scores(a, b, options)}
+    check_values(len(a) * len(b), max_values)
+    if options.top_k is None:
+        return {"scores": _score_matrix(options.metric, a, b)}
+    check_values(2 * len(a) * min(options.top_k, len(b)), max_values)  # an index and a score each
+    return {"top": _top_entries(_score_matrix(options.metric, a, b), options.top_k)}
 
-    Raises BadRequest where a score is no number of float32.
+
+def _score_matrix(metric: str, a: Floats, b: Floats) -> Floats:
+    """Score every a with every b: (…, A, D), (…, B, D) -> (…, A, B).
+
+    Raises BadRequest if a score overflows float32.
     """
     with np.errstate(over="ignore"):
-        found = METRICS[metric](a, b)
-    if not np.isfinite(found).all():
+        scores = METRICS[metric](a, b)
+    if not np.isfinite(scores).all():
         raise BadRequest(
             f"a {metric} is beyond float32, the vectors are too long; cosine has no such bound",
             code="not_finite",
             param="metric",
         )
-    return found
+    return scores
 
 
-def _compare(a: Floats, b: Floats, asked: Question, most: int) -> dict[str, Any]:
-    if asked.mode == "pairwise":
-        return {"scores": _pairwise(a, b, asked)}
-    check_values(len(a) * len(b), most)
-    if asked.top_k is None:
-        return {"scores": scores(asked.metric, a, b)}
-    check_values(2 * len(a) * min(asked.top_k, len(b)), most)  # indices are numbers, too
-    return {"top": _best(scores(asked.metric, a, b), asked.top_k)}
-
-
-def _pairwise(a: Floats, b: Floats, asked: Question) -> Floats:
+def _pairwise_scores(a: Floats, b: Floats, options: ScoreOptions) -> Floats:
     if len(a) != len(b):
         raise BadRequest(f"a has {len(a)} entries, b has {len(b)}", param="mode")
-    if asked.top_k is not None:
+    if options.top_k is not None:
         raise BadRequest("top_k goes with mode matrix", param="top_k")
-    return scores(asked.metric, a[:, None], b[:, None])[:, 0, 0]
+    return _score_matrix(options.metric, a[:, None], b[:, None])[:, 0, 0]
 
 
-def _best(found: Floats, k: int) -> Sequence[orjson.Fragment]:
-    order = np.argsort(-found, axis=1, kind="stable")[:, :k]
-    return [_entries(best, row[best]) for row, best in zip(found, order, strict=True)]
+def _top_entries(scores: Floats, k: int) -> Sequence[orjson.Fragment]:
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return [_entries(indices, row[indices]) for row, indices in zip(scores, order, strict=True)]
 
 
-def _entries(indices: Any, row: Floats) -> orjson.Fragment:
-    # As bytes at once: a million entries would be 300 MB of objects.
-    pairs = zip(indices.tolist(), row.tolist(), strict=True)
+def _entries(indices: Any, scores: Floats) -> orjson.Fragment:
+    # Serialised at once: a million entries would be 300 MB of Python objects.
+    pairs = zip(indices.tolist(), scores.tolist(), strict=True)
     return orjson.Fragment(orjson.dumps([{"index": i, "score": score} for i, score in pairs]))

@@ -1,4 +1,4 @@
-"""GET /live, /ready, /health, /info and /metrics: what gateways, people and monitors ask."""
+"""GET /live, /ready, /health, /info and /metrics: health checks and monitoring."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from service.api.openapi_responses import PLAIN, documented
+from service.api.openapi_responses import AUTH_ERRORS, route_responses
 from service.api.router import api_router
 from service.api.schemas.status import Info, Live, Ready
 from service.errors import EngineLost, ShuttingDown
@@ -15,51 +15,51 @@ from service.metrics import Metrics
 from service.request.admission import Admission
 
 
-class Health(Protocol):
-    """Whatever knows whether the engine embeds."""
+class EngineHealth(Protocol):
+    """Tells whether the engine has computed vectors recently."""
 
     @property
     def ready(self) -> bool: ...
 
 
 def router(
-    health: Health,
+    engine: EngineHealth,
     admission: Admission,
     metrics: Metrics,
-    leaving: Callable[[], bool],
+    shutting_down: Callable[[], bool],
     info: Callable[[], dict[str, Any]],
 ) -> APIRouter:
-    """The routes of this module. leaving: whether the server was told to stop."""
-    routes, readiness = api_router("status"), documented((429, 500, 503))
+    """Create the routes of this module."""
+    routes, ready_responses = api_router("status"), route_responses((429, 500, 503))
 
     @routes.get(
         "/live",
-        summary="Whether the server's event loop turns",
+        summary="Whether the HTTP process responds",
         response_model=Live,
-        responses=documented((500,)),
+        responses=route_responses((500,)),
     )
     async def live() -> Any:
         return {"status": "live"}
 
-    @routes.get("/", include_in_schema=False)  # as load balancers ask TEI, without a key
+    @routes.get("/", include_in_schema=False)  # load balancers check TEI there, without a key
     @routes.get("/ping", include_in_schema=False)
     @routes.get(
         "/health",
         summary="The same as /ready, under TEI's name",
         response_model=Ready,
-        responses=readiness,
+        responses=ready_responses,
         name="health",
     )
     @routes.get(
         "/ready",
-        summary="Whether the engine has just embedded and would take a query",
+        summary="Whether the engine works and would accept a query",
         response_model=Ready,
-        responses=readiness,
+        responses=ready_responses,
     )
     async def ready() -> Any:
-        if leaving():
-            raise ShuttingDown("the server was told to stop", retry=1)
-        if not health.ready:
+        if shutting_down():
+            raise ShuttingDown("the server is shutting down", retry=1)
+        if not engine.ready:
             raise EngineLost("the engine is not ready", retry=2)
         admission.check(1)
         return {"status": "ready", "queued_tokens": admission.queued}
@@ -68,20 +68,20 @@ def router(
         "/info",
         summary="The model, its precision, and the limits",
         response_model=Info,
-        responses=documented(PLAIN),
+        responses=route_responses(AUTH_ERRORS),
         name="info",
     )
-    async def server_info() -> Any:
+    async def get_info() -> Any:
         return info()
 
     @routes.get(
         "/metrics",
         summary="Prometheus metrics",
         response_class=PlainTextResponse,
-        responses=documented((500,)),
+        responses=route_responses((500,)),
         name="metrics",
     )
-    async def scrape() -> Response:
+    async def get_metrics() -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     return routes

@@ -1,4 +1,4 @@
-"""POST /tokenize and /decode: text to tokens and back, in TEI's shapes."""
+"""POST /tokenize and /decode: texts to tokens and back, in TEI's format."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,8 +10,9 @@ from pydantic import Discriminator, NonNegativeInt, Tag
 from models.errors import UnsplittableTextError
 from models.tokenizer.cooperative import Steps
 from models.tokenizer.tokenizer import Token
-from service.api.body import FIRST, Body, On, PromptBody, Texts, example, texts_of
-from service.api.openapi_responses import BODY, documented
+from service.api.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
+from service.api.openapi_responses import BODY_ERRORS, route_responses
+from service.api.options_body import PromptBody
 from service.api.router import Context, api_router
 from service.api.schemas.tokens import TextToken
 from service.inputs.offsets import ByteOffsets, byte_offsets
@@ -20,46 +21,46 @@ from service.inputs.reader import InputReader
 from service.request.limits import check_texts, check_tokens, unsplittable_text
 from service.request.run_in_thread import run_in_thread
 
-_CHARACTER = 200  # bytes for each character of a text, of which a token has about four
-_SMALL = 2048  # token ids, decoded in a millisecond
+_BYTES_PER_CHARACTER = 200  # of a response; a token has about four characters
+_FEW_IDS = 2048  # decoded in a millisecond
 
-Ids = Annotated[list[NonNegativeInt], FIRST]
+TokenIds = Annotated[list[NonNegativeInt], FAIL_FAST]
 
 
-def _kind(value: Any) -> str:
-    one = isinstance(value, list) and value and not isinstance(value[0], list)
-    return "<ids>" if one else "<rows>"
+def _ids_kind(value: Any) -> str:
+    flat = isinstance(value, list) and value and not isinstance(value[0], list)
+    return "<ids>" if flat else "<rows>"
 
 
 class TokenizeRequest(PromptBody):
-    """inputs: a text or texts, read whole with the prompt before it: nothing is truncated here.
+    """inputs: a text or texts. The prompt is put before each; nothing is truncated.
 
-    Offsets count the prompt. input_type: the role whose prompt is taken.
+    Offsets count the prompt. input_type: the role whose prompt is used.
     """
 
-    model_config = example({"inputs": ["Hi"], "add_special_tokens": False}, inputs="Hello, world")
+    model_config = examples({"inputs": ["Hi"], "add_special_tokens": False}, inputs="Hello, world")
 
     inputs: Texts
-    add_special_tokens: On = True
+    add_special_tokens: TrueByDefault = True
 
 
 class DecodeRequest(Body):
     """ids: token ids of a text, or of several."""
 
-    model_config = example(
+    model_config = examples(
         {"ids": [[101, 7592, 102]], "skip_special_tokens": False}, ids=[7592, 2088]
     )
 
     ids: Annotated[
-        Annotated[Ids, Tag("<ids>")] | Annotated[list[Ids], FIRST, Tag("<rows>")],
-        Discriminator(_kind),
+        Annotated[TokenIds, Tag("<ids>")] | Annotated[list[TokenIds], FAIL_FAST, Tag("<rows>")],
+        Discriminator(_ids_kind),
     ]
-    skip_special_tokens: On = True
+    skip_special_tokens: TrueByDefault = True
 
 
 def router(reader: InputReader, max_texts: int, max_tokens: int) -> APIRouter:
-    """The routes of this module."""
-    routes, responses = api_router("text"), documented(BODY)
+    """Create the routes of this module."""
+    routes, responses = api_router("text"), route_responses(BODY_ERRORS)
 
     @routes.post(
         "/tokenize",
@@ -68,56 +69,59 @@ def router(reader: InputReader, max_texts: int, max_tokens: int) -> APIRouter:
         responses=responses,
     )
     async def tokenize(context: Context, body: TokenizeRequest) -> Any:
-        texts = texts_of(body.inputs)
+        texts = text_list(body.inputs)
         check_texts(len(texts), max_texts)
-        asked = InputOptions(prompt=body.prompt, prompt_name=body.prompt_name, role=body.input_type)
-        special, prompt = body.add_special_tokens, reader.prompt(asked).text
-        steps = _listed(reader, texts, prompt, special, max_tokens)
+        options = InputOptions(
+            prompt=body.prompt, prompt_name=body.prompt_name, role=body.input_type
+        )
+        special, prompt = body.add_special_tokens, reader.prompt(options).text
+        steps = _tokenize(reader, texts, prompt, special, max_tokens)
         size = sum(map(len, texts)) + len(texts) * len(prompt)
-        context.memory.grow(_CHARACTER * size)
+        context.memory.grow(_BYTES_PER_CHARACTER * size)
         return await reader.run(context, steps, size, size)
 
     @routes.post(
         "/decode", summary="Texts of token ids", response_model=list[str], responses=responses
     )
     async def decode(context: Context, body: DecodeRequest) -> Any:
-        rows: Any = body.ids if _kind(body.ids) == "<rows>" else [body.ids]
+        rows: Any = body.ids if _ids_kind(body.ids) == "<rows>" else [body.ids]
+        total = sum(map(len, rows))
         check_texts(len(rows), max_texts)
-        check_tokens(sum(map(len, rows)), max_tokens)
+        check_tokens(total, max_tokens)
         for index, row in enumerate(rows):
             reader.check_ids(row, index)
         work = partial(reader.tokenizer.decode, rows, body.skip_special_tokens)
-        return await run_in_thread(work, sum(map(len, rows)) <= _SMALL)
+        return await run_in_thread(work, total <= _FEW_IDS)
 
     return routes
 
 
-def _listed(
-    reader: InputReader, texts: Sequence[str], prompt: str, special: bool, most: int
+def _tokenize(
+    reader: InputReader, texts: Sequence[str], prompt: str, special: bool, max_tokens: int
 ) -> Steps[list[list[dict[str, Any]]]]:
-    total, found = 0, []
+    total, results = 0, []
     for index, text in enumerate(texts):
-        whole, tokens = prompt + text, list[Token]()
+        prompted, tokens = prompt + text, list[Token]()
         try:
-            for piece in reader.tokenizer.pieces(whole, special=special):
-                tokens += piece
-                total += len(piece)
-                check_tokens(total, most)
+            for chunk in reader.tokenizer.pieces(prompted, special=special):
+                tokens += chunk
+                total += len(chunk)
+                check_tokens(total, max_tokens)
                 yield
         except UnsplittableTextError as error:
             raise unsplittable_text(error, index) from None
-        byte = byte_offsets(whole, tokens)
-        found.append([_token(token, byte) for token in tokens])
-    return found
+        to_byte = byte_offsets(prompted, tokens)
+        results.append([_as_json(token, to_byte) for token in tokens])
+    return results
 
 
-def _token(token: Token, byte: ByteOffsets) -> dict[str, Any]:
+def _as_json(token: Token, to_byte: ByteOffsets) -> dict[str, Any]:
     return {
         "id": token.id,
         "text": token.text,
         "special": token.special,
-        "start": byte[token.start],  # TEI's offsets are bytes
-        "stop": byte[token.stop],
+        "start": to_byte[token.start],  # TEI's offsets are bytes
+        "stop": to_byte[token.stop],
         "start_char": token.start,
         "stop_char": token.stop,
     }

@@ -3,7 +3,7 @@
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from service.api.openapi_responses import TELLING
+from service.api.openapi_responses import EXPOSED_HEADERS
 
 
 def with_cors(app: ASGIApp, origins: str) -> ASGIApp:
@@ -19,5 +19,5 @@ def with_cors(app: ASGIApp, origins: str) -> ASGIApp:
         allow_origins=origins.split(","),
         allow_methods=("GET", "HEAD", "POST"),
         allow_headers=("*",),
-        expose_headers=TELLING,
+        expose_headers=EXPOSED_HEADERS,
     )

@@ -1,1 +1,1 @@
-"""The shapes of answers in JSON, for the OpenAPI document; what is told of them is all there is."""
+"""Schemas of JSON responses, for the OpenAPI document; responses have no other fields."""

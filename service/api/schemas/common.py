@@ -1,4 +1,4 @@
-"""Shapes: what answers have in common: vectors, errors, and the truth about inputs."""
+"""Schemas that several APIs share: vectors, errors, token counts and timings."""
 
 from typing import Literal, NotRequired
 
@@ -8,14 +8,14 @@ from typing_extensions import TypedDict
 closed = with_config(ConfigDict(extra="forbid"))
 
 Vector = list[float] | str
-"""Numbers, or the base64 of their bytes."""
+"""Numbers, or their bytes in base64."""
 Matrix = list[list[float]]
 Vectors = Matrix | list[str]
 
 
 @closed
 class Fault(TypedDict):
-    """What is wrong: code is stable, param the field and index the input at fault."""
+    """An error. code: stable, for programs. param, index: the field and the input at fault."""
 
     message: str
     type: Literal["invalid_request_error", "rate_limit_error", "server_error"]
@@ -26,12 +26,14 @@ class Fault(TypedDict):
 
 @closed
 class Told(Fault):
+    """An error with the id of its request."""
+
     request_id: str
 
 
 @closed
 class Error(TypedDict):
-    """The message is error, as TEI's and Ollama's clients read it; error_type is TEI's word."""
+    """An error for TEI's and Ollama's clients. error: the message. error_type: TEI's category."""
 
     error: str
     error_type: Literal["Validation", "Empty", "Overloaded", "Unhealthy", "Backend"]
@@ -43,7 +45,7 @@ class Error(TypedDict):
 
 @closed
 class OpenAIError(TypedDict):
-    """The message once more as detail, which Voyage's client reads."""
+    """detail: the message again, for Voyage's client."""
 
     error: Told
     detail: str
@@ -51,7 +53,7 @@ class OpenAIError(TypedDict):
 
 @closed
 class CohereError(TypedDict):
-    """id: of the request."""
+    """An error for Cohere's clients. id: of the request."""
 
     id: str
     message: str
@@ -62,7 +64,7 @@ class CohereError(TypedDict):
 
 @closed
 class Input(TypedDict):
-    """What was read of an input, and how many tokens were cut off. windows: if it took several."""
+    """Token count of an input. dropped: tokens cut off. windows: if it was read in several."""
 
     tokens: NonNegativeInt
     truncated: bool
@@ -72,7 +74,7 @@ class Input(TypedDict):
 
 @closed
 class Prompt(TypedDict):
-    """What was put before each text. name: null for a text of the client's own."""
+    """The prompt before each text. name: null if the request has the text itself."""
 
     name: str | None
     text: str
@@ -86,7 +88,7 @@ class Usage(TypedDict):
 
 @closed
 class Timing(TypedDict):
-    """Microseconds."""
+    """Durations in microseconds."""
 
     tokenize_us: NonNegativeInt
     queue_us: NonNegativeInt
@@ -96,7 +98,7 @@ class Timing(TypedDict):
 
 @closed
 class Account(TypedDict):
-    """What the whole request took."""
+    """Prompt, usage and timing of the request."""
 
     prompt: Prompt
     usage: Usage

@@ -1,4 +1,4 @@
-"""Shapes: the answers of /embed."""
+"""Schemas of /embed's responses."""
 
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
@@ -8,7 +8,7 @@ from service.api.schemas.common import Account, Fault, Input, Vector, Vectors, c
 
 @closed
 class Embeddings(Account):
-    """With details."""
+    """Response with details."""
 
     embeddings: Vectors
     model: str
@@ -28,7 +28,7 @@ class Failed(TypedDict):
 
 @closed
 class Partial(Account):
-    """With partial: a vector or an error for each input."""
+    """Response with partial: a vector or an error for each input."""
 
     results: list[Embedded | Failed]
     failed: NonNegativeInt
@@ -36,4 +36,4 @@ class Partial(Account):
     dimensions: NonNegativeInt
 
 
-EmbedAnswer = Vectors | Embeddings | Partial
+EmbedResponse = Vectors | Embeddings | Partial

@@ -1,4 +1,4 @@
-"""Shapes: the answers of Ollama's routes."""
+"""Schemas of the responses of Ollama's routes."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from service.api.schemas.common import Matrix, closed
 
 @closed
 class OllamaAnswer(TypedDict):
-    """Durations are nanoseconds; the model is always loaded."""
+    """Durations in nanoseconds. load_duration: 0, as the model is always loaded."""
 
     model: str
     embeddings: Matrix
@@ -26,7 +26,7 @@ class OllamaEmbedding(TypedDict):
 
 @closed
 class Details(TypedDict):
-    """quantization_level: the precision that is computed in; empty until the engine has started."""
+    """quantization_level: the precision of the computation; empty until the engine has started."""
 
     parent_model: Literal[""]
     format: Literal["safetensors"]
@@ -38,7 +38,7 @@ class Details(TypedDict):
 
 @closed
 class TaggedModel(TypedDict):
-    """size: bytes of the weights' files. digest: the fingerprint; empty until it is known."""
+    """size: bytes of the weight files. digest: fingerprint; empty until the engine has started."""
 
     name: str
     model: str
@@ -56,7 +56,7 @@ class Tags(TypedDict):
 
 @closed
 class LoadedModel(TypedDict):
-    """size_vram: all of it on a GPU, 0 on a CPU. context_length: tokens that the model reads."""
+    """size_vram: the same as size on a GPU, 0 on a CPU. context_length: most tokens of a text."""
 
     name: str
     model: str
@@ -82,7 +82,7 @@ class Version(TypedDict):
 
 @closed
 class Shown(TypedDict):
-    """model_info: by Ollama's names, in which the architecture's stands before the dot."""
+    """model_info: under Ollama's keys, some with the architecture before the dot."""
 
     modelfile: str
     parameters: str

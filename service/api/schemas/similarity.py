@@ -1,4 +1,4 @@
-"""Shapes: the answers of /similarity."""
+"""Schemas of /similarity's responses."""
 
 from typing import NotRequired
 
@@ -16,7 +16,7 @@ class SourceInputs(TypedDict):
 
 @closed
 class SideInputs(TypedDict):
-    """Of the sides that are texts."""
+    """Inputs that are texts; vectors have no entry."""
 
     a: NotRequired[list[Input]]
     b: NotRequired[list[Input]]
@@ -31,7 +31,7 @@ class _Details(TypedDict):
 
 @closed
 class Scores(_Details):
-    """A row for each a with mode matrix, else a number for each pair; with details, the rest."""
+    """scores: a row for each a in mode matrix, otherwise a number for each pair."""
 
     metric: str
     scores: list[float] | Matrix
@@ -45,10 +45,10 @@ class Best(TypedDict):
 
 @closed
 class Top(_Details):
-    """With top_k: for each a, the best of b."""
+    """Response with top_k. top: for each a, the closest b."""
 
     metric: str
     top: list[list[Best]]
 
 
-SimilarityAnswer = list[float] | Scores | Top
+SimilarityResponse = list[float] | Scores | Top

@@ -1,4 +1,4 @@
-"""Shapes: the answers of the routes that tell how the server does."""
+"""Schemas of the responses of health checks and /info."""
 
 from typing import Any, Literal
 
@@ -37,14 +37,14 @@ class ModelType(TypedDict):
 
 @closed
 class Info(TypedDict):
-    """engine, model_dtype: null until it has started.
+    """engine, model_dtype: null until the engine has started.
 
-    pooling_source: whether the model's files say how states are pooled, or EMBEDDING_POOLING, or
-    nobody, so that what sentence-transformers takes is assumed.
+    pooling_source: where the pooling is configured: in the model's files, by EMBEDDING_POOLING, or
+    nowhere, so that the default of sentence-transformers is assumed.
 
-    From model_id on the fields are TEI's. max_concurrent_requests: requests of one text of the
-    model's full length that queue and connections take. max_client_batch_size: texts
-    of that length that one request takes, 32 at least; shorter ones go in greater number.
+    From model_id on, the fields are TEI's. max_concurrent_requests: requests with one text of the
+    maximum length for which queue and connections have room. max_client_batch_size: texts of that
+    length in one request, at least 32; a request may have more texts if they are shorter.
     """
 
     version: str

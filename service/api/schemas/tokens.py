@@ -1,4 +1,4 @@
-"""Shapes: the answers of /tokens, /tokenize and /positions."""
+"""Schemas of the responses of /tokens, /tokenize and /positions."""
 
 from typing import NotRequired
 
@@ -10,14 +10,14 @@ from service.api.schemas.common import Matrix, Vector, closed
 
 @closed
 class Place(TypedDict):
-    """embedding: absent in layout block."""
+    """embedding: not in layout block."""
 
     embedding: NotRequired[Vector]
 
 
 @closed
 class TokenPlace(Place):
-    """Offsets are characters and bytes of the text; null for a special token."""
+    """Offsets in characters and bytes of the text; null for a special token."""
 
     id: NonNegativeInt
     text: str
@@ -43,7 +43,7 @@ class ChunkPlace(Place):
 
 @closed
 class Block(TypedDict):
-    """shape and embeddings: in layout block alone."""
+    """shape, embeddings: only in layout block."""
 
     truncated: bool
     dropped: NonNegativeInt
@@ -75,7 +75,7 @@ class TokensAnswer(TypedDict):
 
 @closed
 class PositionsAnswer(TypedDict):
-    """Of the arrays those that the scheme has, and every option that it has."""
+    """parameters: every option of the scheme. Arrays that the scheme does not have are absent."""
 
     scheme: str
     parameters: dict[str, int | float | bool | str | None]
@@ -92,7 +92,7 @@ class PositionsAnswer(TypedDict):
 
 @closed
 class TextToken(TypedDict):
-    """start and stop are bytes, the others characters; null for a special token."""
+    """start, stop: bytes. start_char, stop_char: characters. Null for a special token."""
 
     id: NonNegativeInt
     text: str

@@ -1,4 +1,4 @@
-"""Shapes: the answers of OpenAI's and Cohere's routes."""
+"""Schemas of the responses of OpenAI's, Infinity's and Cohere's routes."""
 
 from typing import Literal, NotRequired
 
@@ -17,7 +17,7 @@ class OpenAIEmbedding(TypedDict):
 
 @closed
 class JinaEmbeddings(TypedDict):
-    """With return_multivector: a vector for each token."""
+    """An input's result with return_multivector: a vector for each token."""
 
     object: Literal["embedding"]
     index: NonNegativeInt
@@ -32,7 +32,7 @@ class OpenAIUsage(TypedDict):
 
 @closed
 class OpenAIAnswer(TypedDict):
-    """id: of the request, as Mistral and Infinity have it."""
+    """id: of the request, as in Mistral's and Infinity's APIs."""
 
     id: str
     object: Literal["list"]
@@ -107,7 +107,7 @@ class CohereMeta(TypedDict):
 
 @closed
 class CohereFloats(TypedDict):
-    """Of version 1, where no types were asked for."""
+    """Response of version 1 to a request without embedding_types."""
 
     id: str
     embeddings: Matrix
@@ -118,7 +118,7 @@ class CohereFloats(TypedDict):
 
 @closed
 class CohereAnswer(TypedDict):
-    """embeddings: of each type that was asked for."""
+    """embeddings: in each of the requested types."""
 
     id: str
     embeddings: CohereVectors

@@ -7,7 +7,7 @@ import pytest
 
 from models.hub.sources import DEFAULT
 from models.sentence_transformers.sentence import SentenceConfig
-from service.api.info import info
+from service.api.info import server_info
 from service.engine.host.engine_connection import EngineConnection
 from service.engine.protocol.fd_handoff import request_connection
 from service.inference.dimensions import Dimensions
@@ -24,7 +24,7 @@ def told(sentence: SentenceConfig, rate: float = 0.0, **settings: object) -> dic
     dimensions = Dimensions.from_setting("none", 384, ())
     link = EngineConnection(partial(request_connection, 0), SharedCounters.private())
     link.rate.update(rate)
-    return info(given, link, sentence, dimensions)
+    return server_info(given, link, sentence, dimensions)
 
 
 def test_teis_fields_are_told_as_it_has_them(server: Server) -> None:

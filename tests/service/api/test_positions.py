@@ -25,8 +25,9 @@ from models.positions.schemes import (
     Sinusoidal,
 )
 from models.vectors import Floats
-from service.api.position_encoding import numbers, options
-from service.api.positions import Name, Positions, PositionsRequest
+from service.api.position_encoding import compute_tables, option_names
+from service.api.positions import PositionService
+from service.api.positions_request import PositionsRequest, SchemeName
 from service.errors import BadRequest
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
@@ -212,7 +213,7 @@ def test_only_the_models_own_buckets_have_trained_numbers_which_count_for_each_h
     model: dict[str, Any], asked: dict[str, Any], trained: bool
 ) -> None:
     found = PositionsRequest.model_validate({"count": 10, **asked}).encoding(config(**model))
-    assert found.values == (500 if trained else 100) and found.trained == trained
+    assert found.max_values == (500 if trained else 100) and found.trained == trained
 
 
 FIELDS = PositionsRequest.model_json_schema()["properties"]
@@ -234,14 +235,14 @@ def tables_of(body: dict[str, Any]) -> Iterator[Any]:
     """What a body is answered; nothing where it is refused."""
     with contextlib.suppress(BadRequest):
         asked = PositionsRequest.model_validate(body).encoding(config())
-        yield from numbers(asked.scheme, asked).values()
+        yield from compute_tables(asked.scheme, asked).values()
 
 
 @pytest.mark.parametrize(
     ("scheme", "scaling"),
     [
         *(("rotary", scaling) for scaling in extremes("scaling")),
-        *((name, "default") for name in get_args(Name) if name not in ("learned", "rotary")),
+        *((name, "default") for name in get_args(SchemeName) if name not in ("learned", "rotary")),
     ],
 )
 def test_numbers_however_small_or_large_are_answered_in_finite_ones(
@@ -249,9 +250,11 @@ def test_numbers_however_small_or_large_are_answered_in_finite_ones(
 ) -> None:
     body = {"scheme": scheme, "positions": [0, 1, 1_000_000]}
     body |= {"scaling": scaling} if scheme == "rotary" else {}
-    free = [name for name in options(scheme, scaling) if name not in ("dim", "scaling", "causal")]
+    free = [
+        name for name in option_names(scheme, scaling) if name not in ("dim", "scaling", "causal")
+    ]
     for chosen in itertools.product(*map(extremes, free)):
-        for dim in (2, 4, 512) if "dim" in options(scheme) else (None,):
+        for dim in (2, 4, 512) if "dim" in option_names(scheme) else (None,):
             given = {**body, **dict(zip(free, chosen, strict=True)), "dim": dim}
             assert all(np.isfinite(table).all() for table in tables_of(given)), given
 
@@ -271,7 +274,7 @@ def test_a_layer_has_the_scheme_of_its_own() -> None:
 
 def test_every_scheme_and_scaling_of_a_model_can_be_asked_for() -> None:
     schemes = {"none", "mpnet", *(each.name for each in Scheme.__subclasses__())}
-    assert set(get_args(Name)) == schemes
+    assert set(get_args(SchemeName)) == schemes
     kinds = PositionsRequest.model_json_schema()["properties"]["scaling"]["anyOf"][0]["enum"]
     assert set(kinds) == {*rope._KINDS, "ntk"}
 
@@ -370,7 +373,7 @@ class Echo:
 def test_a_table_is_not_asked_with_padding_which_has_no_position(offset: int) -> None:
     pipeline: Any = Echo()
     own = config(table=Learned(offset=offset))
-    positions = Positions(pipeline, own, None, 1000)
+    positions = PositionService(pipeline, own, None, 1000)
     found = asyncio.run(positions.encode(RequestContext("a"), PositionsRequest(count=5)))
     ids = found["vectors"]
     assert len(ids) == 5 and offset - 1 not in ids
@@ -395,7 +398,7 @@ def test_an_answer_of_too_many_numbers_is_refused(server: Server, body: object) 
 
 def test_no_scheme_has_no_numbers_to_be_too_many() -> None:
     body = PositionsRequest(scheme="none", count=1_000_000)
-    assert body.encoding(config()).values == 0
+    assert body.encoding(config()).max_values == 0
 
 
 @pytest.mark.parametrize(

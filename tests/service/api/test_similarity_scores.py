@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from models.vectors import METRICS, Floats
-from service.api.similarity_scores import compare
+from service.api.similarity_scores import similarity_scores
 from service.errors import TooLarge
 
 RANDOM = np.random.default_rng(5)
@@ -54,7 +54,7 @@ def test_many_scores_are_computed_beside_the_event_loop_and_few_on_it(
     count: int, beside: bool, mode: str, top_k: int | None
 ) -> None:
     asked = Watched(mode, top_k)
-    asyncio.run(compare(column(count), column(count), asked, 4_000_000))
+    asyncio.run(similarity_scores(column(count), column(count), asked, 4_000_000))
     assert asked.threads and (threading.get_ident() not in asked.threads) == beside
 
 
@@ -63,11 +63,11 @@ def test_many_scores_are_computed_beside_the_event_loop_and_few_on_it(
 def test_few_and_many_are_compared_alike(metric: str, count: int) -> None:
     a, b = column(count), column(count)
     expected = METRICS[metric](a, b)
-    found = asyncio.run(compare(a, b, Asked(metric), 4_000_000))
+    found = asyncio.run(similarity_scores(a, b, Asked(metric), 4_000_000))
     assert np.array_equal(found["scores"], expected)
-    found = asyncio.run(compare(a, b, Asked(metric, "pairwise"), 4_000_000))
+    found = asyncio.run(similarity_scores(a, b, Asked(metric, "pairwise"), 4_000_000))
     np.testing.assert_allclose(found["scores"], np.diag(expected), rtol=1e-6)
-    found = asyncio.run(compare(a, b, Asked(metric, top_k=2), 4_000_000))
+    found = asyncio.run(similarity_scores(a, b, Asked(metric, top_k=2), 4_000_000))
     for entries, row in zip(orjson.loads(orjson.dumps(found["top"])), expected, strict=True):
         best = np.argsort(-row, kind="stable")[:2]
         assert entries == [{"index": i, "score": row[i].item()} for i in best]
@@ -77,15 +77,15 @@ def test_few_and_many_are_compared_alike(metric: str, count: int) -> None:
 def test_equals_are_named_in_their_order(count: int) -> None:
     one, other = RANDOM.normal(size=(2, 1, 384)).astype(np.float32)
     equals = other.repeat(count, axis=0)
-    found = asyncio.run(compare(one, equals, Asked("cosine", top_k=count), 4_000_000))
+    found = asyncio.run(similarity_scores(one, equals, Asked("cosine", top_k=count), 4_000_000))
     (entries,) = orjson.loads(orjson.dumps(found["top"]))
     assert [entry["index"] for entry in entries] == list(range(count))
 
 
 def test_an_entry_of_top_k_is_two_numbers() -> None:
     few, many = column(10), column(30)
-    asyncio.run(compare(few, many, Asked(top_k=20), 400))
+    asyncio.run(similarity_scores(few, many, Asked(top_k=20), 400))
     with pytest.raises(TooLarge, match="the answer has 420 numbers, the limit is 400"):
-        asyncio.run(compare(few, many, Asked(top_k=21), 400))
+        asyncio.run(similarity_scores(few, many, Asked(top_k=21), 400))
     with pytest.raises(TooLarge, match="the answer has 600 numbers"):
-        asyncio.run(compare(few, many, Asked(top_k=99), 500))
+        asyncio.run(similarity_scores(few, many, Asked(top_k=99), 500))

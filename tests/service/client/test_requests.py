@@ -8,7 +8,7 @@ import pytest
 from service.api.body import Body
 from service.api.embed import EmbedRequest
 from service.api.similarity import SimilarityRequest
-from service.api.tokens import TokensRequest
+from service.api.tokens_request import TokensRequest
 from service.client import requests
 from service.client.errors import RequestFailed
 from service.client.requests import EmbedOptions, SimilarityOptions, TokensOptions

@@ -9,10 +9,10 @@ from service.api.body import Body
 from service.api.cohere import CohereRequest
 from service.api.embed import EmbedRequest
 from service.api.openai_request import EmbeddingsRequest
-from service.api.positions import PositionsRequest
+from service.api.positions_request import PositionsRequest
 from service.api.similarity import SimilarityRequest
 from service.api.tokenize import DecodeRequest
-from service.api.tokens import TokensRequest
+from service.api.tokens_request import TokensRequest
 from service.http.error_responses import service_error
 
 

@@ -13,7 +13,8 @@ import models.folder
 from models import families
 from models.sentence_transformers.sentence import SentenceConfig
 from models.tokenizer.tokenizer import Side, Tokenizer
-from service.api.tokens import Tokens, TokensRequest
+from service.api.tokens import TokenVectorService
+from service.api.tokens_request import TokensRequest
 from service.engine.protocol.messages import Job, Result
 from service.errors import BadRequest, TooLarge
 from service.inference.pipeline import Pipeline
@@ -44,7 +45,7 @@ class Zeros:
 
 def test_token_vectors_tokenize_each_text_once(reader: InputReader, minilm_folder: Path) -> None:
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), Zeros(), 1)
-    tokens = Tokens(pipeline, families.read(minilm_folder).config, 10**9)
+    tokens = TokenVectorService(pipeline, families.read(minilm_folder).config, 10**9)
     body = TokensRequest(inputs=["Hello, world", "a second text"])
     found: Any = asyncio.run(tokens.tokens(RequestContext("a"), body))
     assert [len(result["tokens"]) for result in found["results"]] == [5, 5]

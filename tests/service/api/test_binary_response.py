@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models.vectors import Floats, quantize
-from service.api.array_format import BYTES, JSON, NPY, preferred
+from service.api.binary_response import BYTES, JSON, NPY, preferred_media_type
 from tests.service.responses import error, vectors
 from tests.service.server import Server
 
@@ -81,4 +81,4 @@ def test_an_error_is_json_whatever_is_accepted(server: Server) -> None:
     ],
 )
 def test_the_client_gets_what_it_likes_best(accept: bytes, media: bytes) -> None:
-    assert preferred(accept) == media
+    assert preferred_media_type(accept) == media

@@ -1,0 +1,103 @@
+"""Request fields for prompts, truncation and long texts."""
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from models.tokenizer.tokenizer import Side
+from service.api.body import Body
+from service.errors import BadRequest
+from service.inputs.options import InputOptions
+from service.inputs.prompts import Role
+
+Overflow = Literal["error", "start", "end", "mean"]
+"""Handling of a text that is too long; `mean` averages the vectors of its windows."""
+
+_TRUNCATION_SIDES: dict[Overflow, Side] = {"start": "left", "end": "right"}
+_DIRECTIONS = ["right", "left", "Right", "Left"]  # TEI's documentation capitalises them
+
+
+def _lowercase(value: Any) -> Any:
+    return value.lower() if value in _DIRECTIONS else value
+
+
+TruncationDirection = Annotated[
+    Literal["right", "left"],
+    BeforeValidator(_lowercase),
+    Field(json_schema_extra={"enum": [*_DIRECTIONS]}),
+]
+
+
+class PromptBody(Body):
+    """Fields that select the prompt before each text; the model's default prompt without any.
+
+    input_type: the role whose prompt is used.
+    """
+
+    prompt_name: str | None = None
+    prompt: str | None = None
+    input_type: Role | None = None
+
+
+class ReadingBody(PromptBody):
+    """Fields for prompts, and for texts that are longer than the model's limit.
+
+    on_overflow: refuse such a text (error), cut tokens off at its start or its end, or return the
+    mean of its windows' vectors. truncate and truncation_direction are TEI's names for the first
+    three (right cuts at the end). By default the model's tokenizer says on which side to cut,
+    usually at the end. input_type: the role whose prompt is used.
+    """
+
+    truncate: bool | None = None
+    truncation_direction: TruncationDirection | None = None
+    on_overflow: Overflow | None = None
+
+    def input_options(self, count: bool = False) -> InputOptions:
+        """Build the tokenization options; raises BadRequest for contradictory fields.
+
+        count: report how many tokens were cut off, even where that needs extra work.
+        """
+        options = self._input_options()
+        return replace(options, count_dropped=True) if count else options
+
+    def _input_options(self) -> InputOptions:
+        if self.model_fields_set.isdisjoint(OPTION_FIELDS):
+            return _DEFAULT_OPTIONS
+        prompt = (self.prompt, self.prompt_name, self.input_type)
+        if self.on_overflow is None:
+            return InputOptions(self.truncate, self.truncation_direction, *prompt)
+        if self.model_fields_set & {"truncate", "truncation_direction"}:
+            raise BadRequest(
+                "give on_overflow, or truncate and truncation_direction, not both",
+                param="on_overflow",
+            )
+        truncate, windows = self.on_overflow in _TRUNCATION_SIDES, self.on_overflow == "mean"
+        return InputOptions(truncate, _TRUNCATION_SIDES.get(self.on_overflow), *prompt, windows)
+
+    def token_options(self) -> InputOptions:
+        """Build options for token vectors; raises BadRequest for a mean of windows, too."""
+        options = self.input_options()
+        if options.windows:
+            raise BadRequest(
+                "a mean of windows has no token vectors: on_overflow must be error, start or end",
+                param="on_overflow",
+            )
+        return options
+
+
+class Options(Body):
+    """Options of Hugging Face's hosted models, accepted and ignored."""
+
+    wait_for_model: bool | None = None
+    use_cache: bool | None = None
+    use_gpu: bool | None = None
+
+
+class HuggingFaceBody(ReadingBody):
+    """Fields for prompts and long texts, and Hugging Face's `options`, which are ignored."""
+
+    options: Options | None = None
+
+
+OPTION_FIELDS, _DEFAULT_OPTIONS = frozenset(ReadingBody.model_fields), InputOptions()
