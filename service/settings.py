@@ -1,79 +1,28 @@
-"""Every setting of the server: its name, default, limits and meaning, in one place."""
+"""Every setting of the server, with its default, its limits and its meaning."""
 
-import os
-import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from dotenv import dotenv_values
-from dotenv.parser import parse_stream
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    SecretStr,
-)
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from models.hub.sources import BUNDLES, DEFAULT, default_cache
-from service.origins import origins
+from service.setting_types import (
+    Address,
+    ApiKeys,
+    CacheFolder,
+    CutLengths,
+    HostNames,
+    Model,
+    ModelNames,
+    OptionalText,
+    Origins,
+    PathPrefix,
+    Port,
+)
 
 PREFIX, FILE = "EMBEDDING_", ".env"
-ANY_NAME = "*"
-
-_UNSET = BeforeValidator(lambda given: given or None)  # what is empty
-
-
-def _cache(given: str | Path) -> Path:
-    return Path(os.path.expanduser(given)) if str(given) else default_cache()
-
-
-def _prefix(path: str) -> str:
-    kept = path.strip("/")
-    return f"/{kept}" if kept else ""
-
-
-def _stripped(given: SecretStr) -> SecretStr:
-    # A file's last line end is no part of a key, and no header could carry it.
-    keys = [key.strip() for key in given.get_secret_value().split(",")]
-    if not all(keys):
-        raise ValueError("a key is empty; give one, or leave the setting out to serve without")
-    return SecretStr(",".join(keys))
-
-
-def _separated(given: str | None) -> str | None:
-    names = [] if given is None else [name.strip() for name in given.split(",")]
-    if not all(names):
-        raise ValueError("a name is empty; give one, or leave the setting out for the model's")
-    return ",".join(names) or None
-
-
-def _address(host: str) -> str:
-    if not host.strip():
-        raise ValueError("it is empty; give an address, such as 127.0.0.1, or leave it out")
-    return host.strip()
-
-
-def _own(given: str | int) -> str | int:
-    if str(given).startswith("tcp://"):
-        raise ValueError(
-            "it is an address: Kubernetes tells it of a Service named embedding; rename that, or "
-            "put enableServiceLinks: false into the pod"
-        )
-    return given
-
-
-def _hosts(names: str) -> str:
-    found = [name.strip().lower().removesuffix(".") for name in names.split(",")]
-    for name in filter(None, found):
-        if name != "*" and not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", name):
-            raise ValueError(f"{name!r} is no name of a host; give it without scheme and port")
-    return ",".join(filter(None, found))
+_ANY_NAME = "*"
 
 
 class Settings(BaseSettings):
@@ -83,192 +32,149 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, env_file=FILE, extra="ignore", frozen=True, allow_inf_nan=False
     )
 
-    model: Annotated[
-        str,
-        Field(
-            min_length=1,
-            description="Model: a folder, a bundled name, or organisation/name on a hub.",
-        ),
-        AfterValidator(os.path.expanduser),
-    ] = DEFAULT
-    revision: Annotated[
-        str | None, _UNSET, Field(description="Commit, tag or branch of a hub model.")
-    ] = None
-    cache: Annotated[
-        Path, BeforeValidator(_cache), Field(description="Folder where fetched models are kept.")
-    ] = Field(default_factory=default_cache)
-    served_name: Annotated[
-        str | None,
-        _UNSET,
-        AfterValidator(_separated),
-        Field(
-            description="Model names, with commas between; answers say the first, and * accepts "
-            "any. By default the model's, or its folder's."
-        ),
-    ] = None
-    device: Annotated[str, Field(description="auto, cpu, cuda or cuda:N.")] = "auto"
-    dtype: Annotated[
-        Literal["auto", "float32", "bfloat16", "float16", "int8"],
-        Field(
-            description="Precision: float32, bfloat16, float16 (GPU), int8 (CPU), or auto: the "
-            "fastest of this device that stays faithful."
-        ),
-    ] = "auto"
-    isa: Annotated[
-        Literal["auto", "amx", "bf16", "vnni", "avx512", "avx2", "none"],
-        Field(
-            description="Highest instruction set to use: amx, bf16, vnni, avx512, avx2, none "
-            "(torch alone), or auto: the best of this processor."
-        ),
-    ] = "auto"
-    pooling: Annotated[
-        Literal["auto", "mean", "cls", "lasttoken", "max", "weightedmean", "mean_sqrt_len_tokens"],
-        Field(
-            description="Pooling of the tokens' states into a vector: mean, cls, lasttoken, max, "
-            "weightedmean, mean_sqrt_len_tokens, or auto: the one that the model's files name."
-        ),
-    ] = "auto"
-    threads: Annotated[
-        int,
-        Field(ge=0, le=1024, description="CPU threads of the engine; 0: as many as allotted."),
-    ] = 0
+    model: Model = Field(
+        default=DEFAULT,
+        description="Model: a folder, a bundled name, or organisation/name on a hub.",
+    )
+    revision: OptionalText = Field(
+        default=None, description="Commit, tag or branch of a hub model."
+    )
+    cache: CacheFolder = Field(
+        default_factory=default_cache, description="Folder where fetched models are kept."
+    )
+    served_name: ModelNames = Field(
+        default=None,
+        description="Model names, with commas between; answers say the first, and * accepts "
+        "any. By default the model's, or its folder's.",
+    )
+    device: str = Field(default="auto", description="auto, cpu, cuda or cuda:N.")
+    dtype: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
+        default="auto",
+        description="Precision: float32, bfloat16, float16 (GPU), int8 (CPU), or auto: the "
+        "fastest of this device that stays faithful.",
+    )
+    isa: Literal["auto", "amx", "bf16", "vnni", "avx512", "avx2", "none"] = Field(
+        default="auto",
+        description="Highest instruction set to use: amx, bf16, vnni, avx512, avx2, none "
+        "(torch alone), or auto: the best of this processor.",
+    )
+    pooling: Literal[
+        "auto", "mean", "cls", "lasttoken", "max", "weightedmean", "mean_sqrt_len_tokens"
+    ] = Field(
+        default="auto",
+        description="Pooling of the tokens' states into a vector: mean, cls, lasttoken, max, "
+        "weightedmean, mean_sqrt_len_tokens, or auto: the one that the model's files name.",
+    )
+    threads: int = Field(
+        default=0, ge=0, le=1024, description="CPU threads of the engine; 0: as many as allotted."
+    )
 
-    host: Annotated[
-        str,
-        AfterValidator(_address),
-        Field(description="Address to listen on; 0.0.0.0 is all of IPv4, :: all of IPv6."),
-    ] = "127.0.0.1"
-    port: Annotated[
-        int, BeforeValidator(_own), Field(ge=0, le=65535, description="Port to listen on; 0: any.")
-    ] = 8080
-    workers: Annotated[
-        int,
-        Field(ge=1, le=256, description="HTTP processes; several where one cannot feed the GPU."),
-    ] = 1
-    root_path: Annotated[
-        str, AfterValidator(_prefix), Field(description="Path prefix that a gateway strips.")
-    ] = ""
-    api_key: Annotated[
-        Annotated[SecretStr, AfterValidator(_stripped)] | None,
-        Field(
-            description="If set, requests need 'Authorization: Bearer KEY'; several, with commas "
-            "between, are each enough, as while one replaces another."
-        ),
-    ] = None
-    cors_origins: Annotated[
-        str,
-        AfterValidator(origins),
-        Field(
-            description="Origins whose pages may ask from a browser, with commas between; * is any."
-        ),
-    ] = ""
+    host: Address = Field(
+        default="127.0.0.1",
+        description="Address to listen on; 0.0.0.0 is all of IPv4, :: all of IPv6.",
+    )
+    port: Port = Field(default=8080, description="Port to listen on; 0: any.")
+    workers: int = Field(
+        default=1,
+        ge=1,
+        le=256,
+        description="HTTP processes; several where one cannot feed the GPU.",
+    )
+    root_path: PathPrefix = Field(default="", description="Path prefix that a gateway strips.")
+    api_key: ApiKeys | None = Field(
+        default=None,
+        description="If set, requests need 'Authorization: Bearer KEY'; several, with commas "
+        "between, are each enough, as while one replaces another.",
+    )
+    cors_origins: Origins = Field(
+        default="",
+        description="Origins whose pages may ask from a browser, with commas between; * is any.",
+    )
+    allowed_hosts: HostNames = Field(
+        default="",
+        description="Names under which the server is asked for, with commas between, beside "
+        "localhost and addresses; * is any. By default any; without a key and on a loopback "
+        "address, the machine's name.",
+    )
 
-    allowed_hosts: Annotated[
-        str,
-        AfterValidator(_hosts),
-        Field(
-            description="Names under which the server is asked for, with commas between, beside "
-            "localhost and addresses; * is any. By default any; without a key and on a loopback "
-            "address, the machine's name."
-        ),
-    ] = ""
-
-    max_body_bytes: Annotated[PositiveInt, Field(description="Largest request body.")] = 8 << 20
-    max_buffered_bytes: Annotated[
-        PositiveInt,
-        Field(
-            description="Memory of each HTTP process for large request bodies and responses, "
-            "until they are sent; beyond it 429."
-        ),
-    ] = 512 << 20
-    max_connections: Annotated[
-        PositiveInt,
-        Field(description="Most connections of each HTTP process; more are answered 503."),
-    ] = 1024
-    receive_timeout: Annotated[
-        PositiveFloat,
-        Field(
-            description="Give up with 408 on headers or a body that take longer, and on a client "
-            "that reads nothing of its answer for so long, seconds."
-        ),
-    ] = 30.0
-    max_texts: Annotated[PositiveInt, Field(description="Most texts in one request.")] = 2048
-    max_tokens: Annotated[PositiveInt, Field(description="Most tokens in one request.")] = 300_000
-    max_values: Annotated[
-        PositiveInt,
-        Field(description="Most numbers in an answer of token vectors, /positions or /similarity."),
-    ] = 4_000_000
-    auto_truncate: Annotated[
-        bool, Field(description="Cut texts longer than the model reads, unless a request says no.")
-    ] = True
-    dimensions: Annotated[
-        str,
-        Field(
-            pattern=r"^(declared|any|none|\d{1,9}(,\d{1,9})*)$",
-            description="Lengths that clients may cut vectors to: declared (by the model), any, "
-            "none, or numbers with commas between.",
-        ),
-    ] = "declared"
-    max_batch_tokens: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=1 << 20,
-            description="Most tokens in one forward pass; 0: 2048 on a CPU, and as many as make a "
-            "GPU faster, measured at start. A CPU that is slow takes fewer, so that a pass lasts "
-            "about 30 ms.",
-        ),
-    ] = 0
-    vector_cache_bytes: Annotated[
-        NonNegativeInt,
-        Field(
-            description="Memory of each HTTP process for vectors of texts that come again; 0: none."
-        ),
-    ] = 0
-    max_wait: Annotated[
-        PositiveFloat,
-        Field(
-            description="Refuse with 429 a request that would wait longer, seconds; one of more "
-            "than 2048 tokens may wait five times as long."
-        ),
-    ] = 2.0
-    request_timeout: Annotated[
-        PositiveFloat,
-        Field(description="Give up on a request with 504 after this, seconds."),
-    ] = 60.0
-    load_timeout: Annotated[
-        PositiveFloat,
-        Field(
-            description="Give up loading the model after this, and try again, seconds; after five "
-            "failures at the start the server ends."
-        ),
-    ] = 600.0
-    shutdown_timeout: Annotated[
-        PositiveInt, Field(description="Let running requests finish for this long, seconds.")
-    ] = 30
-    drain_delay: Annotated[
-        NonNegativeFloat,
-        Field(description="At a stop, keep serving this long with /ready at 503, seconds."),
-    ] = 0.0
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], Field(description="Least severe message.")
-    ] = "info"
+    max_body_bytes: PositiveInt = Field(default=8 << 20, description="Largest request body.")
+    max_buffered_bytes: PositiveInt = Field(
+        default=512 << 20,
+        description="Memory of each HTTP process for large request bodies and responses, "
+        "until they are sent; beyond it 429.",
+    )
+    max_connections: PositiveInt = Field(
+        default=1024, description="Most connections of each HTTP process; more are answered 503."
+    )
+    receive_timeout: PositiveFloat = Field(
+        default=30.0,
+        description="Give up with 408 on headers or a body that take longer, and on a client "
+        "that reads nothing of its answer for so long, seconds.",
+    )
+    max_texts: PositiveInt = Field(default=2048, description="Most texts in one request.")
+    max_tokens: PositiveInt = Field(default=300_000, description="Most tokens in one request.")
+    max_values: PositiveInt = Field(
+        default=4_000_000,
+        description="Most numbers in an answer of token vectors, /positions or /similarity.",
+    )
+    auto_truncate: bool = Field(
+        default=True, description="Cut texts longer than the model reads, unless a request says no."
+    )
+    dimensions: CutLengths = Field(
+        default="declared",
+        description="Lengths that clients may cut vectors to: declared (by the model), any, "
+        "none, or numbers with commas between.",
+    )
+    max_batch_tokens: int = Field(
+        default=0,
+        ge=0,
+        le=1 << 20,
+        description="Most tokens in one forward pass; 0: 2048 on a CPU, and as many as make a "
+        "GPU faster, measured at start. A CPU that is slow takes fewer, so that a pass lasts "
+        "about 30 ms.",
+    )
+    vector_cache_bytes: NonNegativeInt = Field(
+        default=0,
+        description="Memory of each HTTP process for vectors of texts that come again; 0: none.",
+    )
+    max_wait: PositiveFloat = Field(
+        default=2.0,
+        description="Refuse with 429 a request that would wait longer, seconds; one of more "
+        "than 2048 tokens may wait five times as long.",
+    )
+    request_timeout: PositiveFloat = Field(
+        default=60.0, description="Give up on a request with 504 after this, seconds."
+    )
+    load_timeout: PositiveFloat = Field(
+        default=600.0,
+        description="Give up loading the model after this, and try again, seconds; after five "
+        "failures at the start the server ends.",
+    )
+    shutdown_timeout: PositiveInt = Field(
+        default=30, description="Let running requests finish for this long, seconds."
+    )
+    drain_delay: NonNegativeFloat = Field(
+        default=0.0, description="At a stop, keep serving this long with /ready at 503, seconds."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severe message."
+    )
 
     @property
     def name(self) -> str:
-        """What the model is called in answers."""
+        """The model's name in responses."""
         return self.names[0]
 
     @property
     def names(self) -> list[str]:
-        """What clients may call the model, each name once."""
-        given = self.served_name.split(",") if self.served_name else []
-        return list(dict.fromkeys(name for name in given if name != ANY_NAME)) or self._own_names()
+        """The names by which clients may request the model, without duplicates."""
+        names = self.served_name.split(",") if self.served_name else []
+        return list(dict.fromkeys(name for name in names if name != _ANY_NAME)) or self._own_names()
 
     @property
     def any_name(self) -> bool:
-        """Whether clients may call the model by any other name, too."""
-        return self.served_name is not None and ANY_NAME in self.served_name.split(",")
+        """Whether clients may request the model by any other name, too."""
+        return self.served_name is not None and _ANY_NAME in self.served_name.split(",")
 
     def _own_names(self) -> list[str]:
         path = Path(self.model)
@@ -280,29 +186,5 @@ class Settings(BaseSettings):
 
     @property
     def keys(self) -> list[str]:
-        """Each is enough; with none, none is needed."""
+        """The API keys, any of which is accepted; without keys every request is."""
         return self.api_key.get_secret_value().split(",") if self.api_key is not None else []
-
-
-def malformed_line(file: str = FILE) -> int | None:
-    """Number of the first line of a .env file that sets nothing, and is no comment.
-
-    Left out silently, a line whose quote is not closed would take a setting with it: a key.
-    """
-    if not os.path.isfile(file):
-        return None
-    with open(file, encoding="utf-8") as stream:
-        for line in parse_stream(stream):
-            if line.error or (line.key is not None and line.value is None):
-                return line.original.line
-    return None
-
-
-def unknown(environment: Mapping[str, str]) -> list[str]:
-    """Names in the environment and the file that look like settings and are none."""
-    return sorted(
-        name
-        for name in environment.keys() | dotenv_values(FILE).keys()
-        if name.upper().startswith(PREFIX)
-        and name.upper().removeprefix(PREFIX).lower() not in Settings.model_fields
-    )

@@ -19,8 +19,8 @@ OUTSIDE_ENGINE = [path for path in SERVICE if "engine" not in path.parts]
 ORDER = {
     "models": "errors checksum vectors positions config checkpoint tokenizer sentence_transformers "
     "encoder torch_backend cpu_backend precision families folder footprint convert hub embedder",
-    "service": "origins settings errors process engine request inputs inference metrics api http "
-    "client context app uvicorn_adapter server cli asgi __main__",
+    "service": "setting_types settings errors process engine request inputs inference metrics api "
+    "http client context app uvicorn_adapter server cli asgi __main__",
 }
 
 

@@ -15,9 +15,10 @@ from models.errors import ModelError
 from models.hub import sources
 from service import __version__
 from service.cli.atomic_file import replacing, writing
+from service.cli.env_file import malformed_line, unknown_settings
 from service.process.logging import configure_logging
 from service.process.signals import install_signal_handlers
-from service.settings import FILE, Settings, malformed_line, unknown
+from service.settings import FILE, Settings
 
 _MODEL = ("model", "revision", "cache")
 _ENGINE = ("device", "dtype", "isa", "pooling", "threads")
@@ -82,7 +83,7 @@ def serve(**flags: Any) -> None:
     install_signal_handlers(0)  # to be told to stop is no failure of a server
     from service.server.bootstrap import run
 
-    for name in unknown(os.environ):
+    for name in unknown_settings(os.environ):
         click.echo(f"warning: {name} is no setting; see embedding-service serve --help", err=True)
     try:
         status = run(settings, _folder(settings))

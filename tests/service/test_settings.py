@@ -10,7 +10,8 @@ from click.testing import CliRunner
 from models.cpu_backend import library
 from models.sentence_transformers.pooling import AUTO, MODES
 from service.cli.commands import main, read
-from service.settings import Settings, unknown
+from service.cli.env_file import unknown_settings
+from service.settings import Settings
 
 FLOATS = [name for name, field in Settings.model_fields.items() if field.annotation is float]
 
@@ -146,7 +147,7 @@ def test_what_looks_like_a_setting_and_is_none_is_noticed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".env").write_text("OTHER=1\nEMBEDDING_PORT=9\nEMBEDDING_HOTS=b")
-    assert unknown({"EMBEDDING_PROT": "1", "embedding_host": "a", "HOME": "c"}) == [
+    assert unknown_settings({"EMBEDDING_PROT": "1", "embedding_host": "a", "HOME": "c"}) == [
         *("EMBEDDING_HOTS", "EMBEDDING_PROT"),
     ]
     assert Settings().port == 9
