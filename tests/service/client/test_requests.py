@@ -7,7 +7,7 @@ import pytest
 
 from service.api.body import Body
 from service.api.embed import EmbedRequest
-from service.api.similarity import SimilarityRequest
+from service.api.similarity_request import SimilarityRequest
 from service.api.tokens_request import TokensRequest
 from service.client import requests
 from service.client.errors import RequestFailed

@@ -10,7 +10,7 @@ from service.api.cohere import CohereRequest
 from service.api.embed import EmbedRequest
 from service.api.openai_request import EmbeddingsRequest
 from service.api.positions_request import PositionsRequest
-from service.api.similarity import SimilarityRequest
+from service.api.similarity_request import SimilarityRequest
 from service.api.tokenize import DecodeRequest
 from service.api.tokens_request import TokensRequest
 from service.http.error_responses import service_error
