@@ -92,8 +92,8 @@ class EmbeddingService:
     ) -> tuple[list[TokenizedInput], Floats]:
         """Compute the tokenized inputs and their finished vectors (B, dimensions).
 
-        dimensions_param: the client's name for that field, for errors. max_length: most tokens of
-        an input; ignored for late chunking.
+        dimensions_param: the client's name for that field, for errors. max_length: maximum
+        tokens of an input; ignored for late chunking.
         """
         self.dimensions.check(body.dimensions, dimensions_param)
         if body.late_chunking:

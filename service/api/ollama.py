@@ -20,7 +20,7 @@ from service.request.request_context import RequestContext
 class OllamaBody(Body):
     """Fields of both routes. keep_alive is ignored: the model is never unloaded.
 
-    options: num_ctx is the most tokens of a text; others are ignored, unknown ones as in Ollama.
+    options: num_ctx is the maximum tokens of a text; others are ignored, unknown ones as in Ollama.
     """
 
     model: str
@@ -28,7 +28,7 @@ class OllamaBody(Body):
     keep_alive: float | str | None = None
 
     def num_ctx(self) -> int:
-        """Return the most tokens of a text, 0 for the model's limit; raises BadRequest."""
+        """Return the maximum tokens of a text, 0 for the model's limit; raises BadRequest."""
         num_ctx = (self.options or {}).get("num_ctx") or 0
         if isinstance(num_ctx, bool) or not isinstance(num_ctx, int | float):
             raise BadRequest("options.num_ctx must be a number of tokens", param="options.num_ctx")

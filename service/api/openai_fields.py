@@ -14,7 +14,7 @@ Task = Literal[
     "retrieval.query", "retrieval.passage", "text-matching", "classification", "separation"
 ]
 TruncateWord = Literal["NONE", "START", "END"]
-"""What Cohere and NIM call the handling of a text that is too long."""
+"""Cohere's and NIM's terms for the handling of a text that is too long."""
 
 OVERFLOW: dict[TruncateWord | bool | None, Overflow | None] = {
     "NONE": "error",

@@ -32,7 +32,7 @@ class EmbeddingsRequest(Body):
     The other fields belong to Voyage (input_type, truncation, output_dtype, output_dimension),
     Jina (task, truncate, embedding_type or encoding_type, normalized, late_chunking,
     return_multivector: a vector for each token), NIM (input_type passage; truncate NONE, START
-    or END; modality, which must be text) and vLLM (truncate_prompt_tokens: the most tokens of an
+    or END; modality, which must be text) and vLLM (truncate_prompt_tokens: maximum tokens of an
     input, -1 for the model's limit; add_special_tokens, which must be true; normalize).
     drop_params and metadata are ignored. Two fields with the same meaning are refused together.
     """

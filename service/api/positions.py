@@ -33,8 +33,8 @@ _FEW_VALUES = 1 << 16  # computed in a millisecond
 class PositionService:
     """Computes position encodings.
 
-    bias_table: the model's trained relative biases, if any: (buckets, H). max_values: most numbers
-    of a response.
+    bias_table: the model's trained relative biases, if any: (buckets, H). max_values: limit of
+    numbers in a response.
     """
 
     pipeline: Pipeline

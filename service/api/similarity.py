@@ -107,7 +107,7 @@ class _SimilarityService:
 
 
 def router(pipeline: Pipeline, max_values: int) -> APIRouter:
-    """Create the routes of this module. max_values: most numbers of a response."""
+    """Create the routes of this module. max_values: limit of numbers in a response."""
     routes, service = api_router("similarity"), _SimilarityService(pipeline, max_values)
 
     @routes.post(

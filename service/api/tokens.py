@@ -35,7 +35,7 @@ from service.request.run_in_thread import run_in_thread
 
 @dataclass(frozen=True)
 class TokenVectorService:
-    """Computes token vectors for every API. max_values: most numbers of a response."""
+    """Computes token vectors for every API. max_values: limit of numbers in a response."""
 
     pipeline: Pipeline
     config: EncoderConfig

@@ -56,7 +56,7 @@ class Tags(TypedDict):
 
 @closed
 class LoadedModel(TypedDict):
-    """size_vram: the same as size on a GPU, 0 on a CPU. context_length: most tokens of a text."""
+    """size_vram: as size on a GPU, 0 on a CPU. context_length: maximum tokens of a text."""
 
     name: str
     model: str
