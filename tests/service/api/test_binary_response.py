@@ -1,4 +1,4 @@
-"""How arrays leave: bytes, .npy or JSON, as the client accepts."""
+"""Arrays as bytes, .npy or JSON, selected by the Accept header."""
 
 import io
 
@@ -12,51 +12,53 @@ from tests.service.responses import error, vectors
 from tests.service.server import Server
 
 
-def ask(server: Server, path: str, body: object, media: bytes = BYTES) -> httpx.Response:
+def post(server: Server, path: str, body: object, media: bytes = BYTES) -> httpx.Response:
     return server.post(path, body, accept=media.decode())
 
 
-def read(answer: httpx.Response) -> Floats:
-    """The array of an answer in bytes, from its headers."""
-    assert answer.status_code == 200, answer.text
-    assert answer.headers["content-type"] == "application/octet-stream"
-    shape = [int(size) for size in answer.headers["x-shape"].split(",")]
-    found: Floats = np.frombuffer(answer.content, dtype=answer.headers["x-dtype"]).reshape(shape)
-    return found
+def read_array(response: httpx.Response) -> Floats:
+    """Return the array of a binary response."""
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "application/octet-stream"
+    shape = [int(size) for size in response.headers["x-shape"].split(",")]
+    actual: Floats = np.frombuffer(response.content, dtype=response.headers["x-dtype"]).reshape(
+        shape
+    )
+    return actual
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint8", "binary", "ubinary"])
 def test_bytes_and_npy_are_the_vectors(server: Server, dtype: str) -> None:
     body = {"inputs": ["one", "two words"], "output_dtype": dtype}
     expected = quantize(vectors(server.post("/embed", {"inputs": ["one", "two words"]})), dtype)
-    found = read(ask(server, "/embed", body))
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found, expected)
-    answer = ask(server, "/embed", body, NPY)
-    assert answer.headers["content-type"] == "application/x-npy"
-    loaded = np.load(io.BytesIO(answer.content), allow_pickle=False)
+    actual = read_array(post(server, "/embed", body))
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(actual, expected)
+    response = post(server, "/embed", body, NPY)
+    assert response.headers["content-type"] == "application/x-npy"
+    loaded = np.load(io.BytesIO(response.content), allow_pickle=False)
     assert loaded.dtype == expected.dtype
     np.testing.assert_array_equal(loaded, expected)
 
 
-def test_the_truth_is_in_the_headers_of_bytes_too(server: Server) -> None:
-    answer = ask(server, "/embed", {"inputs": ["a", "word " * 600]})
-    assert (answer.headers["x-tokens"], answer.headers["x-truncated"]) == ("259", "1")
-    assert int(answer.headers["content-length"]) == len(answer.content) == 2 * 384 * 4
+def test_binary_responses_have_token_and_truncation_headers(server: Server) -> None:
+    response = post(server, "/embed", {"inputs": ["a", "word " * 600]})
+    assert (response.headers["x-tokens"], response.headers["x-truncated"]) == ("259", "1")
+    assert int(response.headers["content-length"]) == len(response.content) == 2 * 384 * 4
 
 
 @pytest.mark.parametrize(
     "field", [{"details": True}, {"partial": True}, {"encoding_format": "base64"}]
 )
-def test_what_only_json_can_tell_is_refused_beside_bytes(
+def test_fields_that_need_json_are_refused_with_bytes(
     server: Server, field: dict[str, object]
 ) -> None:
-    found = error(ask(server, "/embed", {"inputs": "a", **field}), 400)
-    assert found["param"] == next(iter(field))
+    fault = error(post(server, "/embed", {"inputs": "a", **field}), 400)
+    assert fault["param"] == next(iter(field))
 
 
-def test_an_error_is_json_whatever_is_accepted(server: Server) -> None:
-    assert error(ask(server, "/embed", {"inputs": []}), 400)["code"] == "no_input"
+def test_errors_are_json_for_every_accept_header(server: Server) -> None:
+    assert error(post(server, "/embed", {"inputs": []}), 400)["code"] == "no_input"
 
 
 @pytest.mark.parametrize(
@@ -80,5 +82,5 @@ def test_an_error_is_json_whatever_is_accepted(server: Server) -> None:
         (b";;,,q=", JSON),
     ],
 )
-def test_the_client_gets_what_it_likes_best(accept: bytes, media: bytes) -> None:
+def test_the_preferred_media_type_is_chosen(accept: bytes, media: bytes) -> None:
     assert preferred_media_type(accept) == media

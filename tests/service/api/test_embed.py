@@ -13,24 +13,24 @@ from tests.service.responses import error, vectors
 from tests.service.server import Server
 
 
-def test_a_text_answers_the_vector_of_the_library(server: Server, embedder: Embedder) -> None:
-    found = vectors(server.post("/embed", {"inputs": "Hello, world"}))
-    np.testing.assert_array_equal(found, embedder.embed(["Hello, world"]))
+def test_the_vector_of_a_text_is_that_of_the_embedder(server: Server, embedder: Embedder) -> None:
+    actual = vectors(server.post("/embed", {"inputs": "Hello, world"}))
+    np.testing.assert_array_equal(actual, embedder.embed(["Hello, world"]))
 
 
 def test_two_hundred_texts_in_one_request_keep_their_order(
     server: Server, embedder: Embedder, texts: list[str]
 ) -> None:
-    found = vectors(server.post("/embed", {"inputs": texts}))
-    np.testing.assert_array_equal(found, embedder.embed(texts))
+    actual = vectors(server.post("/embed", {"inputs": texts}))
+    np.testing.assert_array_equal(actual, embedder.embed(texts))
 
 
 @pytest.mark.full
-def test_sixty_four_clients_get_the_bytes_that_one_gets(server: Server, texts: list[str]) -> None:
+def test_sixty_four_clients_get_the_same_bytes_as_one(server: Server, texts: list[str]) -> None:
     def ask(text: str) -> bytes:
-        answer = httpx.post(f"{server.url}/embed", json={"inputs": text}, timeout=120)
-        assert answer.status_code == 200, answer.text
-        return answer.content
+        response = httpx.post(f"{server.url}/embed", json={"inputs": text}, timeout=120)
+        assert response.status_code == 200, response.text
+        return response.content
 
     alone = [ask(text) for text in texts]
     with concurrent.futures.ThreadPoolExecutor(64) as pool:
@@ -53,7 +53,7 @@ def test_token_ids_of_tokenize_give_the_vector_of_the_text(server: Server) -> No
     np.testing.assert_array_equal(mixed[1:], np.concatenate([expected, expected]))
 
 
-def test_the_root_is_embed_as_in_tei(server: Server) -> None:
+def test_post_to_the_root_embeds_as_in_tei(server: Server) -> None:
     body = {"inputs": "root"}
     assert server.post("/", body).content == server.post("/embed", body).content
 
@@ -61,10 +61,10 @@ def test_the_root_is_embed_as_in_tei(server: Server) -> None:
 def test_normalize_false_keeps_the_length_of_the_pooled_vector(
     server: Server, embedder: Embedder
 ) -> None:
-    found = vectors(server.post("/embed", {"inputs": "long or short", "normalize": False}))
+    actual = vectors(server.post("/embed", {"inputs": "long or short", "normalize": False}))
     ids = [row.ids for row in embedder.tokenize(["long or short"])]
-    np.testing.assert_array_equal(found, embedder.encode(ids, normalized=False))
-    assert abs(np.linalg.norm(found) - 1) > 0.01
+    np.testing.assert_array_equal(actual, embedder.encode(ids, normalized=False))
+    assert abs(np.linalg.norm(actual) - 1) > 0.01
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint8", "binary", "ubinary"])
@@ -79,24 +79,24 @@ def test_every_output_type_is_the_same_as_numbers_and_as_base64(server: Server, 
     np.testing.assert_array_equal(np.stack(decoded), expected)
 
 
-def test_details_tell_tokens_truncation_and_time(server: Server) -> None:
+def test_details_have_tokens_truncation_and_timing(server: Server) -> None:
     body = {"inputs": ["short", "word " * 600], "details": True}
     response = server.post("/embed", body)
-    found = response.json()
-    assert found["inputs"] == [
+    content = response.json()
+    assert content["inputs"] == [
         {"tokens": 3, "truncated": False, "dropped": 0},
         {"tokens": 256, "truncated": True, "dropped": 346},
     ]
-    assert found["usage"] == {"texts": 2, "tokens": 259}
-    assert found["prompt"] == {"name": None, "text": ""}
-    assert found["dimensions"] == len(found["embeddings"][1]) == 384
-    assert 0 < found["timing"]["compute_us"] <= found["timing"]["total_us"]
+    assert content["usage"] == {"texts": 2, "tokens": 259}
+    assert content["prompt"] == {"name": None, "text": ""}
+    assert content["dimensions"] == len(content["embeddings"][1]) == 384
+    assert 0 < content["timing"]["compute_us"] <= content["timing"]["total_us"]
     assert response.headers["x-tokens"] == "259"
     assert response.headers["x-truncated"] == "1"
-    assert int(response.headers["x-compute-us"]) == found["timing"]["compute_us"]
+    assert int(response.headers["x-compute-us"]) == content["timing"]["compute_us"]
 
 
-def test_truncation_takes_the_side_that_is_asked(server: Server, embedder: Embedder) -> None:
+def test_truncation_cuts_at_the_requested_side(server: Server, embedder: Embedder) -> None:
     text = "beginning " + "word " * 600 + "ending"
     left = vectors(server.post("/embed", {"inputs": text, "truncation_direction": "Left"}))
     right = vectors(server.post("/embed", {"inputs": text}))
@@ -105,17 +105,17 @@ def test_truncation_takes_the_side_that_is_asked(server: Server, embedder: Embed
     assert not np.array_equal(left, right)
 
 
-def test_a_long_text_without_truncation_is_an_error_that_names_it(server: Server) -> None:
+def test_a_long_text_without_truncation_is_refused_by_index(server: Server) -> None:
     body = {"inputs": ["fine", "word " * 600], "truncate": False}
-    found = error(server.post("/embed", body), 400)
-    assert (found["code"], found["index"]) == ("input_too_long", 1)
-    assert "602 tokens" in found["message"] and "256" in found["message"]
+    fault = error(server.post("/embed", body), 400)
+    assert (fault["code"], fault["index"]) == ("input_too_long", 1)
+    assert "602 tokens" in fault["message"] and "256" in fault["message"]
 
 
 def test_a_prompt_is_put_before_every_text(server: Server) -> None:
     plain = vectors(server.post("/embed", {"inputs": ["query: red", "query: blue"]}))
-    found = vectors(server.post("/embed", {"inputs": ["red", "blue"], "prompt": "query: "}))
-    np.testing.assert_array_equal(found, plain)
+    actual = vectors(server.post("/embed", {"inputs": ["red", "blue"], "prompt": "query: "}))
+    np.testing.assert_array_equal(actual, plain)
 
 
 @pytest.mark.parametrize(
@@ -138,16 +138,16 @@ def test_a_prompt_is_put_before_every_text(server: Server) -> None:
         ({"inputs": "a", "prompt": "b", "prompt_name": "c"}, "invalid_request", "prompt", None),
     ],
 )
-def test_a_wrong_body_is_refused_and_named(
+def test_an_invalid_body_is_refused_with_field_and_index(
     server: Server, body: object, code: str, param: str | None, index: int | None
 ) -> None:
-    found = error(server.post("/embed", body), 400)
-    assert (found["code"], found["param"], found["index"]) == (code, param, index)
-    assert found["message"]
+    fault = error(server.post("/embed", body), 400)
+    assert (fault["code"], fault["param"], fault["index"]) == (code, param, index)
+    assert fault["message"]
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b'"text"', b"\xff", b'{"inputs": "\\ud800"}']
 )
-def test_what_is_no_json_object_is_refused(server: Server, content: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_refused(server: Server, content: bytes) -> None:
     error(server.client.post("/embed", content=content), 400)

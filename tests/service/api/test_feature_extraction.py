@@ -1,4 +1,4 @@
-"""The routes of Hugging Face's hosted models, as their clients ask them."""
+"""Routes of Hugging Face's hosted models."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -43,25 +43,25 @@ def test_texts_get_a_list_of_vectors(
     server: HttpServer, path: str, name: str, fields: dict[str, object]
 ) -> None:
     body = {"inputs": TEXTS, **fields}
-    answer = server.post(path.format(name), body)
-    assert answer.status_code == 200, answer.text
-    assert answer.content == server.post("/embed", body).content
-    assert answer.headers["x-tokens"] == "14" and len(answer.json()) == 2
+    response = server.post(path.format(name), body)
+    assert response.status_code == 200, response.text
+    assert response.content == server.post("/embed", body).content
+    assert response.headers["x-tokens"] == "14" and len(response.json()) == 2
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_bytes_are_answered_where_they_are_accepted(server: HttpServer, path: str) -> None:
+def test_an_accept_header_selects_bytes(server: HttpServer, path: str) -> None:
     accept = {"accept": "application/octet-stream"}
-    answer = server.post(path.format(DEFAULT), {"inputs": TEXTS}, **accept)
-    assert answer.headers["x-shape"] == "2,384"
-    assert answer.content == server.post("/embed", {"inputs": TEXTS}, **accept).content
+    response = server.post(path.format(DEFAULT), {"inputs": TEXTS}, **accept)
+    assert response.headers["x-shape"] == "2,384"
+    assert response.content == server.post("/embed", {"inputs": TEXTS}, **accept).content
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("name", ["org/other", "other", "org%2Fother", f"x/{DEFAULT}"])
 def test_another_model_is_not_found(server: HttpServer, path: str, name: str) -> None:
-    found = error(server.post(path.format(name), {"inputs": "x"}), 404)
-    assert found["code"] == "model_not_found" and DEFAULT in found["message"]
+    fault = error(server.post(path.format(name), {"inputs": "x"}), 404)
+    assert fault["code"] == "model_not_found" and DEFAULT in fault["message"]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -69,8 +69,8 @@ def test_another_model_is_not_found(server: HttpServer, path: str, name: str) ->
 def test_a_name_has_one_slash_at_most(locked: HttpServer, path: str, name: str) -> None:
     """Even where any name is accepted."""
     key = {"authorization": "Bearer sesame"}
-    answer = locked.client.post(path.format(name), json={"inputs": "x"}, headers=key)
-    assert error(answer, 404)["code"] == "not_found"
+    response = locked.client.post(path.format(name), json={"inputs": "x"}, headers=key)
+    assert error(response, 404)["code"] == "not_found"
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -82,22 +82,22 @@ def test_a_name_has_one_slash_at_most(locked: HttpServer, path: str, name: str) 
         ({}, "invalid_request", "inputs"),
     ],
 )
-def test_a_wrong_body_is_told_as_text(
+def test_the_error_of_an_invalid_body_is_a_string(
     server: HttpServer, path: str, body: dict[str, object], code: str, param: str
 ) -> None:
-    answer = server.post(path.format(ORIGIN), body)
-    assert answer.status_code == 400 and isinstance(answer.json()["error"], str)
-    assert (answer.json()["code"], answer.json()["param"]) == (code, param)
+    response = server.post(path.format(ORIGIN), body)
+    assert response.status_code == 400 and isinstance(response.json()["error"], str)
+    assert (response.json()["code"], response.json()["param"]) == (code, param)
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_the_key_the_prefix_and_the_limits_hold_there_too(locked: HttpServer, path: str) -> None:
+def test_key_prefix_and_limits_apply(locked: HttpServer, path: str) -> None:
     url, key = path.format("org/any"), {"authorization": "Bearer sesame"}
     assert locked.post(url, {"inputs": "x"}).status_code == 401
     for prefix in ("", "/prefix"):
         client, body = locked.client, {"inputs": "x"}
-        found = client.post(f"{_root(locked)}{prefix}{url}", json=body, headers=key)
-        assert found.status_code == 200, found.text
+        response = client.post(f"{_root(locked)}{prefix}{url}", json=body, headers=key)
+        assert response.status_code == 200, response.text
     large = locked.client.post(url, json={"inputs": "x" * 2000}, headers=key)
     assert large.status_code == 413
     typed = locked.client.post(url, content=b"{}", headers={**key, "content-type": "text/html"})
@@ -108,7 +108,7 @@ def _root(server: HttpServer) -> str:
     return server.url.removesuffix("/prefix")
 
 
-def test_they_are_counted_by_their_route(server: HttpServer) -> None:
+def test_metrics_count_requests_by_route(server: HttpServer) -> None:
     server.post(f"/models/{ORIGIN}/pipeline/feature-extraction", {"inputs": "x"})
     metrics = server.client.get("/metrics").text
     assert 'path="/models/{organisation}/{name}/pipeline/feature-extraction"' in metrics
@@ -116,6 +116,6 @@ def test_they_are_counted_by_their_route(server: HttpServer) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_they_are_posted_to(server: HttpServer, path: str) -> None:
-    answer = server.client.get(path.format(DEFAULT))
-    assert answer.status_code == 405 and answer.headers["allow"] == "POST"
+def test_get_is_not_allowed(server: HttpServer, path: str) -> None:
+    response = server.client.get(path.format(DEFAULT))
+    assert response.status_code == 405 and response.headers["allow"] == "POST"

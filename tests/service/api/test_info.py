@@ -1,4 +1,4 @@
-"""What /info tells, in the server's words and in TEI's."""
+"""Fields of /info, the server's and TEI's."""
 
 from functools import partial
 from pathlib import Path
@@ -18,17 +18,17 @@ from tests.service.server import Server
 ENDLESS = 1 << 30
 
 
-def told(sentence: SentenceConfig, rate: float = 0.0, **settings: object) -> dict[str, object]:
-    """What is told before an engine has started. rate: of the engine, in tokens per second."""
-    given = Settings(_env_file=None, **settings)  # type: ignore[call-arg, arg-type]
+def info(sentence: SentenceConfig, rate: float = 0.0, **settings: object) -> dict[str, object]:
+    """Return /info before the engine has started. rate: of the engine, in tokens per second."""
+    values = Settings(_env_file=None, **settings)  # type: ignore[call-arg, arg-type]
     dimensions = Dimensions.from_setting("none", 384, ())
     link = EngineConnection(partial(request_connection, 0), SharedCounters.private())
     link.rate.update(rate)
-    return server_info(given, link, sentence, dimensions)
+    return server_info(values, link, sentence, dimensions)
 
 
-def test_teis_fields_are_told_as_it_has_them(server: Server) -> None:
-    found = server.client.get("/info").json()
+def test_info_has_teis_fields(server: Server) -> None:
+    content = server.client.get("/info").json()
     expected = {
         "model_id": DEFAULT,
         "model_sha": None,
@@ -41,18 +41,18 @@ def test_teis_fields_are_told_as_it_has_them(server: Server) -> None:
         "auto_truncate": True,
         "tokenization_workers": 1,
     }
-    assert {name: found[name] for name in expected} == expected
+    assert {name: content[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(
     ("max_length", "max_texts", "size"),
     [(256, 2048, 1171), (256, 100, 100), (8192, 2048, 36), (32_768, 2048, 32), (ENDLESS, 2048, 32)],
 )
-def test_a_batch_is_of_texts_of_full_length_that_are_taken_or_of_teis_own_size(
+def test_client_batch_size_is_texts_of_full_length_but_at_least_teis_default(
     max_length: int, max_texts: int, size: int
 ) -> None:
-    found = told(SentenceConfig(max_length=max_length), max_texts=max_texts)
-    assert found["max_client_batch_size"] == size
+    actual = info(SentenceConfig(max_length=max_length), max_texts=max_texts)
+    assert actual["max_client_batch_size"] == size
 
 
 @pytest.mark.parametrize(
@@ -60,27 +60,27 @@ def test_a_batch_is_of_texts_of_full_length_that_are_taken_or_of_teis_own_size(
     [(("cls",), "cls"), (("lasttoken",), "last_token"), (("mean", "max"), "mean+max")],
 )
 def test_the_pooling_has_teis_name(pooling: tuple[str, ...], name: str) -> None:
-    found = told(SentenceConfig(max_length=9, pooling=pooling))
-    assert found["model_type"] == {"embedding": {"pooling": name}}
+    actual = info(SentenceConfig(max_length=9, pooling=pooling))
+    assert actual["model_type"] == {"embedding": {"pooling": name}}
 
 
-def test_a_batch_holds_a_text_of_full_length(server: Server) -> None:
-    assert told(SentenceConfig(max_length=9))["max_batch_tokens"] == 9  # before the engine starts
-    assert told(SentenceConfig(max_length=9), max_batch_tokens=20)["max_batch_tokens"] == 20
-    assert told(SentenceConfig(max_length=30), max_batch_tokens=20)["max_batch_tokens"] == 30
+def test_max_batch_tokens_is_at_least_the_maximum_length(server: Server) -> None:
+    assert info(SentenceConfig(max_length=9))["max_batch_tokens"] == 9  # before the engine starts
+    assert info(SentenceConfig(max_length=9), max_batch_tokens=20)["max_batch_tokens"] == 20
+    assert info(SentenceConfig(max_length=30), max_batch_tokens=20)["max_batch_tokens"] == 30
     assert server.client.get("/info").json()["max_batch_tokens"] == 2048
 
 
-def test_as_many_requests_go_at_once_as_queue_and_connections_take() -> None:
+def test_max_concurrent_requests_is_limited_by_queue_and_connections() -> None:
     sentence = SentenceConfig(max_length=9)
-    assert told(sentence, rate=90.0, max_wait=5.0)["max_concurrent_requests"] == 50
-    few = told(sentence, rate=90.0, max_wait=5.0, max_connections=10, workers=2)
+    assert info(sentence, rate=90.0, max_wait=5.0)["max_concurrent_requests"] == 50
+    few = info(sentence, rate=90.0, max_wait=5.0, max_connections=10, workers=2)
     assert few["max_concurrent_requests"] == 20
-    assert told(sentence)["max_concurrent_requests"] == 1  # until the pace is known
+    assert info(sentence)["max_concurrent_requests"] == 1  # until the throughput is known
 
 
-def test_what_only_the_engine_knows_is_null_until_it_has_started(tmp_path: Path) -> None:
-    found = told(SentenceConfig(max_length=9), model=str(tmp_path), revision="a")
-    assert found["engine"] is found["model_dtype"] is None
-    assert (found["model_id"], found["model_sha"]) == (str(tmp_path), "a")
-    assert found["served_model_name"] == found["model"] == tmp_path.name
+def test_engine_fields_are_null_until_it_has_started(tmp_path: Path) -> None:
+    actual = info(SentenceConfig(max_length=9), model=str(tmp_path), revision="a")
+    assert actual["engine"] is actual["model_dtype"] is None
+    assert (actual["model_id"], actual["model_sha"]) == (str(tmp_path), "a")
+    assert actual["served_model_name"] == actual["model"] == tmp_path.name

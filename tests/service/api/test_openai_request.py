@@ -1,4 +1,4 @@
-"""The fields of Voyage, Jina and NIM on /v1/embeddings, sent as they are."""
+"""Fields of Voyage, Jina, NIM and vLLM on /v1/embeddings."""
 
 import base64
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ def prompted(tiny_bert: Folder) -> Iterator[HttpServer]:
 
 
 def embed(server: HttpServer, text: str, **fields: object) -> Any:
-    answer = server.post("/v1/embeddings", {"input": text, **fields})
-    assert answer.status_code == 200, answer.text
-    return answer.json()["data"][0]["embedding"]
+    response = server.post("/v1/embeddings", {"input": text, **fields})
+    assert response.status_code == 200, response.text
+    return response.json()["data"][0]["embedding"]
 
 
 @pytest.mark.parametrize(
@@ -53,21 +53,21 @@ def embed(server: HttpServer, text: str, **fields: object) -> Any:
         ({"task": "retrieval.passage", "input_type": "passage"}, "document: "),
     ],
 )
-def test_a_role_takes_the_prompt_of_the_model(
+def test_a_role_selects_a_prompt_of_the_model(
     prompted: HttpServer, fields: dict[str, object], prompt: str
 ) -> None:
     assert embed(prompted, "red", **fields) == embed(prompted, f"{prompt}red")
 
 
 @pytest.mark.parametrize("suffix", ["-query", "-passage"])
-def test_a_model_without_prompts_reads_both_roles_alike(server: HttpServer, suffix: str) -> None:
+def test_without_prompts_roles_have_no_effect(server: HttpServer, suffix: str) -> None:
     assert embed(server, "red", model=f"{DEFAULT}{suffix}") == embed(server, "red")
 
 
 @pytest.mark.parametrize("model", ["-query", f"{DEFAULT}-Query", f"{DEFAULT}-query-query", "query"])
-def test_what_only_resembles_the_model_is_another_one(server: HttpServer, model: str) -> None:
-    answer = server.post("/v1/embeddings", {"input": "a", "model": model})
-    assert error(answer, 404)["code"] == "model_not_found"
+def test_a_name_that_resembles_the_models_is_not_found(server: HttpServer, model: str) -> None:
+    response = server.post("/v1/embeddings", {"input": "a", "model": model})
+    assert error(response, 404)["code"] == "model_not_found"
 
 
 @pytest.mark.parametrize(
@@ -80,36 +80,36 @@ def test_what_only_resembles_the_model_is_another_one(server: HttpServer, model:
         ({"truncate": "START"}, "left"),
     ],
 )
-def test_a_long_text_is_cut_where_it_is_asked(
+def test_a_long_text_is_cut_at_the_requested_side(
     server: HttpServer, embedder: Embedder, fields: dict[str, object], side: Any
 ) -> None:
     ids = embedder.tokenizer.encode([LONG], side)[0].ids
-    found = np.array(embed(server, LONG, **fields), dtype=np.float32)
-    np.testing.assert_array_equal(found, embedder.encode([ids])[0])
+    actual = np.array(embed(server, LONG, **fields), dtype=np.float32)
+    np.testing.assert_array_equal(actual, embedder.encode([ids])[0])
 
 
 @pytest.mark.parametrize(
     "fields", [{"truncate": False}, {"truncation": False}, {"truncate": "NONE"}]
 )
-def test_a_long_text_is_refused_where_it_must_not_be_cut(
+def test_a_long_text_is_refused_without_truncation(
     server: HttpServer, fields: dict[str, object]
 ) -> None:
-    answer = server.post("/v1/embeddings", {"input": LONG, **fields})
-    assert error(answer, 400)["code"] == "input_too_long"
+    response = server.post("/v1/embeddings", {"input": LONG, **fields})
+    assert error(response, 400)["code"] == "input_too_long"
 
 
 @pytest.mark.parametrize("length", [3, 10, 255, 256, -1])
-def test_truncate_prompt_tokens_cuts_to_so_many_tokens(
+def test_truncate_prompt_tokens_limits_tokens(
     server: HttpServer, embedder: Embedder, length: int
 ) -> None:
     whole = [token.id for token in embedder.tokenizer.tokens(LONG)]
     most = 256 if length == -1 else length
-    answer = server.post("/v1/embeddings", {"input": LONG, "truncate_prompt_tokens": length})
-    assert answer.json()["usage"]["prompt_tokens"] == most
-    assert answer.headers["x-truncated"] == "1"
-    found = np.array(answer.json()["data"][0]["embedding"], dtype=np.float32)
+    response = server.post("/v1/embeddings", {"input": LONG, "truncate_prompt_tokens": length})
+    assert response.json()["usage"]["prompt_tokens"] == most
+    assert response.headers["x-truncated"] == "1"
+    actual = np.array(response.json()["data"][0]["embedding"], dtype=np.float32)
     cut = [*whole[: most - 1], whole[-1]]
-    np.testing.assert_array_equal(found, embedder.encode([np.array(cut, dtype=np.int32)])[0])
+    np.testing.assert_array_equal(actual, embedder.encode([np.array(cut, dtype=np.int32)])[0])
 
 
 def test_truncate_prompt_tokens_cuts_token_ids_and_multivectors_too(server: HttpServer) -> None:
@@ -117,14 +117,14 @@ def test_truncate_prompt_tokens_cuts_token_ids_and_multivectors_too(server: Http
     cut = embed(server, "one two three four", **fields)
     assert cut == embed(server, "one two") != embed(server, "one two three four")
     ids = [row["id"] for row in server.post("/tokenize", {"inputs": "one two three"}).json()[0]]
-    answer = server.post("/v1/embeddings", {"input": [ids, "red"], **fields}).json()
-    assert [row["embedding"] for row in answer["data"]] == [cut, embed(server, "red")]
-    assert answer["usage"]["total_tokens"] == 4 + 3
+    response = server.post("/v1/embeddings", {"input": [ids, "red"], **fields}).json()
+    assert [row["embedding"] for row in response["data"]] == [cut, embed(server, "red")]
+    assert response["usage"]["total_tokens"] == 4 + 3
     (states,) = multivectors(server, "one two three", **fields)
     assert states == multivectors(server, "one two")[0]
 
 
-def test_truncate_prompt_tokens_cuts_where_the_model_does_and_leaves_its_prompt_out(
+def test_truncate_prompt_tokens_uses_the_models_side_and_excludes_its_prompt(
     tiny_bert: Folder,
 ) -> None:
     """A model that cuts at the start and does not pool its prompt."""
@@ -144,12 +144,12 @@ def test_truncate_prompt_tokens_cuts_where_the_model_does_and_leaves_its_prompt_
         assert left == embed(server, "work for this") != embed(server, "you and any")
         query = embed(server, text, truncate_prompt_tokens=5, input_type="query")
         assert query == left  # the prompt is the first that is cut off
-        kept = embed(server, text, truncate_prompt_tokens=9, input_type="query")
-        assert kept == embed(server, text, input_type="query") != embed(server, text)
+        longer = embed(server, text, truncate_prompt_tokens=9, input_type="query")
+        assert longer == embed(server, text, input_type="query") != embed(server, text)
 
 
 @pytest.mark.parametrize(
-    ("fields", "param", "told"),
+    ("fields", "param", "message"),
     [
         ({"truncate_prompt_tokens": 257}, "truncate_prompt_tokens", "the model reads 256"),
         ({"truncate_prompt_tokens": 2}, "truncate_prompt_tokens", "2 special tokens"),
@@ -167,11 +167,11 @@ def test_truncate_prompt_tokens_cuts_where_the_model_does_and_leaves_its_prompt_
         ({"input": [{"text": 5}]}, "input", "input.0.text: Input should be a valid string"),
     ],
 )
-def test_what_the_fields_do_not_say_is_refused(
-    server: HttpServer, fields: dict[str, object], param: str, told: str
+def test_contradictory_and_unsupported_fields_are_refused(
+    server: HttpServer, fields: dict[str, object], param: str, message: str
 ) -> None:
-    found = error(server.post("/v1/embeddings", {"input": "red", **fields}), 400)
-    assert found["param"] == param and told in found["message"]
+    fault = error(server.post("/v1/embeddings", {"input": "red", **fields}), 400)
+    assert fault["param"] == param and message in fault["message"]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_what_the_fields_do_not_say_is_refused(
         {"truncate_prompt_tokens": 9},
     ],
 )
-def test_what_changes_nothing_may_be_sent(server: HttpServer, fields: dict[str, object]) -> None:
+def test_ignored_fields_are_accepted(server: HttpServer, fields: dict[str, object]) -> None:
     assert embed(server, "red", **fields) == embed(server, "red")
 
 
@@ -204,21 +204,21 @@ def test_objects_of_a_text_are_texts(server: HttpServer, one: bool) -> None:
     texts: list[Any] = [{"text": "red"}, "blue", {"text": "green"}, [101, 2417, 102]]
     inputs = texts[0] if one else texts
     same = "red" if one else ["red", "blue", "green", "red"]
-    found, expected = (
+    actual, expected = (
         [row["embedding"] for row in server.post("/v1/embeddings", {"input": each}).json()["data"]]
         for each in (inputs, same)
     )
-    assert found == expected
+    assert actual == expected
 
 
-def test_the_answer_has_the_id_of_the_request(server: HttpServer) -> None:
-    answer = server.post("/v1/embeddings", {"input": "red"})
-    assert answer.json()["id"] == answer.headers["x-request-id"] != ""
+def test_the_response_has_the_id_of_the_request(server: HttpServer) -> None:
+    response = server.post("/v1/embeddings", {"input": "red"})
+    assert response.json()["id"] == response.headers["x-request-id"] != ""
 
 
 @pytest.mark.parametrize("field", ["embedding_type", "output_dtype", "encoding_type"])
 @pytest.mark.parametrize("kind", ["int8", "uint8", "binary", "ubinary"])
-def test_the_type_of_the_numbers_has_two_names(
+def test_the_number_type_has_three_field_names(
     server: HttpServer, embedder: Embedder, field: str, kind: str
 ) -> None:
     expected = quantize(embedder.embed(["red"]), kind)[0]
@@ -248,16 +248,16 @@ def test_output_dimension_is_dimensions(cutting: HttpServer) -> None:
 def test_late_chunking_reads_the_inputs_as_one_text(server: HttpServer) -> None:
     chunks = ["Berlin is large.", "Its people like it."]
     body = {"input": chunks, "late_chunking": True}
-    found = [row["embedding"] for row in server.post("/v1/embeddings", body).json()["data"]]
+    actual = [row["embedding"] for row in server.post("/v1/embeddings", body).json()["data"]]
     ours = server.post("/embed", {"inputs": chunks, "late_chunking": True}).json()
-    assert found == ours != server.post("/embed", {"inputs": chunks}).json()
+    assert actual == ours != server.post("/embed", {"inputs": chunks}).json()
 
 
 def multivectors(server: HttpServer, inputs: object, **fields: object) -> list[Any]:
     body = {"input": inputs, "return_multivector": True, **fields}
-    answer = server.post("/v1/embeddings", body)
-    assert answer.status_code == 200, answer.text
-    rows = answer.json()["data"]
+    response = server.post("/v1/embeddings", body)
+    assert response.status_code == 200, response.text
+    rows = response.json()["data"]
     assert [row["index"] for row in rows] == [*range(len(rows))]
     return [row["embeddings"] for row in rows]
 
@@ -267,42 +267,40 @@ def test_multivectors_are_the_states_of_every_token_of_unit_length(
 ) -> None:
     texts = ["red", "a longer text", LONG]
     expected = embedder.hidden([row.ids for row in embedder.tokenizer.encode(texts)])
-    found = multivectors(server, texts)
+    actual = multivectors(server, texts)
     plain = multivectors(server, texts, normalized=False)
-    for states, units, whole in zip(expected, found, plain, strict=True):
+    for states, units, whole in zip(expected, actual, plain, strict=True):
         np.testing.assert_array_equal(np.array(whole, dtype=np.float32), states)
         np.testing.assert_array_equal(np.array(units, dtype=np.float32), normalize(states))
-    assert [len(each) for each in found] == [3, 5, 256]
+    assert [len(each) for each in actual] == [3, 5, 256]
 
 
-def test_multivectors_are_of_token_ids_and_prompts_too(
+def test_multivectors_of_token_ids_and_with_prompts(
     server: HttpServer, prompted: HttpServer
 ) -> None:
     assert multivectors(server, [[101, 2417, 102]]) == multivectors(server, "red")
-    asked = multivectors(prompted, "red", task="retrieval.query")
-    assert asked == multivectors(prompted, "query: red")
+    actual = multivectors(prompted, "red", task="retrieval.query")
+    assert actual == multivectors(prompted, "query: red")
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8", "binary", "ubinary", "float"])
-def test_each_of_the_multivectors_has_the_type_that_is_asked_for(
-    server: HttpServer, kind: str
-) -> None:
+def test_multivectors_have_the_requested_number_type(server: HttpServer, kind: str) -> None:
     (floats,) = multivectors(server, "red")
     dtype = "float32" if kind == "float" else kind
     expected = quantize(np.array(floats, dtype=np.float32), dtype)
-    (found,) = multivectors(server, "red", embedding_type=kind)
-    np.testing.assert_array_equal(np.array(found, dtype=expected.dtype), expected)
+    (actual,) = multivectors(server, "red", embedding_type=kind)
+    np.testing.assert_array_equal(np.array(actual, dtype=expected.dtype), expected)
     encoded = multivectors(server, "red", output_dtype=kind, encoding_format="base64")[0]
     assert encoded == [base64.b64encode(row.tobytes()).decode() for row in expected]
 
 
 def test_multivectors_are_counted_and_limited(server: HttpServer) -> None:
     body = {"input": ["red", LONG], "return_multivector": True}
-    answer = server.post("/v1/embeddings", body)
-    assert answer.json()["usage"] == {"prompt_tokens": 259, "total_tokens": 259}
-    assert answer.headers["x-truncated"] == "1"
-    answer = server.post("/v1/embeddings", {**body, "input": [LONG] * 50})
-    assert error(answer, 413)["code"] == "too_many_values"
+    response = server.post("/v1/embeddings", body)
+    assert response.json()["usage"] == {"prompt_tokens": 259, "total_tokens": 259}
+    assert response.headers["x-truncated"] == "1"
+    response = server.post("/v1/embeddings", {**body, "input": [LONG] * 50})
+    assert error(response, 413)["code"] == "too_many_values"
 
 
 @pytest.mark.parametrize(
@@ -327,16 +325,16 @@ def test_multivectors_are_counted_and_limited(server: HttpServer) -> None:
         ({"embed_dtype": "float16"}, "embed_dtype"),
     ],
 )
-def test_what_is_not_offered_is_refused_by_name(
+def test_unsupported_values_are_refused_by_field(
     server: HttpServer, fields: dict[str, object], param: str
 ) -> None:
-    answer = server.post("/v1/embeddings", {"input": "red", **fields})
-    found = error(answer, 400)
-    assert found["param"] == param and param in found["message"]
-    assert answer.json()["detail"] == found["message"]  # for Voyage's client
+    response = server.post("/v1/embeddings", {"input": "red", **fields})
+    fault = error(response, 400)
+    assert fault["param"] == param and param in fault["message"]
+    assert response.json()["detail"] == fault["message"]  # for Voyage's client
 
 
-def test_fields_that_are_off_may_be_sent(server: HttpServer) -> None:
+def test_disabled_fields_are_accepted(server: HttpServer) -> None:
     fields = {"late_chunking": False, "return_multivector": False, "modality": None}
     assert embed(server, "red", **fields) == embed(server, "red")
 
@@ -345,9 +343,9 @@ def test_fields_that_are_off_may_be_sent(server: HttpServer) -> None:
 def test_truncate_is_true_or_false_or_a_word_in_capitals(
     server: HttpServer, truncate: object
 ) -> None:
-    answer = server.post("/v1/embeddings", {"input": "red", "truncate": truncate})
+    response = server.post("/v1/embeddings", {"input": "red", "truncate": truncate})
     expected = "truncate: Input should be true, false, 'NONE', 'START' or 'END'"
-    assert error(answer, 400)["message"] == expected
+    assert error(response, 400)["message"] == expected
 
 
 @pytest.mark.parametrize(
@@ -361,8 +359,8 @@ def test_truncate_is_true_or_false_or_a_word_in_capitals(
 def test_another_modality_is_refused_without_names_of_types(
     server: HttpServer, modality: object, expected: str
 ) -> None:
-    answer = server.post("/v1/embeddings", {"input": "red", "modality": modality})
-    assert error(answer, 400)["message"] == expected
+    response = server.post("/v1/embeddings", {"input": "red", "modality": modality})
+    assert error(response, 400)["message"] == expected
 
 
 @pytest.mark.parametrize("modality", ["text", ["text"]])
@@ -382,10 +380,10 @@ def test_the_modality_is_text(server: HttpServer, modality: object) -> None:
     ],
 )
 @pytest.mark.parametrize("value", [5, {"text": "red"}])
-def test_what_is_neither_is_told_all_that_may_be(
+def test_an_invalid_input_is_told_the_valid_types(
     server: HttpServer, path: str, field: str, expected: str, value: object
 ) -> None:
     if path == "/v1/embeddings" and value == {"text": "red"}:
         return  # Jina's, which is read there
-    found = error(server.post(path, {field: value}), 400)
-    assert found["message"] == f"{field}: Input should be {expected}" and found["param"] == field
+    fault = error(server.post(path, {field: value}), 400)
+    assert fault["message"] == f"{field}: Input should be {expected}" and fault["param"] == field

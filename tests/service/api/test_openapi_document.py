@@ -33,35 +33,35 @@ def bodies() -> Iterator[Any]:
 
 
 def ask(server: Server, method: str, path: str, body: Any = None) -> httpx.Response:
-    told = DOCUMENT["paths"][path][method].get("parameters", [])
-    given = {each["name"]: each["schema"]["examples"][0] for each in told if each["in"] == "path"}
-    return server.client.request(method, path.format(**given), json=body)
+    parameters = DOCUMENT["paths"][path][method].get("parameters", [])
+    values = {p["name"]: p["schema"]["examples"][0] for p in parameters if p["in"] == "path"}
+    return server.client.request(method, path.format(**values), json=body)
 
 
-def check(answer: httpx.Response, method: str, path: str) -> None:
-    """Fails unless the document promises this answer."""
-    promised = DOCUMENT["paths"][path][method]["responses"][str(answer.status_code)]
-    if "$ref" in promised:
-        promised = DOCUMENT["components"]["responses"][promised["$ref"].rpartition("/")[2]]
-    for name, told in promised["headers"].items():
-        header = DOCUMENT["components"]["headers"][name] if "$ref" in told else told
-        assert name in answer.headers or not header.get("required"), name
-    schema = promised["content"][answer.headers["content-type"].partition(";")[0]]["schema"]
-    if answer.headers["content-type"] == JSON:
-        valid(schema, answer.json())
+def check(response: httpx.Response, method: str, path: str) -> None:
+    """Check a response against the document."""
+    documented = DOCUMENT["paths"][path][method]["responses"][str(response.status_code)]
+    if "$ref" in documented:
+        documented = DOCUMENT["components"]["responses"][documented["$ref"].rpartition("/")[2]]
+    for name, reference in documented["headers"].items():
+        header = DOCUMENT["components"]["headers"][name] if "$ref" in reference else reference
+        assert name in response.headers or not header.get("required"), name
+    schema = documented["content"][response.headers["content-type"].partition(";")[0]]["schema"]
+    if response.headers["content-type"] == JSON:
+        check_schema(schema, response.json())
 
 
-def valid(schema: Any, value: Any) -> None:
-    whole = {**schema, "components": DOCUMENT["components"]}
-    jsonschema_rs.Draft202012Validator(whole).validate(value)
+def check_schema(schema: Any, value: Any) -> None:
+    full_schema = {**schema, "components": DOCUMENT["components"]}
+    jsonschema_rs.Draft202012Validator(full_schema).validate(value)
 
 
-def test_the_committed_document_is_the_one_that_is_served(server: Server) -> None:
+def test_the_committed_document_is_up_to_date(server: Server) -> None:
     served = server.client.get("/openapi.json").json()
     assert served == DOCUMENT, "write it again with `make openapi`"
 
 
-def test_the_document_is_of_openapi_and_refers_to_nothing_that_is_not_there() -> None:
+def test_the_document_is_valid_openapi_without_dangling_references() -> None:
     assert DOCUMENT["openapi"].startswith("3.1.")
     for kind, name in re.findall(r'"#/components/(\w+)/([\w-]+)"', json.dumps(DOCUMENT)):
         assert name in DOCUMENT["components"][kind]
@@ -69,20 +69,20 @@ def test_the_document_is_of_openapi_and_refers_to_nothing_that_is_not_there() ->
 
 
 @pytest.mark.parametrize(("path", "body"), [*bodies()])
-def test_an_example_is_valid_and_answered_as_the_document_says(
+def test_examples_and_their_responses_match_the_document(
     server: Server, path: str, body: Any
 ) -> None:
-    valid(body_schema(DOCUMENT["paths"][path]["post"]), body)
-    answer = ask(server, "post", path, body)
-    assert answer.status_code == 200, answer.text
-    check(answer, "post", path)
+    check_schema(body_schema(DOCUMENT["paths"][path]["post"]), body)
+    response = ask(server, "post", path, body)
+    assert response.status_code == 200, response.text
+    check(response, "post", path)
 
 
 @pytest.mark.parametrize("path", [path for method, path, _ in OPERATIONS if method == "get"])
-def test_what_is_got_is_as_the_document_says(server: Server, path: str) -> None:
-    answer = ask(server, "get", path)
-    assert answer.status_code == 200, answer.text
-    check(answer, "get", path)
+def test_responses_to_get_match_the_document(server: Server, path: str) -> None:
+    response = ask(server, "get", path)
+    assert response.status_code == 200, response.text
+    check(response, "get", path)
 
 
 @pytest.mark.parametrize("path", [path for method, path, _ in OPERATIONS if method == "post"])
@@ -96,19 +96,19 @@ def test_what_is_got_is_as_the_document_says(server: Server, path: str) -> None:
         (415, b"{}", {"content-encoding": "br"}),
     ],
 )
-def test_errors_are_as_the_document_says(
+def test_errors_match_the_document(
     server: Server, path: str, status: int, content: bytes, headers: dict[str, str]
 ) -> None:
-    answer = server.client.post(path, content=content, headers=headers)
-    assert answer.status_code == status
-    check(answer, "post", path)
+    response = server.client.post(path, content=content, headers=headers)
+    assert response.status_code == status
+    check(response, "post", path)
 
 
 @pytest.mark.parametrize("media", ["application/octet-stream", "application/x-npy"])
 @pytest.mark.parametrize(
     ("method", "path", "operation"), OPERATIONS, ids=[f"{o[0]} {o[1]}" for o in OPERATIONS]
 )
-def test_bytes_are_answered_where_the_document_has_them(
+def test_binary_responses_match_the_document(
     server: Server, method: str, path: str, operation: Any, media: str
 ) -> None:
     body = {"inputs": "Hello, world"} if path in ("/embed", "/tokens") else None
@@ -116,9 +116,9 @@ def test_bytes_are_answered_where_the_document_has_them(
         body = body_schema(operation)["examples"][0]
     server.client.headers["accept"] = media
     try:
-        answer = ask(server, method, path, body)
+        response = ask(server, method, path, body)
     finally:
         server.client.headers["accept"] = "*/*"
     offered = media in operation["responses"]["200"]["content"]
-    assert (answer.headers["content-type"] == media) == offered
-    check(answer, method, path)
+    assert (response.headers["content-type"] == media) == offered
+    check(response, method, path)

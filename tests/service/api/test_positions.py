@@ -38,79 +38,79 @@ from tests.service.server import Server
 def test_the_models_own_table_is_the_default(server: Server, minilm_folder: str) -> None:
     with safe_open(f"{minilm_folder}/model.safetensors", framework="np") as checkpoint:
         table = checkpoint.get_tensor("embeddings.position_embeddings.weight")
-    found = server.post("/positions", {"positions": [0, 7, 511]}).json()
-    assert found["scheme"] == "learned" and found["positions"] == [0, 7, 511]
-    np.testing.assert_array_equal(np.array(found["vectors"], dtype=np.float32), table[[0, 7, 511]])
+    content = server.post("/positions", {"positions": [0, 7, 511]}).json()
+    assert content["scheme"] == "learned" and content["positions"] == [0, 7, 511]
+    np.testing.assert_array_equal(
+        np.array(content["vectors"], dtype=np.float32), table[[0, 7, 511]]
+    )
 
 
 def test_sinusoidal_has_the_width_of_the_model_by_default(server: Server) -> None:
-    found = server.post("/positions", {"scheme": "sinusoidal", "count": 3}).json()
+    content = server.post("/positions", {"scheme": "sinusoidal", "count": 3}).json()
     expected = tables.sinusoidal(np.arange(3), 384)
-    np.testing.assert_array_equal(np.array(found["vectors"], dtype=np.float32), expected)
+    np.testing.assert_array_equal(np.array(content["vectors"], dtype=np.float32), expected)
 
 
-def test_rotary_answers_cosine_and_sine_of_each_pair(server: Server) -> None:
+def test_rotary_has_cosine_and_sine_of_each_pair(server: Server) -> None:
     body = {"scheme": "rotary", "positions": [5], "dim": 4, "base": 100}
-    found = server.post("/positions", body).json()
-    np.testing.assert_allclose(found["cos"], [[np.cos(5), np.cos(0.5)]], rtol=1e-6)
-    np.testing.assert_allclose(found["sin"], [[np.sin(5), np.sin(0.5)]], rtol=1e-6)
+    content = server.post("/positions", body).json()
+    np.testing.assert_allclose(content["cos"], [[np.cos(5), np.cos(0.5)]], rtol=1e-6)
+    np.testing.assert_allclose(content["sin"], [[np.sin(5), np.sin(0.5)]], rtol=1e-6)
 
 
-def test_alibi_answers_slopes_and_the_bias_of_every_pair(server: Server) -> None:
-    found = server.post("/positions", {"scheme": "alibi", "heads": 8, "count": 3}).json()
-    assert found["slopes"] == [2.0**-power for power in range(1, 9)]
-    assert found["bias"][0] == [[0, -0.5, -1], [-0.5, 0, -0.5], [-1, -0.5, 0]]
+def test_alibi_has_slopes_and_a_bias_for_every_pair(server: Server) -> None:
+    content = server.post("/positions", {"scheme": "alibi", "heads": 8, "count": 3}).json()
+    assert content["slopes"] == [2.0**-power for power in range(1, 9)]
+    assert content["bias"][0] == [[0, -0.5, -1], [-0.5, 0, -0.5], [-1, -0.5, 0]]
     default = server.post("/positions", {"scheme": "alibi", "count": 1}).json()
     assert len(default["slopes"]) == 12
 
 
-def test_alibi_that_is_causal_has_nothing_for_keys_that_come_after(server: Server) -> None:
+def test_causal_alibi_masks_later_keys(server: Server) -> None:
     body = {"scheme": "alibi", "heads": 1, "steepest": 1, "causal": True, "positions": [3, 5]}
     assert server.post("/positions", body).json()["bias"] == [[[0, None], [-1, 0]]]
 
 
 @pytest.mark.parametrize("scheme", ["relative", "mpnet"])
-def test_relative_answers_the_bucket_of_every_pair(server: Server, scheme: str) -> None:
+def test_relative_has_a_bucket_for_every_pair(server: Server, scheme: str) -> None:
     body = {"scheme": scheme, "positions": [0, 1, 200], "bidirectional": False}
     assert server.post("/positions", body).json()["buckets"] == [[0, 0, 0], [1, 0, 0], [31, 31, 0]]
 
 
-def test_disentangled_answers_the_row_of_every_pair_counted_from_the_middle(server: Server) -> None:
+def test_disentangled_has_a_signed_bucket_for_every_pair(server: Server) -> None:
     body = {"scheme": "disentangled", "positions": [0, 2, 300], "buckets": 8, "max_distance": 64}
-    found = server.post("/positions", body).json()
-    assert found["buckets"] == [[0, -2, -8], [2, 0, -8], [7, 7, 0]]
+    content = server.post("/positions", body).json()
+    assert content["buckets"] == [[0, -2, -8], [2, 0, -8], [7, 7, 0]]
     plain = server.post("/positions", {**body, "buckets": 0}).json()
     assert plain["buckets"] == [[0, -2, -64], [2, 0, -64], [63, 63, 0]]
 
 
-def test_transformer_xl_answers_the_sinusoid_of_every_distance(server: Server) -> None:
+def test_transformer_xl_has_a_sinusoid_for_every_distance(server: Server) -> None:
     body = {"scheme": "transformer_xl", "positions": [0, 3], "dim": 4, "base": 100}
-    found = server.post("/positions", body).json()
-    assert found["distances"] == [-3, 0, 3]
+    content = server.post("/positions", body).json()
+    assert content["distances"] == [-3, 0, 3]
     np.testing.assert_allclose(
-        found["vectors"][2], [np.sin(3), np.sin(0.3), np.cos(3), np.cos(0.3)], rtol=1e-6
+        content["vectors"][2], [np.sin(3), np.sin(0.3), np.cos(3), np.cos(0.3)], rtol=1e-6
     )
 
 
-def test_no_scheme_answers_no_numbers(server: Server) -> None:
-    found = server.post("/positions", {"scheme": "none", "count": 2}).json()
-    assert found == {"scheme": "none", "parameters": {}, "positions": [0, 1]}
-    assert server.post("/positions", {"layer": 6, "count": 2}).json() == found
+def test_the_scheme_none_has_no_arrays(server: Server) -> None:
+    content = server.post("/positions", {"scheme": "none", "count": 2}).json()
+    assert content == {"scheme": "none", "parameters": {}, "positions": [0, 1]}
+    assert server.post("/positions", {"layer": 6, "count": 2}).json() == content
 
 
 @pytest.mark.parametrize(
     ("interleaved", "pairs"), [(True, [[0, 1], [2, 3]]), (False, [[0, 2], [1, 3]])]
 )
-def test_rotary_names_the_columns_that_are_turned_together(
-    server: Server, interleaved: bool, pairs: object
-) -> None:
+def test_rotary_has_the_pairs_of_columns(server: Server, interleaved: bool, pairs: object) -> None:
     body = {"scheme": "rotary", "dim": 4, "interleaved": interleaved, "count": 1}
-    found = server.post("/positions", body).json()
-    assert found["pairs"] == pairs and found["parameters"]["interleaved"] is interleaved
+    content = server.post("/positions", body).json()
+    assert content["pairs"] == pairs and content["parameters"]["interleaved"] is interleaved
 
 
 @pytest.mark.parametrize(
-    ("given", "scaling"),
+    ("options", "scaling"),
     [
         ({"scaling": "linear", "factor": 4}, Scaling(kind="linear", factor=4, original=512)),
         (
@@ -129,22 +129,22 @@ def test_rotary_names_the_columns_that_are_turned_together(
             Scaling(kind="llama3", factor=8, original=64, fast=4, slow=1),
         ),
     ],
-    ids=lambda given: given.get("scaling") if isinstance(given, dict) else "",
+    ids=lambda options: options.get("scaling") if isinstance(options, dict) else "",
 )
-def test_rotary_is_stretched_as_asked(
-    server: Server, given: dict[str, object], scaling: Scaling
+def test_rotary_applies_the_requested_scaling(
+    server: Server, options: dict[str, object], scaling: Scaling
 ) -> None:
-    body = {"scheme": "rotary", "positions": [0, 9, 30], "dim": 16, "base": 1000, **given}
-    found = server.post("/positions", body).json()
+    body = {"scheme": "rotary", "positions": [0, 9, 30], "dim": 16, "base": 1000, **options}
+    content = server.post("/positions", body).json()
     scheme = Rotary(dim=16, base=1000, scaling=scaling)
     expected = tables.rotary(np.array([0, 9, 30]), scheme, 40)
     for part, known in zip(("cos", "sin"), expected, strict=True):
-        np.testing.assert_allclose(found[part], known, rtol=1e-6, atol=1e-7)
-    assert found["parameters"].items() >= given.items()
+        np.testing.assert_allclose(content[part], known, rtol=1e-6, atol=1e-7)
+    assert content["parameters"].items() >= options.items()
     again = server.post(
-        "/positions", {"scheme": "rotary", "positions": [0, 9, 30], **found["parameters"]}
+        "/positions", {"scheme": "rotary", "positions": [0, 9, 30], **content["parameters"]}
     )
-    assert again.json() == found
+    assert again.json() == content
 
 
 def config(**different: Any) -> EncoderConfig:
@@ -180,9 +180,7 @@ OWN: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("model", "parameters"), OWN, ids=lambda part: str(part)[:60])
-def test_what_is_not_given_is_the_models_own(
-    model: dict[str, Any], parameters: dict[str, Any]
-) -> None:
+def test_absent_options_are_the_models(model: dict[str, Any], parameters: dict[str, Any]) -> None:
     served = config(**model)
     own = PositionsRequest().encoding(served)
     assert own.parameters == parameters
@@ -194,7 +192,7 @@ def test_what_is_not_given_is_the_models_own(
 
 
 @pytest.mark.parametrize(
-    ("model", "asked", "trained"),
+    ("model", "options", "trained"),
     [
         ({"positions": Buckets(buckets=8)}, {}, True),
         ({"positions": Buckets(buckets=8)}, {"scheme": "relative", "buckets": 8}, True),
@@ -209,33 +207,33 @@ def test_what_is_not_given_is_the_models_own(
     ],
     ids=str,
 )
-def test_only_the_models_own_buckets_have_trained_numbers_which_count_for_each_head(
-    model: dict[str, Any], asked: dict[str, Any], trained: bool
+def test_only_the_models_scheme_has_trained_biases_which_count_for_each_head(
+    model: dict[str, Any], options: dict[str, Any], trained: bool
 ) -> None:
-    found = PositionsRequest.model_validate({"count": 10, **asked}).encoding(config(**model))
-    assert found.max_values == (500 if trained else 100) and found.trained == trained
+    actual = PositionsRequest.model_validate({"count": 10, **options}).encoding(config(**model))
+    assert actual.max_values == (500 if trained else 100) and actual.trained == trained
 
 
 FIELDS = PositionsRequest.model_json_schema()["properties"]
 
 
 def extremes(option: str) -> list[Any]:
-    """The least, the largest and a middle one of an option's numbers, or all of its values."""
-    told = FIELDS[option]["anyOf"][0]
-    if told["type"] == "boolean":
+    """Return the minimum, a middle value and the maximum of an option, or all of its values."""
+    schema = FIELDS[option]["anyOf"][0]
+    if schema["type"] == "boolean":
         return [False, True]
-    if "enum" in told:
-        return list(told["enum"])
-    above, most = told.get("exclusiveMinimum"), told["maximum"]
-    least = told["minimum"] if above is None else float(np.nextafter(above, 2))
-    return [least, type(least)((least * most) ** 0.5), most]
+    if "enum" in schema:
+        return list(schema["enum"])
+    above, maximum = schema.get("exclusiveMinimum"), schema["maximum"]
+    minimum = schema["minimum"] if above is None else float(np.nextafter(above, 2))
+    return [minimum, type(minimum)((minimum * maximum) ** 0.5), maximum]
 
 
 def tables_of(body: dict[str, Any]) -> Iterator[Any]:
-    """What a body is answered; nothing where it is refused."""
+    """Yield the tables of a body; none if it is refused."""
     with contextlib.suppress(BadRequest):
-        asked = PositionsRequest.model_validate(body).encoding(config())
-        yield from compute_tables(asked.scheme, asked).values()
+        encoding = PositionsRequest.model_validate(body).encoding(config())
+        yield from compute_tables(encoding.scheme, encoding).values()
 
 
 @pytest.mark.parametrize(
@@ -245,9 +243,7 @@ def tables_of(body: dict[str, Any]) -> Iterator[Any]:
         *((name, "default") for name in get_args(SchemeName) if name not in ("learned", "rotary")),
     ],
 )
-def test_numbers_however_small_or_large_are_answered_in_finite_ones(
-    scheme: str, scaling: str
-) -> None:
+def test_extreme_options_give_finite_numbers(scheme: str, scaling: str) -> None:
     body = {"scheme": scheme, "positions": [0, 1, 1_000_000]}
     body |= {"scaling": scaling} if scheme == "rotary" else {}
     free = [
@@ -255,16 +251,16 @@ def test_numbers_however_small_or_large_are_answered_in_finite_ones(
     ]
     for chosen in itertools.product(*map(extremes, free)):
         for dim in (2, 4, 512) if "dim" in option_names(scheme) else (None,):
-            given = {**body, **dict(zip(free, chosen, strict=True)), "dim": dim}
-            assert all(np.isfinite(table).all() for table in tables_of(given)), given
+            requested = {**body, **dict(zip(free, chosen, strict=True)), "dim": dim}
+            assert all(np.isfinite(table).all() for table in tables_of(requested)), requested
 
 
 def test_a_layer_has_the_scheme_of_its_own() -> None:
     whole, local = Rotary(dim=16, base=160_000.0), Rotary(dim=16)
     table, reaches = Learned(), (None, 5, 5)
     served = config(positions=whole, local=local, reaches=reaches, table=table)
-    found = [PositionsRequest(layer=layer).encoding(served).scheme for layer in range(4)]
-    assert found == [table, whole, local, local]
+    actual = [PositionsRequest(layer=layer).encoding(served).scheme for layer in range(4)]
+    assert actual == [table, whole, local, local]
     assert PositionsRequest().encoding(served).scheme == table
     assert PositionsRequest(scheme="rotary").encoding(served).scheme == whole
     assert PositionsRequest(scheme="rotary", layer=2, dim=4).encoding(served).scheme == Rotary(
@@ -272,7 +268,7 @@ def test_a_layer_has_the_scheme_of_its_own() -> None:
     )
 
 
-def test_every_scheme_and_scaling_of_a_model_can_be_asked_for() -> None:
+def test_every_scheme_and_scaling_of_a_model_can_be_requested() -> None:
     schemes = {"none", "mpnet", *(each.name for each in Scheme.__subclasses__())}
     assert set(get_args(SchemeName)) == schemes
     kinds = PositionsRequest.model_json_schema()["properties"]["scaling"]["anyOf"][0]["enum"]
@@ -296,14 +292,14 @@ def test_every_scheme_and_scaling_of_a_model_can_be_asked_for() -> None:
         ),
     ],
 )
-def test_a_query_says_the_same_as_a_body(
+def test_a_query_has_the_same_response_as_a_body(
     server: Server, query: str, body: dict[str, object]
 ) -> None:
     scheme = query.partition("scheme=")[2].partition("&")[0]
     body = {**body, "scheme": scheme} if scheme else body
-    found = server.client.get(f"/positions{query}")
-    assert found.status_code == 200, found.text
-    assert found.content == server.post("/positions", body).content
+    actual = server.client.get(f"/positions{query}")
+    assert actual.status_code == 200, actual.text
+    assert actual.content == server.post("/positions", body).content
 
 
 @pytest.mark.parametrize(
@@ -338,7 +334,7 @@ def test_a_query_says_the_same_as_a_body(
         ("layer", {"layer": 1, "scheme": "learned"}),
     ],
 )
-def test_a_wrong_body_is_refused(server: Server, param: str | None, body: object) -> None:
+def test_an_invalid_body_is_refused(server: Server, param: str | None, body: object) -> None:
     assert error(server.post("/positions", body), 400)["param"] == param
     assert error(server.client.get("/positions?count=many"), 400)["param"] == "count"
 
@@ -351,17 +347,17 @@ def test_a_wrong_body_is_refused(server: Server, param: str | None, body: object
         ("scheme=rotary&base=1_0.5", "base"),
     ],
 )
-def test_a_number_of_a_query_is_written_as_in_json(server: Server, query: str, param: str) -> None:
+def test_grouped_digits_in_a_query_are_refused(server: Server, query: str, param: str) -> None:
     assert error(server.client.get(f"/positions?{query}"), 400)["param"] == param
 
 
-def test_a_table_that_the_model_does_not_have_is_refused() -> None:
+def test_a_learned_table_of_a_model_without_one_is_refused() -> None:
     with pytest.raises(BadRequest, match="no trained table"):
         PositionsRequest(scheme="learned").encoding(config())
 
 
-class Echo:
-    """A pipeline whose table has a token's id for its vector."""
+class EchoPipeline:
+    """A pipeline that returns token ids as vectors."""
 
     async def submit(
         self, context: RequestContext, rows: Sequence[TokenizedInput], output: str
@@ -370,12 +366,12 @@ class Echo:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 2])
-def test_a_table_is_not_asked_with_padding_which_has_no_position(offset: int) -> None:
-    pipeline: Any = Echo()
+def test_a_learned_table_is_not_computed_from_padding(offset: int) -> None:
+    pipeline: Any = EchoPipeline()
     own = config(table=Learned(offset=offset))
     positions = PositionService(pipeline, own, None, 1000)
-    found = asyncio.run(positions.encode(RequestContext("a"), PositionsRequest(count=5)))
-    ids = found["vectors"]
+    actual = asyncio.run(positions.encode(RequestContext("a"), PositionsRequest(count=5)))
+    ids = actual["vectors"]
     assert len(ids) == 5 and offset - 1 not in ids
 
 
@@ -392,11 +388,11 @@ def test_a_table_is_not_asked_with_padding_which_has_no_position(offset: int) ->
     ],
     ids=lambda body: "-".join(map(str, body.values()))[:40],
 )
-def test_an_answer_of_too_many_numbers_is_refused(server: Server, body: object) -> None:
+def test_a_response_of_too_many_numbers_is_refused(server: Server, body: object) -> None:
     assert error(server.post("/positions", body), 413)["code"] == "too_many_values"
 
 
-def test_no_scheme_has_no_numbers_to_be_too_many() -> None:
+def test_the_scheme_none_has_no_limit_of_positions() -> None:
     body = PositionsRequest(scheme="none", count=1_000_000)
     assert body.encoding(config()).max_values == 0
 
@@ -411,17 +407,15 @@ def test_no_scheme_has_no_numbers_to_be_too_many() -> None:
         ({"scheme": "relative", "count": 3}, ["buckets"]),
     ],
 )
-def test_a_table_is_had_as_bytes(
-    server: Server, body: dict[str, object], fields: list[str]
-) -> None:
-    found = server.post("/positions", body).json()
-    expected = np.squeeze([found[field] for field in fields], axis=0 if len(fields) == 1 else ())
+def test_a_table_as_bytes(server: Server, body: dict[str, object], fields: list[str]) -> None:
+    actual = server.post("/positions", body).json()
+    expected = np.squeeze([actual[field] for field in fields], axis=0 if len(fields) == 1 else ())
     query = "&".join(f"{name}={value}" for name, value in body.items())
     accept = {"accept": "application/octet-stream"}
-    for answer in (
+    for response in (
         server.post("/positions", body, **accept),
         server.client.get(f"/positions?{query}", headers=accept),
     ):
-        shape = [int(size) for size in answer.headers["x-shape"].split(",")]
-        table = np.frombuffer(answer.content, dtype=answer.headers["x-dtype"]).reshape(shape)
+        shape = [int(size) for size in response.headers["x-shape"].split(",")]
+        table = np.frombuffer(response.content, dtype=response.headers["x-dtype"]).reshape(shape)
         np.testing.assert_allclose(table, expected, rtol=1e-6)

@@ -1,4 +1,4 @@
-"""Routes that are called directly, and the middleware around them, without a server."""
+"""Routes that are called directly, behind the middleware, without a server."""
 
 import asyncio
 import logging
@@ -53,14 +53,14 @@ def fastapi() -> FastAPI:
     return app
 
 
-async def elsewhere(scope: Scope, receive: Receive, send: Send) -> None:
+async def accept_all(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.start", "status": 202, "headers": []})
     await send({"type": "http.response.body", "body": b"null"})
 
 
 @dataclass
-class ExpectContinue:
-    """A request and what became of it."""
+class Exchange:
+    """An ASGI request and the messages of its response."""
 
     path: str
     parts: list[bytes]
@@ -84,14 +84,14 @@ class ExpectContinue:
         return orjson.loads(self.sent[1]["body"])
 
 
-def ask(
+def post(
     path: str,
     *parts: bytes,
     method: str = "POST",
     most: int = 100,
     query: bytes = b"",
-    app: ASGIApp = elsewhere,
-) -> ExpectContinue:
+    app: ASGIApp = accept_all,
+) -> Exchange:
     limits, metrics = HttpLimits(most, Timeouts(1.0)), Metrics(SharedCounters.private())
     middleware = Middleware(
         app,
@@ -102,31 +102,31 @@ def ask(
         metrics=metrics,
         browsers=BrowserChecks("*", "*"),
     )
-    asked = ExpectContinue(path, list(parts), method)
+    exchange = Exchange(path, list(parts), method)
     scope: Scope = {"type": "http", "method": method, "path": path, "query_string": query}
     scope["headers"] = [(b"content-type", b"application/json")]
     scope["http_version"] = "1.0"
-    asyncio.run(middleware(scope, asked.receive, asked.send))
-    return asked
+    asyncio.run(middleware(scope, exchange.receive, exchange.send))
+    return exchange
 
 
 @pytest.mark.parametrize("path", ["/add", "/plus", "/prefix/add"])
-def test_a_body_in_parts_is_answered_in_json(path: str) -> None:
-    found = ask(path, b'{"numbers"', b": [1, ", b"2]}")
-    assert (found.status, found.content) == (200, {"sum": 3})
-    headers = dict(found.sent[0]["headers"])
+def test_a_body_in_several_messages_has_a_json_response(path: str) -> None:
+    actual = post(path, b'{"numbers"', b": [1, ", b"2]}")
+    assert (actual.status, actual.content) == (200, {"sum": 3})
+    headers = dict(actual.sent[0]["headers"])
     assert headers[b"content-length"] == b"9" and headers[b"content-type"] == b"application/json"
 
 
-def test_a_large_body_whose_end_trickles_is_read() -> None:
+def test_a_large_body_that_ends_in_small_messages_is_read() -> None:
     drops = [b" "] * 5000
-    found = ask("/add", b'{"numbers": [1, 2', b" " * (8 << 20), *drops, b"]}", most=9 << 20)
-    assert found.content == {"sum": 3}
+    actual = post("/add", b'{"numbers": [1, 2', b" " * (8 << 20), *drops, b"]}", most=9 << 20)
+    assert actual.content == {"sum": 3}
 
 
 @pytest.mark.parametrize(("path", "method"), [("/add", "GET"), ("/no", "POST")])
-def test_what_is_no_operation_goes_the_long_way(path: str, method: str) -> None:
-    assert ask(path, b"{}", method=method).status == 202
+def test_other_requests_go_to_fastapi(path: str, method: str) -> None:
+    assert post(path, b"{}", method=method).status == 202
 
 
 @pytest.mark.parametrize(
@@ -137,31 +137,33 @@ def test_what_is_no_operation_goes_the_long_way(path: str, method: str) -> None:
         (b'{"numbers": [%s]}' % (b"1," * 100), 413, "body_too_large"),
     ],
 )
-def test_a_wrong_body_is_told_in_the_one_shape(body: bytes, status: int, code: str) -> None:
-    found = ask("/add", body)
-    assert (found.status, found.content["code"]) == (status, code)
+def test_an_invalid_body_has_a_json_error(body: bytes, status: int, code: str) -> None:
+    actual = post("/add", body)
+    assert (actual.status, actual.content["code"]) == (status, code)
 
 
 @pytest.mark.parametrize("path", ["/v1/sums", "/prefix/v1/sums"])
 @pytest.mark.parametrize("body", [b'{"numbers": []}', b'{"numbers": 1}', b"1" * 101])
-def test_an_error_has_the_shape_of_its_path(path: str, body: bytes) -> None:
-    found = ask(path, body)
-    assert found.content["error"]["code"] and found.status >= 400
+def test_errors_below_v1_have_openais_format(path: str, body: bytes) -> None:
+    actual = post(path, body)
+    assert actual.content["error"]["code"] and actual.status >= 400
 
 
-def test_what_nobody_expected_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_unexpected_errors_are_logged_and_hidden_from_clients(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with caplog.at_level(logging.ERROR):
-        found = ask("/add", b'{"numbers": [13]}')
-    error = found.content
-    assert (found.status, error["code"]) == (500, "internal_error")
+        actual = post("/add", b'{"numbers": [13]}')
+    error = actual.content
+    assert (actual.status, error["code"]) == (500, "internal_error")
     assert "secret" not in str(error) and "a secret" in caplog.text
     assert error["request_id"] in caplog.text
 
 
 def test_an_endpoint_with_other_parameters_is_served_as_fastapi_serves_it() -> None:
-    found = ask("/scaled", b'{"numbers": [1, 2]}', query=b"factor=3", app=fastapi())
-    request_id = dict(found.sent[0]["headers"])[b"x-request-id"].decode()
-    assert (found.status, found.content) == (200, {"numbers": [3, 6], "request": request_id})
+    actual = post("/scaled", b'{"numbers": [1, 2]}', query=b"factor=3", app=fastapi())
+    request_id = dict(actual.sent[0]["headers"])[b"x-request-id"].decode()
+    assert (actual.status, actual.content) == (200, {"numbers": [3, 6], "request": request_id})
 
 
 @pytest.mark.parametrize(
@@ -173,9 +175,9 @@ def test_an_endpoint_with_other_parameters_is_served_as_fastapi_serves_it() -> N
         (b'{"numbers": ', b"", None),
     ],
 )
-def test_what_fastapi_finds_wrong_is_told_in_the_one_shape(
+def test_fastapis_validation_errors_have_the_same_format(
     body: bytes, query: bytes, param: str | None
 ) -> None:
-    found = ask("/scaled", body, query=query, app=fastapi())
-    assert (found.status, found.content["param"]) == (400, param)
-    assert found.content["code"] == "unknown_field" if param == "number" else "invalid_request"
+    actual = post("/scaled", body, query=query, app=fastapi())
+    assert (actual.status, actual.content["param"]) == (400, param)
+    assert actual.content["code"] == "unknown_field" if param == "number" else "invalid_request"

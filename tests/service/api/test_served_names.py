@@ -1,4 +1,4 @@
-"""The names that the served model goes by, on every route that is told one."""
+"""Names of the served model, on every route with a model field."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -34,14 +34,14 @@ def any_name(tiny_bert: Folder) -> Iterator[HttpServer]:
 
 
 def embed(server: HttpServer, model: str) -> Any:
-    """The model of the answer, and the vector."""
-    answer = server.post("/v1/embeddings", {"input": "red", "model": model})
-    assert answer.status_code == 200, answer.text
-    return answer.json()["model"], answer.json()["data"][0]["embedding"]
+    """Return the model of the response, and the vector."""
+    response = server.post("/v1/embeddings", {"input": "red", "model": model})
+    assert response.status_code == 200, response.text
+    return response.json()["model"], response.json()["data"][0]["embedding"]
 
 
-def asked(server: HttpServer, model: str) -> list[int]:
-    """The status of each route that takes a name."""
+def statuses(server: HttpServer, model: str) -> list[int]:
+    """Return the status of each route with a model name."""
     cohere = {"model": model, "input_type": "search_query", "texts": ["red"]}
     bodies = {
         "/v1/embeddings": {"model": model, "input": "red"},
@@ -67,57 +67,55 @@ def asked(server: HttpServer, model: str) -> list[int]:
         ({"served_name": "*,a"}, ["a"], True),
     ],
 )
-def test_the_names_are_those_of_the_setting_or_else_of_the_model(
+def test_names_come_from_the_setting_or_the_model(
     fields: dict[str, Any], names: list[str], any_name: bool
 ) -> None:
     settings = Settings(**fields)
     assert (settings.names, settings.any_name, settings.name) == (names, any_name, names[0])
 
 
-@pytest.mark.parametrize("given", [",", "a,", "a,,b", " "])
-def test_an_empty_name_among_several_is_refused(given: str) -> None:
+@pytest.mark.parametrize("setting", [",", "a,", "a,,b", " "])
+def test_an_empty_name_among_several_is_refused(setting: str) -> None:
     with pytest.raises(ValueError, match="a name is empty"):
-        Settings(served_name=given)
+        Settings(served_name=setting)
 
 
 @pytest.mark.parametrize("name", [DEFAULT, ORIGIN, *PLACEHOLDERS])
-def test_the_bundled_model_answers_to_its_names_and_to_those_that_name_no_model(
-    server: HttpServer, name: str
-) -> None:
-    assert asked(server, name) == [200] * 6
+def test_the_bundled_model_has_its_names_and_placeholders(server: HttpServer, name: str) -> None:
+    assert statuses(server, name) == [200] * 6
     assert embed(server, name) == embed(server, DEFAULT)
 
 
 @pytest.mark.parametrize("name", ["one", "org/two:latest"])
-def test_every_name_is_accepted_and_the_first_is_answered(two: HttpServer, name: str) -> None:
-    assert asked(two, name) == [200] * 6
+def test_every_name_is_accepted_and_the_primary_returned(two: HttpServer, name: str) -> None:
+    assert statuses(two, name) == [200] * 6
     assert embed(two, name) == embed(two, "one")
     assert embed(two, name)[0] == "one"
 
 
 @pytest.mark.parametrize("name", ["two", "three", "One", "one,org/two", "org/two"])
-def test_what_is_none_of_the_names_is_not_found(two: HttpServer, name: str) -> None:
-    found = error(two.post("/v1/embeddings", {"input": "red", "model": name}), 404)
-    assert found["code"] == "model_not_found"
-    assert found["message"] == f"no model {name!r}; this server has 'one', 'org/two:latest'"
+def test_an_unknown_name_is_not_found(two: HttpServer, name: str) -> None:
+    fault = error(two.post("/v1/embeddings", {"input": "red", "model": name}), 404)
+    assert fault["code"] == "model_not_found"
+    assert fault["message"] == f"no model {name!r}; this server has 'one', 'org/two:latest'"
 
 
-def test_ollama_knows_each_name_with_the_tag_latest_and_without(two: HttpServer) -> None:
+def test_ollama_names_may_have_the_tag_latest(two: HttpServer) -> None:
     for name in ("one", "one:latest", "org/two", "org/two:latest"):
-        answer = two.post("/api/embed", {"model": name, "input": "red"})
-        assert answer.status_code == 200 and answer.json()["model"] == name
+        response = two.post("/api/embed", {"model": name, "input": "red"})
+        assert response.status_code == 200 and response.json()["model"] == name
     assert two.post("/api/embed", {"model": "one:f16", "input": "red"}).status_code == 404
 
 
-def test_each_name_takes_the_suffix_of_a_role(two: HttpServer) -> None:
+def test_each_name_may_have_the_suffix_of_a_role(two: HttpServer) -> None:
     expected = two.post("/embed", {"inputs": "query: red"}).json()[0]
     for name in ("one-query", "org/two:latest-query", "tei-query"):
         assert embed(two, name) == ("one", expected)
 
 
-def test_a_star_accepts_any_name_and_answers_the_first(any_name: HttpServer) -> None:
+def test_a_star_accepts_any_name_and_returns_the_primary(any_name: HttpServer) -> None:
     for name in ("mine", "text-embedding-3-small", "org/other", "x:7b"):
-        assert asked(any_name, name) == [200] * 6
+        assert statuses(any_name, name) == [200] * 6
         assert embed(any_name, name) == embed(any_name, "mine")
         assert embed(any_name, name)[0] == "mine"
 
@@ -131,14 +129,12 @@ def test_all_names_are_listed(server: HttpServer, two: HttpServer, any_name: Htt
     assert listed(any_name) == ["mine"]
 
 
-def test_the_list_of_infinity_has_what_its_client_reads(
-    server: HttpServer, two: HttpServer
-) -> None:
+def test_infinitys_list_has_the_fields_of_its_client(server: HttpServer, two: HttpServer) -> None:
     """Its client refuses a model without stats, and every owner but itself."""
-    found = server.client.get("/models").json()
-    assert found["object"] == "list"
-    assert [card["id"] for card in found["data"]] == [DEFAULT, ORIGIN]
-    for card in found["data"]:
+    content = server.client.get("/models").json()
+    assert content["object"] == "list"
+    assert [card["id"] for card in content["data"]] == [DEFAULT, ORIGIN]
+    for card in content["data"]:
         assert card["stats"] == {"queued_tokens": 0} and card["capabilities"] == ["embed"]
         assert card["object"] == "model" and card["created"] > 1_700_000_000
         assert "owned_by" not in card
@@ -146,18 +142,18 @@ def test_the_list_of_infinity_has_what_its_client_reads(
     assert [card["id"] for card in listed] == ["one", "org/two:latest"]
 
 
-def test_a_model_is_described_under_the_name_that_was_asked(two: HttpServer) -> None:
+def test_a_model_is_described_under_the_requested_name(two: HttpServer) -> None:
     for name in ("one", "org/two:latest"):
         assert two.client.get(f"/v1/models/{name}").json()["id"] == name
 
 
 @pytest.mark.parametrize("name", ["-query", "", "one-Query", "one-query-query"])
-def test_what_only_resembles_a_role_is_another_model(name: str) -> None:
+def test_a_name_that_resembles_a_role_suffix_is_unknown(name: str) -> None:
     with pytest.raises(UnknownModel):
         ServedNames(["one"]).role_of(name)
 
 
-def test_a_name_that_ends_as_a_role_does_is_itself() -> None:
+def test_a_served_name_may_end_with_a_role_suffix() -> None:
     names = ServedNames(["of-a-query"])
     assert names.role_of("of-a-query") is None
     assert names.role_of("of-a-query-query") == "query"

@@ -22,10 +22,10 @@ REFERENCE = {
 
 def test_one_sentence_against_many_is_teis_shape(server: HttpServer, embedder: Embedder) -> None:
     inputs = {"source_sentence": CATS[0], "sentences": [CATS[1], CAR]}
-    found = server.post("/similarity", {"inputs": inputs}).json()
+    content = server.post("/similarity", {"inputs": inputs}).json()
     vectors = embedder.embed([*CATS, CAR])
-    np.testing.assert_allclose(found, vectors[0] @ vectors[1:].T, atol=1e-6)
-    assert found[0] > 0.5 > found[1]
+    np.testing.assert_allclose(content, vectors[0] @ vectors[1:].T, atol=1e-6)
+    assert content[0] > 0.5 > content[1]
 
 
 def test_parameters_of_tei_are_honoured(server: HttpServer) -> None:
@@ -36,7 +36,7 @@ def test_parameters_of_tei_are_honoured(server: HttpServer) -> None:
     assert server.post("/similarity", body).status_code == 200
 
 
-def test_parameters_say_how_the_texts_of_two_sides_are_read_too(server: HttpServer) -> None:
+def test_parameters_apply_to_a_and_b(server: HttpServer) -> None:
     sides = {"a": "x", "b": LONG}
     for option, code in ({"truncate": False}, "input_too_long"), ({"prompt_name": "n"}, UNKNOWN):
         body = {**sides, "parameters": option}
@@ -68,13 +68,13 @@ def test_parameters_say_how_the_texts_of_two_sides_are_read_too(server: HttpServ
         ),
     ],
 )
-def test_an_error_names_the_text_by_its_place_in_the_request(
+def test_an_error_names_the_path_of_the_text(
     server: HttpServer, body: dict[str, object], where: str, index: int | None
 ) -> None:
-    found = error(server.post("/similarity", {**body, "truncate": False}), 400)
-    assert (found["code"], found["index"]) == ("input_too_long", index)
-    assert found["message"].count(f"302 tokens in {where};") == 1
-    assert found["param"] == where.partition(".")[0]
+    fault = error(server.post("/similarity", {**body, "truncate": False}), 400)
+    assert (fault["code"], fault["index"]) == ("input_too_long", index)
+    assert fault["message"].count(f"302 tokens in {where};") == 1
+    assert fault["param"] == where.partition(".")[0]
 
 
 @pytest.mark.parametrize("metric", REFERENCE)
@@ -83,10 +83,10 @@ def test_every_metric_is_that_of_sentence_transformers(
 ) -> None:
     vectors = embedder.embed([*CATS, CAR])
     body = {"a": CATS, "b": [CAR], "metric": metric}
-    found = server.post("/similarity", body).json()
-    assert found["metric"] == metric
+    content = server.post("/similarity", body).json()
+    assert content["metric"] == metric
     expected = REFERENCE[metric](vectors[:2], vectors[2:])
-    np.testing.assert_allclose(found["scores"], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(content["scores"], expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("normalized", [True, False])
@@ -109,11 +109,11 @@ def test_vectors_have_unit_length_where_the_model_says_so(
 
 def test_vectors_can_be_compared_with_texts_and_with_vectors(server: HttpServer) -> None:
     (vector,) = server.post("/embed", {"inputs": CAR}).json()
-    found = server.post("/similarity", {"a": CAR, "b": [vector]}).json()
-    assert found["scores"] == [[pytest.approx(1, abs=1e-6)]]
-    found = server.post("/similarity", {"a": [[1, 0], [1, 1]], "b": [[0, 2], [3, 0]]}).json()
+    content = server.post("/similarity", {"a": CAR, "b": [vector]}).json()
+    assert content["scores"] == [[pytest.approx(1, abs=1e-6)]]
+    content = server.post("/similarity", {"a": [[1, 0], [1, 1]], "b": [[0, 2], [3, 0]]}).json()
     half = pytest.approx(0.5**0.5)
-    assert found["scores"] == [[0, 1], [half, half]]
+    assert content["scores"] == [[0, 1], [half, half]]
 
 
 def test_pairwise_compares_the_first_with_the_first(server: HttpServer) -> None:
@@ -130,43 +130,45 @@ def test_top_k_names_the_closest_first(server: HttpServer) -> None:
     assert best[0]["score"] == pytest.approx(1, abs=1e-6) and best[1]["score"] < 1
 
 
-def test_details_tell_what_became_of_each_text(server: HttpServer) -> None:
+def test_details_describe_each_text(server: HttpServer) -> None:
     short, cut = (
         {"tokens": 3, "truncated": False, "dropped": 0},
         {"tokens": 256, "truncated": True, "dropped": 46},
     )
     body = {"a": ["x", "y " * 300], "b": ["z"], "details": True}
-    found = server.post("/similarity", body).json()
-    assert found["inputs"] == {"a": [short, cut], "b": [short]}
-    assert found["usage"] == {"texts": 3, "tokens": 262}
-    assert found["prompt"] == {"name": None, "text": ""} and found["timing"]["total_us"] > 0
+    content = server.post("/similarity", body).json()
+    assert content["inputs"] == {"a": [short, cut], "b": [short]}
+    assert content["usage"] == {"texts": 3, "tokens": 262}
+    assert content["prompt"] == {"name": None, "text": ""} and content["timing"]["total_us"] > 0
     plain = server.post("/similarity", {**body, "details": False}).json()
-    assert plain == {"metric": "cosine", "scores": found["scores"]}
+    assert plain == {"metric": "cosine", "scores": content["scores"]}
     inputs = {"source_sentence": "x", "sentences": ["y " * 300, "z"]}
-    found = server.post("/similarity", {"inputs": inputs, "details": True}).json()
-    assert found["inputs"] == {"source_sentence": short, "sentences": [cut, short]}
-    assert found["scores"] == server.post("/similarity", {"inputs": inputs}).json()
+    content = server.post("/similarity", {"inputs": inputs, "details": True}).json()
+    assert content["inputs"] == {"source_sentence": short, "sentences": [cut, short]}
+    assert content["scores"] == server.post("/similarity", {"inputs": inputs}).json()
     body = {"a": [[1.0, 2.0]], "b": [[3.0, 4.0]], "details": True}
     assert server.post("/similarity", body).json()["inputs"] == {}
 
 
 @pytest.mark.parametrize("options", [{}, {"parameters": {"truncate": True}}], ids=str)
-def test_details_count_all_that_was_cut_off_of_a_very_long_text(
+def test_details_count_all_dropped_tokens_of_a_very_long_text(
     server: HttpServer, options: dict[str, object]
 ) -> None:
     cut = {"tokens": 256, "truncated": True, "dropped": 20_002 - 256}
     inputs = {"source_sentence": "y " * 20_000, "sentences": ["z", "y " * 20_000]}
-    found = server.post("/similarity", {"inputs": inputs, "details": True, **options}).json()
-    assert found["inputs"]["source_sentence"] == found["inputs"]["sentences"][1] == cut
+    content = server.post("/similarity", {"inputs": inputs, "details": True, **options}).json()
+    assert content["inputs"]["source_sentence"] == content["inputs"]["sentences"][1] == cut
     body = {"a": "y " * 20_000, "b": "z", "details": True, **options}
     assert server.post("/similarity", body).json()["inputs"]["a"] == [cut]
 
 
 def test_long_texts_can_be_the_mean_of_their_windows(server: HttpServer) -> None:
     body = {"a": "y " * 300, "b": "y " * 300, "on_overflow": "mean", "details": True}
-    found = server.post("/similarity", body).json()
-    assert found["inputs"]["a"] == [{"tokens": 304, "truncated": False, "dropped": 0, "windows": 2}]
-    assert found["scores"] == [[pytest.approx(1)]]
+    content = server.post("/similarity", body).json()
+    assert content["inputs"]["a"] == [
+        {"tokens": 304, "truncated": False, "dropped": 0, "windows": 2}
+    ]
+    assert content["scores"] == [[pytest.approx(1)]]
 
 
 @pytest.mark.parametrize(
@@ -195,23 +197,23 @@ def test_long_texts_can_be_the_mean_of_their_windows(server: HttpServer) -> None
         {"a": "x", "b": "y", "metric": "hamming"},
     ],
 )
-def test_a_wrong_body_is_refused(server: HttpServer, body: object) -> None:
+def test_an_invalid_body_is_refused(server: HttpServer, body: object) -> None:
     assert error(server.post("/similarity", body), 400)["message"]
 
 
-def test_a_vector_without_numbers_is_told_as_that(server: HttpServer) -> None:
+def test_an_empty_vector_is_refused_by_name(server: HttpServer) -> None:
     for a, index in (([[]], 0), ([[1.0], []], 1)):
-        found = error(server.post("/similarity", {"a": a, "b": [[1.0]]}), 400)
-        assert (found["message"], found["index"]) == (f"a[{index}] is empty", index)
+        fault = error(server.post("/similarity", {"a": a, "b": [[1.0]]}), 400)
+        assert (fault["message"], fault["index"]) == (f"a[{index}] is empty", index)
 
 
 def test_numbers_that_are_not_finite_are_refused(server: HttpServer) -> None:
     content = b'{"a": [[1.0], [1e999]], "b": [[1.0]]}'
-    found = error(server.client.post("/similarity", content=content), 400)
-    assert (found["param"], found["index"]) == ("a", 1)
+    fault = error(server.client.post("/similarity", content=content), 400)
+    assert (fault["param"], fault["index"]) == ("a", 1)
 
 
-def test_a_score_that_no_float_holds_is_an_error(server: HttpServer) -> None:
+def test_a_score_beyond_float32_is_refused(server: HttpServer) -> None:
     long = [[3e38, 3e38]]
     for metric in ("dot", "euclidean", "manhattan"):
         body = {"a": long, "b": [[-3e38, -3e38]], "metric": metric}

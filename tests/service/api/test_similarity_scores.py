@@ -1,4 +1,4 @@
-"""Tests of scores, and of where many are computed."""
+"""Similarity scores, inline and in a thread."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ RANDOM = np.random.default_rng(5)
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     metric: str = "dot"
     mode: str = "matrix"
     top_k: int | None = None
@@ -27,8 +27,8 @@ def column(count: int) -> Floats:
 
 
 @dataclass
-class Watched:
-    """Notes on which threads it is read."""
+class ThreadRecorder:
+    """Options that record which threads read them."""
 
     mode: str
     top_k: int | None
@@ -41,7 +41,7 @@ class Watched:
 
 
 @pytest.mark.parametrize(
-    ("count", "beside", "mode", "top_k"),
+    ("count", "in_thread", "mode", "top_k"),
     [
         (1400, True, "matrix", 1400),
         (1400, True, "matrix", None),
@@ -50,42 +50,42 @@ class Watched:
         (10, False, "pairwise", None),
     ],
 )
-def test_many_scores_are_computed_beside_the_event_loop_and_few_on_it(
-    count: int, beside: bool, mode: str, top_k: int | None
+def test_many_scores_are_computed_in_a_thread_and_few_inline(
+    count: int, in_thread: bool, mode: str, top_k: int | None
 ) -> None:
-    asked = Watched(mode, top_k)
-    asyncio.run(similarity_scores(column(count), column(count), asked, 4_000_000))
-    assert asked.threads and (threading.get_ident() not in asked.threads) == beside
+    options = ThreadRecorder(mode, top_k)
+    asyncio.run(similarity_scores(column(count), column(count), options, 4_000_000))
+    assert options.threads and (threading.get_ident() not in options.threads) == in_thread
 
 
 @pytest.mark.parametrize("count", [3, 300])
 @pytest.mark.parametrize("metric", METRICS)
-def test_few_and_many_are_compared_alike(metric: str, count: int) -> None:
+def test_few_and_many_scores_are_the_same(metric: str, count: int) -> None:
     a, b = column(count), column(count)
     expected = METRICS[metric](a, b)
-    found = asyncio.run(similarity_scores(a, b, Asked(metric), 4_000_000))
-    assert np.array_equal(found["scores"], expected)
-    found = asyncio.run(similarity_scores(a, b, Asked(metric, "pairwise"), 4_000_000))
-    np.testing.assert_allclose(found["scores"], np.diag(expected), rtol=1e-6)
-    found = asyncio.run(similarity_scores(a, b, Asked(metric, top_k=2), 4_000_000))
-    for entries, row in zip(orjson.loads(orjson.dumps(found["top"])), expected, strict=True):
+    actual = asyncio.run(similarity_scores(a, b, Options(metric), 4_000_000))
+    assert np.array_equal(actual["scores"], expected)
+    actual = asyncio.run(similarity_scores(a, b, Options(metric, "pairwise"), 4_000_000))
+    np.testing.assert_allclose(actual["scores"], np.diag(expected), rtol=1e-6)
+    actual = asyncio.run(similarity_scores(a, b, Options(metric, top_k=2), 4_000_000))
+    for entries, row in zip(orjson.loads(orjson.dumps(actual["top"])), expected, strict=True):
         best = np.argsort(-row, kind="stable")[:2]
         assert entries == [{"index": i, "score": row[i].item()} for i in best]
 
 
 @pytest.mark.parametrize("count", [3, 7, 30])
-def test_equals_are_named_in_their_order(count: int) -> None:
+def test_equal_scores_keep_their_order(count: int) -> None:
     one, other = RANDOM.normal(size=(2, 1, 384)).astype(np.float32)
     equals = other.repeat(count, axis=0)
-    found = asyncio.run(similarity_scores(one, equals, Asked("cosine", top_k=count), 4_000_000))
-    (entries,) = orjson.loads(orjson.dumps(found["top"]))
+    actual = asyncio.run(similarity_scores(one, equals, Options("cosine", top_k=count), 4_000_000))
+    (entries,) = orjson.loads(orjson.dumps(actual["top"]))
     assert [entry["index"] for entry in entries] == list(range(count))
 
 
 def test_an_entry_of_top_k_is_two_numbers() -> None:
     few, many = column(10), column(30)
-    asyncio.run(similarity_scores(few, many, Asked(top_k=20), 400))
+    asyncio.run(similarity_scores(few, many, Options(top_k=20), 400))
     with pytest.raises(TooLarge, match="the answer has 420 numbers, the limit is 400"):
-        asyncio.run(similarity_scores(few, many, Asked(top_k=21), 400))
+        asyncio.run(similarity_scores(few, many, Options(top_k=21), 400))
     with pytest.raises(TooLarge, match="the answer has 600 numbers"):
-        asyncio.run(similarity_scores(few, many, Asked(top_k=99), 500))
+        asyncio.run(similarity_scores(few, many, Options(top_k=99), 500))

@@ -1,4 +1,4 @@
-"""GET /live, /ready, /health, /info, /metrics, the documents, and what every answer carries."""
+"""GET /live, /ready, /health, /info, /metrics and /docs, and the headers of every response."""
 
 import asyncio
 import re
@@ -27,15 +27,17 @@ def test_a_ready_server_says_so(server: Server) -> None:
 
 
 @dataclass
-class Awake:
-    """An engine that embeds."""
+class ReadyEngine:
+    """An engine that is ready."""
 
     ready: bool = True
 
 
 def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:
     admission = Admission(1.0, lambda: 60.0, SharedCounters.private())
-    routes = router(Awake(), admission, Metrics(SharedCounters.private()), lambda: False, dict)
+    routes = router(
+        ReadyEngine(), admission, Metrics(SharedCounters.private()), lambda: False, dict
+    )
     ready = next(each for each in routes.routes if each.path == "/ready")  # type: ignore[attr-defined]
     with admission.admit(1000):
         assert asyncio.run(ready.endpoint())["status"] == "ready"  # type: ignore[attr-defined]
@@ -44,20 +46,20 @@ def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:
     assert 2.0 <= (refused.value.retry or 0) <= 3.0
 
 
-def test_info_tells_the_model_its_precision_and_the_limits(server: Server) -> None:
-    found = server.client.get("/info").json()
-    assert (found["version"], found["model"]) == (__version__, DEFAULT)
-    engine = found["engine"]
+def test_info_has_the_model_its_precision_and_the_limits(server: Server) -> None:
+    content = server.client.get("/info").json()
+    assert (content["version"], content["model"]) == (__version__, DEFAULT)
+    engine = content["engine"]
     assert engine["dtype"] == "float32" and engine["device"] == "cpu" and engine["threads"] >= 1
     assert engine["pooling"] == ["mean"] and engine["max_length"] == 256 and engine["dim"] == 384
     assert re.fullmatch("[0-9a-f]{16}-float32", engine["fingerprint"])
     assert engine["kernels"] == best("float32")
-    assert found["limits"]["max_texts"] == 2048
+    assert content["limits"]["max_texts"] == 2048
     assert engine["max_batch_tokens"] == 2048, "the default of 0 is what was chosen"
 
 
 @pytest.mark.full
-def test_info_tells_the_instruction_set_that_a_cap_leaves(tmp_path: Path) -> None:
+def test_info_has_the_instruction_set_below_the_cap(tmp_path: Path) -> None:
     cap = "none" if CAP == "none" else "avx2"
     with Server(tmp_path / "log", isa=cap) as capped:
         engine = capped.client.get("/info").json()["engine"]
@@ -70,11 +72,11 @@ def test_info_tells_the_instruction_set_that_a_cap_leaves(tmp_path: Path) -> Non
 
 def _metric(server: Server, name: str) -> float:
     text = server.client.get("/metrics").text
-    found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
-    return float(found.group(1)) if found else 0.0
+    actual = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    return float(actual.group(1)) if actual else 0.0
 
 
-def test_metrics_count_what_was_done(server: Server) -> None:
+def test_metrics_count_requests_texts_and_tokens(server: Server) -> None:
     ok = 'embedding_requests_total{path="/embed",status="200"}'
     bad = 'embedding_requests_total{path="/embed",status="400"}'
     names = [ok, bad, "embedding_texts_total", "embedding_tokens_total"]
@@ -88,19 +90,19 @@ def test_metrics_count_what_was_done(server: Server) -> None:
     assert _metric(server, "embedding_queued_tokens") == 0
 
 
-def test_the_document_names_every_metric_with_its_type(server: Server) -> None:
+def test_the_metrics_page_has_every_metric_with_its_type(server: Server) -> None:
     text = server.client.get("/metrics").text
     served = re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)
     document = Path("docs/metrics.md").read_text()
     assert re.findall(r"^\| `(\w+)` \| (\w+) \|", document, re.MULTILINE) == served
 
 
-def test_an_unknown_path_does_not_make_a_metric_of_its_own(server: Server) -> None:
+def test_an_unknown_path_has_no_metric(server: Server) -> None:
     assert error(server.client.get("/no/such/path"), 404)["code"] == "not_found"
     assert "/no/such/path" not in server.client.get("/metrics").text
 
 
-def test_an_unknown_path_is_told_the_known_ones(server: Server) -> None:
+def test_the_error_for_an_unknown_path_lists_the_known_ones(server: Server) -> None:
     message = error(server.client.get("/embeddigs"), 404)["message"]
     for known in ("GET /info", "POST /embed", "GET /positions", "POST /positions"):
         assert f" {known}," in message
@@ -119,22 +121,22 @@ def test_an_unknown_path_is_told_the_known_ones(server: Server) -> None:
         ("DELETE", "/v1/models/any", "GET, HEAD"),
     ],
 )
-def test_a_wrong_method_is_told_the_right_ones(
+def test_the_error_for_a_wrong_method_lists_the_allowed_ones(
     server: Server, method: str, path: str, allowed: str
 ) -> None:
-    answer = server.client.request(method, path)
-    assert answer.status_code == 405 and answer.headers["allow"] == allowed
+    response = server.client.request(method, path)
+    assert response.status_code == 405 and response.headers["allow"] == allowed
     if method != "HEAD":
-        assert error(answer, 405)["code"] == "method_not_allowed"
+        assert error(response, 405)["code"] == "method_not_allowed"
 
 
 @pytest.mark.parametrize(
     "path", ["/", "/ping", "/live", "/ready", "/health", "/metrics", "/info", "/v1/models"]
 )
-def test_what_is_got_can_be_asked_for_its_head(server: Server, path: str) -> None:
-    answer = server.client.head(path)
-    assert answer.status_code == 200 and answer.content == b""
-    assert answer.headers["content-type"] == server.client.get(path).headers["content-type"]
+def test_get_routes_have_head(server: Server, path: str) -> None:
+    response = server.client.head(path)
+    assert response.status_code == 200 and response.content == b""
+    assert response.headers["content-type"] == server.client.get(path).headers["content-type"]
 
 
 def test_a_request_id_is_echoed_and_an_unprintable_one_is_not(server: Server) -> None:
@@ -143,27 +145,27 @@ def test_a_request_id_is_echoed_and_an_unprintable_one_is_not(server: Server) ->
         == "mine-1"
     )
     for bad in ("a b", "x" * 129, "<script>"):
-        found = server.post("/embed", {"inputs": "a"}, **{"x-request-id": bad})
-        assert re.fullmatch("[0-9a-f]{32}", found.headers["x-request-id"])
+        actual = server.post("/embed", {"inputs": "a"}, **{"x-request-id": bad})
+        assert re.fullmatch("[0-9a-f]{32}", actual.headers["x-request-id"])
 
 
-def test_the_trace_id_is_the_request_id_when_there_is_no_other(server: Server) -> None:
+def test_the_trace_id_is_the_default_request_id(server: Server) -> None:
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
-    found = server.client.get("/live", headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
-    assert found.headers["x-request-id"] == trace
+    actual = server.client.get("/live", headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"})
+    assert actual.headers["x-request-id"] == trace
 
 
-def test_every_answer_tells_what_it_cost(server: Server) -> None:
-    answers = [
+def test_every_response_has_token_and_timing_headers(server: Server) -> None:
+    responses = [
         server.client.get("/live"),
         server.post("/embed", {"inputs": "a"}),
         server.post("/embed", {}),
         server.client.get("/nothing"),
     ]
-    for answer in answers:
+    for response in responses:
         for name in ("tokens", "truncated", "tokenize-us", "queue-us", "compute-us", "total-us"):
-            assert int(answer.headers[f"x-{name}"]) >= 0
-    times = answers[1].headers
+            assert int(response.headers[f"x-{name}"]) >= 0
+    times = responses[1].headers
     parts = sum(int(times[f"x-{name}-us"]) for name in ("tokenize", "queue", "compute"))
     assert 0 < parts <= int(times["x-total-us"])
 
@@ -184,11 +186,11 @@ def test_the_openapi_document_describes_every_endpoint(server: Server) -> None:
             assert method == "get" or operation["requestBody"]["required"]
 
 
-def test_the_documents_page_needs_nothing_from_elsewhere(server: Server) -> None:
-    found = server.client.get("/docs")
-    assert found.headers["content-type"].startswith("text/html")
-    assert "openapi.json" in found.text
-    assert not re.findall(r"(?:https?:)?//\w[\w.]*\.\w+|<link|\ssrc=|@import", found.text)
+def test_the_docs_page_loads_nothing_from_other_hosts(server: Server) -> None:
+    actual = server.client.get("/docs")
+    assert actual.headers["content-type"].startswith("text/html")
+    assert "openapi.json" in actual.text
+    assert not re.findall(r"(?:https?:)?//\w[\w.]*\.\w+|<link|\ssrc=|@import", actual.text)
 
 
 @pytest.mark.parametrize("path", ["/live", "/embed"])

@@ -28,7 +28,7 @@ def test_nothing_is_truncated(server: Server) -> None:
     assert len(server.post("/tokenize", {"inputs": "a " * 1000}).json()[0]) == 1002
 
 
-def test_decode_is_the_way_back(server: Server) -> None:
+def test_decode_inverts_tokenize(server: Server) -> None:
     rows = server.post("/tokenize", {"inputs": ["hello world", "again"]}).json()
     ids = [[token["id"] for token in row] for row in rows]
     assert server.post("/decode", {"ids": ids}).json() == ["hello world", "again"]
@@ -48,5 +48,5 @@ def test_decode_is_the_way_back(server: Server) -> None:
         ("/decode", {"ids": ["a"]}, "invalid_request"),
     ],
 )
-def test_a_wrong_body_is_refused(server: Server, path: str, body: object, code: str) -> None:
+def test_an_invalid_body_is_refused(server: Server, path: str, body: object, code: str) -> None:
     assert error(server.post(path, body), 400)["code"] == code

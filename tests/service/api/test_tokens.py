@@ -13,9 +13,9 @@ TEXT = "Déjà vu in 北京: tokens 🦊 have places."
 
 
 def test_every_token_has_its_text_place_and_vector(server: Server, embedder: Embedder) -> None:
-    found = server.post("/tokens", {"inputs": TEXT}).json()
-    tokens = found["results"][0]["tokens"]
-    assert found["layer"] == 6
+    content = server.post("/tokens", {"inputs": TEXT}).json()
+    tokens = content["results"][0]["tokens"]
+    assert content["layer"] == 6
     ids = embedder.tokenize([TEXT])[0].ids
     assert [token["id"] for token in tokens] == ids
     assert [token["special"] for token in tokens] == [True, *[False] * (len(ids) - 2), True]
@@ -25,17 +25,17 @@ def test_every_token_has_its_text_place_and_vector(server: Server, embedder: Emb
         assert part.decode() == token["text"]
     assert tokens[0]["start"] is tokens[-1]["stop"] is None
     expected = embedder.hidden([ids])[0]
-    found = np.array([token["embedding"] for token in tokens], dtype=np.float32)
-    np.testing.assert_array_equal(found, expected)
+    content = np.array([token["embedding"] for token in tokens], dtype=np.float32)
+    np.testing.assert_array_equal(content, expected)
 
 
 @pytest.mark.parametrize("layer", [0, 3, 6, "token", "position", "segment"])
-def test_any_layer_and_each_summand_of_the_input_can_be_had(
+def test_any_layer_and_each_part_of_the_input_can_be_requested(
     server: Server, embedder: Embedder, layer: int | str
 ) -> None:
-    found = server.post("/tokens", {"inputs": ["one", TEXT], "layer": layer}).json()
+    content = server.post("/tokens", {"inputs": ["one", TEXT], "layer": layer}).json()
     ids = [row.ids for row in embedder.tokenize(["one", TEXT])]
-    for result, expected in zip(found["results"], embedder.hidden(ids, layer), strict=True):
+    for result, expected in zip(content["results"], embedder.hidden(ids, layer), strict=True):
         vectors = [token["embedding"] for token in result["tokens"]]
         np.testing.assert_array_equal(np.array(vectors, dtype=np.float32), expected)
 
@@ -49,11 +49,11 @@ def test_any_layer_and_each_summand_of_the_input_can_be_had(
         ("last", "layer: Input should be 'input', 'token', 'position' or 'segment'"),
     ],
 )
-def test_a_layer_that_is_none_is_told_what_it_may_be(
+def test_an_invalid_layer_is_told_the_valid_ones(
     server: Server, layer: object, expected: str
 ) -> None:
-    found = error(server.post("/tokens", {"inputs": "a", "layer": layer}), 400)
-    assert (found["message"], found["param"]) == (expected, "layer")
+    fault = error(server.post("/tokens", {"inputs": "a", "layer": layer}), 400)
+    assert (fault["message"], fault["param"]) == (expected, "layer")
 
 
 def test_layer_zero_is_the_input(server: Server) -> None:
@@ -63,7 +63,7 @@ def test_layer_zero_is_the_input(server: Server) -> None:
     assert zero == named
 
 
-def test_the_summands_and_their_norm_make_layer_zero(server: Server, embedder: Embedder) -> None:
+def test_layer_zero_is_the_normalised_sum_of_its_parts(server: Server, embedder: Embedder) -> None:
     def layer(name: object) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
         tokens = server.post("/tokens", {"inputs": TEXT, "layer": name}).json()["results"][0]
         return np.array([token["embedding"] for token in tokens["tokens"]])
@@ -80,16 +80,16 @@ def test_the_summands_and_their_norm_make_layer_zero(server: Server, embedder: E
 def test_a_span_is_the_mean_of_its_tokens_with_the_whole_text_in_view(server: Server) -> None:
     text = "Berlin is large. Its people like it."
     spans = [[0, 6], [17, 36], [0, 36]]
-    found = server.post("/tokens", {"inputs": text, "spans": [spans]}).json()["results"][0]
+    content = server.post("/tokens", {"inputs": text, "spans": [spans]}).json()["results"][0]
     tokens = server.post("/tokens", {"inputs": text}).json()["results"][0]["tokens"]
     inner = tokens[1:-1]
-    for (start, stop), span in zip(spans, found["spans"], strict=True):
+    for (start, stop), span in zip(spans, content["spans"], strict=True):
         touched = [t["embedding"] for t in inner if t["start"] < stop and t["stop"] > start]
         np.testing.assert_allclose(span["embedding"], np.mean(touched, axis=0), atol=1e-6)
         assert [span["start"], span["stop"]] == [start, stop]
     alone = server.post("/tokens", {"inputs": text[17:], "spans": [[[0, 19]]]}).json()
     apart = np.abs(
-        np.subtract(alone["results"][0]["spans"][0]["embedding"], found["spans"][1]["embedding"])
+        np.subtract(alone["results"][0]["spans"][0]["embedding"], content["spans"][1]["embedding"])
     )
     assert apart.max() > 0.01
 
@@ -102,7 +102,7 @@ def test_a_span_can_be_the_largest_value_of_its_tokens(server: Server) -> None:
     np.testing.assert_array_equal(span["embedding"], np.max(touched, axis=0))
 
 
-def test_places_are_of_the_text_and_not_of_its_prompt(server: Server) -> None:
+def test_offsets_do_not_count_the_prompt(server: Server) -> None:
     body = {"inputs": TEXT, "prompt": "passage: "}
     tokens = server.post("/tokens", body).json()["results"][0]["tokens"]
     plain = server.post("/tokens", {"inputs": TEXT}).json()["results"][0]["tokens"]
@@ -110,7 +110,7 @@ def test_places_are_of_the_text_and_not_of_its_prompt(server: Server) -> None:
     assert [t["start"] for t in tokens[3:]] == [t["start"] for t in plain[1:]]
 
 
-def test_truncated_texts_tell_the_tokens_that_were_read(server: Server) -> None:
+def test_truncated_texts_have_only_their_remaining_tokens(server: Server) -> None:
     for side in ("left", "right"):
         body = {"inputs": "many words " * 300, "truncation_direction": side}
         response = server.post("/tokens", body)
@@ -134,7 +134,7 @@ def test_base64_holds_the_bytes_of_the_numbers(server: Server) -> None:
 
 @pytest.mark.parametrize("part", [{}, {"spans": [[[0, 4]], [[0, 3], [3, 9]]]}])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "ubinary"])
-def test_a_block_holds_what_the_objects_hold(
+def test_a_block_has_the_same_numbers_as_objects(
     server: Server, part: dict[str, object], dtype: str
 ) -> None:
     body = {"inputs": ["déjà", TEXT], "output_dtype": dtype, **part}
@@ -157,12 +157,12 @@ def dtype_of(name: str) -> str:
     return "uint8" if name == "ubinary" else name
 
 
-def test_one_text_is_had_as_bytes(server: Server, embedder: Embedder) -> None:
+def test_token_vectors_of_one_text_as_bytes(server: Server, embedder: Embedder) -> None:
     accept = {"accept": "application/octet-stream"}
-    answer = server.post("/tokens", {"inputs": TEXT}, **accept)
+    response = server.post("/tokens", {"inputs": TEXT}, **accept)
     expected = embedder.hidden([embedder.tokenize([TEXT])[0].ids])[0]
-    assert answer.headers["x-shape"] == f"{len(expected)},384"
-    assert answer.content == expected.tobytes()
+    assert response.headers["x-shape"] == f"{len(expected)},384"
+    assert response.content == expected.tobytes()
     bodies: list[dict[str, object]] = [
         {"inputs": ["a", "b"]},
         {"inputs": "a", "layout": "block"},
@@ -172,10 +172,10 @@ def test_one_text_is_had_as_bytes(server: Server, embedder: Embedder) -> None:
         assert error(server.post("/tokens", body, **accept), 400)
 
 
-def test_embed_all_is_the_last_layer_in_teis_shape(server: Server, embedder: Embedder) -> None:
-    found = server.post("/embed_all", {"inputs": ["one", TEXT]}).json()
+def test_embed_all_is_the_last_layer_in_teis_format(server: Server, embedder: Embedder) -> None:
+    content = server.post("/embed_all", {"inputs": ["one", TEXT]}).json()
     ids = [row.ids for row in embedder.tokenize(["one", TEXT])]
-    for vectors, expected in zip(found, embedder.hidden(ids), strict=True):
+    for vectors, expected in zip(content, embedder.hidden(ids), strict=True):
         np.testing.assert_array_equal(np.array(vectors, dtype=np.float32), expected)
 
 
@@ -206,11 +206,11 @@ def test_embed_all_takes_token_ids_as_embed_does(server: Server, embedder: Embed
         ({"inputs": "a", "on_overflow": "mean"}, "invalid_request", None),
     ],
 )
-def test_a_wrong_body_is_refused(
+def test_an_invalid_body_is_refused(
     server: Server, body: object, code: str, index: int | None
 ) -> None:
-    found = error(server.post("/tokens", body), 400)
-    assert (found["code"], found["index"]) == (code, index)
+    fault = error(server.post("/tokens", body), 400)
+    assert (fault["code"], fault["index"]) == (code, index)
 
 
 @pytest.mark.parametrize(
@@ -220,14 +220,14 @@ def test_a_wrong_body_is_refused(
         ({"prompt": "word " * 300}, "prompt", "prompt_too_long"),
     ],
 )
-def test_what_is_wrong_with_the_prompt_of_chunks_is_not_put_on_them(
+def test_an_error_of_the_prompt_does_not_name_chunks(
     server: Server, field: dict[str, str], param: str, code: str
 ) -> None:
-    found = error(server.post("/tokens", {"chunks": [["a"]], **field}), 400)
-    assert (found["param"], found["index"], found["code"]) == (param, None, code)
+    fault = error(server.post("/tokens", {"chunks": [["a"]], **field}), 400)
+    assert (fault["param"], fault["index"], fault["code"]) == (param, None, code)
 
 
-def test_documents_are_not_read_beyond_what_can_be_answered(server: Server) -> None:
+def test_documents_beyond_the_limit_of_numbers_are_not_read(server: Server) -> None:
     document = "house river " * 1600
     response = server.post("/tokens", {"chunks": [[document]] * 400})
     assert error(response, 413)["code"] == "too_many_values"
