@@ -1,43 +1,44 @@
-"""Everything that can go wrong with a request.
+"""The errors of a request, each with its status and code.
 
 ServiceError
-├── BadRequest 400          invalid_request, unknown_prompt, input_too_long, …
-├── Unauthorized 401        invalid_api_key
-├── Forbidden 403           host_not_allowed, origin_not_allowed: of a browser's request
-├── UnknownModel 404        model_not_found
-├── NotFound 404            not_found: lists what there is
-├── WrongMethod 405         method_not_allowed (with Allow)
-├── TooLarge 413            body_too_large, too_many_parts, too_many_texts, …
-├── Unsupported 415         unsupported_type, unsupported_encoding
-├── Overloaded 429          overloaded (with Retry-After)
-├── ClientDisconnected 499              client_gone; only metrics see it
-├── Unexpected 500          internal_error: a fault of ours
-├── EncodingFailed 500      encoding_failed
-│   ├── NotFinite 500       not_finite
-│   └── EngineCrash 500     engine_crash
-├── UnknownTransferEncoding 501       unsupported_coding
-├── EngineLost 503          engine_unavailable (with Retry-After)
-│   └── EngineDied 503      the same, of a job that an engine had when it died
+├── BadRequest 400               invalid_request, unknown_prompt, input_too_long, …
+├── Unauthorized 401             invalid_api_key
+├── Forbidden 403                host_not_allowed, origin_not_allowed (browsers only)
+├── UnknownModel 404             model_not_found
+├── NotFound 404                 not_found: the message lists the routes
+├── WrongMethod 405              method_not_allowed (with Allow)
+├── TooLarge 413                 body_too_large, too_many_parts, too_many_texts, …
+├── Unsupported 415              unsupported_type, unsupported_encoding
+├── Overloaded 429               overloaded (with Retry-After)
+├── ClientDisconnected 499       client_gone (in metrics only)
+├── InternalError 500            internal_error
+├── EncodingFailed 500           encoding_failed
+│   ├── NotFinite 500            not_finite
+│   └── EngineCrash 500          engine_crash
+├── UnknownTransferEncoding 501  unsupported_coding
+├── EngineLost 503               engine_unavailable (with Retry-After)
+│   └── EngineDied 503           engine_unavailable
 ├── ShuttingDown 503             shutting_down (with Retry-After)
-├── TimedOut 504            timeout (with Retry-After)
-└── ConnectionClosed                     the connection is closed, too
-    ├── MalformedRequest 400       invalid_request: no HTTP
-    ├── ReceiveTimeout 408  receive_timeout
-    ├── HeadTooLarge 431    head_too_large
-    └── TooManyConnections 503
+├── TimedOut 504                 timeout (with Retry-After)
+└── ConnectionClosed             (with Connection: close)
+    ├── MalformedRequest 400     invalid_request
+    ├── ReceiveTimeout 408       receive_timeout
+    ├── HeadTooLarge 431         head_too_large
+    └── TooManyConnections 503   too_many_connections (with Retry-After)
 """
 
 _INPUTS = {"input", "inputs", "texts", "ids", "a", "b", "chunks", "spans"}
-"""The fields with an entry for each input."""
+"""The fields of a request that hold one entry for each input."""
 
 Path = tuple[str | int, ...]
-"""Fields and indices, from a request to a part of it."""
+"""Field names and indices that lead to a part of a request."""
 
 
 class ServiceError(Exception):
-    """An answer other than the one asked for.
+    """An error response.
 
-    param: the field at fault. index: which of the inputs. retry: seconds after which to try again.
+    param: the field at fault. index: of the input at fault. retry_after: seconds after which the
+    client should try again.
     """
 
     status = 500
@@ -50,18 +51,21 @@ class ServiceError(Exception):
         code: str | None = None,
         param: str | None = None,
         index: int | None = None,
-        retry: float | None = None,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
-        self.message, self.param, self.index, self.retry = message, param, index, retry
+        self.message, self.param, self.index = message, param, index
+        self.retry_after = retry_after
         self.code = code or type(self).code
-        self.headers = {} if retry is None else {"retry-after": str(max(1, round(retry)))}
+        self.headers: dict[str, str] = {}
+        if retry_after is not None:
+            self.headers["retry-after"] = str(max(1, round(retry_after)))
 
     def locate(self, path: Path) -> None:
-        """Name the input, until now one of several by its index, by its place in the request."""
-        told = f"input {self.index}"
-        where, self.param, self.index = place(path)
-        self.message = self.message.replace(told, where, 1)
+        """Replace the index among all inputs of the request by the path to the input."""
+        by_index = f"input {self.index}"
+        by_path, self.param, self.index = describe_path(path)
+        self.message = self.message.replace(by_index, by_path, 1)
 
 
 class BadRequest(ServiceError):
@@ -97,7 +101,7 @@ class WrongMethod(ServiceError):
 
 
 class ConnectionClosed(ServiceError):
-    """The end of the connection, too: the rest of the request may come yet."""
+    """An error after which the connection is closed, as the rest of the request may still come."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -132,7 +136,7 @@ class Unsupported(ServiceError):
     status, code = 415, "unsupported"
 
     def __init__(self, message: str, *, code: str, header: str, supported: str) -> None:
-        """header: that tells what is supported."""
+        """header: the name of the header that lists what is supported."""
         super().__init__(message, code=code)
         self.headers[header] = supported
 
@@ -145,12 +149,12 @@ class ClientDisconnected(ServiceError):
     status, code = 499, "client_gone"  # nginx's number for it
 
 
-class Unexpected(ServiceError):
-    """What nobody expected: clients are not told what it was, the log is."""
+class InternalError(ServiceError):
+    """A fault of the server; only the log has the details."""
 
 
 class EncodingFailed(ServiceError):
-    """The same input would fail again: OpenAI's client, which tries each 500 again, is told so."""
+    """An error that would occur again: OpenAI's client must not retry it, as it does other 500s."""
 
     status, code = 500, "encoding_failed"
 
@@ -160,19 +164,19 @@ class EncodingFailed(ServiceError):
 
 
 class NotFinite(EncodingFailed):
-    """A number that JSON has no word for, and no other answer should have."""
+    """A result that contains an infinity or NaN."""
 
     code = "not_finite"
 
 
 class EngineCrash(EncodingFailed):
-    """The engine's process ends whenever it computes this input, so it is not tried again."""
+    """The engine dies whenever it computes this input, so it is not tried again."""
 
     code = "engine_crash"
 
 
 class UnknownTransferEncoding(ServiceError):
-    """Of the transfer: https://www.rfc-editor.org/rfc/rfc9112#section-6.1"""
+    """See https://www.rfc-editor.org/rfc/rfc9112#section-6.1"""
 
     status, code = 501, "unsupported_coding"
 
@@ -182,10 +186,10 @@ class EngineLost(ServiceError):
 
 
 class EngineDied(EngineLost):
-    """The engine died before it answered. computing: whether the job was in a running pass."""
+    """The engine died with a job unfinished. computing: whether it was in a running batch."""
 
     def __init__(self, *, computing: bool) -> None:
-        super().__init__("the engine died; try again", retry=2)
+        super().__init__("the engine died; try again", retry_after=2)
         self.computing = computing
 
 
@@ -197,8 +201,8 @@ class TimedOut(ServiceError):
     status, code = 504, "timeout"
 
 
-def place(path: Path) -> tuple[str, str | None, int | None]:
-    """How a message names a part of a request, the field it is in, and which input it is."""
+def describe_path(path: Path) -> tuple[str, str | None, int | None]:
+    """The path as a message writes it, its field, and the index of its input."""
     param = next((part for part in path if isinstance(part, str)), None)
     index = next((part for part in path if isinstance(part, int)), None)
     return ".".join(map(str, path)), param, index if param in _INPUTS else None

@@ -58,9 +58,9 @@ def router(
     )
     async def ready() -> Any:
         if shutting_down():
-            raise ShuttingDown("the server is shutting down", retry=1)
+            raise ShuttingDown("the server is shutting down", retry_after=1)
         if not engine.ready:
-            raise EngineLost("the engine is not ready", retry=2)
+            raise EngineLost("the engine is not ready", retry_after=2)
         admission.check(1)
         return {"status": "ready", "queued_tokens": admission.queued}
 

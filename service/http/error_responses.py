@@ -6,7 +6,7 @@ from typing import Any
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
-from service.errors import BadRequest, Path, ServiceError, Unexpected, place
+from service.errors import BadRequest, InternalError, Path, ServiceError, describe_path
 
 
 def service_error(error: BaseException) -> ServiceError:
@@ -17,14 +17,14 @@ def service_error(error: BaseException) -> ServiceError:
         return _invalid(error.errors(include_url=False, include_context=False, include_input=False))
     if isinstance(error, RequestValidationError):  # which puts "body" or "query" before the path
         return _invalid([{**problem, "loc": problem["loc"][1:]} for problem in error.errors()])
-    return Unexpected("an unexpected error; see the server's log")
+    return InternalError("an unexpected error; see the server's log")
 
 
 def _invalid(problems: Sequence[Any]) -> BadRequest:
     """The first problem of an invalid request, naming the field and the index of the input."""
     # A misspelt field goes before the missing one that it was meant to be.
     first = next(filter(_unknown, problems), problems[0])
-    location, param, index = place(_path(first))
+    location, param, index = describe_path(_path(first))
     if _unknown(first):
         return BadRequest(f"unknown field {location!r}", code="unknown_field", param=location)
     if first["type"] == "none_required":  # of a field that may only be null
@@ -41,10 +41,11 @@ def _unknown(problem: Any) -> bool:
 
 
 def _path(problem: Any) -> Path:
-    # Without the names of a union's branches, which no client knows; an unknown field stays.
-    known = len(problem["loc"]) - _unknown(problem)
+    # Without the names of a union's branches, such as <texts>, which are no part of a request.
+    # An unknown field, the last part, is kept even if it looks like one.
+    unknown = len(problem["loc"]) - _unknown(problem)
     parts = enumerate(problem["loc"])
-    return tuple(part for at, part in parts if at == known or not str(part).startswith("<"))
+    return tuple(part for i, part in parts if i == unknown or not str(part).startswith("<"))
 
 
 _LISTS = {

@@ -11,9 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import (
     ConnectionClosed,
+    InternalError,
     ServiceError,
     ShuttingDown,
-    Unexpected,
 )
 from service.http.browser_checks import BrowserChecks
 from service.http.error_responses import service_error
@@ -35,7 +35,7 @@ from service.request.error_body import respond
 from service.request.memory_budget import SMALL, Reservation
 from service.request.request_context import RequestContext
 
-_LARGE = 1 << 20  # bytes of a request; to trim the heap takes milliseconds after so much
+_LARGE = 1 << 20  # bytes of a request after which the heap is trimmed, which takes milliseconds
 _CHUNK = 1 << 18  # bytes of a response that are sent at a time
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ _WITHOUT_KEY = {"/", "/ping", "/live", "/ready", "/health", "/metrics", "/docs",
 class Middleware:
     """ASGI application around FastAPI's."""
 
-    def __init__(  # noqa: PLR0913 - all but two by name
+    def __init__(  # noqa: PLR0913 - all but two are keywords
         self,
         app: ASGIApp,
         direct_routes: Mapping[str, Route],
@@ -60,7 +60,7 @@ class Middleware:
     ) -> None:
         """direct_routes: routes of `app` for POST that are called directly, by their paths.
 
-        root_path: the prefix that a gateway strips. paths: all those that `app` answers.
+        root_path: the prefix that a gateway strips. paths: all paths of `app`.
         """
         self._app, self._root_path = app, root_path
         self._direct_routes, self._paths = direct_routes, {*paths, *direct_routes}
@@ -75,7 +75,7 @@ class Middleware:
         path = scope["path"]
         if self._root_path:
             path = self._route_path(path)
-            # As ASGI specifies it, for the routes of `app`.
+            # The routes of `app` expect both as ASGI defines them.
             scope["path"], scope["root_path"] = self._root_path + path, self._root_path
         route = scope["route"] = self._direct_routes.get(path)
         task, accept = asyncio.current_task(), headers.get(b"accept", b"")
@@ -164,7 +164,7 @@ class _ResponseSender:
         """Log an error, and send it unless a response has started."""
         failure = _service_error(error, self._context)
         status = failure.status
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(failure, Unexpected):
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(failure, InternalError):
             self._failures.write(self._context.id, self._context.path, status, failure.message)
         if not self._started:
             response = respond(failure, self._context.id, self._context.path)
@@ -188,12 +188,12 @@ def _service_error(error: BaseException, context: RequestContext) -> ServiceErro
     if isinstance(error, asyncio.CancelledError):
         return _shutting_down()
     failure = service_error(error)
-    if isinstance(failure, Unexpected):
+    if isinstance(failure, InternalError):
         log.error("request %s failed", context.id, exc_info=error)
     return failure
 
 
 def _shutting_down() -> ServiceError:
-    error = ShuttingDown("the server stops before it has an answer; ask again", retry=1)
+    error = ShuttingDown("the server stops before it has an answer; ask again", retry_after=1)
     error.headers["connection"] = "close"
     return error

@@ -123,7 +123,7 @@ class Pipeline:
         try:
             return await self._engine.submit(job, remaining)
         except TimeoutError:
-            raise TimedOut(f"not answered within {self._timeout:.0f} s", retry=1) from None
+            raise TimedOut(f"not answered within {self._timeout:.0f} s", retry_after=1) from None
 
 
 def _record(context: RequestContext, results: Sequence[Result]) -> None:

@@ -50,7 +50,7 @@ class TokenizationQueue:
                 async with asyncio.timeout(self._timeout - spent):
                     return await self._run_steps(steps, size)
             except TimeoutError:
-                raise TimedOut(f"not read within {self._timeout:.0f} s", retry=1) from None
+                raise TimedOut(f"not read within {self._timeout:.0f} s", retry_after=1) from None
 
     async def _run_steps(self, steps: Steps[R], size: int) -> R:
         priority, spent = (size_class(size), next(self._sequence)), 0.0

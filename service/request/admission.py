@@ -63,7 +63,7 @@ class Admission:
             raise Overloaded(
                 f"a request of this size would wait {wait:.1f} s; the limit is {max_wait:.1f} s",
                 # When the queue is done; with jitter, so that clients do not retry together.
-                retry=wait * random.uniform(1, 1.5),  # noqa: S311
+                retry_after=wait * random.uniform(1, 1.5),  # noqa: S311
             )
 
     @contextmanager

@@ -49,7 +49,7 @@ class Reservation:
             raise Overloaded(
                 "other large requests and responses take all of the memory that the server has "
                 "for them; try again shortly, or request less at a time",
-                retry=1,
+                retry_after=1,
             )
         self._budget.reserved = other_reserved + self.size
         self._reserved = self.size

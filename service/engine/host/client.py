@@ -64,7 +64,7 @@ class Client(asyncio.Protocol):
         If the caller is cancelled, its job is removed from the engine's queue.
         """
         if self._transport.is_closing():
-            raise EngineLost("the engine is restarting", retry=1)
+            raise EngineLost("the engine is restarting", retry_after=1)
         number = next(self._numbers)
         future: asyncio.Future[Result] = self._loop.create_future()
         self._results[number] = future

@@ -69,9 +69,9 @@ class EngineConnection:
     async def submit(self, job: Job, timeout: float) -> Result:
         """Compute a job; raises EncodingFailed, EngineLost or TimeoutError."""
         if self._client is None:
-            raise EngineLost("no engine is ready; try again shortly", retry=2)
+            raise EngineLost("no engine is ready; try again shortly", retry_after=2)
         if self._liveness.unresponsive:
-            raise EngineLost("the engine does not respond; try again shortly", retry=5)
+            raise EngineLost("the engine does not respond; try again shortly", retry_after=5)
         return await self._submit(self._client, job, timeout)
 
     async def wait_connected(
@@ -88,7 +88,7 @@ class EngineConnection:
         except TimeoutError:
             if timeout < remaining:
                 raise
-            raise EngineLost("no engine is ready; try again shortly", retry=2) from None
+            raise EngineLost("no engine is ready; try again shortly", retry_after=2) from None
 
     def computed_tokens(self, job: Job) -> int:
         """Return the tokens to compute for a job: all of them."""
@@ -114,7 +114,7 @@ class EngineConnection:
         finally:
             watchdog.cancel()
             self._disconnect()
-            client.close(EngineLost("the engine died; try again", retry=2))
+            client.close(EngineLost("the engine died; try again", retry_after=2))
 
     def _disconnect(self) -> None:
         if self._client is not None:

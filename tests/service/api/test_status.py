@@ -43,7 +43,7 @@ def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:
         assert asyncio.run(ready.endpoint())["status"] == "ready"  # type: ignore[attr-defined]
     with admission.admit(60), admission.admit(60), pytest.raises(Overloaded) as refused:
         asyncio.run(ready.endpoint())  # type: ignore[attr-defined]
-    assert 2.0 <= (refused.value.retry or 0) <= 3.0
+    assert 2.0 <= (refused.value.retry_after or 0) <= 3.0
 
 
 def test_info_has_the_model_its_precision_and_the_limits(server: Server) -> None:

@@ -37,7 +37,7 @@ def test_a_wait_beyond_the_limit_is_refused_with_a_retry_time() -> None:
         assert admission.backlog == 4
         with pytest.raises(Overloaded) as refused, admission.admit(400):
             raise AssertionError("admitted")
-        assert 4.0 <= (refused.value.retry or 0) <= 6.0
+        assert 4.0 <= (refused.value.retry_after or 0) <= 6.0
     assert admission.queued == 0 and is_open(admission)
 
 
@@ -56,7 +56,7 @@ def test_a_request_waits_for_at_most_twice_the_requests_no_larger_than_itself() 
             admission.admit(1000),
         ):
             raise AssertionError("admitted")
-        assert 9.4 <= (refused.value.retry or 0) <= 14.1
+        assert 9.4 <= (refused.value.retry_after or 0) <= 14.1
         with admission.admit(20), pytest.raises(Overloaded, match=r"1\.2 s"), admission.admit(20):
             raise AssertionError("admitted")
     assert admission.queued == 0
@@ -91,7 +91,7 @@ def test_a_wait_that_leaves_too_little_time_is_refused() -> None:
             pass
         with pytest.raises(Overloaded, match=r"wait 4\.0 s; the limit is 3\.0 s") as refused:
             admission.check(1200)
-        assert 4.0 <= (refused.value.retry or 0) <= 6.0
+        assert 4.0 <= (refused.value.retry_after or 0) <= 6.0
 
 
 def test_nothing_is_too_large_without_a_reliable_rate() -> None:

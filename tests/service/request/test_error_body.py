@@ -9,13 +9,13 @@ from service.errors import (
     BadRequest,
     EncodingFailed,
     EngineLost,
+    InternalError,
     NotFinite,
     Overloaded,
     ServiceError,
     TimedOut,
     TooLarge,
     Unauthorized,
-    Unexpected,
     UnknownModel,
 )
 from service.request.error_body import describe, respond
@@ -58,10 +58,10 @@ def test_the_path_selects_the_format(path: str, content: dict[str, Any]) -> None
         (BadRequest("no", code="no_input"), "Empty"),
         (Unauthorized("no"), "Validation"),
         (TooLarge("no"), "Validation"),
-        (Overloaded("later", retry=1), "Overloaded"),
-        (EngineLost("later", retry=1), "Unhealthy"),
+        (Overloaded("later", retry_after=1), "Overloaded"),
+        (EngineLost("later", retry_after=1), "Unhealthy"),
         (EncodingFailed("no"), "Backend"),
-        (TimedOut("no", retry=1), "Backend"),
+        (TimedOut("no", retry_after=1), "Backend"),
     ],
 )
 def test_the_error_type_is_one_of_teis(error: ServiceError, kind: str) -> None:
@@ -75,8 +75,8 @@ def test_the_error_type_is_one_of_teis(error: ServiceError, kind: str) -> None:
         (Unauthorized("no"), "invalid_request_error"),
         (UnknownModel("no"), "invalid_request_error"),
         (TooLarge("no"), "invalid_request_error"),
-        (Overloaded("later", retry=1), "rate_limit_error"),
-        (EngineLost("later", retry=1), "server_error"),
+        (Overloaded("later", retry_after=1), "rate_limit_error"),
+        (EngineLost("later", retry_after=1), "server_error"),
     ],
 )
 def test_the_type_distinguishes_invalid_requests_from_temporary_errors(
@@ -92,6 +92,6 @@ def test_permanent_failures_tell_clients_not_to_retry(
     assert respond(error, "1").headers["x-should-retry"] == "false"
 
 
-@pytest.mark.parametrize("error", [Unexpected("no"), EngineLost("no", retry=1)])
+@pytest.mark.parametrize("error", [InternalError("no"), EngineLost("no", retry_after=1)])
 def test_temporary_failures_leave_the_retry_to_the_client(error: ServiceError) -> None:
     assert "x-should-retry" not in respond(error, "1").headers
