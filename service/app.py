@@ -1,4 +1,4 @@
-"""The composition root of an HTTP process: what its application is made of."""
+"""The composition root: builds the application of an HTTP process from its parts."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-_ABOUT = "Vectors of sentences, tokens and positions, and the cosine between them."
+_DESCRIPTION = "Vectors of sentences, tokens and positions, and the cosine between them."
 
 
 Background = Callable[[], Coroutine[Any, Any, None]]
@@ -61,44 +61,46 @@ Background = Callable[[], Coroutine[Any, Any, None]]
 
 def create_app(
     context: ServerContext,
-    link: EngineConnection,
+    connection: EngineConnection,
     background: Sequence[Background] = (),
-    leaving: Callable[[], bool] = lambda: False,
+    shutting_down: Callable[[], bool] = lambda: False,
 ) -> Middleware:
-    """The application of a server, in one of its HTTP processes.
+    """Build the application of one of a server's HTTP processes.
 
-    background: what runs as long as it does, and ends in the other order. leaving: whether the
-    server was told to stop.
+    background: work that runs as long as the application, and is cancelled in reverse order.
+    shutting_down: whether the server was told to stop.
     """
     settings, model = context.settings, Folder.read(context.model, context.settings.pooling)
     config, sentence = model.blueprint.config, model.sentence
     reader = _reader(settings, model)
-    admission = _admission(settings, link)
-    replay = Replay(link, link.counters)
-    metrics = _metrics(admission, link, replay)
-    kept = settings.vector_cache_bytes
-    engine = VectorCache(replay, kept) if kept else replay
+    admission = _admission(settings, connection)
+    replay = Replay(connection, connection.counters)
+    metrics = _metrics(admission, connection, replay)
+    cache_bytes = settings.vector_cache_bytes
+    engine = VectorCache(replay, cache_bytes) if cache_bytes else replay
     pipeline = Pipeline(reader, admission, engine, settings.request_timeout)
-    names, most = ServedNames(settings.names, settings.any_name), settings.max_values
+    names, max_values = ServedNames(settings.names, settings.any_name), settings.max_values
     lengths = declared(model.encoder, model.dim)
     dimensions = Dimensions.from_setting(settings.dimensions, model.dim, lengths)
-    embedding = embed.EmbeddingService(pipeline, names, dimensions, config.num_layers)
-    states = tokens.TokenVectorService(pipeline, config, most)
-    about = functools.partial(server_info, settings, link, sentence, dimensions)
+    embeddings = embed.EmbeddingService(pipeline, names, dimensions, config.num_layers)
+    token_vectors = tokens.TokenVectorService(pipeline, config, max_values)
+    info = functools.partial(server_info, settings, connection, sentence, dimensions)
     routers = [
         openapi_document.router(),
-        embed.router(embedding),
-        tokens.router(states),
-        positions.router(positions.PositionService(pipeline, config, model.bias_table(), most)),
-        similarity.router(pipeline, most),
+        embed.router(embeddings),
+        tokens.router(token_vectors),
+        positions.router(
+            positions.PositionService(pipeline, config, model.bias_table(), max_values)
+        ),
+        similarity.router(pipeline, max_values),
         tokenize.router(reader, settings.max_texts, settings.max_tokens),
-        openai.router(embedding, states, context.started, lambda: admission.queued),
-        cohere.router(embedding),
-        cohere_v1.router(embedding),
-        ollama.router(embedding),
-        ollama_models.router(ollama_models.OllamaModels(names, model, link)),
-        feature_extraction.router(embedding),
-        status.router(link, admission, metrics, leaving, about),
+        openai.router(embeddings, token_vectors, context.started, lambda: admission.queued),
+        cohere.router(embeddings),
+        cohere_v1.router(embeddings),
+        ollama.router(embeddings),
+        ollama_models.router(ollama_models.OllamaModels(names, model, connection)),
+        feature_extraction.router(embeddings),
+        status.router(connection, admission, metrics, shutting_down, info),
     ]
     app = _fastapi(routers, _lifespan(background))
     paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
@@ -135,25 +137,25 @@ def _reader(settings: Settings, model: Folder) -> InputReader:
     )
 
 
-def _admission(settings: Settings, link: EngineConnection) -> Admission:
+def _admission(settings: Settings, connection: EngineConnection) -> Admission:
     return Admission(
         settings.max_wait,
-        lambda: link.rate.latest,
-        link.counters,
+        lambda: connection.rate.latest,
+        connection.counters,
         timeout=settings.request_timeout,
-        reliable_rate=lambda: link.rate.reliable,
+        reliable_rate=lambda: connection.rate.reliable,
     )
 
 
-def _metrics(admission: Admission, link: EngineConnection, replay: Replay) -> Metrics:
-    metrics = Metrics(link.counters)
+def _metrics(admission: Admission, connection: EngineConnection, replay: Replay) -> Metrics:
+    metrics = Metrics(connection.counters)
     metrics.gauge("queued_tokens", "Tokens admitted and not answered.", lambda: admission.queued)
     metrics.gauge(
         "wait_seconds", "Time in which all that is queued is answered.", lambda: admission.backlog
     )
-    metrics.gauge("tokens_per_second", "Of a full engine.", lambda: link.rate.latest)
-    metrics.gauge("ready", "Whether the engine embeds.", lambda: link.ready)
-    metrics.gauge("engine_restarts", "Engines started again.", lambda: link.restarts)
+    metrics.gauge("tokens_per_second", "Of a full engine.", lambda: connection.rate.latest)
+    metrics.gauge("ready", "Whether the engine embeds.", lambda: connection.ready)
+    metrics.gauge("engine_restarts", "Engines started again.", lambda: connection.restarts)
     metrics.counter(
         "replayed_requests", "Computed again as the engine died.", lambda: replay.replayed_jobs
     )
@@ -169,18 +171,18 @@ def _fastapi(routers: Sequence[APIRouter], lifespan: Any) -> FastAPI:
     app = FastAPI(
         title="embedding-service",
         version=__version__,
-        description=_ABOUT,
+        description=_DESCRIPTION,
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # it knows nothing of the gateway that its clients ask
+        redirect_slashes=False,  # the address that clients use, a gateway's, is unknown here
     )
-    for router in routers:  # flat, so that errors can tell what there is
+    for router in routers:  # a flat list, from which errors name the routes
         app.router.routes.extend(router.routes)
         app.router.routes.extend(head_routes(router.routes))
     handlers.install(app)
-    described = functools.cache(lambda: openapi_document.openapi_document(app))
-    app.openapi = described  # type: ignore[method-assign]
+    document = functools.cache(functools.partial(openapi_document.openapi_document, app))
+    app.openapi = document  # type: ignore[method-assign]
     return app
 
 
@@ -189,7 +191,7 @@ def _lifespan(background: Sequence[Background]) -> Any:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         running = [asyncio.create_task(run()) for run in background]
         yield
-        for task in reversed(running):  # who came later needs what was there before
+        for task in reversed(running):  # later tasks may need earlier ones
             task.cancel()
             await asyncio.wait([task])
 

@@ -32,9 +32,9 @@ log = logging.getLogger(__name__)
 
 
 def create() -> ASGIApp:
-    """The application, with settings from the environment or .env; the address is the server's.
+    """Build the application with settings from the environment or .env, except the address.
 
-    Exits with a message for a wrong setting, or a model that cannot be had.
+    Raises SystemExit with a message for an invalid setting, or a model that cannot be fetched.
     """
     try:
         settings = read({"workers": 1})
@@ -43,16 +43,16 @@ def create() -> ASGIApp:
         raise SystemExit(f"Error: {error}") from None
     configure_logging(settings.log_level)
     resources = ExitStack()
-    requesting, giving = map(resources.enter_context, handoff_pair())
+    request_socket, engine_socket = map(resources.enter_context, handoff_pair())
     context = ServerContext(
         settings,
         model,
         port=settings.port,
         listener_fds=[],
         counters_fd=resources.enter_context(counters_file(2)),
-        handoff_fd=requesting.fileno(),
+        handoff_fd=request_socket.fileno(),
     )
-    engine = EngineSupervisor(context, giving.fileno())
+    engine = EngineSupervisor(context, engine_socket.fileno())
 
     def on_ready(description: Description) -> None:
         freeze()
@@ -68,7 +68,7 @@ def create() -> ASGIApp:
     async def run_engine() -> None:
         with resources:
             await engine.run()
-        os.kill(os.getpid(), signal.SIGTERM)  # it has said why it cannot go on
+        os.kill(os.getpid(), signal.SIGTERM)  # the engine has logged why it cannot go on
 
     app = create_app(context, connection, [run_engine, connection.run])
     return with_cors(app, settings.cors_origins)

@@ -1,1 +1,1 @@
-"""HTTP itself: connections, their limits and times, headers, and what comes before any route."""
+"""HTTP without the routes: middleware, limits, timeouts, headers, keys and error responses."""

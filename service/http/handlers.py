@@ -17,7 +17,7 @@ from service.request.request_context import RequestContext
 def install(app: FastAPI) -> None:
     """Respond to every exception in the shape that belongs to the path.
 
-    What nobody expected is raised again by FastAPI, and logged at the middleware.
+    FastAPI raises an unexpected exception again, and the middleware logs it.
     """
     for kind in (ServiceError, ValidationError, RequestValidationError, Exception):
         app.add_exception_handler(kind, _respond)
@@ -41,7 +41,9 @@ async def _http(request: Request, error: Exception) -> Response:
 
 def _not_found(request: Request) -> NotFound:
     routes = _methods(request.app.routes)
-    names = sorted({f"{how} {route.path_format}" for route, how in routes if how != "HEAD"})
+    names = sorted(
+        {f"{method} {route.path_format}" for route, method in routes if method != "HEAD"}
+    )
     return NotFound(f"nothing is at {request.url.path}; there are {', '.join(names)}")
 
 

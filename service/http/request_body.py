@@ -16,18 +16,19 @@ from service.request.run_in_thread import run_in_thread
 # The formats of https://www.rfc-editor.org/rfc/rfc9110#field.content-encoding, for zlib.
 _GZIP = zlib.MAX_WBITS + 16
 _FORMATS = {b"gzip": _GZIP, b"x-gzip": _GZIP, b"deflate": zlib.MAX_WBITS}
-_COPIES = 3  # of a body: as it comes, as a whole, and what it says
+_COPIES = 3  # of a body in memory: chunks, joined, and parsed
 _RATIO, _FREE = 100, 1 << 20  # compression ratio, and bytes that are allowed whatever the ratio
 _MEMBERS = 1000
 _SMALL = 1 << 12  # bytes of a compressed body, which inflate in a few milliseconds
-_BLOCK = 1 << 12  # bytes; what is behind a member's end is copied, once for each member
+_BLOCK = 1 << 12  # bytes; zlib copies the rest of its input at the end of each member
 
 
 @dataclass(frozen=True)
 class HttpLimits:
-    """size: most bytes of a body, decompressed or not. timeouts: of bodies.
+    """Limits of an HTTP process.
 
-    budget: memory of all large requests together. connections: most at a time.
+    size: most bytes of a body, decompressed or not. timeouts: for bodies and heads. budget: memory
+    for all large requests together. connections: most at a time.
     """
 
     size: int
@@ -40,24 +41,24 @@ class RequestBody:
     """Receives a body, and refuses one beyond the limit, also without a content-length."""
 
     def __init__(self, receive: Receive, limits: HttpLimits, context: RequestContext) -> None:
-        self._receive, self._bounds, self._context = receive, limits, context
+        self._receive, self._limits, self._context = receive, limits, context
         self._remaining = limits.size
 
     async def __call__(self) -> Message:
-        self._bounds.timeouts.begin(self)
+        self._limits.timeouts.begin(self)
         message = await self._receive()
         if not message.get("more_body", False):
             self.close()
         size = len(message.get("body", b""))
         self._remaining -= size
         if self._remaining < 0:
-            raise too_large(self._bounds.size)
+            raise too_large(self._limits.size)
         self._context.memory.grow(_COPIES * size)
         return message
 
     def close(self) -> None:
-        """Stop the time limit."""
-        self._bounds.timeouts.end(self)
+        """Stop the time limit of the body."""
+        self._limits.timeouts.end(self)
 
     def expire(self) -> None:
         """Abort the request."""
@@ -66,7 +67,7 @@ class RequestBody:
 
 
 class DecompressedBody:
-    """Decompresses a body, within the limits at every moment."""
+    """Decompresses a body, and refuses it as soon as it exceeds a limit."""
 
     def __init__(
         self, receive: Receive, encoding: bytes, max_size: int, memory: Reservation
@@ -81,12 +82,8 @@ class DecompressedBody:
                 header="accept-encoding",
                 supported="gzip, deflate",
             )
-        self._receive, self._remaining, self._max_size, self._memory = (
-            receive,
-            max_size,
-            max_size,
-            memory,
-        )
+        self._receive, self._memory = receive, memory
+        self._remaining = self._max_size = max_size
         self._wbits, self._stream = wbits, zlib.decompressobj(wbits)
         self._allowed, self._members = _FREE, _MEMBERS
 
@@ -126,7 +123,7 @@ class DecompressedBody:
 
     def _member(self, data: bytes | memoryview) -> bytes:
         try:
-            # One byte more than there may be tells that there are more.
+            # One byte beyond the limit shows that the body exceeds it.
             piece = self._stream.decompress(data, min(self._remaining, self._allowed) + 1)
         except zlib.error as error:
             raise _broken(str(error)) from None

@@ -9,11 +9,11 @@ class Waiting(Protocol):
     """Something with a time limit."""
 
     def expire(self) -> None:
-        """Called at the end of the time."""
+        """Called when the time limit has passed."""
 
 
 class Timeouts:
-    """Expires what has not ended in time, up to a tenth of the time later.
+    """Calls expire() of everything that has not ended in time, up to a tenth of the time later.
 
     A timer for each request would cost more than the validation of its body.
     """
@@ -24,14 +24,14 @@ class Timeouts:
         self._ticks = False
 
     def begin(self, waiting: Waiting) -> None:
-        """Start the time, unless it runs already."""
+        """Start the time limit, unless it runs already."""
         self._since.setdefault(waiting, time.monotonic())
         if not self._ticks:
             self._ticks = True
             self._sleep()
 
     def end(self, waiting: Waiting) -> None:
-        """Stop the time."""
+        """Stop the time limit."""
         self._since.pop(waiting, None)
 
     def _sleep(self) -> None:

@@ -25,7 +25,7 @@ def run(settings: Settings, model: Path) -> int:
         try:
             # Before the model is loaded: an address in use is reported at once.
             sockets = _listen(settings, stack)
-            requesting, giving = map(stack.enter_context, handoff_pair())
+            request_socket, engine_socket = map(stack.enter_context, handoff_pair())
             counters = stack.enter_context(counters_file(settings.workers + 1))
         except OSError as error:
             log.error("the server cannot start: %s", error)
@@ -36,9 +36,9 @@ def run(settings: Settings, model: Path) -> int:
             port=sockets[0][0].getsockname()[1],
             listener_fds=[[listener.fileno() for listener in group] for group in sockets],
             counters_fd=counters,
-            handoff_fd=requesting.fileno(),
+            handoff_fd=request_socket.fileno(),
         )
-        return asyncio.run(Watcher(context, [*chain(*sockets)], giving.fileno()).run())
+        return asyncio.run(Watcher(context, [*chain(*sockets)], engine_socket.fileno()).run())
 
 
 def _listen(settings: Settings, stack: ExitStack) -> list[list[socket]]:

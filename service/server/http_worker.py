@@ -26,7 +26,7 @@ _HEARTBEAT = 1.0  # seconds
 
 
 def main() -> None:
-    """Serve until the watcher says to stop, or dies."""
+    """Serve until the watcher closes standard input, as it also does when it dies."""
     context, row = ServerContext.from_worker_config(sys.stdin.buffer.readline())
     configure_logging(context.settings.log_level)
     install_signal_handlers(0)
@@ -50,30 +50,30 @@ def _server(context: ServerContext, counters: SharedCounters) -> Server:
             counters.row[Slot.HEARTBEAT] += 1
             await asyncio.sleep(_HEARTBEAT)
 
-    async def follow() -> None:
-        stop = asyncio.Event()
+    async def wait_for_stop() -> None:
+        closed = asyncio.Event()
         loop = asyncio.get_running_loop()
-        loop.add_reader(sys.stdin.fileno(), stop.set)
-        await stop.wait()
+        loop.add_reader(sys.stdin.fileno(), closed.set)
+        await closed.wait()
         loop.remove_reader(sys.stdin.fileno())  # end of file stays readable
         server.should_exit = True
 
     def on_ready(engine: Description) -> None:
         freeze()
-        report("engine_ready", engine=asdict(engine), restarts=link.generation)
+        report("engine_ready", engine=asdict(engine), restarts=connection.generation)
 
     def on_stall() -> None:
-        report("engine_stalled", restarts=link.generation)
+        report("engine_stalled", restarts=connection.generation)
 
     def fail() -> None:
         server.fail()
 
     settings = context.settings
-    link = EngineConnection(context.connect_engine, counters, on_ready, on_stall)
-    if counters.row[Slot.HEARTBEAT]:  # after a restart requests come before the engine's connection
-        link.expect_engine()
-    background = [vital(link.run, fail), beat, follow]
-    app = create_app(context, link, background, lambda: server.should_exit)
+    connection = EngineConnection(context.connect_engine, counters, on_ready, on_stall)
+    if counters.row[Slot.HEARTBEAT]:  # restarted: requests come before the engine connects
+        connection.expect_engine()
+    background = [vital(connection.run, fail), beat, wait_for_stop]
+    app = create_app(context, connection, background, lambda: server.should_exit)
     server = Server(config(settings, app), settings.drain_delay)
     return server
 

@@ -4,7 +4,7 @@ import asyncio
 
 from service.http.timeouts import Timeouts
 
-_MAX_BYTES = 64 << 20  # bytes
+_MAX_BYTES = 64 << 20
 
 
 class Lingering:
