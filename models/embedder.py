@@ -75,10 +75,10 @@ class Embedder:
         Raises ModelError if the model, device or precision is not available.
         """
         folder = Folder.read(resolve(str(model), revision=revision, cache=cache), pooling)
-        config = folder.blueprint.config
+        config = folder.spec.config
         tokenizer = folder.tokenizer()
         head = Head(folder.path, folder.sentence.modules)
-        tensors = weights.load(folder.encoder, folder.blueprint)
+        tensors = weights.load(folder.encoder, folder.spec)
         with torch.inference_mode():
             embeddings = Embeddings(config, tensors, resolve_device(device))
             calibration = Calibration(tokenizer, config.vocab_size, folder.sentence.pooling, head)
@@ -165,7 +165,7 @@ class Embedder:
         count = self.tokenizer.enough(skip, side)
         rows = self.tokenizer.encode([prompt + text for text in texts], count=count)
         for index, row in enumerate(rows):
-            if len(row.ids) < self.config.shortest:
+            if len(row.ids) < self.config.min_tokens:
                 raise EmptyTextError(index)
         vectors = np.empty((len(rows), self.dim), dtype=np.float32)
         for batch in _batches([len(row.ids) for row in rows], budget):
@@ -180,7 +180,7 @@ class Embedder:
 
     def _batch(self, ids: Rows, skips: Sequence[int] = ()) -> Batch:
         batch, config = Batch.of(ids, skips), self.config
-        batch.check(config.vocab_size, config.longest, config.shortest)
+        batch.check(config.vocab_size, config.max_tokens, config.min_tokens)
         return batch
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from models import families
 from models.checkpoint import safetensors_files
 from models.checksum import sha256
-from models.config.blueprint import Blueprint
+from models.config.checkpoint_spec import CheckpointSpec
 from models.errors import ModelError
 from models.families import static
 from models.positions.schemes import Buckets
@@ -36,7 +36,7 @@ class Folder:
 
     path: Path
     encoder: Path
-    blueprint: Blueprint
+    spec: CheckpointSpec
     sentence: SentenceConfig
 
     @classmethod
@@ -58,14 +58,14 @@ class Folder:
         encoder = path / entries[0].path
         refuse_changed_weights(encoder)
         read = static.read if entries[0].kind == STATIC else families.read
-        blueprint = read(encoder)
-        sentence = SentenceConfig.read(path, entries, blueprint, pooling)
-        return cls(path, encoder, blueprint, sentence)
+        spec = read(encoder)
+        sentence = SentenceConfig.read(path, entries, spec, pooling)
+        return cls(path, encoder, spec, sentence)
 
     @property
     def dim(self) -> int:
         """The number of dimensions of a vector."""
-        return self.sentence.width(self.blueprint.config.hidden_size)
+        return self.sentence.width(self.spec.config.hidden_size)
 
     def tokenizer(self, unbroken: int = sys.maxsize) -> Tokenizer:
         """The tokenizer, as the model's options want it; one that has too many ids is logged."""
@@ -79,7 +79,7 @@ class Folder:
             unknown=sentence.unknown,
             unbroken=unbroken,
         )
-        last = self.blueprint.config.vocab_size - 1
+        last = self.spec.config.vocab_size - 1
         if found.highest > last:
             log.warning(
                 "%s: the tokenizer has ids up to %s, the table up to %s; a text with a token "
@@ -93,11 +93,11 @@ class Folder:
 
         Raises ModelError for a checkpoint that cannot be read or has another tensor, or none.
         """
-        positions = self.blueprint.config.positions
+        positions = self.spec.config.positions
         if not isinstance(positions, Buckets) or not positions.shared:
             return None
         names = safetensors_files.headers(self.encoder)
-        found = [name for name in names if self.blueprint.rename(name) == ["bias_table"]]
+        found = [name for name in names if self.spec.rename(name) == ["bias_table"]]
         if not found:
             raise ModelError(f"{self.encoder}: the checkpoint lacks ['bias_table']")
         return safetensors_files.read(self.encoder, found[0])

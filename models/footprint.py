@@ -43,16 +43,16 @@ class Footprint:
 def _sizes(folder: Folder) -> Iterator[tuple[int, bool]]:
     # The size of each tensor that is loaded, and whether it is of a product of the layers.
     encoder, *after = folder.checkpoints()
-    config = folder.blueprint.config
+    config = folder.spec.config
     for theirs, header in safetensors_files.headers(encoder).items():
-        for ours in folder.blueprint.rename(theirs)[:1]:  # parts of one tensor count once
+        for ours in folder.spec.rename(theirs)[:1]:  # parts of one tensor count once
             if ours == "token_table":
                 yield config.vocab_size * config.embedding_size, False
             elif ours not in _FOLDED:
                 matrix = ours.startswith("layers.") and ours.endswith(".weight")
                 yield prod(header.shape), matrix and len(header.shape) > 1
     for step in folder.sentence.modules:
-        if isinstance(step, Dense) and not step.alone:
+        if isinstance(step, Dense) and not step.own_file:
             yield step.inputs * step.outputs, False
     for path in after:
         yield sum(prod(header.shape) for header in safetensors_files.headers(path).values()), False

@@ -71,7 +71,7 @@ def create_app(
     shutting_down: whether the server was told to stop.
     """
     settings, model = context.settings, Folder.read(context.model, context.settings.pooling)
-    config, sentence = model.blueprint.config, model.sentence
+    config, sentence = model.spec.config, model.sentence
     reader = _reader(settings, model)
     admission = _admission(settings, connection)
     replay = Replay(connection, connection.counters)
@@ -129,8 +129,8 @@ def _reader(settings: Settings, model: Folder) -> InputReader:
         model.tokenizer(MAX_UNSPLIT_CHARACTERS),
         model.sentence,
         TokenizationQueue(settings.request_timeout, settings.max_wait),
-        vocabulary_rows=model.blueprint.config.vocab_size,
-        min_tokens=model.blueprint.config.shortest,
+        vocabulary_rows=model.spec.config.vocab_size,
+        min_tokens=model.spec.config.min_tokens,
         max_texts=settings.max_texts,
         max_tokens=settings.max_tokens,
         auto_truncate=settings.auto_truncate,

@@ -104,13 +104,13 @@ def turn(model: Any) -> None:
 
 def ours(folder: Path, ids: Tensor) -> Floats:
     """The same by this project, in float32."""
-    blueprint = families.read(folder)
-    loaded = weights.load(folder, blueprint)
-    embeddings = Embeddings(blueprint.config, loaded, torch.device("cpu"))
+    spec = families.read(folder)
+    loaded = weights.load(folder, spec)
+    embeddings = Embeddings(spec.config, loaded, torch.device("cpu"))
     batch = Batch.of([np.asarray(ids)])
     factory = EncoderFactory(loaded, embeddings, lambda encoder: encoder.vectors(batch, ["mean"]))
     encoder = factory.build("float32")
-    return encoder.states(batch, blueprint.config.num_layers)
+    return encoder.states(batch, spec.config.num_layers)
 
 
 if __name__ == "__main__":

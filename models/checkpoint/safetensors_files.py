@@ -1,4 +1,4 @@
-"""The safetensors files of a checkpoint: which they are, and what they say, without torch."""
+"""Finds and reads the safetensors files of a checkpoint, without torch."""
 
 import json
 from collections.abc import Mapping
@@ -24,9 +24,9 @@ class Header:
 
 
 def files(folder: Path) -> list[Path]:
-    """The safetensors files of a checkpoint, one or several shards, in order.
+    """Return the safetensors files of a checkpoint, one or several shards, in order.
 
-    Raises ModelError where there are none, telling what else is there.
+    Raises ModelError if there are none, naming other files of weights.
     """
     shards = safetensors(folder)
     if not shards:
@@ -35,12 +35,12 @@ def files(folder: Path) -> list[Path]:
 
 
 def safetensors(folder: Path) -> list[Path]:
-    """The same, none where there are none; as transformers, an index says which are the shards.
+    """Return the same files, or an empty list; the index names the shards if there is one.
 
     Raises ModelError for a shard that is missing.
     """
-    if (whole := folder / "model.safetensors").is_file():
-        return [whole]
+    if (single := folder / "model.safetensors").is_file():
+        return [single]
     index = JsonConfig.optional(folder / "model.safetensors.index.json")
     if "weight_map" not in index:
         return sorted(folder.glob("model-*-of-*.safetensors"))
@@ -52,9 +52,9 @@ def safetensors(folder: Path) -> list[Path]:
 
 
 def pickles(folder: Path) -> list[Path]:
-    """The files of a checkpoint that torch.save wrote, one or several shards, in order."""
-    whole = folder / "pytorch_model.bin"
-    return [whole] if whole.is_file() else sorted(folder.glob("pytorch_model-*-of-*.bin"))
+    """Return the pickle files of a checkpoint, one or several shards, in order."""
+    single = folder / "pytorch_model.bin"
+    return [single] if single.is_file() else sorted(folder.glob("pytorch_model-*-of-*.bin"))
 
 
 def _without_weights(folder: Path) -> str:
@@ -73,38 +73,38 @@ def _without_weights(folder: Path) -> str:
 
 
 def headers(folder: Path) -> Mapping[str, Header]:
-    """The headers of a checkpoint's tensors, by name; no tensor is read."""
-    found = {}
+    """Return shape and type of a checkpoint's tensors, by name, without reading them."""
+    headers = {}
     for path in files(folder):
         try:
             with safe_open(path, framework="numpy") as checkpoint:
-                for name in checkpoint.keys():  # noqa: SIM118 - it is no mapping
+                for name in checkpoint.keys():  # noqa: SIM118 - not a mapping
                     part = checkpoint.get_slice(name)
-                    found[name] = Header(tuple(part.get_shape()), part.get_dtype())
+                    headers[name] = Header(tuple(part.get_shape()), part.get_dtype())
         except SafetensorError as error:
             raise broken(path, error) from None
-    return found
+    return headers
 
 
 def read(folder: Path, name: str) -> Floats:
-    """One tensor, by the name that `headers` has, as float32.
+    """Read one tensor as float32, by its name in `headers`.
 
-    torch is not needed; safetensors needs it for bfloat16, of which numpy knows nothing.
-    Raises ModelError for a type that holds no floating-point numbers.
+    Parsed here, because safetensors cannot read bfloat16 without torch. Raises ModelError for a
+    type without floating-point numbers.
     """
     path = next(path for path in files(folder) if name in _names(path))
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
-        about = json.loads(file.read(size))[name]
-        start, stop = about["data_offsets"]
+        header = json.loads(file.read(size))[name]
+        start, stop = header["data_offsets"]
         file.seek(start, 1)
-        if about["dtype"] not in _DTYPES:
-            raise ModelError(f"{name} is of type {about['dtype']}; supported: {[*_DTYPES]}")
-        values = np.frombuffer(file.read(stop - start), _DTYPES[about["dtype"]])
-    if about["dtype"] == "BF16":  # the upper half of a float32
+        if header["dtype"] not in _DTYPES:
+            raise ModelError(f"{name} is of type {header['dtype']}; supported: {[*_DTYPES]}")
+        values = np.frombuffer(file.read(stop - start), _DTYPES[header["dtype"]])
+    if header["dtype"] == "BF16":  # the upper half of a float32
         values = (values.astype("<u4") << 16).view("<f4")
-    found: Floats = values.astype(np.float32).reshape(about["shape"])
-    return found
+    tensor: Floats = values.astype(np.float32).reshape(header["shape"])
+    return tensor
 
 
 def _names(path: Path) -> list[str]:
@@ -113,5 +113,5 @@ def _names(path: Path) -> list[str]:
 
 
 def broken(path: Path, error: SafetensorError) -> ModelError:
-    """The error for a file that cannot be read."""
+    """Build the error for a file that cannot be read."""
     return ModelError(f"{path} cannot be read: {error}; fetch the model again")

@@ -1,1 +1,1 @@
-"""What config.json and other JSON files of a model say, as types."""
+"""Typed access to config.json and other JSON files of a model."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-ACTIVATIONS: Mapping[str, str] = {  # name in config.json, or ours -> ours
+ACTIVATIONS: Mapping[str, str] = {  # name in config.json -> our name
     "gelu": "gelu",
     "gelu_python": "gelu",
     "gelu_fast": "gelu_tanh",

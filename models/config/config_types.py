@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of value. name: as error messages show it."""
+    """A type of value; name: for error messages."""
 
     name: str
     fits: Callable[[Any], bool]
@@ -69,5 +69,5 @@ def _repeated(value: Any) -> bool:
 
 
 def kind(key: str, default: Any = None) -> Kind | None:
-    """The type of a value: by its key, or else by its default; None where any value fits."""
+    """Return the type of a value by its key, else by its default; None if any value fits."""
     return _BY_KEY.get(key) or _BY_TYPE.get(type(default))

@@ -1,32 +1,31 @@
-"""The shape of an encoder, whatever checkpoint it comes from."""
+"""The configuration of an encoder, independent of the checkpoint's family."""
 
 from dataclasses import dataclass, field
 
 from models.positions.schemes import Scheme
 
-ENDLESS = 1 << 20  # tokens; more than any request may have
+UNLIMITED = 1 << 20  # tokens, more than any request may have
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
-    """Sizes and kinds of the parts of a transformer encoder; 0 is the common value of a size.
+    """Sizes and options of a transformer encoder; a size of 0 stands for its usual value.
 
-    max_positions: tokens that the model is made for, and rows of a table of positions.
-    embedding_size: of the tables, projected to hidden_size where it differs.
-    num_kv_heads: heads of keys and values, each read by several queries.
-    arrangement: where the norms are. post: after each sum. pre: before each part. sandwich:
-    before and after each part. parallel: before, and both parts read the same input. shared:
-    so, and both parts have one norm. twice: after each sum, and what the attention gives is added
-    to its input and normalised once more.
-    activation: one of the values of ACTIVATIONS.
-    gated: the feed-forward network multiplies an activated product by another one.
-    token_scale: times the token's vector. scale: times the scores, 1 / sqrt(head_size).
+    max_positions: tokens that the model was trained for, and rows of a table of positions.
+    embedding_size: width of the tables; they are projected to hidden_size if it differs.
+    num_kv_heads: heads of keys and values, each shared by several query heads.
+    arrangement: of the norms. post: after each sum. pre: before each part (attention, feed-forward
+    network). sandwich: before and after each part. parallel: before, and both parts read the same
+    input. shared: parallel with a single norm. twice: post, and the attention's output is added to
+    its input and normalised once more.
+    activation: one of the values of ACTIVATIONS. gated: multiply it by a second product (GLU).
+    token_scale: multiplies token vectors. scale: multiplies scores, usually 1 / sqrt(head_size).
     softcap: scores become softcap * tanh(scores / softcap).
-    table: the scheme of what is added to the token's vector. positions: that of the attention in
-    every layer, or where there is `local` too, in those that see the whole text.
-    reaches: for each layer how far its tokens see on each side, None for the whole text.
-    distinct_layers: how many layers have weights of their own; others repeat them.
-    bounded: whether no text has more than max_positions tokens, although no table ends there.
+    input_positions: scheme of the positions that are added to token vectors. positions: scheme of
+    the attention. local_positions: that of layers with a window, if it differs.
+    windows: for each layer, how many tokens are visible on each side; None for the whole text.
+    distinct_layers: layers with weights of their own, which the others repeat.
+    limited: whether max_positions limits the length of a text although no table ends there.
 
     Raises ValueError for sizes that do not divide.
     """
@@ -40,10 +39,10 @@ class EncoderConfig:
     max_positions: int
     norm_eps: float
     activation: str = "gelu"
-    table: Scheme = field(default_factory=Scheme)
+    input_positions: Scheme = field(default_factory=Scheme)
     positions: Scheme = field(default_factory=Scheme)
-    local: Scheme | None = None
-    reaches: tuple[int | None, ...] = ()
+    local_positions: Scheme | None = None
+    windows: tuple[int | None, ...] = ()
     embedding_size: int = 0
     head_size: int = 0
     num_kv_heads: int = 0
@@ -51,7 +50,7 @@ class EncoderConfig:
     norm: str = "layer"
     arrangement: str = "post"
     gated: bool = False
-    bounded: bool = False
+    limited: bool = False
     causal: bool = False
     segments: bool = False
     token_scale: float = 1.0
@@ -68,7 +67,7 @@ class EncoderConfig:
         self._fill("num_kv_heads", self.num_heads)
         self._fill("distinct_layers", self.num_layers)
         self._fill("scale", self.head_size**-0.5)
-        self._fill("reaches", (None,) * self.num_layers)
+        self._fill("windows", (None,) * self.num_layers)
         if self.num_heads % self.num_kv_heads:
             raise ValueError(
                 f"{self.num_heads} heads do not divide among {self.num_kv_heads} of keys"
@@ -79,21 +78,24 @@ class EncoderConfig:
             object.__setattr__(self, name, value)
 
     @property
-    def parts(self) -> tuple[str, ...]:
-        """The summands of the input."""
-        placed = self.table.name != Scheme.name
-        return ("token", *["position"] * placed, *["segment"] * self.segments)
+    def input_parts(self) -> tuple[str, ...]:
+        """The embeddings that are summed to the input."""
+        has_positions = self.input_positions.name != Scheme.name
+        return ("token", *["position"] * has_positions, *["segment"] * self.segments)
 
     @property
-    def shortest(self) -> int:
-        """The fewest tokens of a text: without layers, one of none has a mean, zero."""
+    def min_tokens(self) -> int:
+        """Minimum tokens of a text: 0 for static embeddings, whose mean is then zero, else 1."""
         return min(1, self.num_layers)
 
     @property
-    def longest(self) -> int:
-        """The most tokens of a text: mostly a table of positions has an end, and nothing else."""
-        return self.max_positions if self.bounded or "position" in self.parts else ENDLESS
+    def max_tokens(self) -> int:
+        """Maximum tokens of a text: only a table of positions limits them, in most models."""
+        has_limit = self.limited or "position" in self.input_parts
+        return self.max_positions if has_limit else UNLIMITED
 
     def scheme(self, layer: int) -> Scheme:
-        """The position scheme of a layer."""
-        return self.positions if self.local is None or self.reaches[layer] is None else self.local
+        """Return the position scheme of a layer's attention."""
+        if self.local_positions is None or self.windows[layer] is None:
+            return self.positions
+        return self.local_positions

@@ -42,7 +42,7 @@ class KernelEncoder:
         """positions: of the attention in layers that see the whole text."""
         config, self._positions = embeddings.config, positions
         self._embeddings, self._layers, self._width = embeddings, layers, config.hidden_size
-        schemes = (config.positions, config.local)  # indexed by Layer.rotation
+        schemes = (config.positions, config.local_positions)  # indexed by Layer.rotation
         self._rope_caches = [
             RopeCache(scheme, config.head_size) for scheme in schemes if isinstance(scheme, Rotary)
         ]
@@ -168,7 +168,8 @@ def kernels_support(config: EncoderConfig, weights: Weights) -> bool:
             config.arrangement in NORMS,
             not config.softcap,
             _has_kernel(config.positions),
-            config.local is None or (_is_rotary(config.positions) and _is_rotary(config.local)),
+            config.local_positions is None
+            or (_is_rotary(config.positions) and _is_rotary(config.local_positions)),
             all(
                 len(weight) == config.head_size
                 for name, weight in weights.items()

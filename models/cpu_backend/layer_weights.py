@@ -52,7 +52,7 @@ class _Builder:
 
     def layer(self, index: int) -> Layer:
         config, name = self.config, f"layers.{index}"
-        scheme, reach = config.scheme(index), config.reaches[index]
+        scheme, reach = config.scheme(index), config.windows[index]
         order = paired_order(scheme, config.head_size)
         return Layer(
             qkv=self._heads(name, order),
@@ -63,7 +63,7 @@ class _Builder:
             key_norm=self.norm(f"{name}.key_norm", order),
             attention=self._norms(f"{name}.attention"),
             ffn=self._norms(f"{name}.ffn"),
-            rotation=scheme is config.local,
+            rotation=scheme is config.local_positions,
             reach=_UNLIMITED if reach is None else reach,
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from models.config.blueprint import LARGEST
+from models.config.checkpoint_spec import LARGEST
 
 Row = Sequence[int] | npt.NDArray[np.integer]
 Rows = Sequence[Row]

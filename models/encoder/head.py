@@ -53,7 +53,7 @@ def _load_dense(folder: Path, module: Dense) -> Transform:
     shapes: dict[str, tuple[int, ...]] = {module.tensor: (module.outputs, module.inputs)}
     if module.bias:
         shapes["linear.bias"] = (module.outputs,)
-    weight, *biases = _load_tensors(folder / module.path, shapes, module.alone)
+    weight, *biases = _load_tensors(folder / module.path, shapes, module.own_file)
     bias = biases[0] if biases else None
     activation = getattr(torch.nn, module.activation)()
     return lambda vector: activation(F.linear(vector, weight, bias))

@@ -24,7 +24,7 @@ def input_position_hooks(
     config: EncoderConfig, weights: Weights, device: torch.device
 ) -> PositionHooks:
     """Build the hooks of the positions that are added to the token vectors."""
-    match config.table:
+    match config.input_positions:
         case schemes.Sinusoidal() if "position_table" in weights:
             # Some checkpoints hold the table, rounded or trained further.
             return PositionTable(weights["position_table"].to(device))

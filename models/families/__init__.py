@@ -1,9 +1,9 @@
-"""Checkpoint families as data: what config.json says, and where the files keep what is needed."""
+"""Checkpoint families as data: how to read config.json, and how checkpoints name tensors."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from models.config.blueprint import Blueprint
+from models.config.checkpoint_spec import CheckpointSpec
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.families import (
@@ -40,12 +40,12 @@ from models.families import (
 )
 from models.families.remote_code import refuse_unknown_code
 
-FAMILIES: Mapping[str, Callable[[JsonConfig], Blueprint]] = {  # by model_type
+FAMILIES: Mapping[str, Callable[[JsonConfig], CheckpointSpec]] = {  # by model_type
     "albert": albert.read,
     "bert": bert.read,
     "bloom": bloom.read,
     "camembert": roberta.read,
-    "clip": clip.whole,
+    "clip": clip.text_and_images,
     "clip_text_model": clip.read,
     "deberta-v2": deberta.read,
     "distilbert": distilbert.read,
@@ -83,34 +83,34 @@ FAMILIES: Mapping[str, Callable[[JsonConfig], Blueprint]] = {  # by model_type
     "xlm-roberta": roberta.read,
     "xlnet": xlnet.read,
 }
-SHARED: Mapping[tuple[str, str], Callable[[JsonConfig], Blueprint]] = {
-    # By model_type and position_embedding_type: code of their own under the name of another.
+VARIANTS: Mapping[tuple[str, str], Callable[[JsonConfig], CheckpointSpec]] = {
+    # By model_type and position_embedding_type: other models under the name of a family.
     ("bert", "alibi"): jina_bert.read,
     ("xlm-roberta", "rotary"): jina_v3.read,
 }
 
 
-def refuse_late_interaction(raw: JsonConfig) -> None:
+def refuse_late_interaction(options: JsonConfig) -> None:
     """Raise ModelError for a checkpoint of ColBERT v2, which has a vector for each token."""
-    if "HF_ColBERT" in raw.get("architectures", ()):
+    if "HF_ColBERT" in options.get("architectures", ()):
         raise ModelError(
-            f"{raw.path}: HF_ColBERT: a model of late interaction (ColBERT v2), which has a vector "
-            "for each token and a product for them, is not supported"
+            f"{options.path}: HF_ColBERT: a model of late interaction (ColBERT v2), which has a "
+            "vector for each token and a product for them, is not supported"
         )
 
 
-def read(folder: Path) -> Blueprint:
-    """What a model folder's config.json says.
+def read(folder: Path) -> CheckpointSpec:
+    """Read a model folder's config.json.
 
-    Raises ModelError on an unknown family or an option that is not implemented, by its name.
+    Raises ModelError that names an unknown family or an option that is not supported.
     """
-    raw = JsonConfig(folder / "config.json")
-    refuse_late_interaction(raw)
-    family = raw.among("model_type", FAMILIES, "")
-    shared = raw.get("model_type", ""), raw.get("position_embedding_type", "")
+    options = JsonConfig(folder / "config.json")
+    refuse_late_interaction(options)
+    family = options.choice("model_type", FAMILIES, "")
+    variant = options.get("model_type", ""), options.get("position_embedding_type", "")
     try:
-        blueprint = SHARED.get(shared, family)(raw)
-    except ValueError as error:  # of sizes that do not fit together
-        raise ModelError(f"{raw.path}: {error}") from None
-    refuse_unknown_code(raw, blueprint.config.family)
-    return blueprint
+        spec = VARIANTS.get(variant, family)(options)
+    except ValueError as error:  # sizes that do not fit together
+        raise ModelError(f"{options.path}: {error}") from None
+    refuse_unknown_code(options, spec.config.family)
+    return spec

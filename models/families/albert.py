@@ -1,7 +1,7 @@
 """ALBERT (Lan et al. 2019, arXiv 1909.11942): narrow tables, and layers that share weights."""
 
 from models.config.activations import ACTIVATIONS
-from models.config.blueprint import Blueprint, affine
+from models.config.checkpoint_spec import CheckpointSpec, affine
 from models.config.json_config import JsonConfig
 from models.families import bert
 
@@ -21,14 +21,14 @@ TENSORS = {
 UNUSED = (*bert.UNUSED, "predictions.*", "sop_classifier.*")
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of an ALBERT; what the file numbers are groups of layers."""
-    raw.only("position_embedding_type", "absolute")
-    raw.only("inner_group_num", 1)
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of an ALBERT, whose numbered layers are groups that are repeated."""
+    options.require("position_embedding_type", "absolute")
+    options.require("inner_group_num", 1)
     config = bert.config(
-        raw,
-        embedding_size=raw["embedding_size"],
-        distinct_layers=raw.get("num_hidden_groups", 1),
-        activation=raw.among("hidden_act", ACTIVATIONS, "gelu_new"),
+        options,
+        embedding_size=options["embedding_size"],
+        distinct_layers=options.get("num_hidden_groups", 1),
+        activation=options.choice("hidden_act", ACTIVATIONS, "gelu_new"),
     )
-    return Blueprint(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("albert.",))
+    return CheckpointSpec(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("albert.",))

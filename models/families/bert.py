@@ -3,7 +3,7 @@
 from typing import Any
 
 from models.config.activations import ACTIVATIONS
-from models.config.blueprint import Blueprint, affine
+from models.config.checkpoint_spec import CheckpointSpec, affine
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.positions.schemes import Learned
@@ -25,26 +25,28 @@ TENSORS = {
 UNUSED = ("embeddings.position_ids", "pooler.*", "cls.*", "classifier.*", "qa_outputs.*")
 
 
-def config(raw: JsonConfig, **different: Any) -> EncoderConfig:
-    """The shape of a BERT, with what is different in a relative of it."""
-    raw.only("is_decoder", False)
+def config(options: JsonConfig, **overrides: Any) -> EncoderConfig:
+    """Build the configuration of a BERT. overrides: fields that differ in a related family."""
+    options.require("is_decoder", False)
     fields: dict[str, Any] = {
-        "family": raw["model_type"],
-        "vocab_size": raw["vocab_size"],
-        "hidden_size": raw["hidden_size"],
-        "num_layers": raw["num_hidden_layers"],
-        "num_heads": raw["num_attention_heads"],
-        "intermediate_size": raw["intermediate_size"],
-        "max_positions": raw["max_position_embeddings"],
-        "activation": raw.among("hidden_act", ACTIVATIONS, "gelu"),
-        "norm_eps": raw.get("layer_norm_eps", 1e-12),
-        "table": Learned(),
+        "family": options["model_type"],
+        "vocab_size": options["vocab_size"],
+        "hidden_size": options["hidden_size"],
+        "num_layers": options["num_hidden_layers"],
+        "num_heads": options["num_attention_heads"],
+        "intermediate_size": options["intermediate_size"],
+        "max_positions": options["max_position_embeddings"],
+        "activation": options.choice("hidden_act", ACTIVATIONS, "gelu"),
+        "norm_eps": options.get("layer_norm_eps", 1e-12),
+        "input_positions": Learned(),
         "segments": True,
     }
-    return EncoderConfig(**{**fields, **different})
+    return EncoderConfig(**{**fields, **overrides})
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a BERT."""
-    raw.only("position_embedding_type", "absolute")
-    return Blueprint(config=config(raw), tensors=TENSORS, unused=UNUSED, prefixes=("bert.",))
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a BERT."""
+    options.require("position_embedding_type", "absolute")
+    return CheckpointSpec(
+        config=config(options), tensors=TENSORS, unused=UNUSED, prefixes=("bert.",)
+    )

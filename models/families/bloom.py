@@ -1,11 +1,11 @@
 """BLOOM (Le Scao et al. 2022, arXiv 2211.05100)."""
 
-from models.config.blueprint import Blueprint, affine
+from models.config.checkpoint_spec import CheckpointSpec, affine
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.positions.schemes import Alibi
 
-TRAINED = 2048  # tokens of the longest text of the training, which few configs tell
+TRAINED = 2048  # tokens of the longest training text, which few configs state
 
 TENSORS = {
     "word_embeddings.weight": "token_table",
@@ -20,26 +20,26 @@ TENSORS = {
 }
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a BLOOM."""
-    raw.only("apply_residual_connection_post_layernorm", False)
-    raw.only("is_causal", True)  # its penalty would favour what comes after
-    width = raw.either("hidden_size", "n_embed")
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a BLOOM."""
+    options.require("apply_residual_connection_post_layernorm", False)
+    options.require("is_causal", True)  # its bias would favour later tokens
+    width = options.first_of("hidden_size", "n_embed")
     config = EncoderConfig(
         family="bloom",
-        vocab_size=raw["vocab_size"],
+        vocab_size=options["vocab_size"],
         hidden_size=width,
-        num_layers=raw.either("n_layer", "num_hidden_layers"),
-        num_heads=raw.either("n_head", "num_attention_heads"),
+        num_layers=options.first_of("n_layer", "num_hidden_layers"),
+        num_heads=options.first_of("n_head", "num_attention_heads"),
         intermediate_size=4 * width,
-        max_positions=raw.get("seq_length", TRAINED),
+        max_positions=options.get("seq_length", TRAINED),
         activation="gelu_tanh",
-        norm_eps=raw.get("layer_norm_epsilon", 1e-5),
+        norm_eps=options.get("layer_norm_epsilon", 1e-5),
         positions=Alibi(),
         arrangement="pre",
         causal=True,
     )
-    return Blueprint(
+    return CheckpointSpec(
         config=config,
         tensors=TENSORS,
         unused=("lm_head.weight", "score.weight"),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from models.config.activations import ACTIVATIONS
-from models.config.blueprint import LARGEST, Blueprint, Projection, affine
+from models.config.checkpoint_spec import LARGEST, CheckpointSpec, Projection, affine
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.positions.schemes import Learned
@@ -32,48 +32,48 @@ UNUSED = (
 )
 
 
-_WRONG_END = 2  # of older files, which do not know the id that their tokenizers put at the end
+_WRONG_END = 2  # in older files: not the id that their tokenizers append
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a text encoder by itself, or with its projection."""
-    blueprint = _encoder(raw)
-    if "CLIPTextModelWithProjection" not in raw.get("architectures", ()):
-        return blueprint
-    return replace(blueprint, projection=_projection(raw, raw, always=False))
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a text encoder, with its projection if it has one."""
+    spec = _encoder(options)
+    if "CLIPTextModelWithProjection" not in options.get("architectures", ()):
+        return spec
+    return replace(spec, projection=_projection(options, options, always=False))
 
 
-def whole(raw: JsonConfig) -> Blueprint:
-    """The blueprint of the text encoder of a model that has images, too."""
-    older = raw.get("text_config_dict")  # where it is there, it is the one that counts
-    text = raw.nested("text_config_dict" if older else "text_config")
-    return replace(_encoder(text), projection=_projection(raw, text, always=True))
+def text_and_images(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of the text encoder of a model of texts and images."""
+    older = options.get("text_config_dict")  # takes precedence
+    text = options.nested("text_config_dict" if older else "text_config")
+    return replace(_encoder(text), projection=_projection(options, text, always=True))
 
 
-def _projection(raw: JsonConfig, text: JsonConfig, always: bool) -> Projection:
+def _projection(options: JsonConfig, text: JsonConfig, always: bool) -> Projection:
     end = text.get("eos_token_id", 49_407)
     return Projection(
         tensor=_PROJECTION,
-        width=raw.get("projection_dim", 512),
+        width=options.get("projection_dim", 512),
         end=LARGEST if end == _WRONG_END else end,
         always=always,
     )
 
 
-def _encoder(raw: JsonConfig) -> Blueprint:
-    # What a file leaves out is as in the smallest of the published models.
+def _encoder(options: JsonConfig) -> CheckpointSpec:
+    # The defaults are those of the smallest published model.
     config = EncoderConfig(
         family="clip",
-        vocab_size=raw.get("vocab_size", 49_408),
-        hidden_size=raw.get("hidden_size", 512),
-        num_layers=raw.get("num_hidden_layers", 12),
-        num_heads=raw.get("num_attention_heads", 8),
-        intermediate_size=raw.get("intermediate_size", 2048),
-        max_positions=raw.get("max_position_embeddings", 77),
-        activation=raw.among("hidden_act", ACTIVATIONS, "quick_gelu"),
-        norm_eps=raw.get("layer_norm_eps", 1e-5),
-        table=Learned(),
+        vocab_size=options.get("vocab_size", 49_408),
+        hidden_size=options.get("hidden_size", 512),
+        num_layers=options.get("num_hidden_layers", 12),
+        num_heads=options.get("num_attention_heads", 8),
+        intermediate_size=options.get("intermediate_size", 2048),
+        max_positions=options.get("max_position_embeddings", 77),
+        activation=options.choice("hidden_act", ACTIVATIONS, "quick_gelu"),
+        norm_eps=options.get("layer_norm_eps", 1e-5),
+        input_positions=Learned(),
         arrangement="pre",
         causal=True,
     )
-    return Blueprint(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("text_model.",))
+    return CheckpointSpec(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("text_model.",))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from models.config.activations import ACTIVATIONS
-from models.config.blueprint import Blueprint, affine
+from models.config.checkpoint_spec import CheckpointSpec, affine
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.positions.schemes import Disentangled, Learned, Scheme
@@ -12,64 +12,64 @@ _LAYER, _ATTENTION = "encoder.layer.{}", "encoder.layer.{}.attention.self"
 UNUSED = (
     *("embeddings.position_ids", "pooler.*", "cls.*", "classifier.*", "qa_outputs.*"),
     *("lm_predictions.*", "mask_predictions.*"),
-    # Files hold these although the model does not read them where config.json says so.
+    # Checkpoints contain these even if the options disable them.
     *("embeddings.position_embeddings.weight", "encoder.rel_embeddings.weight"),
     "encoder.LayerNorm.*",
 )
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a DeBERTa-v2 or -v3."""
-    raw.only("conv_kernel_size", 0)
-    width, heads = raw["hidden_size"], raw["num_attention_heads"]
-    raw.only("embedding_size", width)
-    raw.only("attention_head_size", width // heads)
-    added, learned = _added(raw), raw.get("position_biased_input", True)
-    segments = raw.get("type_vocab_size", 0) > 0
-    positions = _positions(raw, added)
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a DeBERTa-v2 or -v3."""
+    options.require("conv_kernel_size", 0)
+    width, heads = options["hidden_size"], options["num_attention_heads"]
+    options.require("embedding_size", width)
+    options.require("attention_head_size", width // heads)
+    scores, learned = _position_scores(options), options.get("position_biased_input", True)
+    segments = options.get("type_vocab_size", 0) > 0
+    positions = _positions(options, scores)
     config = EncoderConfig(
         family="deberta-v2",
-        vocab_size=raw["vocab_size"],
+        vocab_size=options["vocab_size"],
         hidden_size=width,
-        num_layers=raw["num_hidden_layers"],
+        num_layers=options["num_hidden_layers"],
         num_heads=heads,
-        intermediate_size=raw["intermediate_size"],
-        max_positions=raw["max_position_embeddings"],
-        activation=raw.among("hidden_act", ACTIVATIONS, "gelu"),
-        norm_eps=raw.get("layer_norm_eps", 1e-7),
-        table=Learned() if learned else Scheme(),
+        intermediate_size=options["intermediate_size"],
+        max_positions=options["max_position_embeddings"],
+        activation=options.choice("hidden_act", ACTIVATIONS, "gelu"),
+        norm_eps=options.get("layer_norm_eps", 1e-7),
+        input_positions=Learned() if learned else Scheme(),
         positions=positions,
         segments=segments,
-        scale=(width // heads * (1 + len(added))) ** -0.5,
+        scale=(width // heads * (1 + len(scores))) ** -0.5,
     )
-    return Blueprint(
+    return CheckpointSpec(
         config=config,
-        tensors={**_TENSORS, **_inputs(learned, segments), **_relative(raw, positions)},
+        tensors={**_TENSORS, **_inputs(learned, segments), **_relative(options, positions)},
         unused=UNUSED,
         prefixes=("deberta.",),
     )
 
 
-def _added(raw: JsonConfig) -> set[str]:
-    # The scores that are added to those of content with content.
-    kinds: Any = raw.get("pos_att_type", [])
+def _position_scores(options: JsonConfig) -> set[str]:
+    # The scores that are added to the content-to-content score.
+    kinds: Any = options.get("pos_att_type", [])
     kinds = kinds.lower().split("|") if isinstance(kinds, str) else kinds
     added = {kind.strip() for kind in kinds} - {"", "none"}
     if added - {"c2p", "p2c"}:
-        raise raw.refusal("pos_att_type", sorted(added), ("c2p", "p2c"))
+        raise options.unsupported("pos_att_type", sorted(added), ("c2p", "p2c"))
     return added
 
 
-def _positions(raw: JsonConfig, added: set[str]) -> Scheme:
-    if not added or not raw.get("relative_attention", False):
+def _positions(options: JsonConfig, added: set[str]) -> Scheme:
+    if not added or not options.get("relative_attention", False):
         return Scheme()
-    longest = raw.get("max_relative_positions", -1)
+    longest = options.get("max_relative_positions", -1)
     return Disentangled(
-        buckets=max(raw.get("position_buckets", -1), 0),
-        max_distance=longest if longest > 0 else raw["max_position_embeddings"],
+        buckets=max(options.get("position_buckets", -1), 0),
+        max_distance=longest if longest > 0 else options["max_position_embeddings"],
         content_to_position="c2p" in added,
         position_to_content="p2c" in added,
-        shared=raw.get("share_att_key", False),
+        shared=options.get("share_att_key", False),
     )
 
 
@@ -93,14 +93,14 @@ def _inputs(learned: bool, segments: bool) -> dict[str, str]:
     return {**(position if learned else {}), **(segment if segments else {})}
 
 
-def _relative(raw: JsonConfig, positions: Scheme) -> dict[str, str]:
+def _relative(options: JsonConfig, positions: Scheme) -> dict[str, str]:
     if not isinstance(positions, Disentangled):
         return {}
-    found = {"encoder.rel_embeddings.weight": "relative_table"}
-    if "layer_norm" in raw.get("norm_rel_ebd", "none").lower().split("|"):
-        found |= affine("encoder.LayerNorm", "relative_norm")
+    tensors = {"encoder.rel_embeddings.weight": "relative_table"}
+    if "layer_norm" in options.get("norm_rel_ebd", "none").lower().split("|"):
+        tensors |= affine("encoder.LayerNorm", "relative_norm")
     if positions.content_to_position and not positions.shared:
-        found |= affine(f"{_ATTENTION}.pos_key_proj", "layers.{}.position_key")
+        tensors |= affine(f"{_ATTENTION}.pos_key_proj", "layers.{}.position_key")
     if positions.position_to_content and not positions.shared:
-        found |= affine(f"{_ATTENTION}.pos_query_proj", "layers.{}.position_query")
-    return found
+        tensors |= affine(f"{_ATTENTION}.pos_query_proj", "layers.{}.position_query")
+    return tensors

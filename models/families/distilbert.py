@@ -1,7 +1,7 @@
 """DistilBERT (Sanh et al. 2019, arXiv 1910.01108)."""
 
 from models.config.activations import ACTIVATIONS
-from models.config.blueprint import Blueprint, affine
+from models.config.checkpoint_spec import CheckpointSpec, affine
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.positions.schemes import Learned, Sinusoidal
@@ -29,19 +29,19 @@ UNUSED = (
 )
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a DistilBERT."""
-    sinusoidal = raw.only("sinusoidal_pos_embds", False, True)
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a DistilBERT."""
+    sinusoidal = options.require("sinusoidal_pos_embds", False, True)
     config = EncoderConfig(
         family="distilbert",
-        vocab_size=raw["vocab_size"],
-        hidden_size=raw["dim"],
-        num_layers=raw["n_layers"],
-        num_heads=raw["n_heads"],
-        intermediate_size=raw["hidden_dim"],
-        max_positions=raw["max_position_embeddings"],
-        activation=raw.among("activation", ACTIVATIONS, "gelu"),
+        vocab_size=options["vocab_size"],
+        hidden_size=options["dim"],
+        num_layers=options["n_layers"],
+        num_heads=options["n_heads"],
+        intermediate_size=options["hidden_dim"],
+        max_positions=options["max_position_embeddings"],
+        activation=options.choice("activation", ACTIVATIONS, "gelu"),
         norm_eps=1e-12,
-        table=Sinusoidal() if sinusoidal else Learned(),
+        input_positions=Sinusoidal() if sinusoidal else Learned(),
     )
-    return Blueprint(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("distilbert.",))
+    return CheckpointSpec(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("distilbert.",))

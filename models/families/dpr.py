@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from models.config.blueprint import Blueprint
+from models.config.checkpoint_spec import CheckpointSpec
 from models.config.json_config import JsonConfig
 from models.families import bert
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of either; a vector is the state of the first token, without a projection."""
-    raw.only("projection_dim", 0)
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of either; a vector is the first token's state, without a projection."""
+    options.require("projection_dim", 0)
     prefixes = ("question_encoder.bert_model.", "ctx_encoder.bert_model.")
-    return replace(bert.read(raw), prefixes=prefixes)
+    return replace(bert.read(options), prefixes=prefixes)

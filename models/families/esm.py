@@ -1,15 +1,15 @@
-"""ESM-2 (Lin et al. 2022) and ESM-1b, of proteins: a BERT with norms before its parts."""
+"""ESM-2 (Lin et al. 2022) and ESM-1b, for proteins: a BERT with pre-norm."""
 
 from pathlib import Path
 
 from models.checkpoint import safetensors_files
-from models.config.blueprint import Blueprint, affine
+from models.config.checkpoint_spec import CheckpointSpec, affine
 from models.config.json_config import JsonConfig
 from models.families import bert
 from models.positions.schemes import Learned, Rotary, Scheme
 
 _LAYER = "encoder.layer.{}"
-_SEEN = 1 - 0.15 * 0.8  # the share of tokens that the training did not hide
+_UNMASKED = 1 - 0.15 * 0.8  # the share of tokens that the training did not mask
 _FREQUENCIES = "rotary_embeddings.inv_freq"
 TENSORS = {
     "embeddings.word_embeddings.weight": "token_table",
@@ -30,52 +30,52 @@ UNUSED = (
 )
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of an ESM.
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of an ESM.
 
-    With `token_dropout` a text's scale depends on how many of its tokens are <mask>: without its
-    row in the table, which is the last, that token is refused.
+    With `token_dropout` a text's scale depends on its number of <mask> tokens. That token is
+    refused: its row, the last of the table, is left out.
     """
-    raw.only("is_folding_model", False)
-    raw.only("position_embedding_type", "absolute", "rotary")
-    rotary = raw.get("position_embedding_type", "absolute") == "rotary"
-    dropout = raw.get("token_dropout", False)
+    options.require("is_folding_model", False)
+    options.require("position_embedding_type", "absolute", "rotary")
+    rotary = options.get("position_embedding_type", "absolute") == "rotary"
+    dropout = options.get("token_dropout", False)
     if dropout:
-        raw.only("mask_token_id", raw["vocab_size"] - 1)
-    offset = 0 if rotary else raw["pad_token_id"] + 1
+        options.require("mask_token_id", options["vocab_size"] - 1)
+    offset = 0 if rotary else options["pad_token_id"] + 1
     config = bert.config(
-        raw,
-        vocab_size=raw["vocab_size"] - dropout,
-        max_positions=raw["max_position_embeddings"] - offset,
+        options,
+        vocab_size=options["vocab_size"] - dropout,
+        max_positions=options["max_position_embeddings"] - offset,
         activation="gelu",
         arrangement="pre",
-        table=Scheme() if rotary else Learned(offset=offset),
-        positions=_rotary(raw) if rotary else Scheme(),
+        input_positions=Scheme() if rotary else Learned(offset=offset),
+        positions=_rotary(options) if rotary else Scheme(),
         segments=False,
-        token_scale=_SEEN if dropout else 1.0,
+        token_scale=_UNMASKED if dropout else 1.0,
     )
-    first = affine("embeddings.layer_norm", "norm")
-    normed = raw.get("emb_layer_norm_before", False)
-    return Blueprint(
+    norm = affine("embeddings.layer_norm", "norm")
+    normed = options.get("emb_layer_norm_before", False)
+    return CheckpointSpec(
         config=config,
-        tensors={**TENSORS, **(first if normed else {}), **({} if rotary else _TABLE)},
+        tensors={**TENSORS, **(norm if normed else {}), **({} if rotary else _TABLE)},
         unused=(*UNUSED, *(_TABLE if rotary else ())),
         prefixes=("esm.",),
         spare_rows=int(dropout),
     )
 
 
-def _rotary(raw: JsonConfig) -> Rotary:
+def _rotary(options: JsonConfig) -> Rotary:
     return Rotary(
-        dim=raw["hidden_size"] // raw["num_attention_heads"],
-        base=float(raw.get("rope_theta", 10_000.0)),
-        frequencies=_stored(raw.path.parent),
+        dim=options["hidden_size"] // options["num_attention_heads"],
+        base=float(options.get("rope_theta", 10_000.0)),
+        frequencies=_stored(options.path.parent),
     )
 
 
 def _stored(folder: Path) -> tuple[float, ...]:
-    # Older checkpoints hold them as the training had them, in half precision.
+    # Older checkpoints contain the frequencies of the training, in half precision.
     stored = safetensors_files.safetensors(folder)
     names = sorted(safetensors_files.headers(folder)) if stored else []
-    found = next((name for name in names if name.endswith(_FREQUENCIES)), None)
-    return () if found is None else tuple(map(float, safetensors_files.read(folder, found)))
+    match = next((name for name in names if name.endswith(_FREQUENCIES)), None)
+    return () if match is None else tuple(map(float, safetensors_files.read(folder, match)))

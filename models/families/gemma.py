@@ -3,10 +3,10 @@
 from typing import Any
 
 from models.config.activations import ACTIVATIONS
-from models.config.blueprint import Blueprint, linear
+from models.config.checkpoint_spec import CheckpointSpec, linear
 from models.config.json_config import JsonConfig
 from models.families import llama, qwen
-from models.families.decoder import is_causal, reaches, sliding_window
+from models.families.decoder import is_causal, layer_windows, sliding_window
 from models.families.rope import rotary
 from models.positions.schemes import Rotary
 
@@ -18,77 +18,82 @@ _SANDWICH = {
 }
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a Gemma."""
-    raw.only("hidden_activation", "gelu_pytorch_tanh")
-    # The first checkpoints said gelu for what was trained with the approximation.
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a Gemma."""
+    options.require("hidden_activation", "gelu_pytorch_tanh")
+    # The first checkpoints say gelu, but were trained with the tanh approximation.
     names = {**ACTIVATIONS, "gelu": "gelu_tanh"}
-    activation = raw.among("hidden_act", names, "gelu_pytorch_tanh")
-    return _blueprint(raw, {}, activation=activation, causal=_is_causal(raw, "Gemma"))
+    activation = options.choice("hidden_act", names, "gelu_pytorch_tanh")
+    return _spec(options, {}, activation=activation, causal=_is_causal(options, "Gemma"))
 
 
-def gemma2(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a Gemma 2: every second layer has the window, and scores are capped."""
-    causal = _is_causal(raw, "Gemma2")
-    return _blueprint(
-        raw,
+def gemma2(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a Gemma 2: every second layer has the window, and scores are capped."""
+    causal = _is_causal(options, "Gemma2")
+    return _spec(
+        options,
         _SANDWICH,
-        **_later(raw),
+        **_later(options),
         causal=causal,
-        reaches=reaches(raw, causal, sliding_window(raw), lambda layer: layer % 2 == 0),
-        softcap=raw.nullable("attn_logit_softcapping", 50.0) or 0.0,
+        windows=layer_windows(
+            options, causal, sliding_window(options), lambda layer: layer % 2 == 0
+        ),
+        softcap=options.nullable("attn_logit_softcapping", 50.0) or 0.0,
     )
 
 
-def gemma3(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a Gemma 3 that reads text: layers with the window have angles of their own.
+def gemma3(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a Gemma 3 that reads text: layers with a window have their own frequencies.
 
-    EmbeddingGemma (Vera et al. 2025, arXiv 2509.20354) sees half of the window on each side.
+    EmbeddingGemma (Vera et al. 2025, arXiv 2509.20354) sees half the window on each side.
     """
-    raw.only("attn_logit_softcapping", None)
-    every, width = raw.get("sliding_window_pattern", 6), sliding_window(raw)
-    causal = is_causal(raw, "Gemma3|Gemma3Text")
-    if raw.get("use_bidirectional_attention", False):
-        raw.only("is_causal", True)
+    options.require("attn_logit_softcapping", None)
+    every, width = options.get("sliding_window_pattern", 6), sliding_window(options)
+    causal = is_causal(options, "Gemma3|Gemma3Text")
+    if options.get("use_bidirectional_attention", False):
+        options.require("is_causal", True)
         causal, width = False, width and width // 2
-    return _blueprint(
-        raw,
+    return _spec(
+        options,
         _SANDWICH | qwen.NORMS,
-        **_later(raw),
+        **_later(options),
         causal=causal,
-        reaches=reaches(raw, causal, width, lambda layer: (layer + 1) % every > 0),
-        positions=_rotary(raw, "full_attention", 1_000_000.0),
-        local=_rotary(raw, "sliding_attention", 10_000.0),
+        windows=layer_windows(options, causal, width, lambda layer: (layer + 1) % every > 0),
+        positions=_rotary(options, "full_attention", 1_000_000.0),
+        local_positions=_rotary(options, "sliding_attention", 10_000.0),
     )
 
 
-def _blueprint(raw: JsonConfig, names: dict[str, str], **different: Any) -> Blueprint:
-    biased = raw.get("attention_bias", False)
+def _spec(options: JsonConfig, names: dict[str, str], **overrides: Any) -> CheckpointSpec:
+    biased = options.get("attention_bias", False)
     config = llama.config(
-        raw, head_size=_HEAD_SIZE, token_scale=raw["hidden_size"] ** 0.5, **different
+        options, head_size=_HEAD_SIZE, token_scale=options["hidden_size"] ** 0.5, **overrides
     )
-    return llama.blueprint(config, llama.tensors(biased, biased, False) | names, norm_shift=1.0)
+    return llama.spec(config, llama.tensors(biased, biased, False) | names, norm_shift=1.0)
 
 
-def _later(raw: JsonConfig) -> dict[str, Any]:
+def _later(options: JsonConfig) -> dict[str, Any]:
     return {
-        "activation": raw.among("hidden_activation", ACTIVATIONS, "gelu_pytorch_tanh"),
+        "activation": options.choice("hidden_activation", ACTIVATIONS, "gelu_pytorch_tanh"),
         "arrangement": "sandwich",
-        "scale": raw.get("query_pre_attn_scalar", 256) ** -0.5,
+        "scale": options.get("query_pre_attn_scalar", 256) ** -0.5,
     }
 
 
-def _is_causal(raw: JsonConfig, family: str) -> bool:
-    # What transformers computes for it depends on the implementation of its attention.
-    raw.only("use_bidirectional_attention", False)
-    return is_causal(raw, family)
+def _is_causal(options: JsonConfig, family: str) -> bool:
+    # With this option, transformers' result depends on its attention implementation.
+    options.require("use_bidirectional_attention", False)
+    return is_causal(options, family)
 
 
-def _rotary(raw: JsonConfig, kind: str, base: float) -> Rotary:
-    size = raw.get("head_dim", _HEAD_SIZE)
+def _rotary(options: JsonConfig, kind: str, base: float) -> Rotary:
+    size = options.get("head_dim", _HEAD_SIZE)
     if kind == "full_attention":
-        return rotary(raw, size, base=raw.get("rope_theta", base), kind=kind)
-    # The older keys never stretch the angles of the layers with the window.
+        return rotary(options, size, base=options.get("rope_theta", base), kind=kind)
+    # The older keys never scale the frequencies of layers with a window.
     return rotary(
-        raw.without("rope_scaling"), size, base=raw.get("rope_local_base_freq", base), kind=kind
+        options.without("rope_scaling"),
+        size,
+        base=options.get("rope_local_base_freq", base),
+        kind=kind,
     )

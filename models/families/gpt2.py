@@ -1,7 +1,7 @@
 """GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners")."""
 
 from models.config.activations import ACTIVATIONS
-from models.config.blueprint import Blueprint, affine
+from models.config.checkpoint_spec import CheckpointSpec, affine
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.families.decoder import is_causal
@@ -18,35 +18,35 @@ TENSORS = {
     **affine("h.{}.mlp.c_proj", "layers.{}.down"),
     **affine("ln_f", "final_norm"),
 }
-# Convolutions of one token, whose matrices lie (in, out).
-_CONVOLVED = tuple(f"{part}.weight" for part in ("query", "key", "value", "output", "up", "down"))
+# Stored as (in, out): they are Conv1D modules in transformers.
+_TRANSPOSED = tuple(f"{part}.weight" for part in ("query", "key", "value", "output", "up", "down"))
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a GPT-2."""
-    raw.only("scale_attn_by_inverse_layer_idx", False)
-    raw.only("add_cross_attention", False)
-    width = raw.either("n_embd", "hidden_size")
-    scaled = raw.get("scale_attn_weights", True)
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a GPT-2."""
+    options.require("scale_attn_by_inverse_layer_idx", False)
+    options.require("add_cross_attention", False)
+    width = options.first_of("n_embd", "hidden_size")
+    scaled = options.get("scale_attn_weights", True)
     config = EncoderConfig(
         family="gpt2",
-        vocab_size=raw["vocab_size"],
+        vocab_size=options["vocab_size"],
         hidden_size=width,
-        num_layers=raw.either("n_layer", "num_hidden_layers"),
-        num_heads=raw.either("n_head", "num_attention_heads"),
-        intermediate_size=raw.get("n_inner", 4 * width),
-        max_positions=raw.either("n_positions", "max_position_embeddings"),
-        activation=raw.among("activation_function", ACTIVATIONS, "gelu_new"),
-        norm_eps=raw.get("layer_norm_epsilon", 1e-5),
-        table=Learned(),
+        num_layers=options.first_of("n_layer", "num_hidden_layers"),
+        num_heads=options.first_of("n_head", "num_attention_heads"),
+        intermediate_size=options.get("n_inner", 4 * width),
+        max_positions=options.first_of("n_positions", "max_position_embeddings"),
+        activation=options.choice("activation_function", ACTIVATIONS, "gelu_new"),
+        norm_eps=options.get("layer_norm_epsilon", 1e-5),
+        input_positions=Learned(),
         arrangement="pre",
-        causal=is_causal(raw, "GPT2"),
+        causal=is_causal(options, "GPT2"),
         scale=0.0 if scaled else 1.0,
     )
-    return Blueprint(
+    return CheckpointSpec(
         config=config,
         tensors=TENSORS,
         unused=("lm_head.weight", "score.weight", "h.*.attn.bias", "h.*.attn.masked_bias"),
         prefixes=("transformer.",),
-        transposed=_CONVOLVED,
+        transposed=_TRANSPOSED,
     )

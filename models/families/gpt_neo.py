@@ -1,14 +1,14 @@
 """GPT-Neo (Black et al. 2021): a GPT-2 in which every second layer sees only near tokens."""
 
 from models.config.activations import ACTIVATIONS
-from models.config.blueprint import Blueprint, affine, linear
+from models.config.checkpoint_spec import CheckpointSpec, affine, linear
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.families.decoder import is_causal
 from models.positions.schemes import Learned
 
 _ATTENTION = "h.{}.attn.attention"
-_USUAL = [[["global", "local"], 12]]  # kinds of layers in turn, and how many times
+_DEFAULT = [[["global", "local"], 12]]  # alternating kinds of layers, and how often they repeat
 TENSORS = {
     "wte.weight": "token_table",
     "wpe.weight": "position_table",
@@ -28,27 +28,27 @@ UNUSED = (
 )
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a GPT-Neo."""
-    raw.only("is_causal", True)  # the masks of its layers are
-    width, layers = raw["hidden_size"], raw.either("num_layers", "num_hidden_layers")
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a GPT-Neo."""
+    options.require("is_causal", True)  # its layers have causal masks
+    width, layers = options["hidden_size"], options.first_of("num_layers", "num_hidden_layers")
     config = EncoderConfig(
         family="gpt_neo",
-        vocab_size=raw["vocab_size"],
+        vocab_size=options["vocab_size"],
         hidden_size=width,
         num_layers=layers,
-        num_heads=raw.either("num_heads", "num_attention_heads"),
-        intermediate_size=raw.get("intermediate_size", 4 * width),
-        max_positions=raw["max_position_embeddings"],
-        activation=raw.among("activation_function", ACTIVATIONS, "gelu_new"),
-        norm_eps=raw.get("layer_norm_epsilon", 1e-5),
-        table=Learned(),
+        num_heads=options.first_of("num_heads", "num_attention_heads"),
+        intermediate_size=options.get("intermediate_size", 4 * width),
+        max_positions=options["max_position_embeddings"],
+        activation=options.choice("activation_function", ACTIVATIONS, "gelu_new"),
+        norm_eps=options.get("layer_norm_epsilon", 1e-5),
+        input_positions=Learned(),
         arrangement="pre",
-        causal=is_causal(raw, "GPTNeo"),
-        reaches=_reaches(raw, layers),
+        causal=is_causal(options, "GPTNeo"),
+        windows=_windows(options, layers),
         scale=1.0,
     )
-    return Blueprint(
+    return CheckpointSpec(
         config=config,
         tensors=TENSORS,
         unused=UNUSED,
@@ -56,11 +56,11 @@ def read(raw: JsonConfig) -> Blueprint:
     )
 
 
-def _reaches(raw: JsonConfig, layers: int) -> tuple[int | None, ...]:
-    told = raw.get("attention_types", _USUAL)
-    kinds = [kind for some, times in told for kind in some * times]
+def _windows(options: JsonConfig, layers: int) -> tuple[int | None, ...]:
+    stated = options.get("attention_types", _DEFAULT)
+    kinds = [kind for pattern, times in stated for kind in pattern * times]
     if len(kinds) != layers or not set(kinds) <= {"global", "local"}:
-        raise raw.refusal("attention_types", told, f"{layers} of 'global' and 'local'")
+        raise options.unsupported("attention_types", stated, f"{layers} of 'global' and 'local'")
     # The window counts the token itself.
-    near = raw.get("window_size", 256) - 1
-    return tuple(near if kind == "local" else None for kind in kinds)
+    visible = options.get("window_size", 256) - 1
+    return tuple(visible if kind == "local" else None for kind in kinds)

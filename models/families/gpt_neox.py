@@ -1,35 +1,35 @@
 """GPT-NeoX (Black et al. 2022, arXiv 2204.06745), and Pythia, which has its names."""
 
 from models.config.activations import ACTIVATIONS
-from models.config.blueprint import Blueprint, affine, linear
+from models.config.checkpoint_spec import CheckpointSpec, affine, linear
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.families.decoder import is_causal
 from models.families.rope import rotary
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a GPT-NeoX."""
-    heads, width = raw["num_attention_heads"], raw["hidden_size"]
-    base, share = raw.get("rotary_emb_base", 10_000.0), raw.get("rotary_pct", 0.25)
-    positions = rotary(raw, width // heads, base=base, share=share)
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a GPT-NeoX."""
+    heads, width = options["num_attention_heads"], options["hidden_size"]
+    base, share = options.get("rotary_emb_base", 10_000.0), options.get("rotary_pct", 0.25)
+    positions = rotary(options, width // heads, base=base, share=share)
     config = EncoderConfig(
         family="gpt_neox",
-        vocab_size=raw["vocab_size"],
+        vocab_size=options["vocab_size"],
         hidden_size=width,
-        num_layers=raw["num_hidden_layers"],
+        num_layers=options["num_hidden_layers"],
         num_heads=heads,
-        intermediate_size=raw["intermediate_size"],
-        max_positions=raw["max_position_embeddings"],
-        activation=raw.among("hidden_act", ACTIVATIONS, "gelu"),
-        norm_eps=raw.get("layer_norm_eps", 1e-5),
+        intermediate_size=options["intermediate_size"],
+        max_positions=options["max_position_embeddings"],
+        activation=options.choice("hidden_act", ACTIVATIONS, "gelu"),
+        norm_eps=options.get("layer_norm_eps", 1e-5),
         positions=positions,
-        arrangement="parallel" if raw.get("use_parallel_residual", True) else "pre",
-        causal=is_causal(raw, "GPTNeoX"),
+        arrangement="parallel" if options.get("use_parallel_residual", True) else "pre",
+        causal=is_causal(options, "GPTNeoX"),
     )
-    return Blueprint(
+    return CheckpointSpec(
         config=config,
-        tensors=_tensors(raw.get("attention_bias", True)),
+        tensors=_tensors(options.get("attention_bias", True)),
         unused=(
             "embed_out.weight",
             "score.weight",

@@ -1,7 +1,7 @@
 """GPT-J (Wang and Komatsuzaki 2021)."""
 
 from models.config.activations import ACTIVATIONS
-from models.config.blueprint import Blueprint, affine, linear
+from models.config.checkpoint_spec import CheckpointSpec, affine, linear
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.families.decoder import is_causal
@@ -20,24 +20,27 @@ TENSORS = {
 }
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a GPT-J."""
-    width, heads = raw.either("n_embd", "hidden_size"), raw.either("n_head", "num_attention_heads")
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a GPT-J."""
+    width, heads = (
+        options.first_of("n_embd", "hidden_size"),
+        options.first_of("n_head", "num_attention_heads"),
+    )
     config = EncoderConfig(
         family="gptj",
-        vocab_size=raw["vocab_size"],
+        vocab_size=options["vocab_size"],
         hidden_size=width,
-        num_layers=raw.either("n_layer", "num_hidden_layers"),
+        num_layers=options.first_of("n_layer", "num_hidden_layers"),
         num_heads=heads,
-        intermediate_size=raw.get("n_inner", 4 * width),
-        max_positions=raw.either("n_positions", "max_position_embeddings"),
-        activation=raw.among("activation_function", ACTIVATIONS, "gelu_new"),
-        norm_eps=raw.get("layer_norm_epsilon", 1e-5),
-        positions=Rotary(dim=raw.get("rotary_dim", 64), interleaved=True),
+        intermediate_size=options.get("n_inner", 4 * width),
+        max_positions=options.first_of("n_positions", "max_position_embeddings"),
+        activation=options.choice("activation_function", ACTIVATIONS, "gelu_new"),
+        norm_eps=options.get("layer_norm_epsilon", 1e-5),
+        positions=Rotary(dim=options.get("rotary_dim", 64), interleaved=True),
         arrangement="shared",
-        causal=is_causal(raw, "GPTJ"),
+        causal=is_causal(options, "GPTJ"),
     )
-    return Blueprint(
+    return CheckpointSpec(
         config=config,
         tensors=TENSORS,
         unused=("lm_head.*", "score.weight", "h.*.attn.bias", "h.*.attn.masked_bias"),

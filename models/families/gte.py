@@ -1,6 +1,6 @@
 """GTE v1.5 (Zhang et al. 2024, mGTE, arXiv 2407.19669), in its own names and in transformers'."""
 
-from models.config.blueprint import Blueprint, affine
+from models.config.checkpoint_spec import CheckpointSpec, affine
 from models.config.json_config import JsonConfig
 from models.families import bert
 from models.families.rope import rotary
@@ -34,21 +34,21 @@ SEGMENTS = {"embeddings.token_type_embeddings.weight": "segment_table"}
 UNUSED = (*bert.UNUSED, "lm_head.*", "rotary_emb.*", "embeddings.rotary_emb.*")
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a GTE v1.5; the oldest of them know no segments."""
-    raw.only("position_embedding_type", "rope")
-    raw.only("layer_norm_type", "layer_norm")
-    raw.only("logn_attention_scale", False)
-    segments = raw.get("type_vocab_size", 1) > 0
-    positions = _rotary(raw)
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a GTE v1.5; the oldest ones have no segments."""
+    options.require("position_embedding_type", "rope")
+    options.require("layer_norm_type", "layer_norm")
+    options.require("logn_attention_scale", False)
+    segments = options.get("type_vocab_size", 1) > 0
+    positions = _rotary(options)
     config = bert.config(
-        raw,
-        table=Scheme(),
+        options,
+        input_positions=Scheme(),
         positions=positions,
         segments=segments,
         gated=True,
     )
-    return Blueprint(
+    return CheckpointSpec(
         config=config,
         tensors=TENSORS | SEGMENTS if segments else TENSORS,
         unused=UNUSED,
@@ -56,12 +56,12 @@ def read(raw: JsonConfig) -> Blueprint:
     )
 
 
-def _rotary(raw: JsonConfig) -> Rotary:
-    head_size = raw["hidden_size"] // raw["num_attention_heads"]
-    given = raw.nested("rope_scaling")
-    if given.get("type") != "ntk":
-        return rotary(raw, head_size, base=_BASE)
-    if given.get("mixed_b") is not None:
-        raise given.refusal("mixed_b", given["mixed_b"], None)
-    scaling = Scaling(kind="ntk", factor=given["factor"])
-    return Rotary(dim=head_size, base=float(raw.get("rope_theta", _BASE)), scaling=scaling)
+def _rotary(options: JsonConfig) -> Rotary:
+    head_size = options["hidden_size"] // options["num_attention_heads"]
+    rope_scaling = options.nested("rope_scaling")
+    if rope_scaling.get("type") != "ntk":
+        return rotary(options, head_size, base=_BASE)
+    if rope_scaling.get("mixed_b") is not None:
+        raise rope_scaling.unsupported("mixed_b", rope_scaling["mixed_b"], None)
+    scaling = Scaling(kind="ntk", factor=rope_scaling["factor"])
+    return Rotary(dim=head_size, base=float(options.get("rope_theta", _BASE)), scaling=scaling)

@@ -3,16 +3,18 @@
 Its code for programming languages normalises queries, keys and the attention's sum once more.
 """
 
-from models.config.blueprint import Blueprint, affine
+from models.config.checkpoint_spec import CheckpointSpec, affine
 from models.config.json_config import JsonConfig
 from models.families import bert
 from models.positions.schemes import Alibi, Scheme
 
 _LAYER = "encoder.layer.{}"
-_PLACED = "embeddings.position_embeddings."
+_POSITIONS = "embeddings.position_embeddings."
 _FFN = tuple(f"{_LAYER}.{part}." for part in ("intermediate", "output"))
 COMMON = {
-    theirs: ours for theirs, ours in bert.TENSORS.items() if not theirs.startswith((_PLACED, *_FFN))
+    theirs: ours
+    for theirs, ours in bert.TENSORS.items()
+    if not theirs.startswith((_POSITIONS, *_FFN))
 }
 TENSORS = {
     **COMMON,
@@ -33,19 +35,19 @@ CODE = {
 _GATES = {"geglu": "gelu", "reglu": "relu"}
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a JinaBERT; only the name of its Python code tells which of the two."""
-    code = "qk-post-norm" in f"{raw.get('_name_or_path')} {raw.get('auto_map')}"
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a JinaBERT; only the name of its code tells the code model apart."""
+    code = "qk-post-norm" in f"{options.get('_name_or_path')} {options.get('auto_map')}"
     config = bert.config(
-        raw,
+        options,
         family="jina_bert",
-        table=Scheme(),
+        input_positions=Scheme(),
         positions=Alibi(),
-        activation=raw.among("feed_forward_type", _GATES),
+        activation=options.choice("feed_forward_type", _GATES),
         gated=True,
         arrangement="twice" if code else "post",
     )
-    return Blueprint(
+    return CheckpointSpec(
         config=config,
         tensors=CODE if code else TENSORS,
         unused=bert.UNUSED,

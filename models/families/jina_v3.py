@@ -1,6 +1,6 @@
-"""Jina v3 without adapters (Sturua et al. 2024, arXiv 2409.10173): a RoBERTa with rotations."""
+"""Jina v3 without adapters (Sturua et al. 2024, arXiv 2409.10173): a RoBERTa with RoPE."""
 
-from models.config.blueprint import Blueprint, affine
+from models.config.checkpoint_spec import CheckpointSpec, affine
 from models.config.json_config import JsonConfig
 from models.families import bert, roberta
 from models.families.rope import rotary
@@ -29,19 +29,21 @@ TENSORS = {
 }
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a Jina v3; what it says of a text depends on the adapter of a task."""
-    raw.only("lora_adaptations", None, [])
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a Jina v3 without the task adapters, which would change its vectors."""
+    options.require("lora_adaptations", None, [])
     for key in ("rotary_emb_dim", "rotary_emb_scale_base", "rotary_emb_interleaved"):
-        raw.only(key, None, False)
-    own = raw["model_type"] == "xlm-roberta"
-    base = raw["rotary_emb_base"] if own else 20_000.0
-    positions = rotary(raw, raw["hidden_size"] // raw["num_attention_heads"], base=base)
+        options.require(key, None, False)
+    own = options["model_type"] == "xlm-roberta"
+    base = options["rotary_emb_base"] if own else 20_000.0
+    positions = rotary(options, options["hidden_size"] // options["num_attention_heads"], base=base)
     config = bert.config(
-        raw,
+        options,
         family="jina_embeddings_v3",
-        norm_eps=raw.get("layer_norm_eps", 1e-5),
-        table=Scheme(),
+        norm_eps=options.get("layer_norm_eps", 1e-5),
+        input_positions=Scheme(),
         positions=positions,
     )
-    return Blueprint(config=config, tensors=TENSORS, unused=roberta.UNUSED, prefixes=("roberta.",))
+    return CheckpointSpec(
+        config=config, tensors=TENSORS, unused=roberta.UNUSED, prefixes=("roberta.",)
+    )

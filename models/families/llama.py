@@ -1,12 +1,12 @@
-"""Llama (Touvron et al. 2023, arXiv 2302.13971), Mistral (Jiang et al. 2023, 2310.06825), kin."""
+"""Llama (Touvron et al. 2023, arXiv 2302.13971), Mistral (arXiv 2310.06825) and relatives."""
 
 from typing import Any
 
 from models.config.activations import ACTIVATIONS
-from models.config.blueprint import Blueprint, linear
+from models.config.checkpoint_spec import CheckpointSpec, linear
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
-from models.families.decoder import is_causal, reaches, sliding_window
+from models.families.decoder import is_causal, layer_windows, sliding_window
 from models.families.rope import rotary
 
 _MINISTRAL3_ROPE = {
@@ -17,7 +17,7 @@ UNUSED = ("lm_head.weight", "score.weight", "layers.*.self_attn.rotary_emb.inv_f
 
 
 def tensors(biased: bool, output_biased: bool, ffn_biased: bool) -> dict[str, str]:
-    """The names of a Llama; whether queries, keys and values, the output and the rest have bias."""
+    """Map the tensors of a Llama. biased: whether queries, keys and values have a bias."""
     attention, ffn = "layers.{}.self_attn", "layers.{}.mlp"
     return {
         "embed_tokens.weight": "token_table",
@@ -34,39 +34,39 @@ def tensors(biased: bool, output_biased: bool, ffn_biased: bool) -> dict[str, st
     }
 
 
-def config(raw: JsonConfig, *, head_size: int = 0, **different: Any) -> EncoderConfig:
-    """The shape of a Llama, with what is different in a relative of it.
+def config(options: JsonConfig, *, head_size: int = 0, **overrides: Any) -> EncoderConfig:
+    """Build the configuration of a Llama. overrides: fields that differ in a related family.
 
-    head_size: where config.json does not tell; 0 for an equal share of the width.
+    head_size: the default if config.json has none; 0 for hidden_size / heads.
     """
-    if different["causal"]:  # the key asks for the opposite; transformers ignores it
-        raw.only("use_bidirectional_attention", False)
-    heads, width = raw["num_attention_heads"], raw["hidden_size"]
-    head_size = raw.get("head_dim", head_size or width // heads)
-    positions = different.get("positions") or rotary(raw, head_size)
+    if overrides["causal"]:  # the option asks for the opposite, and transformers ignores it
+        options.require("use_bidirectional_attention", False)
+    heads, width = options["num_attention_heads"], options["hidden_size"]
+    head_size = options.get("head_dim", head_size or width // heads)
+    positions = overrides.get("positions") or rotary(options, head_size)
     fields: dict[str, Any] = {
-        "family": raw["model_type"],
-        "vocab_size": raw["vocab_size"],
+        "family": options["model_type"],
+        "vocab_size": options["vocab_size"],
         "hidden_size": width,
-        "num_layers": raw["num_hidden_layers"],
+        "num_layers": options["num_hidden_layers"],
         "num_heads": heads,
-        "num_kv_heads": raw.get("num_key_value_heads", heads),
+        "num_kv_heads": options.get("num_key_value_heads", heads),
         "head_size": head_size,
-        "intermediate_size": raw["intermediate_size"],
-        "max_positions": raw["max_position_embeddings"],
-        "activation": raw.among("hidden_act", ACTIVATIONS, "silu"),
+        "intermediate_size": options["intermediate_size"],
+        "max_positions": options["max_position_embeddings"],
+        "activation": options.choice("hidden_act", ACTIVATIONS, "silu"),
         "norm": "rms",
-        "norm_eps": raw.get("rms_norm_eps", 1e-6),
+        "norm_eps": options.get("rms_norm_eps", 1e-6),
         "arrangement": "pre",
         "gated": True,
         "positions": positions,
     }
-    return EncoderConfig(**{**fields, **different})
+    return EncoderConfig(**{**fields, **overrides})
 
 
-def blueprint(config: EncoderConfig, tensors: dict[str, str], norm_shift: float = 0) -> Blueprint:
-    """What all that have Llama's names have in common."""
-    return Blueprint(
+def spec(config: EncoderConfig, tensors: dict[str, str], norm_shift: float = 0) -> CheckpointSpec:
+    """Build the spec of a model with Llama's tensor names."""
+    return CheckpointSpec(
         config=config,
         tensors=tensors,
         unused=UNUSED,
@@ -75,49 +75,55 @@ def blueprint(config: EncoderConfig, tensors: dict[str, str], norm_shift: float 
     )
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a Llama."""
-    raw.only("sliding_window", None)
-    biased = raw.get("attention_bias", False)
-    return blueprint(
-        config(raw, causal=is_causal(raw, "Llama")),
-        tensors(biased, biased, raw.get("mlp_bias", False)),
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a Llama."""
+    options.require("sliding_window", None)
+    biased = options.get("attention_bias", False)
+    return spec(
+        config(options, causal=is_causal(options, "Llama")),
+        tensors(biased, biased, options.get("mlp_bias", False)),
     )
 
 
-def mistral(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a Mistral: every layer has the window."""
-    raw.only("layer_types", None)
-    causal = is_causal(raw, "Mistral")
-    seen = reaches(raw, causal, sliding_window(raw), lambda layer: True)
-    return blueprint(config(raw, causal=causal, reaches=seen), tensors(False, False, False))
+def mistral(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a Mistral: every layer has a window."""
+    options.require("layer_types", None)
+    causal = is_causal(options, "Mistral")
+    windows = layer_windows(options, causal, sliding_window(options), lambda layer: True)
+    return spec(config(options, causal=causal, windows=windows), tensors(False, False, False))
 
 
-def bidirectional(raw: JsonConfig) -> Blueprint:
-    """The blueprint of NVIDIA's Llama, in which each token sees all others and the mean counts."""
-    raw.only("is_causal", False)
-    raw.only("pooling", "avg")
-    biased = raw.get("attention_bias", False)
-    return blueprint(config(raw, causal=False), tensors(biased, biased, raw.get("mlp_bias", False)))
+def bidirectional(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of NVIDIA's bidirectional Llama with mean pooling."""
+    options.require("is_causal", False)
+    options.require("pooling", "avg")
+    biased = options.get("attention_bias", False)
+    return spec(
+        config(options, causal=False), tensors(biased, biased, options.get("mlp_bias", False))
+    )
 
 
-def ministral3(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a Ministral 3, for texts up to the length of its first training.
+def ministral3(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a Ministral 3, for texts up to its original maximum length.
 
-    Beyond that the model scales a query by its position, which is not implemented.
+    For longer ones the model scales queries by their positions, which is not supported.
     """
-    if not raw.get("rope_parameters", {}) and not raw.get("rope_scaling", {}):
-        raw = raw.without("rope_parameters").over({"rope_parameters": _MINISTRAL3_ROPE})
-    rope = raw.nested("rope_scaling" if raw.get("rope_scaling", {}) else "rope_parameters")
-    causal = is_causal(raw, "Ministral3")
-    seen = reaches(raw, causal, raw.get("sliding_window"), lambda layer: True)
-    made = config(
-        raw,
+    if not options.get("rope_parameters", {}) and not options.get("rope_scaling", {}):
+        options = options.without("rope_parameters").with_defaults(
+            {"rope_parameters": _MINISTRAL3_ROPE}
+        )
+    rope = options.nested("rope_scaling" if options.get("rope_scaling", {}) else "rope_parameters")
+    causal = is_causal(options, "Ministral3")
+    windows = layer_windows(options, causal, options.get("sliding_window"), lambda layer: True)
+    encoder = config(
+        options,
         head_size=128,
         causal=causal,
-        reaches=seen,
-        norm_eps=raw.get("rms_norm_eps", 1e-5),
-        max_positions=rope.get("original_max_position_embeddings", raw["max_position_embeddings"]),
-        bounded=True,
+        windows=windows,
+        norm_eps=options.get("rms_norm_eps", 1e-5),
+        max_positions=rope.get(
+            "original_max_position_embeddings", options["max_position_embeddings"]
+        ),
+        limited=True,
     )
-    return blueprint(made, tensors(False, False, False))
+    return spec(encoder, tensors(False, False, False))

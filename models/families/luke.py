@@ -1,19 +1,19 @@
-"""LUKE (Yamada et al. 2020, arXiv 2010.01057) of texts alone, without entities: a RoBERTa."""
+"""LUKE (Yamada et al. 2020, arXiv 2010.01057) for texts without entities: a RoBERTa."""
 
 from dataclasses import replace
 
-from models.config.blueprint import Blueprint
+from models.config.checkpoint_spec import CheckpointSpec
 from models.config.json_config import JsonConfig
 from models.families import roberta
 
 UNUSED = (
     *roberta.UNUSED,
     *("entity_embeddings.*", "entity_predictions.*"),
-    # Queries from and to entities; words ask words with the usual ones.
+    # Queries from and to entities; words attend to words by the usual ones.
     "encoder.layer.{}.attention.self.???_query.*",
 )
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a LUKE; with `use_entity_aware_attention` or without, words see the same."""
-    return replace(roberta.read(raw), unused=UNUSED, prefixes=("luke.",))
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a LUKE; `use_entity_aware_attention` changes nothing without entities."""
+    return replace(roberta.read(options), unused=UNUSED, prefixes=("luke.",))

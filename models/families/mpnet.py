@@ -1,6 +1,6 @@
 """MPNet (Song et al. 2020, arXiv 2004.09297): a table of positions, and buckets of distances."""
 
-from models.config.blueprint import Blueprint, affine
+from models.config.checkpoint_spec import CheckpointSpec, affine
 from models.config.json_config import JsonConfig
 from models.families import bert
 from models.positions.schemes import Buckets, Learned
@@ -23,13 +23,13 @@ TENSORS = {
 UNUSED = (*bert.UNUSED, "lm_head.*")
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of an MPNet; its positions begin at 2, whatever the padding token."""
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of an MPNet; its positions begin at 2, whatever the padding token."""
     config = bert.config(
-        raw,
-        max_positions=raw["max_position_embeddings"] - _OFFSET,
-        table=Learned(offset=_OFFSET),
-        positions=Buckets(buckets=raw.only("relative_attention_num_buckets", 32)),
+        options,
+        max_positions=options["max_position_embeddings"] - _OFFSET,
+        input_positions=Learned(offset=_OFFSET),
+        positions=Buckets(buckets=options.require("relative_attention_num_buckets", 32)),
         segments=False,
     )
-    return Blueprint(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("mpnet.",))
+    return CheckpointSpec(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("mpnet.",))

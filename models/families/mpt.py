@@ -1,6 +1,6 @@
 """MPT (MosaicML 2023)."""
 
-from models.config.blueprint import Blueprint, linear
+from models.config.checkpoint_spec import CheckpointSpec, linear
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.positions.schemes import Alibi
@@ -15,7 +15,7 @@ TENSORS = {
     **linear("blocks.{}.ffn.down_proj", "layers.{}.down"),
     **linear("norm_f", "final_norm"),
 }
-_ATTENTION: dict[str, tuple[object, ...]] = {  # what attn_config may say
+_ATTENTION: dict[str, tuple[object, ...]] = {  # supported values of attn_config
     "attn_type": ("multihead_attention",),
     "clip_qkv": (None,),
     "prefix_lm": (False,),
@@ -28,30 +28,30 @@ _ATTENTION: dict[str, tuple[object, ...]] = {  # what attn_config may say
 }
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of an MPT."""
-    raw.only("no_bias", True)
-    raw.only("is_causal", True)  # its penalty would favour what comes after
-    raw.only("norm_type", "low_precision_layernorm", "layernorm")
-    attention = raw.nested("attn_config")
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of an MPT."""
+    options.require("no_bias", True)
+    options.require("is_causal", True)  # its bias would favour later tokens
+    options.require("norm_type", "low_precision_layernorm", "layernorm")
+    attention = options.nested("attn_config")
     for key, allowed in _ATTENTION.items():
-        attention.only(key, *allowed)
-    width = raw.either("d_model", "hidden_size")
+        attention.require(key, *allowed)
+    width = options.first_of("d_model", "hidden_size")
     config = EncoderConfig(
         family="mpt",
-        vocab_size=raw["vocab_size"],
+        vocab_size=options["vocab_size"],
         hidden_size=width,
-        num_layers=raw.either("n_layers", "num_hidden_layers"),
-        num_heads=raw.either("n_heads", "num_attention_heads"),
-        intermediate_size=width * raw.get("expansion_ratio", 4),
-        max_positions=raw["max_seq_len"],
-        norm_eps=raw.get("layer_norm_epsilon", 1e-5),
+        num_layers=options.first_of("n_layers", "num_hidden_layers"),
+        num_heads=options.first_of("n_heads", "num_attention_heads"),
+        intermediate_size=width * options.get("expansion_ratio", 4),
+        max_positions=options["max_seq_len"],
+        norm_eps=options.get("layer_norm_epsilon", 1e-5),
         positions=Alibi(),
         arrangement="pre",
         causal=True,
         scale=attention.get("softmax_scale", 0.0),
     )
-    return Blueprint(
+    return CheckpointSpec(
         config=config,
         tensors=TENSORS,
         unused=("lm_head.weight", "score.weight"),

@@ -1,7 +1,7 @@
-"""NomicBERT (Nussbaum et al. 2024, arXiv 2402.01613), in its own names and in transformers'."""
+"""NomicBERT (Nussbaum et al. 2024, arXiv 2402.01613), with Nomic's names or transformers'."""
 
 from models.config.activations import ACTIVATIONS
-from models.config.blueprint import Blueprint, affine, linear
+from models.config.checkpoint_spec import CheckpointSpec, affine, linear
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.families import bert
@@ -25,9 +25,9 @@ _TENSORS = {
     **linear(f"{_LAYER}.mlp.down_proj", "layers.{}.down"),
     **affine(f"{_LAYER}.post_mlp_layernorm", "layers.{}.ffn_norm"),
 }
-_GATES = {"swiglu": "silu", "geglu": "gelu"}  # what the first of two products goes through
-_MULTIPLE = 256  # its own code rounds the width of gates up to
-_ONLY = {  # what its own code can do besides
+_GATES = {"swiglu": "silu", "geglu": "gelu"}  # the activation of the gate
+_MULTIPLE = 256  # Nomic's code rounds the width of gated networks up to a multiple of it
+_REQUIRED = {  # the supported values of further options of Nomic's code
     "prenorm": False,
     "parallel_block": False,
     "causal": False,
@@ -40,69 +40,69 @@ _ONLY = {  # what its own code can do besides
 }
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a NomicBERT; one of its own has GPT-2's keys in config.json."""
-    if raw.get("n_embd"):
-        config = _own(raw)
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a NomicBERT; Nomic's own config.json has GPT-2's keys."""
+    if options.get("n_embd"):
+        config = _nomic_config(options)
         keys = ("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias")
-        tensors = _names(config.gated, *(raw.get(key, True) for key in keys))
+        tensors = _names(config.gated, *(options.get(key, True) for key in keys))
     else:
-        config, tensors = _theirs(raw), _TENSORS | _names()
-    return Blueprint(
+        config, tensors = _transformers_config(options), _TENSORS | _names()
+    return CheckpointSpec(
         config=config, tensors=tensors, unused=bert.UNUSED, prefixes=("bert.", "nomic_bert.")
     )
 
 
-def _theirs(raw: JsonConfig) -> EncoderConfig:
-    head_size = raw.get("head_dim", raw["hidden_size"] // raw["num_attention_heads"])
-    positions = rotary(raw, head_size, base=1000.0)
+def _transformers_config(options: JsonConfig) -> EncoderConfig:
+    head_size = options.get("head_dim", options["hidden_size"] // options["num_attention_heads"])
+    positions = rotary(options, head_size, base=1000.0)
     return bert.config(
-        raw,
-        activation=raw.among("hidden_act", ACTIVATIONS, "silu"),
+        options,
+        activation=options.choice("hidden_act", ACTIVATIONS, "silu"),
         head_size=head_size,
-        table=Scheme(),
+        input_positions=Scheme(),
         positions=positions,
         gated=True,
     )
 
 
-def _own(raw: JsonConfig) -> EncoderConfig:
-    for key, value in _ONLY.items():
-        raw.only(key, value)
-    activation = raw.among("activation_function", {**_GATES, "gelu": "gelu"})
-    gated = raw["activation_function"] in _GATES
-    width, heads = raw["n_embd"], raw["n_head"]
+def _nomic_config(options: JsonConfig) -> EncoderConfig:
+    for key, value in _REQUIRED.items():
+        options.require(key, value)
+    activation = options.choice("activation_function", {**_GATES, "gelu": "gelu"})
+    gated = options["activation_function"] in _GATES
+    width, heads = options["n_embd"], options["n_head"]
     return EncoderConfig(
         family="nomic_bert",
-        vocab_size=raw["vocab_size"],
+        vocab_size=options["vocab_size"],
         hidden_size=width,
-        num_layers=raw["n_layer"],
+        num_layers=options["n_layer"],
         num_heads=heads,
-        intermediate_size=_inner(raw, width, gated),
-        max_positions=raw["n_positions"],
-        norm_eps=raw.get("layer_norm_epsilon", 1e-5),
+        intermediate_size=_intermediate_size(options, width, gated),
+        max_positions=options["n_positions"],
+        norm_eps=options.get("layer_norm_epsilon", 1e-5),
         activation=activation,
-        positions=_rotary(raw, width // heads),
+        positions=_rotary(options, width // heads),
         gated=gated,
         segments=True,
     )
 
 
-def _inner(raw: JsonConfig, width: int, gated: bool) -> int:
+def _intermediate_size(options: JsonConfig, width: int, gated: bool) -> int:
     if not gated:
-        return int(raw.get("n_inner", 4 * width))
-    return -(-int(raw.get("n_inner", 8 * width / 3)) // _MULTIPLE) * _MULTIPLE
+        return int(options.get("n_inner", 4 * width))
+    return -(-int(options.get("n_inner", 8 * width / 3)) // _MULTIPLE) * _MULTIPLE
 
 
-def _rotary(raw: JsonConfig, head_size: int) -> Rotary:
-    share, factor = raw["rotary_emb_fraction"], raw.get("rotary_scaling_factor")
+def _rotary(options: JsonConfig, head_size: int) -> Rotary:
+    share, factor = options["rotary_emb_fraction"], options.get("rotary_scaling_factor")
     if share <= 0:
-        raise raw.refusal("rotary_emb_fraction", share, "more than 0")
-    trained = raw.get("max_trained_positions", 2048)
+        raise options.unsupported("rotary_emb_fraction", share, "more than 0")
+    trained = options.get("max_trained_positions", 2048)
     return Rotary(
         dim=int(head_size * share),
-        base=float(raw.get("rotary_emb_base", 10_000.0)),
-        interleaved=raw.get("rotary_emb_interleaved", False),
+        base=float(options.get("rotary_emb_base", 10_000.0)),
+        interleaved=options.get("rotary_emb_interleaved", False),
         scaling=Scaling(kind="dynamic", factor=factor, original=trained) if factor else Scaling(),
     )
 
@@ -110,7 +110,7 @@ def _rotary(raw: JsonConfig, head_size: int) -> Rotary:
 def _names(
     gated: bool = True, qkv: bool = False, up: bool = False, down: bool = False
 ) -> dict[str, str]:
-    # The flags after the first tell which products have a bias.
+    # qkv, up, down: whether these layers have a bias.
     gate = linear(f"{_OWN}.mlp.fc12", "layers.{}.gate", up) if gated else {}
     return {
         **_COMMON,

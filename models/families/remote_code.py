@@ -1,10 +1,10 @@
-"""Code of repositories (`auto_map`), which is not run: what a family has in its place."""
+"""Code in model repositories (`auto_map`) is never run: which classes a family replaces."""
 
 from collections.abc import Mapping
 
 from models.config.json_config import JsonConfig
 
-EQUAL: Mapping[str, tuple[str, ...]] = {  # by family: classes that it computes the same as
+REPLACED: Mapping[str, tuple[str, ...]] = {  # by family: classes of remote code that it computes
     "eurobert": ("EuroBertModel",),
     "gte": ("GteModel", "NewModel"),
     "jina_bert": ("JinaBertModel",),
@@ -15,14 +15,16 @@ EQUAL: Mapping[str, tuple[str, ...]] = {  # by family: classes that it computes 
 }
 
 
-def refuse_unknown_code(raw: JsonConfig, family: str) -> None:
-    """Raise ModelError where config.json names a model of its own that no family equals.
+def refuse_unknown_code(options: JsonConfig, family: str) -> None:
+    """Raise ModelError if config.json names remote code that the family does not replace.
 
-    A decoder whose config.json says `is_causal` is one of its family: see families.decoder.
+    With `is_causal` in config.json, a decoder counts as one of its family: see families.decoder.
     """
-    code = raw.get("auto_map", {}).get("AutoModel")
-    if code is None or "is_causal" in raw:
+    code = options.get("auto_map", {}).get("AutoModel")
+    if code is None or "is_causal" in options:
         return
-    known = EQUAL.get(family, ())
-    if str(code).rpartition(".")[2] not in known:
-        raise raw.refusal("auto_map", {"AutoModel": code}, f"{known}; code of a model is not run")
+    replaced = REPLACED.get(family, ())
+    if str(code).rpartition(".")[2] not in replaced:
+        raise options.unsupported(
+            "auto_map", {"AutoModel": code}, f"{replaced}; code of a model is not run"
+        )

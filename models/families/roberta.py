@@ -1,6 +1,6 @@
 """RoBERTa (Liu et al. 2019, arXiv 1907.11692), XLM-RoBERTa and CamemBERT: BERT's names."""
 
-from models.config.blueprint import Blueprint
+from models.config.checkpoint_spec import CheckpointSpec
 from models.config.json_config import JsonConfig
 from models.families import bert
 from models.positions.schemes import Learned
@@ -8,14 +8,16 @@ from models.positions.schemes import Learned
 UNUSED = (*bert.UNUSED, "lm_head.*")
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a RoBERTa."""
-    raw.only("position_embedding_type", "absolute")
-    # The table's first rows, up to the number of the padding token, belong to no position.
-    offset = raw.get("pad_token_id", 1) + 1
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a RoBERTa."""
+    options.require("position_embedding_type", "absolute")
+    # The table's rows up to the padding token's id belong to no position.
+    offset = options.get("pad_token_id", 1) + 1
     config = bert.config(
-        raw,
-        table=Learned(offset=offset),
-        max_positions=raw["max_position_embeddings"] - offset,
+        options,
+        input_positions=Learned(offset=offset),
+        max_positions=options["max_position_embeddings"] - offset,
     )
-    return Blueprint(config=config, tensors=bert.TENSORS, unused=UNUSED, prefixes=("roberta.",))
+    return CheckpointSpec(
+        config=config, tensors=bert.TENSORS, unused=UNUSED, prefixes=("roberta.",)
+    )

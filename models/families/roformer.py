@@ -1,26 +1,28 @@
 """RoFormer (Su et al. 2021, arXiv 2104.09864): a BERT with rotary positions."""
 
-from models.config.blueprint import Blueprint, affine
+from models.config.checkpoint_spec import CheckpointSpec, affine
 from models.config.json_config import JsonConfig
 from models.families import bert
 from models.positions.schemes import Rotary, Scheme
 
-_PLACED = "embeddings.position_embeddings."
-TENSORS = {theirs: ours for theirs, ours in bert.TENSORS.items() if not theirs.startswith(_PLACED)}
-UNUSED = (*bert.UNUSED, "encoder.embed_positions.weight")  # sinusoids, which are computed
+_POSITIONS = "embeddings.position_embeddings."
+TENSORS = {
+    theirs: ours for theirs, ours in bert.TENSORS.items() if not theirs.startswith(_POSITIONS)
+}
+UNUSED = (*bert.UNUSED, "encoder.embed_positions.weight")  # unused sinusoids
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a RoFormer."""
-    raw.only("rotary_value", False)
-    width = raw["hidden_size"]
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a RoFormer."""
+    options.require("rotary_value", False)
+    width = options["hidden_size"]
     config = bert.config(
-        raw,
-        embedding_size=raw.get("embedding_size", width),
-        table=Scheme(),
-        positions=Rotary(dim=width // raw["num_attention_heads"], interleaved=True),
+        options,
+        embedding_size=options.get("embedding_size", width),
+        input_positions=Scheme(),
+        positions=Rotary(dim=width // options["num_attention_heads"], interleaved=True),
     )
     project = affine("embeddings_project", "project") if config.embedding_size != width else {}
-    return Blueprint(
+    return CheckpointSpec(
         config=config, tensors={**TENSORS, **project}, unused=UNUSED, prefixes=("roformer.",)
     )

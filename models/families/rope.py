@@ -1,4 +1,4 @@
-"""Rotary settings as config.json has them, in the keys of today and of older releases."""
+"""RoPE settings in config.json, in the current keys and those of older releases."""
 
 from models.config.json_config import JsonConfig
 from models.positions import tables
@@ -8,77 +8,79 @@ _KINDS = ("default", "linear", "dynamic", "yarn", "llama3")
 
 
 def rotary(
-    raw: JsonConfig,
+    options: JsonConfig,
     head_size: int,
     *,
     base: float = 10_000.0,
     kind: str = "",
     share: float | None = None,
 ) -> Rotary:
-    """The scheme that config.json asks for.
+    """Read the rotary scheme of config.json.
 
-    base: where it gives none. kind: of layer, where the file tells the settings of several; the
-    keys beside them then count only as `base`. share: of a head's features that is turned unless
-    the file says another; None for all of them, whatever it says, as most families do.
+    base: its default. kind: of layer, if the file has settings for several kinds; the keys beside
+    them then count only as `base`. share: default of the share of a head's features that is
+    rotated; None for all of them, whatever the file says, as in most families.
 
-    Raises ModelError for a scaling that is not implemented.
+    Raises ModelError for a scaling that is not supported.
     """
-    given = _given(raw, kind)
-    scaling = given.get("rope_type", given.get("type", "default"))
+    settings = _settings(options, kind)
+    scaling = settings.get("rope_type", settings.get("type", "default"))
     if scaling not in _KINDS:
-        raise given.refusal("rope_type", scaling, _KINDS)
+        raise settings.unsupported("rope_type", scaling, _KINDS)
     return Rotary(
-        dim=_turned(raw, given, head_size, share, scaling),
-        base=float(given.get("rope_theta", base if kind else raw.get("rope_theta", base))),
-        scaling=Scaling() if scaling == "default" else _scaling(raw, scaling, given),
+        dim=_rotated_features(options, settings, head_size, share, scaling),
+        base=float(settings.get("rope_theta", base if kind else options.get("rope_theta", base))),
+        scaling=Scaling() if scaling == "default" else _scaling(options, scaling, settings),
     )
 
 
-def _given(raw: JsonConfig, kind: str) -> JsonConfig:
-    # Of both keys transformers takes the older one; where settings are of kinds of layers, it
-    # writes that over them.
-    scaling, parameters = raw.nested("rope_scaling"), raw.nested("rope_parameters")
+def _settings(options: JsonConfig, kind: str) -> JsonConfig:
+    # transformers prefers the older key; if the settings are by kind of layer, the older key
+    # overrides them.
+    scaling, parameters = options.nested("rope_scaling"), options.nested("rope_parameters")
     if not kind:
-        return scaling if raw.get("rope_scaling", {}) else parameters
+        return scaling if options.get("rope_scaling", {}) else parameters
     own = parameters.get(kind, {})
-    return scaling.over(own) if raw.get("rope_scaling", {}) else parameters.nested(kind)
+    return (
+        scaling.with_defaults(own) if options.get("rope_scaling", {}) else parameters.nested(kind)
+    )
 
 
-def _turned(
-    raw: JsonConfig, given: JsonConfig, head_size: int, share: float | None, scaling: str
+def _rotated_features(
+    options: JsonConfig, settings: JsonConfig, head_size: int, share: float | None, scaling: str
 ) -> int:
     if share is not None:
-        return int(head_size * given.get("partial_rotary_factor", share))
-    stated = given.get("partial_rotary_factor", raw.get("partial_rotary_factor", 1.0))
+        return int(head_size * settings.get("partial_rotary_factor", share))
+    stated = settings.get("partial_rotary_factor", options.get("partial_rotary_factor", 1.0))
     if scaling != "default" and stated != 1:  # transformers fails at the first text
-        raise raw.refusal("partial_rotary_factor", stated, f"1.0 beside {scaling!r}")
+        raise options.unsupported("partial_rotary_factor", stated, f"1.0 beside {scaling!r}")
     return head_size
 
 
-def _scaling(raw: JsonConfig, kind: str, given: JsonConfig) -> Scaling:
-    longest = raw["max_position_embeddings"]
-    original = given.get("original_max_position_embeddings", longest)
-    factor = float(given.get("factor", longest / original))
+def _scaling(options: JsonConfig, kind: str, settings: JsonConfig) -> Scaling:
+    max_positions = options["max_position_embeddings"]
+    original = settings.get("original_max_position_embeddings", max_positions)
+    factor = float(settings.get("factor", max_positions / original))
     if kind == "llama3":
-        fast, slow = given["high_freq_factor"], given["low_freq_factor"]
+        fast, slow = settings["high_freq_factor"], settings["low_freq_factor"]
         return Scaling(kind=kind, factor=factor, original=original, fast=fast, slow=slow)
     if kind == "yarn":
         return Scaling(
             kind=kind,
             factor=factor,
             original=original,
-            magnitude=_magnitude(factor, given),
-            fast=given.get("beta_fast", 32.0),
-            slow=given.get("beta_slow", 1.0),
-            whole=given.get("truncate", True),
+            magnitude=_magnitude(factor, settings),
+            fast=settings.get("beta_fast", 32.0),
+            slow=settings.get("beta_slow", 1.0),
+            whole=settings.get("truncate", True),
         )
-    return Scaling(kind=kind, factor=factor, original=longest)
+    return Scaling(kind=kind, factor=factor, original=max_positions)
 
 
-def _magnitude(factor: float, given: JsonConfig) -> float:
-    if (told := given.get("attention_factor")) is not None:
-        return float(told)
-    some, all_ = given.get("mscale"), given.get("mscale_all_dim")
-    if some and all_:
-        return tables.magnitude(factor, some) / tables.magnitude(factor, all_)
+def _magnitude(factor: float, settings: JsonConfig) -> float:
+    if (stated := settings.get("attention_factor")) is not None:
+        return float(stated)
+    mscale, mscale_all = settings.get("mscale"), settings.get("mscale_all_dim")
+    if mscale and mscale_all:
+        return tables.magnitude(factor, mscale) / tables.magnitude(factor, mscale_all)
     return tables.magnitude(factor)

@@ -1,4 +1,4 @@
-"""A table of token vectors, of which the mean is the text's: no layers, no positions.
+"""Static embeddings: a table of token vectors that are averaged, without layers or positions.
 
 sentence-transformers calls it StaticEmbedding, model2vec (Tulkens and van Dongen 2024) a
 StaticModel.
@@ -7,8 +7,8 @@ StaticModel.
 from pathlib import Path
 
 from models.checkpoint import safetensors_files
-from models.config.blueprint import Blueprint
-from models.config.encoder_config import ENDLESS, EncoderConfig
+from models.config.checkpoint_spec import CheckpointSpec
+from models.config.encoder_config import UNLIMITED, EncoderConfig
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
 
@@ -20,32 +20,32 @@ _TENSORS = {
 }
 
 
-def read(folder: Path) -> Blueprint:
-    """The blueprint that the header of the file tells, and config.json where model2vec wrote one.
+def read(folder: Path) -> CheckpointSpec:
+    """Build the spec from the checkpoint's header, and model2vec's config.json if there is one.
 
-    Raises ModelError where there is no such table.
+    Raises ModelError if there is no table.
     """
     headers = safetensors_files.headers(folder)
-    found = {name: head for name, head in headers.items() if name in _TENSORS}
-    table = next((name for name in ("embedding.weight", "embeddings") if name in found), None)
+    shapes = {name: head.shape for name, head in headers.items() if name in _TENSORS}
+    table = next((name for name in ("embedding.weight", "embeddings") if name in shapes), None)
     if table is None:
         raise ModelError(f"{folder}: the checkpoint lacks 'embedding.weight' and 'embeddings'")
-    rows, width = found[table].shape
+    rows, width = shapes[table]
     config = EncoderConfig(
         family="model2vec" if table == "embeddings" else "static",
-        vocab_size=found["mapping"].shape[0] if "mapping" in found else rows,
+        vocab_size=shapes["mapping"][0] if "mapping" in shapes else rows,
         hidden_size=width,
         num_layers=0,
         num_heads=1,
         intermediate_size=0,
-        max_positions=_longest(folder) if table == "embeddings" else ENDLESS,
+        max_positions=_max_length(folder) if table == "embeddings" else UNLIMITED,
         norm_eps=0.0,
     )
-    return Blueprint(config=config, tensors={name: _TENSORS[name] for name in found})
+    return CheckpointSpec(config=config, tensors={name: _TENSORS[name] for name in shapes})
 
 
-def _longest(folder: Path) -> int:
-    said = JsonConfig.optional(folder / "config.json")
-    if "max_length" not in said:
-        return 512  # model2vec's own
-    return int(said.get("max_length", 0)) or ENDLESS
+def _max_length(folder: Path) -> int:
+    options = JsonConfig.optional(folder / "config.json")
+    if "max_length" not in options:
+        return 512  # model2vec's default
+    return int(options.get("max_length", 0)) or UNLIMITED

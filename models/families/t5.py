@@ -1,16 +1,16 @@
 """The encoders of T5 (Raffel et al. 2020, arXiv 1910.10683), mT5 (2010.11934), umT5 (2304.09151).
 
-A layer of an umT5 has buckets of its own.
+Each layer of an umT5 has its own buckets.
 """
 
 from models.config.activations import ACTIVATIONS
-from models.config.blueprint import Blueprint
+from models.config.checkpoint_spec import CheckpointSpec
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.positions.schemes import Buckets
 
-_TRAINED = 512  # tokens of the longest text of the training; T5 has no limit
-_NETWORKS = {  # whether there are gates, and the activation
+_TRAINED = 512  # tokens of the longest training text; T5 has no limit
+_NETWORKS = {  # whether the network is gated, and its activation
     **{name: (False, name) for name in ACTIVATIONS},
     **{f"gated-{name}": (True, name) for name in ACTIVATIONS},
     "gated-gelu": (True, "gelu_new"),
@@ -18,33 +18,33 @@ _NETWORKS = {  # whether there are gates, and the activation
 _ATTENTION, _FFN = "encoder.block.{}.layer.0", "encoder.block.{}.layer.1"
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of a T5's encoder, with its decoder in the same file or not."""
-    gated, activation = _feed_forward(raw)
-    shared = raw["model_type"] != "umt5"
-    raw.only("is_decoder", False)
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a T5's encoder, whether the checkpoint includes a decoder or not."""
+    gated, activation = _feed_forward(options)
+    shared = options["model_type"] != "umt5"
+    options.require("is_decoder", False)
     config = EncoderConfig(
-        family=raw["model_type"],
-        vocab_size=raw["vocab_size"],
-        hidden_size=raw["d_model"],
-        num_layers=raw["num_layers"],
-        num_heads=raw["num_heads"],
-        head_size=raw["d_kv"],
-        intermediate_size=raw["d_ff"],
-        max_positions=raw.get("n_positions", _TRAINED),
+        family=options["model_type"],
+        vocab_size=options["vocab_size"],
+        hidden_size=options["d_model"],
+        num_layers=options["num_layers"],
+        num_heads=options["num_heads"],
+        head_size=options["d_kv"],
+        intermediate_size=options["d_ff"],
+        max_positions=options.get("n_positions", _TRAINED),
         activation=activation,
         gated=gated,
         norm="rms",
-        norm_eps=raw.get("layer_norm_epsilon", 1e-6),
+        norm_eps=options.get("layer_norm_epsilon", 1e-6),
         arrangement="pre",
         positions=Buckets(
-            buckets=raw.get("relative_attention_num_buckets", 32),
-            max_distance=raw.get("relative_attention_max_distance", 128),
+            buckets=options.get("relative_attention_num_buckets", 32),
+            max_distance=options.get("relative_attention_max_distance", 128),
             shared=shared,
         ),
         scale=1.0,
     )
-    return Blueprint(
+    return CheckpointSpec(
         config=config,
         tensors=_tensors(gated, shared),
         unused=("decoder.*", "lm_head.weight", "classifier.*", "classification_head.*"),
@@ -52,11 +52,11 @@ def read(raw: JsonConfig) -> Blueprint:
     )
 
 
-def _feed_forward(raw: JsonConfig) -> tuple[bool, str]:
-    usual = "relu" if raw["model_type"] == "t5" else "gated-gelu"
-    gated, name = raw.among("feed_forward_proj", _NETWORKS, usual)
-    raw.only("is_gated_act", gated)
-    return gated, ACTIVATIONS[raw.only("dense_act_fn", name)]
+def _feed_forward(options: JsonConfig) -> tuple[bool, str]:
+    default = "relu" if options["model_type"] == "t5" else "gated-gelu"
+    gated, name = options.choice("feed_forward_proj", _NETWORKS, default)
+    options.require("is_gated_act", gated)
+    return gated, ACTIVATIONS[options.require("dense_act_fn", name)]
 
 
 def _tensors(gated: bool, shared: bool) -> dict[str, str]:

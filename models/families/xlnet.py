@@ -1,12 +1,12 @@
 """XLNet (Yang et al. 2019, arXiv 1906.08237), with the positions of Transformer-XL."""
 
 from models.config.activations import ACTIVATIONS
-from models.config.blueprint import Blueprint, affine
+from models.config.checkpoint_spec import CheckpointSpec, affine
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.positions.schemes import Recurrent
 
-_TRAINED = 512  # tokens of the longest text of the training; XLNet has no limit
+_TRAINED = 512  # tokens of the longest training text; XLNet has no limit
 TENSORS = {
     "word_embedding.weight": "token_table",
     "layer.{}.rel_attn.q": "layers.{}.query.weight",
@@ -21,7 +21,7 @@ TENSORS = {
     **affine("layer.{}.ff.layer_2", "layers.{}.down"),
     **affine("layer.{}.ff.layer_norm", "layers.{}.ffn_norm"),
 }
-UNUSED = (  # a text is one segment, and no token is hidden
+UNUSED = (  # a text is one segment, and no token is masked
     "mask_emb",
     "layer.{}.rel_attn.r_s_bias",
     "layer.{}.rel_attn.seg_embed",
@@ -29,31 +29,31 @@ UNUSED = (  # a text is one segment, and no token is hidden
 )
 
 
-def read(raw: JsonConfig) -> Blueprint:
-    """The blueprint of an XLNet.
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of an XLNet.
 
-    Every token is of one segment, and scores between segments are the same for every key. XLNet's
-    own tokenizer puts the last token, <cls>, in another: where its type ids are given to the
-    reference model, the states differ a little.
+    All tokens are in one segment, where segment scores are the same for every key. XLNet's
+    tokenizer puts the last token, <cls>, in another segment: with its type ids, the reference
+    model's states differ slightly.
     """
-    raw.only("attn_type", "bi")
-    raw.only("bi_data", False)
-    raw.only("untie_r", True)
-    raw.only("clamp_len", -1, 0)
+    options.require("attn_type", "bi")
+    options.require("bi_data", False)
+    options.require("untie_r", True)
+    options.require("clamp_len", -1, 0)
     config = EncoderConfig(
         family="xlnet",
-        vocab_size=raw["vocab_size"],
-        hidden_size=raw["d_model"],
-        num_layers=raw["n_layer"],
-        num_heads=raw["n_head"],
-        head_size=raw.get("d_head", 0),
-        intermediate_size=raw["d_inner"],
+        vocab_size=options["vocab_size"],
+        hidden_size=options["d_model"],
+        num_layers=options["n_layer"],
+        num_heads=options["n_head"],
+        head_size=options.get("d_head", 0),
+        intermediate_size=options["d_inner"],
         max_positions=_TRAINED,
-        activation=raw.among("ff_activation", ACTIVATIONS, "gelu"),
-        norm_eps=raw.get("layer_norm_eps", 1e-12),
+        activation=options.choice("ff_activation", ACTIVATIONS, "gelu"),
+        norm_eps=options.get("layer_norm_eps", 1e-12),
         positions=Recurrent(),
     )
-    return Blueprint(
+    return CheckpointSpec(
         config=config,
         tensors=TENSORS,
         unused=UNUSED,

@@ -1,4 +1,4 @@
-"""modules.json of sentence-transformers: the parts of a model in their order, without weights."""
+"""modules.json of sentence-transformers: the modules of a model in order, without weights."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _PACKAGE = "sentence_transformers."
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of modules.json. path: of its folder, inside the model's."""
+    """An entry of modules.json. path: the module's folder, relative to the model's."""
 
     kind: str
     path: str
@@ -23,9 +23,9 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Dense:
-    """A product with an activation after it, one of ACTIVATIONS.
+    """A linear layer with an activation, one of ACTIVATIONS.
 
-    tensor: its weight, which lies alone at `path` unless it has another name: then with others.
+    tensor: the name of its weight. own_file: whether the file at `path` holds nothing else.
     """
 
     path: str
@@ -36,7 +36,7 @@ class Dense:
     tensor: str = "linear.weight"
 
     @property
-    def alone(self) -> bool:
+    def own_file(self) -> bool:
         return self.tensor == "linear.weight"
 
 
@@ -58,35 +58,35 @@ class Normalize:
 
 
 Module = Dense | LayerNorm | Normalize
-"""What follows the pooling, and changes the vectors."""
+"""A module after the pooling."""
 
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
-"""What a Dense may end with: classes of torch.nn."""
+"""Supported activations of a Dense: classes of torch.nn."""
 
 
 def entries(folder: Path) -> tuple[Entry, ...]:
-    """What modules.json lists; a folder without it is an encoder alone, or of model2vec.
+    """Read modules.json; a folder without it is a single encoder, or a model2vec model.
 
-    Raises ModelError for a module that is not implemented, or one that is not at its place.
+    Raises ModelError for a module that is not supported, or in an unsupported order.
     """
     path = folder / "modules.json"
-    found = _listed(path) if path.exists() else _implied(folder)
-    kinds = [entry.kind for entry in found]
+    entries = _listed(path) if path.exists() else _implied(folder)
+    kinds = [entry.kind for entry in entries]
     if unknown := [kind for kind in kinds if kind not in (*ENCODERS, "Pooling", *_READERS)]:
         supported = (*ENCODERS, "Pooling", *_READERS)
         raise ModelError(f"{path}: modules {unknown} are not supported; supported: {supported}")
     after = kinds[2:] if kinds[:2] == ["Transformer", "Pooling"] else kinds[1:]
     if not {*kinds[:1]} & {*ENCODERS} or not _READERS.keys() >= {*after}:
         raise ModelError(f"{path}: modules {kinds} in this order are not supported")
-    return found
+    return entries
 
 
-def following(folder: Path, found: Sequence[Entry], width: int) -> list[Module]:
-    """What comes after the pooling, of vectors of a width.
+def following(folder: Path, entries: Sequence[Entry], width: int) -> list[Module]:
+    """Read the modules after the pooling, of vectors of a width.
 
-    Raises ModelError for an option that is not implemented, and for widths that do not fit.
+    Raises ModelError for an unsupported option, and for widths that do not fit.
     """
-    modules = [made for entry in found for made in _read(folder, entry)]
+    modules = [module for entry in entries for module in _read(folder, entry)]
     for module in modules:
         if isinstance(module, Normalize):
             continue
@@ -102,24 +102,24 @@ def _listed(path: Path) -> tuple[Entry, ...]:
     listed = read_json(path)
     if not isinstance(listed, list):
         raise ModelError(f"{path} is not a JSON list")
-    lines = [JsonConfig(path, line) for line in listed]
-    return tuple(_entry(path, line["type"], line["path"]) for line in lines)
+    modules = [JsonConfig(path, module) for module in listed]
+    return tuple(_entry(path, module["type"], module["path"]) for module in modules)
 
 
-def _entry(path: Path, kind: str, where: str) -> Entry:
+def _entry(path: Path, kind: str, module_path: str) -> Entry:
     if not kind.startswith(_PACKAGE):
         raise ModelError(f"{path}: modules {[kind]} are not supported: code of a model is not run")
-    place = PurePosixPath(where)
-    if place.is_absolute() or ".." in place.parts:
-        raise ModelError(f"{path}: {where!r} is not inside of the model's folder")
-    return Entry(kind.rpartition(".")[2], where)
+    relative = PurePosixPath(module_path)
+    if relative.is_absolute() or ".." in relative.parts:
+        raise ModelError(f"{path}: {module_path!r} is not inside of the model's folder")
+    return Entry(kind.rpartition(".")[2], module_path)
 
 
 def _implied(folder: Path) -> tuple[Entry, ...]:
-    raw = JsonConfig.optional(folder / "config.json")
-    if raw.get("model_type") != "model2vec":
+    options = JsonConfig.optional(folder / "config.json")
+    if options.get("model_type") != "model2vec":
         return (Entry("Transformer", ""),)
-    return (Entry(STATIC, ""), *[Entry("Normalize", "")] * bool(raw.get("normalize", False)))
+    return (Entry(STATIC, ""), *[Entry("Normalize", "")] * bool(options.get("normalize", False)))
 
 
 def _read(folder: Path, entry: Entry) -> list[Module]:
@@ -128,22 +128,22 @@ def _read(folder: Path, entry: Entry) -> list[Module]:
 
 
 def _dense(folder: Path, path: str) -> list[Module]:
-    raw = JsonConfig(folder / path / "config.json")
-    raw.only("module_input_name", "sentence_embedding")
-    raw.only("module_output_name", "sentence_embedding")
-    raw.only("use_residual", False)
-    name = raw.get("activation_function", "torch.nn.modules.activation.Tanh")
+    options = JsonConfig(folder / path / "config.json")
+    options.require("module_input_name", "sentence_embedding")
+    options.require("module_output_name", "sentence_embedding")
+    options.require("use_residual", False)
+    name = options.get("activation_function", "torch.nn.modules.activation.Tanh")
     kind = name.rpartition(".")[2]
     if not name.startswith("torch.nn.modules.") or kind not in ACTIVATIONS:
-        raise raw.refusal("activation_function", name, ACTIVATIONS)
-    made = Dense(
+        raise options.unsupported("activation_function", name, ACTIVATIONS)
+    dense = Dense(
         path=path,
-        inputs=raw["in_features"],
-        outputs=raw["out_features"],
-        bias=raw.get("bias", True),
+        inputs=options["in_features"],
+        outputs=options["out_features"],
+        bias=options.get("bias", True),
         activation=kind,
     )
-    return [made]
+    return [dense]
 
 
 def _layer_norm(folder: Path, path: str) -> list[Module]:
@@ -153,13 +153,13 @@ def _layer_norm(folder: Path, path: str) -> list[Module]:
 def _normalize(folder: Path, path: str) -> list[Module]:
     config = folder / path / "config.json"
     if config.exists():
-        raw = JsonConfig(config)
-        raw.only("module_input_name", "sentence_embedding")
-        raw.only("module_output_name", "sentence_embedding")
+        options = JsonConfig(config)
+        options.require("module_input_name", "sentence_embedding")
+        options.require("module_output_name", "sentence_embedding")
     return [Normalize()]
 
 
-def _nothing(folder: Path, path: str) -> list[Module]:
+def _ignore(folder: Path, path: str) -> list[Module]:
     return []
 
 
@@ -167,5 +167,5 @@ _READERS: Mapping[str, Callable[[Path, str], list[Module]]] = {
     "Dense": _dense,
     "LayerNorm": _layer_norm,
     "Normalize": _normalize,
-    "Dropout": _nothing,  # of training alone
+    "Dropout": _ignore,  # used in training only
 }

@@ -1,11 +1,11 @@
-"""Which pooling makes a text's vector: as the files say, as the operator says, or as assumed."""
+"""The pooling of a model: as its files or the settings say, or the default."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from models.config.blueprint import Projection
+from models.config.checkpoint_spec import Projection
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.sentence_transformers.modules import CLIP, STATIC, Entry
@@ -24,7 +24,7 @@ AUTO = "auto"
 Source = Literal["model", "setting", "assumed"]
 
 _ADVICE = "say how to pool if it is to embed texts: EMBEDDING_POOLING, or pooling= in Python"
-# Endings of the class that config.json names, of models that are trained for something else.
+# Class name endings in config.json of models that are trained for other tasks.
 _OTHER_TASKS = {
     "ForSequenceClassification": "a classifier or reranker",
     "ForTokenClassification": "a classifier of tokens",
@@ -37,10 +37,11 @@ _OTHER_TASKS = {
 
 @dataclass(frozen=True)
 class PoolingChoice:
-    """modes: names, concatenated when several. include_prompt: whether its tokens are pooled.
+    """A pooling, and where it comes from.
 
-    source: model: its files say so. setting: the operator does. assumed: nobody does, and it is
-    what sentence-transformers takes. projection: what follows it.
+    modes: names, several are concatenated. include_prompt: whether prompt tokens are pooled.
+    source: model: its files. setting: the operator. assumed: the default of sentence-transformers.
+    projection: applied after the pooling.
     """
 
     modes: tuple[str, ...]
@@ -50,39 +51,39 @@ class PoolingChoice:
 
 
 def choose_pooling(
-    folder: Path, entries: Sequence[Entry], wanted: str, projection: Projection | None = None
+    folder: Path, entries: Sequence[Entry], pooling: str, projection: Projection | None = None
 ) -> PoolingChoice:
-    """The pooling of a folder whose modules are `entries`.
+    """Choose the pooling of a folder whose modules are `entries`.
 
-    wanted: one of MODES, or AUTO for that of the files. projection: of the encoder's family.
+    pooling: one of MODES, or AUTO for that of the files. projection: of the encoder's family.
 
-    Raises ModelError where the files name none, and nothing sound can be assumed.
+    Raises ModelError if the files name none and the default may be wrong.
     """
-    if wanted not in (*MODES, AUTO):
-        raise ModelError(f"pooling {wanted!r} is not supported; supported: {(*MODES, AUTO)}")
+    if pooling not in (*MODES, AUTO):
+        raise ModelError(f"pooling {pooling!r} is not supported; supported: {(*MODES, AUTO)}")
     if entries[0].kind == STATIC:
-        return _of_table(folder, wanted)
-    alone = not (folder / "modules.json").exists()
-    if alone:
+        return _static_pooling(folder, pooling)
+    has_modules = (folder / "modules.json").exists()
+    if not has_modules:
         _refuse_other_tasks(folder)
     stated = _stated(folder, entries)
-    if projection and (projection.always or (alone and wanted == AUTO)):
-        if stated or wanted != AUTO:
+    if projection and (projection.always or (not has_modules and pooling == AUTO)):
+        if stated or pooling != AUTO:
             raise ModelError(f"{folder}: a CLIP projects the end of a text: it has no Pooling")
         return PoolingChoice(("lasttoken",), projection=projection)
     if entries[0].kind == CLIP:
         raise ModelError(f"{folder}: {CLIP} is not of a model with texts and images")
-    if wanted != AUTO:
-        return PoolingChoice((wanted,), stated is None or stated.include_prompt, "setting")
+    if pooling != AUTO:
+        return PoolingChoice((pooling,), stated is None or stated.include_prompt, "setting")
     if stated is not None:
         return stated
-    if not alone:
+    if has_modules:
         raise ModelError(f"{folder / 'modules.json'} has no Pooling: {_ADVICE}")
     return PoolingChoice((_assumed(folder),), source="assumed")
 
 
-def _of_table(folder: Path, wanted: str) -> PoolingChoice:
-    if wanted not in ("mean", AUTO):
+def _static_pooling(folder: Path, pooling: str) -> PoolingChoice:
+    if pooling not in ("mean", AUTO):
         raise ModelError(f"{folder}: a table of token vectors has no other pooling than the mean")
     return PoolingChoice(("mean",))
 
@@ -91,37 +92,37 @@ def _stated(folder: Path, entries: Sequence[Entry]) -> PoolingChoice | None:
     paths = [entry.path for entry in entries if entry.kind == "Pooling"]
     if not paths:
         return None
-    raw = JsonConfig(folder / paths[0] / "config.json")
-    listed = [new for old, new in _BOOLEANS.items() if raw.get(old, False)]
-    modes = raw.get("pooling_mode") or listed or "mean"
+    options = JsonConfig(folder / paths[0] / "config.json")
+    listed = [new for old, new in _BOOLEANS.items() if options.get(old, False)]
+    modes = options.get("pooling_mode") or listed or "mean"
     modes = tuple(modes) if isinstance(modes, list) else (modes,)
     if not all(mode in MODES for mode in modes):
-        raise raw.refusal("pooling_mode", modes, MODES)
-    return PoolingChoice(modes, raw.get("include_prompt", True))
+        raise options.unsupported("pooling_mode", modes, MODES)
+    return PoolingChoice(modes, options.get("include_prompt", True))
 
 
 def _refuse_other_tasks(folder: Path) -> None:
-    raw = JsonConfig.optional(folder / "config.json")
-    name = _class(raw)
+    options = JsonConfig.optional(folder / "config.json")
+    name = _class_name(options)
     for ending, task in _OTHER_TASKS.items():
         if name.endswith(ending):
-            raise ModelError(f"{raw.path}: {name} is {task}, not an embedder of texts")
+            raise ModelError(f"{options.path}: {name} is {task}, not an embedder of texts")
 
 
-def _class(raw: JsonConfig) -> str:
-    return next(iter(raw.get("architectures", ())), "")
+def _class_name(options: JsonConfig) -> str:
+    return next(iter(options.get("architectures", ())), "")
 
 
 def _assumed(folder: Path) -> str:
-    raw = JsonConfig.optional(folder / "config.json")
-    name = _class(raw)
+    options = JsonConfig.optional(folder / "config.json")
+    name = _class_name(options)
     if name.endswith("ForMaskedLM"):
         raise ModelError(
-            f"{raw.path}: {name} without modules.json may be a sparse encoder (SPLADE), which is "
-            f"not served, or an encoder of any pooling: {_ADVICE}; sentence-transformers would "
+            f"{options.path}: {name} without modules.json may be a sparse encoder (SPLADE), which "
+            f"is not served, or an encoder of any pooling: {_ADVICE}; sentence-transformers would "
             "take the mean"
         )
-    if raw.get("model_type") == "dpr":  # its own output
+    if options.get("model_type") == "dpr":  # as its own code
         return "cls"
-    causal = name.endswith("ForCausalLM") and raw.get("is_causal", True)
+    causal = name.endswith("ForCausalLM") and options.get("is_causal", True)
     return "lasttoken" if causal else "mean"

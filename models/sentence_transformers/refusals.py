@@ -1,4 +1,4 @@
-"""Folders that hold something else than a dense text embedder with plain weights."""
+"""Refuses models that are no dense text embedders with plain weights."""
 
 from pathlib import Path
 
@@ -9,13 +9,13 @@ CARD = "config_sentence_transformers.json"
 
 
 def refuse_other_kinds(folder: Path) -> None:
-    """Raise ModelError for a model that its card says is sparse, a reranker or of many vectors."""
+    """Raise ModelError for sparse, reranker and multi-vector models of sentence-transformers."""
     card = JsonConfig.optional(folder / CARD)
-    card.only("model_type", "SentenceTransformer")
+    card.require("model_type", "SentenceTransformer")
 
 
 def refuse_changed_weights(encoder: Path) -> None:
-    """Raise ModelError for an encoder whose weights are not all that it computes with."""
+    """Raise ModelError for an encoder with adapters or quantised weights."""
     adapter = JsonConfig.optional(encoder / "adapter_config.json")
     if adapter.path.exists():
         raise ModelError(

@@ -1,10 +1,10 @@
-"""How a sentence vector is made: the files that sentence-transformers lays beside an encoder."""
+"""The options of a sentence model, which sentence-transformers stores beside an encoder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from models.config.blueprint import Blueprint, Projection
+from models.config.checkpoint_spec import CheckpointSpec, Projection
 from models.config.json_config import JsonConfig
 from models.sentence_transformers import modules
 from models.sentence_transformers.modules import STATIC, Dense, Entry, Module, Normalize
@@ -18,12 +18,11 @@ from models.tokenizer.truncation import Side
 class SentenceConfig:
     """Everything between a text and its vector that is not the encoder.
 
-    max_length: tokens, special ones included. side: where a longer text is cut, None: as the
-    tokenizer's own files say. pooling: names, concatenated when several; pooling_source: who says
-    so, see PoolingChoice. include_prompt: whether the prompt's tokens are pooled. modules: what
-    follows the pooling, in order. normalize: whether vectors get unit length at last.
-    bare: whether texts get no special tokens, and only tokenizer.json says what others they get.
-    unknown: whether tokens that the vocabulary lacks are read. end: see Projection; None for none.
+    max_length: tokens, special ones included. side: where a longer text is truncated; None: as the
+    tokenizer's files say. pooling, pooling_source, include_prompt: see PoolingChoice. modules:
+    applied after the pooling, in order. normalize: whether vectors get unit length in the end.
+    bare: whether only tokenizer.json counts, and texts get no special tokens.
+    unknown: whether unknown tokens are kept. end: see Projection; None without.
     """
 
     max_length: int
@@ -42,50 +41,53 @@ class SentenceConfig:
 
     @classmethod
     def read(
-        cls, folder: Path, entries: Sequence[Entry], blueprint: Blueprint, pooling: str = AUTO
+        cls, folder: Path, entries: Sequence[Entry], spec: CheckpointSpec, pooling: str = AUTO
     ) -> "SentenceConfig":
-        """Read the files of the modules of a folder. pooling: in place of theirs, unless AUTO.
+        """Read a folder's modules. pooling: overrides that of the files, unless AUTO.
 
-        Raises ModelError on a module, pooling or option that is not implemented.
+        Raises ModelError for a module, pooling or option that is not supported.
         """
-        encoder = blueprint.config
-        chosen = choose_pooling(folder, entries, pooling, blueprint.projection)
-        projected = _projected(entries[0].path, encoder.hidden_size, chosen.projection)
-        width = projected[0].outputs if projected else encoder.hidden_size * len(chosen.modes)
-        after = [*projected, *modules.following(folder, entries, width)]
-        normalize = after[-1:] == [Normalize()]
+        encoder = spec.config
+        choice = choose_pooling(folder, entries, pooling, spec.projection)
+        projected = _projection_module(entries[0].path, encoder.hidden_size, choice.projection)
+        width = projected[0].outputs if projected else encoder.hidden_size * len(choice.modes)
+        following = [*projected, *modules.following(folder, entries, width)]
+        normalize = following[-1:] == [Normalize()]
         card = JsonConfig.optional(folder / "config_sentence_transformers.json")
         prompts: dict[str, str] = card.get("prompts", {})
-        static, home = entries[0].kind == STATIC, folder / entries[0].path
-        read, longest = TransformerOptions.read, encoder.max_positions
-        options = TransformerOptions(longest) if static else read(home, encoder, bool(projected))
+        static = entries[0].kind == STATIC
+        if static:
+            options = TransformerOptions(encoder.max_positions)
+        else:
+            path = folder / entries[0].path
+            options = TransformerOptions.read(path, encoder, bool(projected))
         return cls(
             max_length=options.max_length,
-            pooling=chosen.modes,
-            pooling_source=chosen.source,
-            include_prompt=chosen.include_prompt,
-            modules=tuple(after[:-1] if normalize else after),
+            pooling=choice.modes,
+            pooling_source=choice.source,
+            include_prompt=choice.include_prompt,
+            modules=tuple(following[:-1] if normalize else following),
             normalize=normalize,
-            end=chosen.projection.end if chosen.projection else None,
+            end=choice.projection.end if choice.projection else None,
             lowercase=options.lowercase,
             side=options.side,
             bare=static,
             unknown=encoder.family != "model2vec",
             prompts=prompts,
-            default_prompt=_default(card, prompts),
+            default_prompt=_default_prompt(card, prompts),
         )
 
     def skip(self, prompt: str, tokenizer: Tokenizer) -> int:
-        """How many tokens of a text after a prompt, the first ones, are not pooled."""
+        """Return how many tokens of a text with a prompt are left out of the pooling."""
         return 0 if self.include_prompt or not prompt else tokenizer.prompt_length(prompt)
 
     def width(self, hidden: int) -> int:
-        """The number of dimensions of a vector, for an encoder of some width."""
-        changed = [step.outputs for step in self.modules if isinstance(step, Dense)]
-        return changed[-1] if changed else hidden * len(self.pooling)
+        """Return the number of dimensions of a vector, for an encoder of hidden size D."""
+        widths = [module.outputs for module in self.modules if isinstance(module, Dense)]
+        return widths[-1] if widths else hidden * len(self.pooling)
 
 
-def _projected(path: str, hidden: int, projection: Projection | None) -> list[Dense]:
+def _projection_module(path: str, hidden: int, projection: Projection | None) -> list[Dense]:
     if projection is None:
         return []
     return [
@@ -100,6 +102,6 @@ def _projected(path: str, hidden: int, projection: Projection | None) -> list[De
     ]
 
 
-def _default(card: JsonConfig, prompts: dict[str, str]) -> str:
+def _default_prompt(card: JsonConfig, prompts: dict[str, str]) -> str:
     stated = card.get("default_prompt_name") is not None
-    return card.among("default_prompt_name", prompts) if stated else ""
+    return card.choice("default_prompt_name", prompts) if stated else ""

@@ -1,4 +1,4 @@
-"""The options that sentence-transformers keeps for the encoder, its module named Transformer."""
+"""The options of sentence-transformers' Transformer module, the encoder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,19 +8,19 @@ from models.config.json_config import JsonConfig
 from models.tokenizer import truncation
 from models.tokenizer.truncation import Side
 
-# The first of these that is there counts.
+# The first of these that exists counts.
 NAMES = tuple(
     f"sentence_{family}_config.json"
     for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
 _FORWARD = {"method": "forward", "method_output_name": "last_hidden_state"}
 _FEATURES = {"method": "get_text_features", "method_output_name": "pooler_output"}
-_EMPTY = (
+_UNSUPPORTED = (
     *("processing_kwargs", "tokenizer_name_or_path"),
     *("query_length", "document_length", "query_expansion"),
 )
-# Where files come from and how fast they are computed, which both are asked elsewhere; padding.
-_HARMLESS = {
+# Options of loading, speed and padding, which do not change vectors.
+_IGNORED = {
     *("cache_dir", "code_revision", "local_files_only", "revision", "subfolder", "token"),
     *("add_pooling_layer", "attn_implementation", "device_map", "dtype", "low_cpu_mem_usage"),
     *("torch_dtype", "trust_remote_code", "unpad_inputs", "use_cache", "use_fast"),
@@ -31,9 +31,9 @@ _HARMLESS = {
 
 @dataclass(frozen=True)
 class TransformerOptions:
-    """max_length: tokens, special ones included. lowercase: whether letters are made small.
+    """Options of tokenization. max_length: tokens, special ones included.
 
-    side: where a long text is cut, None: as the tokenizer's own files say.
+    side: where a long text is truncated; None: as the tokenizer's files say.
     """
 
     max_length: int
@@ -44,42 +44,43 @@ class TransformerOptions:
     def read(
         cls, folder: Path, encoder: EncoderConfig, projected: bool = False
     ) -> "TransformerOptions":
-        """The options of an encoder. projected: whether it makes a text's vector itself.
+        """Read the options of an encoder. projected: whether its family has a Projection.
 
-        Raises ModelError for an option that is not implemented and might change vectors.
+        Raises ModelError for an unsupported option that might change vectors.
         """
-        raw = _options(folder, projected)
-        key = "tokenizer_args" if "tokenizer_args" in raw else "processor_kwargs"
-        tokenizer = raw.within(key, {*_HARMLESS, "model_max_length", "truncation_side"})
-        stated = tokenizer.get("model_max_length") or raw.get("max_seq_length")
+        options = _options(folder, projected)
+        key = "tokenizer_args" if "tokenizer_args" in options else "processor_kwargs"
+        tokenizer = options.nested_only(key, {*_IGNORED, "model_max_length", "truncation_side"})
+        max_length = tokenizer.get("model_max_length") or options.get("max_seq_length")
+        max_length = max_length or _tokenizer_max_length(folder, encoder.max_positions)
         return cls(
-            max_length=int(min(stated or _own(folder, encoder.max_positions), encoder.longest)),
-            lowercase=bool(raw.get("do_lower_case", False)),
+            max_length=int(min(max_length, encoder.max_tokens)),
+            lowercase=bool(options.get("do_lower_case", False)),
             side=truncation.stated(tokenizer),
         )
 
 
 def options_file(folder: Path) -> list[Path]:
-    """The file of an encoder's options; none where there is none."""
+    """Return the file of an encoder's options as a list, empty if there is none."""
     return [path for name in NAMES if (path := folder / name).exists()][:1]
 
 
 def _options(folder: Path, projected: bool) -> JsonConfig:
-    found = options_file(folder)
-    raw = JsonConfig(found[0]) if found else JsonConfig(folder, {})
-    raw.only("transformer_task", "feature-extraction")
-    raw.only("module_output_name", "sentence_embedding" if projected else "token_embeddings")
+    files = options_file(folder)
+    options = JsonConfig(files[0]) if files else JsonConfig(folder, {})
+    options.require("transformer_task", "feature-extraction")
+    options.require("module_output_name", "sentence_embedding" if projected else "token_embeddings")
     method = _FEATURES if projected else _FORWARD
-    modalities = raw.get("modality_config", {"text": method})
+    modalities = options.get("modality_config", {"text": method})
     if modalities.get("text") != method:
-        raise raw.refusal("modality_config", modalities, {"text": method})
-    for key in _EMPTY:
-        raw.only(key, None, {})
+        raise options.unsupported("modality_config", modalities, {"text": method})
+    for key in _UNSUPPORTED:
+        options.require(key, None, {})
     for old, new in (("model_args", "model_kwargs"), ("config_args", "config_kwargs")):
-        raw.within(old if old in raw else new, _HARMLESS)
-    return raw
+        options.nested_only(old if old in options else new, _IGNORED)
+    return options
 
 
-def _own(folder: Path, usual: int) -> float:
+def _tokenizer_max_length(folder: Path, default: int) -> float:
     tokenizer = JsonConfig.optional(folder / "tokenizer_config.json")
-    return min(tokenizer.get("model_max_length") or usual, usual)
+    return min(tokenizer.get("model_max_length") or default, default)

@@ -9,5 +9,5 @@ Side = Literal["right", "left"]
 
 def stated(options: JsonConfig) -> Side | None:
     """The side that options say, None where they do not; raises ModelError for any other."""
-    side: Side | None = options.only("truncation_side", None, *get_args(Side))
+    side: Side | None = options.require("truncation_side", None, *get_args(Side))
     return side

@@ -120,7 +120,7 @@ class _Builder:
             positions=layer_position_hooks(config, self.weights, name, config.scheme(index), like),
             scale=config.scale,
             causal=config.causal,
-            window=config.reaches[index],
+            window=config.windows[index],
             softcap=config.softcap,
         )
 

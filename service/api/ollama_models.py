@@ -70,7 +70,7 @@ class OllamaModels:
         if not name:
             raise BadRequest("give a model", param="model")
         self._names.check_tagged(name)
-        config = self._folder.blueprint.config
+        config = self._folder.spec.config
         return {
             "modelfile": "",
             "parameters": "",
@@ -100,7 +100,7 @@ class OllamaModels:
         }
 
     def _details(self) -> dict[str, Any]:
-        engine, family = self._engine.description, self._folder.blueprint.config.family
+        engine, family = self._engine.description, self._folder.spec.config.family
         return {
             "parent_model": "",
             "format": "safetensors",

@@ -62,7 +62,7 @@ def resolve_encoding(
 
 
 def _model_scheme(config: EncoderConfig, name: str | None, layer: int | None) -> Scheme:
-    schemes = [config.table, *(config.scheme(i) for i in range(config.num_layers))]
+    schemes = [config.input_positions, *(config.scheme(i) for i in range(config.num_layers))]
     if layer is None:
         matches = (s for s in schemes if (s.name == name if name else s.name != Scheme.name))
         return next(matches, Scheme())

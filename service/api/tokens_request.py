@@ -60,8 +60,8 @@ class TokensRequest(ReadingBody):
             return 0
         if isinstance(layer, int) and layer > config.num_layers:
             raise BadRequest(f"layer is {layer}, the model has {config.num_layers}", param="layer")
-        if isinstance(layer, str) and layer not in config.parts:
-            parts = ", ".join(config.parts)
+        if isinstance(layer, str) and layer not in config.input_parts:
+            parts = ", ".join(config.input_parts)
             raise BadRequest(f"the model's input has no {layer} part, but {parts}", param="layer")
         return layer
 

@@ -16,7 +16,7 @@ _KINDS = ("activation", "gated", "norm", "arrangement", "causal", "max_positions
 
 def inspect(folder: Folder) -> dict[str, Any]:
     """The properties of a model folder; raises ModelError if it cannot be read."""
-    config, sentence = folder.blueprint.config, folder.sentence
+    config, sentence = folder.spec.config, folder.sentence
     tokenizer, footprint = folder.tokenizer(), Footprint.of(folder)
     return {
         "family": config.family,
@@ -51,7 +51,7 @@ def lines(properties: Mapping[str, Any]) -> Iterator[str]:
 
 def _positions(config: EncoderConfig) -> Iterator[dict[str, Any]]:
     # Of the input, of the attention, and of its local layers.
-    for scheme in (config.table, config.positions, config.local):
+    for scheme in (config.input_positions, config.positions, config.local_positions):
         if scheme is not None and scheme.name != Scheme.name:
             yield {"scheme": scheme.name, **asdict(scheme)}
 

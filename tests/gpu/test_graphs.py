@@ -61,10 +61,10 @@ def test_a_replayed_pass_has_the_bits_of_one_that_is_not(
 ) -> None:
     longer = {"max_position_embeddings": 1024} | dict(case.options)
     write(Case(case.model_type, longer, SIZES, std=0.1), tmp_path)
-    device, blueprint = torch.device("cuda"), families.read(tmp_path)
-    loaded = weights.load(tmp_path, blueprint)
-    parts = Embeddings(blueprint.config, loaded, device)
-    layers = TorchLayers(blueprint.config, loaded, TorchLinearFactory(device, dtype), device)
+    device, spec = torch.device("cuda"), families.read(tmp_path)
+    loaded = weights.load(tmp_path, spec)
+    parts = Embeddings(spec.config, loaded, device)
+    layers = TorchLayers(spec.config, loaded, TorchLinearFactory(device, dtype), device)
     assert layers.recordable
 
     def recorded(whole: Forward) -> CudaGraphRunner:

@@ -32,7 +32,7 @@ def shape(
         "max_positions": 512,
         "activation": activation,
         "norm_eps": 0.05,
-        "table": Learned(),
+        "input_positions": Learned(),
         "segments": True,
     }
     return EncoderConfig(**{**fields, **different})
@@ -42,11 +42,11 @@ def modern(**different: Any) -> EncoderConfig:
     """A ModernBERT: no table, windows in some layers, with angles of their own."""
     fields: dict[str, Any] = {
         "layers": 3,
-        "table": Scheme(),
+        "input_positions": Scheme(),
         "segments": False,
         "positions": Rotary(dim=32),
-        "local": Rotary(dim=32, base=100.0),
-        "reaches": (None, 5, 40),
+        "local_positions": Rotary(dim=32, base=100.0),
+        "windows": (None, 5, 40),
         "arrangement": "pre",
         "gated": True,
     }
@@ -61,23 +61,27 @@ def llama(**different: Any) -> EncoderConfig:
         "head_size": 64,
         "norm": "rms",
         "causal": True,
-        "local": None,
+        "local_positions": None,
         "positions": Rotary(dim=64),
-        "reaches": (None, None, 33),
+        "windows": (None, None, 33),
     }
     return modern(**{**fields, **different})
 
 
 KINDS = {
     "bert": shape(),
-    "roberta": shape(table=Learned(offset=4)),  # token 3 has no position
+    "roberta": shape(input_positions=Learned(offset=4)),  # token 3 has no position
     "biased": shape(positions=Buckets()),  # differs by head, by distance and by direction
     "causal": shape(positions=Buckets(), causal=True),
-    "biased window": shape(positions=Buckets(), reaches=(40, 5)),
-    "t5": shape(table=Scheme(), positions=Buckets(), arrangement="pre", norm="rms", scale=1.0),
-    "jina": shape(table=Scheme(), positions=Alibi(), gated=True, activation="relu"),
-    "gte": shape(128, 2, 192, table=Scheme(), positions=Rotary(dim=64), gated=True),
-    "nomic": shape(table=Scheme(), positions=Rotary(dim=20, interleaved=True), gated=True),
+    "biased window": shape(positions=Buckets(), windows=(40, 5)),
+    "t5": shape(
+        input_positions=Scheme(), positions=Buckets(), arrangement="pre", norm="rms", scale=1.0
+    ),
+    "jina": shape(input_positions=Scheme(), positions=Alibi(), gated=True, activation="relu"),
+    "gte": shape(128, 2, 192, input_positions=Scheme(), positions=Rotary(dim=64), gated=True),
+    "nomic": shape(
+        input_positions=Scheme(), positions=Rotary(dim=20, interleaved=True), gated=True
+    ),
     "modern": modern(),
     "plain feed-forward": modern(gated=False, norm="rms"),
     "scaled": modern(token_scale=3.0, scale=0.3),
@@ -110,8 +114,8 @@ def _tables(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
     found = {"token_table": (VOCABULARY, width)}
     if config.segments:
         found["segment_table"] = (2, width)
-    if config.table.name != Scheme.name:
-        offset = config.table.offset if isinstance(config.table, Learned) else 0
+    if config.input_positions.name != Scheme.name:
+        offset = config.input_positions.offset if isinstance(config.input_positions, Learned) else 0
         found["position_table"] = (config.max_positions + offset, width)
     if isinstance(config.positions, Buckets):
         found["bias_table"] = (config.positions.buckets, config.num_heads)

@@ -26,7 +26,7 @@ CASES = [
 def test_parameters_are_those_that_are_loaded(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
     folder = Folder.read(tmp_path)
-    loaded = weights.load(tmp_path, folder.blueprint)
+    loaded = weights.load(tmp_path, folder.spec)
     products = sum(
         tensor.numel()
         for name, tensor in loaded.items()

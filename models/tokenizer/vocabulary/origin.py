@@ -32,7 +32,7 @@ class Origin:
                 f"{folder}: its tokenizer {custom} is code of the model, which is not run"
             )
         for key, usual in _WORDS.items():  # keys of BertJapaneseTokenizer, which may go unnamed
-            options.only(key, usual)
+            options.require(key, usual)
         named = custom or options.get("tokenizer_class", "") or card.get("tokenizer_class", "")
         name = named or card.get("model_type", "")
         if name.lower().startswith("roformer"):

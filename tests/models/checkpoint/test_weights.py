@@ -238,7 +238,7 @@ def test_of_the_layers_only_what_was_packed_stays_in_memory(
     layers = sum(4 * math.prod(header.shape) for name, header in headers if "layer." in name)
     rest = path.stat().st_size - layers
     assert layers > 40_000_000
-    loaded = weights.load(folder, ModelFolder.read(folder).blueprint)
+    loaded = weights.load(folder, ModelFolder.read(folder).spec)
     assert resident(path) > rest + layers / 2, "the weights are read where they lie"
     del loaded
     for dtype in precisions():

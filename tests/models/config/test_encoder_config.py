@@ -13,7 +13,7 @@ def test_sizes_that_are_not_told_are_the_common_ones() -> None:
     assert (config.head_size, config.num_kv_heads, config.embedding_size) == (12, 4, 48)
     assert config.scale == 12**-0.5
     assert config.distinct_layers == 3
-    assert config.reaches == (None, None, None)
+    assert config.windows == (None, None, None)
 
 
 def test_sizes_that_are_told_stay() -> None:
@@ -40,24 +40,24 @@ def test_heads_that_do_not_divide_among_those_of_keys_are_refused() -> None:
     ("different", "parts"),
     [
         ({}, ("token",)),
-        ({"table": Learned()}, ("token", "position")),
-        ({"table": Sinusoidal()}, ("token", "position")),
-        ({"table": Learned(), "segments": True}, ("token", "position", "segment")),
+        ({"input_positions": Learned()}, ("token", "position")),
+        ({"input_positions": Sinusoidal()}, ("token", "position")),
+        ({"input_positions": Learned(), "segments": True}, ("token", "position", "segment")),
         ({"positions": Rotary(dim=4), "segments": True}, ("token", "segment")),
     ],
 )
 def test_the_parts_of_the_input_are_those_that_are_added(
     different: dict[str, Any], parts: tuple[str, ...]
 ) -> None:
-    assert shape(**different).parts == parts
+    assert shape(**different).input_parts == parts
 
 
 def test_a_layer_that_sees_only_near_tokens_may_have_a_scheme_of_its_own() -> None:
     whole, near = Rotary(dim=4, base=160_000.0), Rotary(dim=4)
-    config = shape(positions=whole, local=near, reaches=(None, 5, 5))
+    config = shape(positions=whole, local_positions=near, windows=(None, 5, 5))
     assert [config.scheme(i) for i in range(3)] == [whole, near, near]
 
 
 def test_without_one_all_layers_share_theirs() -> None:
-    config = shape(positions=Rotary(dim=4), reaches=(None, 5, 5))
+    config = shape(positions=Rotary(dim=4), windows=(None, 5, 5))
     assert {config.scheme(i) for i in range(3)} == {Rotary(dim=4)}

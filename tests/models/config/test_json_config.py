@@ -27,8 +27,8 @@ def test_a_null_is_as_good_as_missing(tmp_path: Path) -> None:
 def test_an_option_that_is_not_implemented_is_refused_by_name(tmp_path: Path) -> None:
     values = raw(tmp_path, {"kind": "other"})
     with pytest.raises(ModelError, match=r"kind = 'other' is not supported; .*'usual', 'rare'"):
-        values.only("kind", "usual", "rare")
-    assert values.only("missing", "usual", "rare") == "usual"
+        values.require("kind", "usual", "rare")
+    assert values.require("missing", "usual", "rare") == "usual"
 
 
 def test_a_value_that_nothing_stands_for_is_refused_with_those_that_something_does(
@@ -36,18 +36,18 @@ def test_a_value_that_nothing_stands_for_is_refused_with_those_that_something_do
 ) -> None:
     values = raw(tmp_path, {"kind": "other", "known": "usual"})
     choices = {"usual": 1, "rare": 2}
-    assert values.among("known", choices) == values.among("missing", choices, "usual") == 1
+    assert values.choice("known", choices) == values.choice("missing", choices, "usual") == 1
     with pytest.raises(ModelError, match=r"kind = 'other' is not supported; .*'rare', 'usual'"):
-        values.among("kind", choices, "usual")
+        values.choice("kind", choices, "usual")
     with pytest.raises(ModelError, match="has no 'missing'"):
-        values.among("missing", choices)
+        values.choice("missing", choices)
 
 
 def test_an_option_inside_of_another_is_told_with_both_keys(tmp_path: Path) -> None:
     values = raw(tmp_path, {"outer": {"inner": {"kind": "other"}}})
     inner = values.nested("outer").nested("inner")
     with pytest.raises(ModelError, match=r"config\.json: outer\.inner\.kind = 'other' is not"):
-        inner.only("kind", "usual")
+        inner.require("kind", "usual")
     with pytest.raises(ModelError, match=r"has no 'outer\.inner\.missing'"):
         inner["missing"]
     assert values.nested("missing").get("kind", "usual") == "usual"

@@ -151,7 +151,7 @@ def test_a_token_of_nans_leaves_no_number_of_its_text(
 def test_a_pass_that_memory_is_too_small_for_is_refused_and_the_next_is_computed(
     kernels: str, dtype: str, lengths: list[int]
 ) -> None:
-    config = shape(256, 4, 1024, table=Scheme(), reaches=(9, 9))
+    config = shape(256, 4, 1024, input_positions=Scheme(), windows=(9, 9))
     encoder, given = Pair(kernels, dtype, config).ours, batch(lengths)
 
     def squeezed() -> tuple[int, Floats]:
@@ -173,7 +173,7 @@ def test_a_pass_that_memory_is_too_small_for_is_refused_and_the_next_is_computed
 def test_a_model_without_layers_takes_memory_for_its_vectors_alone(
     kernels: str, dtype: str
 ) -> None:
-    config = shape(512, 1, 0, table=Scheme(), layers=0)
+    config = shape(512, 1, 0, input_positions=Scheme(), layers=0)
     encoder, tokens = Pair(kernels, dtype, config).ours, 40_000
     with ThreadPoolExecutor(1) as alone, memory(2 * tokens * 512 * 4):
         assert alone.submit(encoder.vectors, batch([tokens]), ["mean"]).result().shape == (1, 512)
@@ -214,7 +214,7 @@ def test_int8_rounds_as_its_twin_does(kernels: str, dtype: str) -> None:
         shape(positions=Rotary(dim=32, scaling=Scaling(kind="dynamic", original=8))),
         shape(positions=Recurrent()),
         modern(positions=Alibi()),
-        modern(local=Alibi()),
+        modern(local_positions=Alibi()),
     ],
 )
 def test_what_the_kernels_cannot_compute_is_left_to_torch(config: EncoderConfig) -> None:

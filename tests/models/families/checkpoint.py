@@ -107,12 +107,12 @@ def _centre(name: str) -> float:
 
 def encoder(folder: Path, linear_factory: LinearFactory | None = None) -> TorchEncoder:
     """Ours, on torch."""
-    blueprint = families.read(folder)
-    loaded = weights.load(folder, blueprint)
+    spec = families.read(folder)
+    loaded = weights.load(folder, spec)
     layers = TorchLayers(
-        blueprint.config, loaded, linear_factory or OneDnnLinearFactory(torch.float32), CPU
+        spec.config, loaded, linear_factory or OneDnnLinearFactory(torch.float32), CPU
     )
-    return TorchEncoder(Embeddings(blueprint.config, loaded, CPU), layers)
+    return TorchEncoder(Embeddings(spec.config, loaded, CPU), layers)
 
 
 def texts(vocab_size: int, lengths: tuple[int, ...] = LENGTHS) -> list[Tensor]:

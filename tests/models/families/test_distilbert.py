@@ -33,7 +33,7 @@ def test_a_text_is_the_same_bits_in_every_batch(tmp_path: Path) -> None:
 
 def test_a_sinusoidal_table_says_so_and_is_the_one_of_the_file(tmp_path: Path) -> None:
     model = write(Case("distilbert", {"sinusoidal_pos_embds": True}, SIZES), tmp_path)
-    assert families.read(tmp_path).config.table == Sinusoidal()
+    assert families.read(tmp_path).config.input_positions == Sinusoidal()
     assert_equal_states(model, tmp_path)
 
 

@@ -15,7 +15,7 @@ from transformers import AutoConfig
 
 from models import Embedder, families
 from models.checkpoint import weights
-from models.config.blueprint import Blueprint
+from models.config.checkpoint_spec import CheckpointSpec
 from models.config.json_config import read_json
 from models.encoder.batch import Batch
 from models.encoder.sequence_layout import SequenceLayout
@@ -79,7 +79,7 @@ def test_what_a_config_leaves_out_is_what_transformers_takes(case: Case, tmp_pat
     told = read_json(path)
     usual = AutoConfig.for_model(case.model_type).to_dict()
 
-    def read(config: dict[str, Any]) -> Blueprint:
+    def read(config: dict[str, Any]) -> CheckpointSpec:
         path.write_text(json.dumps(config), encoding="utf-8")
         return families.read(tmp_path)
 
@@ -116,10 +116,10 @@ def test_layers_of_half_precision_are_faithful(
 
 def on_meta(folder: Path) -> Callable[[], Tensor]:
     """A pass over texts, of which one has several blocks of queries."""
-    blueprint = families.read(folder)
-    loaded = weights.load(folder, blueprint)
-    parts = Embeddings(blueprint.config, loaded, META)
-    layers = TorchLayers(blueprint.config, loaded, TorchLinearFactory(META, torch.bfloat16), META)
+    spec = families.read(folder)
+    loaded = weights.load(folder, spec)
+    parts = Embeddings(spec.config, loaded, META)
+    layers = TorchLayers(spec.config, loaded, TorchLinearFactory(META, torch.bfloat16), META)
     layout = SequenceLayout([3, 40, 600], META, torch.bfloat16)
     ids = torch.zeros_like(layout.positions)
     return lambda: layers(parts(ids, layout).to(layers.dtype), layout, len(layers))

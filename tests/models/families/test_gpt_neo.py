@@ -55,7 +55,7 @@ def test_every_second_of_24_layers_sees_256_tokens_where_nothing_else_is_told(
 ) -> None:
     write(Case("gpt_neo", {}, {**SIZES, "hidden_size": 8}), tmp_path)
     configure(tmp_path, "attention_types", "window_size", num_layers=24)
-    assert families.read(tmp_path).config.reaches == (None, 255) * 12
+    assert families.read(tmp_path).config.windows == (None, 255) * 12
 
 
 def test_a_checkpoint_with_a_head_and_stored_masks_has_the_same_weights(tmp_path: Path) -> None:

@@ -62,17 +62,17 @@ def test_bases_and_the_pattern_have_their_defaults(tmp_path: Path) -> None:
     edit(tmp_path, "layer_types", "rope_parameters")
     assert families.read(tmp_path).config == before
     assert before.positions == Rotary(dim=16, base=160_000.0)
-    assert before.local == Rotary(dim=16, base=10_000.0)
-    assert before.reaches == (None, 5, 5)
+    assert before.local_positions == Rotary(dim=16, base=10_000.0)
+    assert before.windows == (None, 5, 5)
 
 
 def test_a_scaling_of_older_releases_is_that_of_all_layers(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     edit(tmp_path, "rope_parameters", rope_scaling={"rope_type": "linear", "factor": 2.0})
     config = families.read(tmp_path).config
-    assert isinstance(config.positions, Rotary) and isinstance(config.local, Rotary)
-    assert config.positions.scaling == config.local.scaling
-    assert config.local.scaling.factor == 2.0
+    assert isinstance(config.positions, Rotary) and isinstance(config.local_positions, Rotary)
+    assert config.positions.scaling == config.local_positions.scaling
+    assert config.local_positions.scaling.factor == 2.0
 
 
 def test_another_kind_of_layer_is_refused(tmp_path: Path) -> None:

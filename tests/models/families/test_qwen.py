@@ -56,7 +56,7 @@ def test_older_configs_say_the_same(model_type: str, tmp_path: Path) -> None:
     angles = {"rope_parameters": {"rope_theta": 1e6}}
     write(Case(model_type, {**WINDOW, **angles, "max_window_layers": 1}), tmp_path)
     today = families.read(tmp_path)
-    assert today.config.reaches == (None, 4, 4)
+    assert today.config.windows == (None, 4, 4)
     configure(tmp_path, "rope_parameters", "layer_types", rope_theta=1e6)
     assert families.read(tmp_path) == today
 
@@ -65,7 +65,7 @@ def test_older_configs_say_the_same(model_type: str, tmp_path: Path) -> None:
 def test_a_window_that_is_not_used_is_none(model_type: str, tmp_path: Path) -> None:
     write(Case(model_type, SHARED), tmp_path)
     configure(tmp_path, "layer_types", sliding_window=131072, max_window_layers=1)
-    assert families.read(tmp_path).config.reaches == (None,) * 3
+    assert families.read(tmp_path).config.windows == (None,) * 3
 
 
 def test_a_head_is_as_wide_as_transformers_takes_it(tmp_path: Path) -> None:

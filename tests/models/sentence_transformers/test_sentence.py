@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from models.config.blueprint import Blueprint
+from models.config.checkpoint_spec import CheckpointSpec
 from models.config.encoder_config import EncoderConfig
 from models.errors import ModelError
 from models.positions.schemes import Learned
@@ -34,10 +34,10 @@ def described(folder: Path) -> SentenceConfig:
         intermediate_size=8,
         max_positions=512,
         norm_eps=1e-5,
-        table=Learned(),
+        input_positions=Learned(),
     )
-    blueprint = Blueprint(config=encoder, tensors={})
-    return SentenceConfig.read(folder, modules.entries(folder), blueprint)
+    spec = CheckpointSpec(config=encoder, tensors={})
+    return SentenceConfig.read(folder, modules.entries(folder), spec)
 
 
 def pooled(folder: Path, pooling: dict[str, object]) -> SentenceConfig:

@@ -46,12 +46,10 @@ class Recorder:
 
 def encoders(folder: Path, record: Recorder) -> tuple[TorchEncoder, TorchEncoder]:
     """One that runs a pass step by step, and one that repeats those of small shapes."""
-    blueprint = families.read(folder)
-    loaded = weights.load(folder, blueprint)
-    parts = Embeddings(blueprint.config, loaded, CPU)
-    layers = TorchLayers(
-        blueprint.config, loaded, OneDnnLinearFactory(torch.float32), CPU, by_kernel
-    )
+    spec = families.read(folder)
+    loaded = weights.load(folder, spec)
+    parts = Embeddings(spec.config, loaded, CPU)
+    layers = TorchLayers(spec.config, loaded, OneDnnLinearFactory(torch.float32), CPU, by_kernel)
     assert layers.recordable
     return TorchEncoder(parts, layers), TorchEncoder(
         parts, layers, lambda whole: CudaGraphRunner(whole, CPU, record, SMALL)
@@ -121,12 +119,12 @@ def test_what_is_recorded_needs_nothing_of_the_host(case: Case, tmp_path: Path) 
     from torch.nn.attention.varlen import varlen_attn
 
     write(case, tmp_path)
-    blueprint = families.read(tmp_path)
-    loaded = weights.load(tmp_path, blueprint)
-    parts = Embeddings(blueprint.config, loaded, META)
+    spec = families.read(tmp_path)
+    loaded = weights.load(tmp_path, spec)
+    parts = Embeddings(spec.config, loaded, META)
     attention = FlashAttention(varlen_attn)
     layers = TorchLayers(
-        blueprint.config,
+        spec.config,
         loaded,
         TorchLinearFactory(META, torch.bfloat16),
         META,

@@ -39,9 +39,9 @@ def rows(folder: Path) -> list[Tensor]:
 
 
 def embeddings(folder: Path, device: torch.device = CPU) -> tuple[Weights, Embeddings]:
-    blueprint = families.read(folder)
-    loaded = weights.load(folder, blueprint)
-    return loaded, Embeddings(blueprint.config, loaded, device)
+    spec = families.read(folder)
+    loaded = weights.load(folder, spec)
+    return loaded, Embeddings(spec.config, loaded, device)
 
 
 def encoder(folder: Path, linear_factory: LinearFactory | None = None) -> Encoder:

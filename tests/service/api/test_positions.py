@@ -154,7 +154,7 @@ def config(**different: Any) -> EncoderConfig:
 
 
 OWN: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"table": Sinusoidal(base=500.0), "embedding_size": 32}, {"dim": 32, "base": 500.0}),
+    ({"input_positions": Sinusoidal(base=500.0), "embedding_size": 32}, {"dim": 32, "base": 500.0}),
     (
         {"positions": Rotary(dim=8, base=500.0, interleaved=True)},
         {"dim": 8, "base": 500.0, "interleaved": True, "scaling": "default"},
@@ -184,7 +184,7 @@ def test_absent_options_are_the_models(model: dict[str, Any], parameters: dict[s
     served = config(**model)
     own = PositionsRequest().encoding(served)
     assert own.parameters == parameters
-    assert own.scheme in (model.get("table"), model.get("positions"))
+    assert own.scheme in (model.get("input_positions"), model.get("positions"))
     named = PositionsRequest.model_validate({"scheme": own.name})
     assert named.encoding(served).parameters == parameters
     other = PositionsRequest.model_validate({"scheme": own.name}).encoding(config())
@@ -202,7 +202,11 @@ def test_absent_options_are_the_models(model: dict[str, Any], parameters: dict[s
         ({"positions": Buckets()}, {"scheme": "mpnet"}, False),
         ({"positions": Buckets(), "family": "mpnet"}, {"scheme": "mpnet"}, True),
         ({"positions": Buckets(), "family": "mpnet"}, {"scheme": "relative"}, True),
-        ({"positions": Buckets(), "family": "mpnet", "table": Learned()}, {"layer": 1}, True),
+        (
+            {"positions": Buckets(), "family": "mpnet", "input_positions": Learned()},
+            {"layer": 1},
+            True,
+        ),
         ({}, {"scheme": "relative"}, False),
     ],
     ids=str,
@@ -257,8 +261,8 @@ def test_extreme_options_give_finite_numbers(scheme: str, scaling: str) -> None:
 
 def test_a_layer_has_the_scheme_of_its_own() -> None:
     whole, local = Rotary(dim=16, base=160_000.0), Rotary(dim=16)
-    table, reaches = Learned(), (None, 5, 5)
-    served = config(positions=whole, local=local, reaches=reaches, table=table)
+    table, windows = Learned(), (None, 5, 5)
+    served = config(positions=whole, local_positions=local, windows=windows, input_positions=table)
     actual = [PositionsRequest(layer=layer).encoding(served).scheme for layer in range(4)]
     assert actual == [table, whole, local, local]
     assert PositionsRequest().encoding(served).scheme == table
@@ -368,7 +372,7 @@ class EchoPipeline:
 @pytest.mark.parametrize("offset", [0, 1, 2])
 def test_a_learned_table_is_not_computed_from_padding(offset: int) -> None:
     pipeline: Any = EchoPipeline()
-    own = config(table=Learned(offset=offset))
+    own = config(input_positions=Learned(offset=offset))
     positions = PositionService(pipeline, own, None, 1000)
     actual = asyncio.run(positions.encode(RequestContext("a"), PositionsRequest(count=5)))
     ids = actual["vectors"]

@@ -206,7 +206,7 @@ def test_a_text_longer_than_the_maximum_length_may_be_refused(reader: InputReade
 def short(tiny_bert: Folder) -> InputReader:
     """Of a model whose tokenizer has one token more than its table, <new>."""
     folder = models.folder.Folder.read(with_token(tiny_bert(), "<new>"))
-    vocabulary_rows = folder.blueprint.config.vocab_size
+    vocabulary_rows = folder.spec.config.vocab_size
     return reading_with(folder.tokenizer(), folder.sentence, vocabulary_rows=vocabulary_rows)
 
 

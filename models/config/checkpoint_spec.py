@@ -1,4 +1,4 @@
-"""What a checkpoint's config.json says: the encoder's shape, and where the files keep its parts."""
+"""What config.json says: the encoder's configuration, and how the checkpoint names its tensors."""
 
 import re
 from collections.abc import Mapping
@@ -13,10 +13,11 @@ LARGEST = -1
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """A family's own vector of a text: the state of the token that ends it, times a matrix.
+    """A family's own sentence vector: the state of a text's last token times a matrix.
 
-    tensor: the matrix in the file, (width, D). end: the id whose first occurrence ends a text, or
-    LARGEST for the largest id of the text. always: whether the model knows no other vector.
+    tensor: name of the matrix in the checkpoint, (width, D). end: the id whose first occurrence
+    ends a text, or LARGEST for the text's largest id. always: whether the model has no other
+    vector.
     """
 
     tensor: str
@@ -26,19 +27,19 @@ class Projection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blueprint:
-    """An encoder's shape, and how its family lays out a checkpoint.
+class CheckpointSpec:
+    """An encoder's configuration, and how its family lays out a checkpoint.
 
-    tensors: name in the file ('{}' is the layer number) -> our name, or several with '|' between
-    them for equal parts of the rows.
-    unused: names in the file that inference does not need ('*' matches the rest of the name).
-    prefixes: what checkpoints saved with a task head put before every name.
-    absent: our names that the table would lead to expect, and that this checkpoint does not have.
-    by_head: a fused query, key and value are those of each head in turn.
-    transposed: our names, without a layer, of matrices that lie (in, out).
-    norm_shift: what the file leaves out of every normalisation's weight.
-    projection: what makes a text's vector of its states, where that is no pooling.
-    spare_rows: rows at the end of the file's token table that are not read.
+    tensors: name in the checkpoint ('{}' is the layer number) -> our name, or several separated by
+    '|' for equal parts of the rows.
+    unused: patterns of names that inference does not need.
+    prefixes: of all names in checkpoints saved with a task head.
+    absent: names that `tensors` implies, but this checkpoint does not have.
+    by_head: a fused query, key and value are interleaved by head.
+    transposed: our names, without a layer, of matrices stored as (in, out).
+    norm_shift: added to the weight of every norm.
+    projection: computes the sentence vector in place of a pooling.
+    spare_rows: rows at the end of the token table that are not read.
     """
 
     config: EncoderConfig
@@ -53,13 +54,13 @@ class Blueprint:
     spare_rows: int = 0
 
     def expected(self) -> set[str]:
-        """Our names of all the tensors that the encoder needs."""
-        layers = range(self.config.distinct_layers) or [0]  # a table alone has none
+        """Return our names of all tensors that the encoder needs."""
+        layers = range(self.config.distinct_layers) or [0]  # static embeddings have none
         names = [part for ours in self.tensors.values() for part in split(ours)]
         return {name.format(i) for name in names for i in layers} - self.absent
 
     def rename(self, name: str) -> list[str]:
-        """Our names for a checkpoint's tensor, none for one that inference does not need.
+        """Return our names for a checkpoint's tensor; none if inference does not need it.
 
         Raises ModelError for a name that the family does not have.
         """
@@ -75,12 +76,12 @@ class Blueprint:
         raise ModelError(f"unknown tensor {name!r} in the checkpoint")
 
     def _strip(self, name: str) -> str:
-        found = next((prefix for prefix in self.prefixes if name.startswith(prefix)), "")
-        return name.removeprefix(found)
+        prefix = next((prefix for prefix in self.prefixes if name.startswith(prefix)), "")
+        return name.removeprefix(prefix)
 
 
 def split(ours: str) -> list[str]:
-    """'layers.{}.query|key.weight' -> the names of its parts."""
+    """Split 'layers.{}.query|key.weight' into the names of its parts."""
     head, _, tail = ours.rpartition(".")
     if "|" not in head:
         return [ours]
@@ -89,10 +90,10 @@ def split(ours: str) -> list[str]:
 
 
 def affine(theirs: str, ours: str) -> dict[str, str]:
-    """The names of a product's or a norm's weight and bias."""
+    """Map the weight and bias of a linear layer or norm to our names."""
     return {f"{theirs}.{part}": f"{ours}.{part}" for part in ("weight", "bias")}
 
 
 def linear(theirs: str, ours: str, bias: bool = False) -> dict[str, str]:
-    """The names of a weight, and of its bias if it has one."""
+    """Map the weight of a linear layer, and its bias if it has one, to our names."""
     return affine(theirs, ours) if bias else {f"{theirs}.weight": f"{ours}.weight"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.config.blueprint import Blueprint, affine, linear, split
+from models.config.checkpoint_spec import CheckpointSpec, affine, linear, split
 from models.errors import ModelError
 from tests.models.config.shape import shape
 
@@ -13,8 +13,8 @@ TENSORS = {
 }
 
 
-def blueprint(absent: frozenset[str] = frozenset()) -> Blueprint:
-    return Blueprint(
+def spec(absent: frozenset[str] = frozenset()) -> CheckpointSpec:
+    return CheckpointSpec(
         config=shape(num_layers=12),
         tensors=TENSORS,
         unused=("pooler.*", "layer.{}.inverse"),
@@ -38,7 +38,7 @@ def blueprint(absent: frozenset[str] = frozenset()) -> Blueprint:
     ],
 )
 def test_a_tensor_of_the_file_gets_our_names(theirs: str, ours: list[str]) -> None:
-    assert blueprint().rename(theirs) == ours
+    assert spec().rename(theirs) == ours
 
 
 @pytest.mark.parametrize(
@@ -55,18 +55,18 @@ def test_a_tensor_of_the_file_gets_our_names(theirs: str, ours: list[str]) -> No
 )
 def test_a_name_that_only_resembles_a_tensor_is_unknown(name: str) -> None:
     with pytest.raises(ModelError, match="unknown tensor"):
-        blueprint().rename(name)
+        spec().rename(name)
 
 
 def test_every_tensor_of_every_layer_is_expected() -> None:
-    expected = blueprint().expected()
+    expected = spec().expected()
     assert len(expected) == 1 + 12 * 5
     assert {"token_table", "layers.11.value.weight", "layers.0.attention_norm.bias"} <= expected
 
 
 def test_what_a_checkpoint_does_not_have_is_not_expected() -> None:
     absent = "layers.0.attention_norm.bias"
-    assert blueprint().expected() - blueprint(frozenset({absent})).expected() == {absent}
+    assert spec().expected() - spec(frozenset({absent})).expected() == {absent}
 
 
 @pytest.mark.parametrize(
