@@ -1,6 +1,6 @@
-// The layout of what Python hands to the kernels, which must be that of models/cpu_backend/abi.py: a library
-// of another one would read wild addresses. ABI is one more after each change of these structs, of
-// what their fields mean, or of a function's arguments.
+// The layout of the structs that Python passes, which must equal models/cpu_backend/abi.py: with
+// another one the kernels would read invalid addresses. Increase ABI after every change of these
+// structs, of the meaning of their fields, or of a function's arguments.
 
 #pragma once
 

@@ -19,7 +19,7 @@ struct Bias {
   }
 };
 
-// Which keys of a sequence a query sees: those of some distance, and of a causal one no later key.
+// Which keys a query sees: those within a distance and, if causal, no later ones.
 struct Sight {
   long length, reach;
   bool causal;
@@ -39,7 +39,7 @@ constexpr auto merged(std::integer_sequence<int, lane...>) {
                                                  : lane + (second ? step : 0))...>{};
 }
 
-// W vectors of W lanes, turned over: lane j of vector i becomes lane i of vector j.
+// Transposes W vectors of W lanes: lane j of vector i becomes lane i of vector j.
 template <int step = 1>
 INLINE void transpose(Ints (&rows)[W]) {
   if constexpr (step < W) {
@@ -92,11 +92,11 @@ INLINE void pack_values(const BFloat16* values, long stride, long length, long d
     }
 }
 
-// e^x as exactly as what it is stored in.
+// e^x, as exact as the type it is stored in.
 INLINE Floats weigh(Floats x, float*) { return exponential(x); }
 INLINE Floats weigh(Floats x, BFloat16*) { return exponential_roughly(x); }
 
-// A row of scores to weights that are not divided by their sum yet; returns the sum.
+// Converts a row of scores to weights before their division by the sum; returns the sum.
 template <typename Value>
 INLINE float soften(float* scores, Range seen, long columns, float scale, const float* bias,
                     Value* out) {

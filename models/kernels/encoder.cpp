@@ -12,7 +12,7 @@
 
 namespace {
 
-// A call as its threads compute it: all on one part, or each on parts of its own.
+// A call and its plan: all threads share one part, or each takes its own parts.
 template <typename Kind>
 struct Run {
   const Call& call;
@@ -21,7 +21,7 @@ struct Run {
   const Space<Kind>* together;
   Barrier barrier;
   std::atomic<long> rank{0}, next{0};
-  std::atomic<bool> full{false};  // some thread has not got the memory for its part
+  std::atomic<bool> full{false};  // a thread lacked the memory for its part
 };
 
 template <typename Kind>
@@ -55,7 +55,7 @@ void work(void* data) {
   }
 }
 
-// Whether there was memory for it; if not, nothing that was asked for is told.
+// Returns whether there was enough memory; if not, no output is valid.
 template <typename Kind>
 bool encode(const Call& call, Parallel parallel, Threads threads, long count) {
   static thread_local Arena arena;
@@ -91,7 +91,7 @@ bool encode_int8(const Call* call, Parallel parallel, Threads threads, int64_t c
 }
 #endif
 
-// Linux lends the matrix unit's registers to a process that asks; whether it did.
+// Requests the matrix unit's registers from Linux; returns whether it allows them.
 int use_tiles() {
 #ifdef __AMX_TILE__
   constexpr long request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA

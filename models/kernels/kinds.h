@@ -1,4 +1,4 @@
-// What matrix products multiply in each precision, and how it lies in memory.
+// The operands of matrix products in each precision, and their memory layout.
 //
 // Of a product a (rows, depth) times b (depth, columns), b is packed in panels of 16 columns:
 // (columns / 16, depth / group, 16, group), where a group is as many elements of one column as make
@@ -74,8 +74,8 @@ constexpr int ROWS = 14;  // with two vectors to a row, 28 of 32 registers hold 
 constexpr int ROWS = 6;  // 12 of 16
 #endif
 #ifdef __AMX_TILE__
-constexpr long TILE_ROWS = 32;  // rows of a product that are computed together, or a few such
-constexpr long FETCHED = 2;     // blocks of them for which weights are fetched ahead
+constexpr long TILE_ROWS = 32;  // rows of a product that are computed together
+constexpr long FETCHED = 2;     // blocks of rows for which weights are prefetched
 #else
 constexpr long TILE_ROWS = 28;
 constexpr long FETCHED = 1;

@@ -1,4 +1,4 @@
-// The layers of an encoder as they are described to the kernels, and what a pass works in.
+// The structs that describe an encoder's layers, and the working memory of a forward pass.
 
 #pragma once
 
@@ -10,30 +10,30 @@
 
 namespace {
 
-// What becomes of a part of a layer, x = sum(x + exit(part(entry(x)))); what a model lacks is null.
+// Norms of a part of a layer, x = sum(x + exit(part(entry(x)))); null if the model lacks one.
 struct Norms {
   Norm entry, exit, sum;
 };
 
 struct Layer {
-  Matrix qkv, output, up, down;  // of a gated up: panels of the gate and of what it gates, in turn
+  Matrix qkv, output, up, down;  // a gated up alternates panels of gate and up
   Norm query_norm, key_norm;     // of each head, or null
   Norms attention, ffn;
-  int64_t rotation;  // which of the call's
-  int64_t reach;     // how far a token sees on each side
+  int64_t rotation;  // index into the call's rotations
+  int64_t reach;     // tokens visible on each side
 };
 
 enum class Arrangement : int64_t { post, pre, sandwich };
 
 struct Shape {
-  int64_t width, heads, kv_heads, size, inner;  // D, H, those of keys, Dh, and the network's width
+  int64_t width, heads, kv_heads, size, inner;  // D, H, key heads, Dh, feed-forward width
   Arrangement arrangement;
   Activation activation;
   int64_t gated, causal;
   double scale;  // of the scores
   double eps;
 
-  long mixed() const { return heads * size; }                  // what the attention gives
+  long mixed() const { return heads * size; }                  // width of the attention's output
   long stride() const { return (heads + 2 * kv_heads) * size; }  // queries, keys and values
 };
 
@@ -49,19 +49,19 @@ struct Call {
   const int64_t* ids;      // (T,)
   const int64_t* lengths;  // (B,)
   int64_t sequences;       // B
-  float* states;           // (T, D), or null if nobody wants them
+  float* states;           // (T, D), or null if not wanted
   const Pooling* poolings;
   int64_t pooled;  // how many poolings
   float* vectors;  // (B, pooled * D)
 
-  // Whether of the last states one row of each sequence is all that anybody wants.
+  // Whether only one row of each sequence's last states is needed.
   bool single() const {
     const bool ends = pooled && (poolings[0] == Pooling::cls || poolings[0] == Pooling::last);
     return ends && !states && std::all_of(poolings, poolings + pooled, [&](Pooling other) {
              return other == poolings[0];
            });
   }
-  // That row.
+  // The index of that row.
   Range pooled_row(long sequence) const {
     const long row = poolings[0] == Pooling::cls ? 0 : std::max<long>(lengths[sequence] - 1, 0);
     return {row, row + 1};
@@ -93,15 +93,15 @@ struct Parts<Int8> {
 };
 #endif
 
-// What a team works in.
+// The working memory of a team of threads.
 template <typename Kind>
 struct Space {
   using Value = typename Parts<Kind>::Attention::Operand;
   float* x;
-  float* given;       // where what a part gives is summed up: x, if no norm comes before
+  float* given;       // sums up a part's output: x, unless a norm comes first
   Rows<Kind> narrow;  // operands D wide
   Value* qkv;
-  typename Parts<Kind>::Stage* stage;  // what becomes wide operands
+  typename Parts<Kind>::Stage* stage;  // values before they become wide operands
   Rows<Kind> wide;                     // operands up to the feed-forward network's width
 
   Space(Arena& arena, const Shape& shape, long tokens, bool layers) {
@@ -117,7 +117,7 @@ struct Space {
   }
 
  private:
-  // Numbers that are operands already are not copied.
+  // Numbers of the operand type are used in place.
   template <typename Number>
   static Rows<Kind> take(Arena& arena, long rows, long width, Number* numbers = nullptr) {
     using Operand = typename Kind::Operand;
@@ -129,13 +129,13 @@ struct Space {
   }
 };
 
-// What one thread of it works in.
+// The working memory of one thread.
 template <typename Kind>
 struct Desk {
   using Attention = typename Parts<Kind>::Attention;
   Head<Attention> head;
   float* row;    // (D,)
-  float* aside;  // (tokens, 16 or Dh) results that wait for others of their rows
+  float* aside;  // (tokens, 16 or Dh) results that wait for the rest of their rows
 
   Desk(Arena& arena, const Shape& shape, long tokens, long longest, bool layers)
       : head(arena, layers ? longest : 0, shape.size),

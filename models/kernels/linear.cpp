@@ -15,7 +15,7 @@
 namespace {
 
 struct Linear {
-  Matrix matrix;           // of a gated form: panels of gate and of what it gates, in turn
+  Matrix matrix;           // a gated form alternates panels of gate and up
   int64_t depth, columns;  // of the matrix
   Activation activation;
   int64_t gated;
@@ -31,7 +31,7 @@ struct Call {
   int64_t rows;           // T
 };
 
-// What a product reads, of some rows.
+// The left operand of a product, for some rows.
 template <typename Kind>
 struct Operands {
   Rows<Kind> rows;
@@ -50,7 +50,7 @@ INLINE void stage(const float* x, const Linear& linear, const Rows<Kind>& rows, 
     prepare(x, linear.depth, linear.matrix, rows, row);
 }
 
-// A gate waits in the result for what it gates, which comes after it.
+// A panel of gates waits in the result for the panel of up after it.
 template <typename Kind>
 INLINE void write(const Call& call, long row, long column, Floats y) {
   const Linear& linear = *call.linear;
@@ -80,7 +80,7 @@ void compute(const Call& call, long first, long count, const Rows<Kind>& operand
                  });
 }
 
-// All threads on all rows together, or each on blocks of its own.
+// Either all threads share all rows, or each takes its own blocks.
 template <typename Kind>
 struct Run {
   const Call& call;
@@ -90,10 +90,10 @@ struct Run {
   const Rows<Kind>* operands;
   Barrier barrier;
   std::atomic<long> rank{0}, next{0};
-  std::atomic<bool> full{false};  // some thread has not got the memory for its block
+  std::atomic<bool> full{false};  // a thread lacked the memory for its block
 };
 
-// Equal blocks of rows whose operands stay in a core's own cache.
+// Equal blocks of rows whose operands fit a core's own cache.
 template <typename Kind>
 long block(const Call& call, long threads) {
   constexpr long bytes = 1 << 20, step = 16;
@@ -122,7 +122,7 @@ void work(void* data) {
   }
 }
 
-// Whether there was memory for it.
+// Returns whether there was enough memory.
 template <typename Kind>
 bool linear(const Call& call, Parallel parallel, Threads threads, long count) {
   static thread_local Arena arena;

@@ -1,4 +1,4 @@
-// Memory that a thread keeps from call to call, and hands out piece by piece.
+// An arena: memory that a thread reuses from call to call, handed out in pieces.
 
 #pragma once
 
@@ -16,12 +16,12 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena() { std::free(memory_); }
 
-  // Whether there is memory for a T, which then can be laid. What was laid before is no more.
+  // Reserves memory for a T, and returns whether there was enough; invalidates earlier pieces.
   template <typename T, typename... Arguments>
   bool room(const Arguments&... arguments) {
     used_ = 0;
     T measured(*this, arguments...);
-    // A text that was longer than most is not remembered for ever.
+    // Memory of an unusually long text is freed again.
     const bool vast = size_ > VAST && used_ < size_ / 8;
     return (used_ <= size_ && !vast) || allot();
   }
@@ -49,7 +49,7 @@ class Arena {
       size_ = 0;
       return false;
     }
-    // Few large pages instead of hundreds of small ones: the processor keeps their addresses.
+    // Huge pages: fewer TLB misses.
     madvise(memory_, size_, MADV_HUGEPAGE);
     return true;
   }

@@ -10,12 +10,12 @@
 
 namespace {
 
-// Whole sequences that follow each other in a call.
+// Consecutive sequences of a call.
 struct Part {
   long first, last, offset, tokens, longest;
 };
 
-// All threads on one part, or each on parts of its own.
+// Either all threads share one part, or each thread takes its own parts.
 struct Plan {
   std::vector<Part> parts;
   bool together;
@@ -48,14 +48,14 @@ std::vector<Part> split(const Call& call, long target) {
   return parts;
 }
 
-// Tokens that the busiest of some threads computes when each takes the next part.
+// Tokens of the busiest thread if each thread takes the next part when it is free.
 long busiest(const std::vector<Part>& parts, long threads) {
   std::vector<long> load(threads);
   for (const Part& part : parts) *std::min_element(load.begin(), load.end()) += part.tokens;
   return *std::max_element(load.begin(), load.end());
 }
 
-constexpr long MANY = 256;  // tokens of a part: above, they leave a core's own cache
+constexpr long MANY = 256;  // tokens of a part that fit a core's own cache
 
 Plan plan(const Call& call, long threads) {
   const Part all = whole(call);

@@ -1,4 +1,4 @@
-// What comes before the first layer and after the last: tables looked up, and rows made one vector.
+// Table lookup before the first layer, and pooling after the last one.
 
 #pragma once
 
@@ -10,8 +10,8 @@ struct Tables {
   const float* tokens;     // (vocabulary, D)
   const float* positions;  // (positions, D), or one row for all
   int64_t step;            // from one position's row to the next: D, or 0
-  int64_t padding;         // the token of the first row, which has no position; -1 for none
-  double scale;            // times the token's vector
+  int64_t padding;         // the padding token, whose row is the first; -1 for none
+  double scale;            // multiplies token vectors
   Norm norm;
 };
 
@@ -40,7 +40,7 @@ INLINE void pool(const float* rows, long length, long width, Pooling how, float*
     for (long d = 0; d < width; d += W) {
       const Floats x = load(rows + t * width + d), y = load(out + d);
       if (how == Pooling::max)
-        store(out + d, x == x ? larger(x, y) : x);  // which takes y for the larger, if x is no number
+        store(out + d, x == x ? larger(x, y) : x);  // keeps NaN
       else
         store(out + d, fma(splat(weight), x, y));
     }

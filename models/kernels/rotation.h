@@ -1,4 +1,4 @@
-// Queries and keys turned by their positions (Su et al. 2021, arXiv 2104.09864).
+// Rotation of queries and keys by their positions (Su et al. 2021, arXiv 2104.09864).
 
 #pragma once
 

@@ -6,7 +6,7 @@
 
 struct Norm {  // a null one leaves a row as it is
   const float *weight, *bias;
-  int64_t centred;  // whether the mean is taken off
+  int64_t centred;  // whether the mean is subtracted
 
   explicit operator bool() const { return weight; }
 };
@@ -16,7 +16,7 @@ struct Matrix {  // (depth, columns), packed
   const float* bias;
   const float* scales;     // of each column's 8-bit integers
   const int32_t* sums;     // of each column's 8-bit integers
-  const float* smoothing;  // what each element of a row is multiplied by before it is quantised
+  const float* smoothing;  // multiplies each element of a row before it is quantised
 
   template <typename Kind>
   Panels<Kind> read(long depth) const {
@@ -24,7 +24,7 @@ struct Matrix {  // (depth, columns), packed
   }
 };
 
-// What a product reads: rows of operands, and of quantised ones how they map to numbers.
+// The left operand of a product: rows, and how quantised ones map to numbers.
 template <typename Kind>
 struct Rows {
   typename Kind::Operand* data;
@@ -55,7 +55,7 @@ INLINE void normalise(const float* x, long width, const Norm& norm, float eps, f
 // Row `row` of `rows` from floats. In float32 the operands are the floats themselves.
 INLINE void prepare(const float*, long, const Matrix&, const Rows<Float32>&, long) {}
 
-// Sums of products to numbers, with the bias.
+// Converts sums of products to floats, and adds the bias.
 template <typename Kind>
 INLINE Floats finish(Floats sums, const Matrix& matrix, const Rows<Kind>&, long, long column) {
   return sums + load(matrix.bias + column);
@@ -76,8 +76,8 @@ INLINE void prepare(const float* x, long width, const Matrix&, const Rows<SplitF
 #endif
 
 #ifdef __AVX512VNNI__
-// Asymmetric, by token: from the least to the largest number of the row, zero among them. What is
-// no number, or infinite, leaves none of the row's results one.
+// Asymmetric quantisation by token: from the row's minimum to its maximum, including zero. NaN or
+// infinity in a row makes all its results NaN.
 INLINE void prepare(const float* x, long width, const Matrix& matrix, const Rows<Int8>& rows,
                     long row) {
   Floats least{}, most{}, faults{};

@@ -10,7 +10,7 @@
 #include "tiles.h"
 
 constexpr long LINE = 64, TILE = 1024;  // bytes
-constexpr long SPLIT_ROWS = 256;        // that are multiplied together
+constexpr long SPLIT_ROWS = 256;        // multiplied together
 
 // 32 numbers become three lines, `next` bytes apart: of first parts, of second and of third ones.
 // Numbers that are 16 apart are neighbours in a line.
@@ -44,7 +44,7 @@ class SplitColumns {
 
   const char* now() const { return parts_[now_]; }
   void swap() {
-    // The compiler does not know what instructions on tiles read.
+    // The compiler does not know which memory tile instructions read.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     now_ = 1 - now_;
   }

@@ -1,4 +1,4 @@
-// Threads that compute one thing together, and wait for each other between its steps.
+// A team of threads that compute together, with a barrier between steps.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
 using Threads = int (*)();
 
-constexpr long FEW = 64;  // rows for each thread: below, weights are better read once for all
+constexpr long FEW = 64;  // rows per thread: with fewer, sharing each weight read is faster
 
 // Where the threads of a team run. The system wakes a thread where another of the team is running
 // although a processor idles: one of a virtual machine that is halted looks taken. Both would stay

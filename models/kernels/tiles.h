@@ -115,7 +115,7 @@ template <typename Kind, typename Done>
 INLINE void matrix_multiply(const typename Kind::Operand* a, long stride, long rows,
                             const Panels<Kind>& b, long depth, Range columns, Done&& done) {
   alignas(64) typename Kind::Sums sums[2][32][2];
-  // Compilers are not told that to load a tile reads memory: what was stored before stays before.
+  // A compiler barrier: compilers do not know that loading a tile reads memory.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   const long steps = depth / Kind::group / 16, blocks = (rows + 31) / 32;
   const long bytes = stride * static_cast<long>(sizeof(*a));

@@ -1,4 +1,4 @@
-// What one thread of a team does for a part of a call.
+// The work of one thread of a team on a part of a call.
 
 #pragma once
 
@@ -109,7 +109,7 @@ class Work {
             [&](long row, long column, Floats y) { store(out + row * stride + column, y); });
   }
 
-  // Heads of queries or keys: normalised and turned, where they are.
+  // Normalises and rotates heads of queries or keys, if the model does.
   void place(const Layer& layer, const Norm& norm, Range heads) {
     const Rotation& rotation = call_.rotations[layer.rotation];
     if (norm) return place_normalised(layer, norm, heads);
@@ -170,7 +170,7 @@ class Work {
             });
   }
 
-  // A panel of gates waits for what it gates, which comes after it (Shazeer 2020, 2002.05202).
+  // A panel of gates waits for the panel of up after it (GLU, Shazeer 2020, arXiv 2002.05202).
   void gate_rows(const Matrix& up, long row, long rows) {
     const long inner = shape_.inner;
     float* gates = desk_.aside;
@@ -250,7 +250,7 @@ class Work {
     }
   }
 
-  // How many rows of a sequence are left.
+  // How many rows of a sequence remain.
   long kept(long length) const { return rows_ == part_.tokens ? length : 1; }
 
   void settle_rows(const Norms& norms, Reader next) {
@@ -265,7 +265,7 @@ class Work {
     me_.wait();
   }
 
-  // Leaves zeros, for what the next part gives.
+  // Clears the memory for the next part's output.
   void add_row(const Norm& norm, float* given, float* x) {
     normalise(given, shape_.width, norm, eps(), given);
     for (long d = 0; d < shape_.width; d += W) {
