@@ -8,6 +8,7 @@ _MIN_TOKENS_PER_THREAD = 64  # fewer do not pay for reading all weights
 _EFFICIENT_TOKENS_PER_THREAD = 256  # more are no faster
 _MAX_TOKENS_SINGLE_THREADED = 512  # more delay the results
 _TARGET_SECONDS = 0.03  # of a batch on a CPU: new texts wait for one
+_FEW_JOBS = 48  # each of more waits mostly for the others, and larger batches are faster
 _BALANCE = 0.8  # share of threads with work left while one computes a long text
 
 
@@ -37,11 +38,17 @@ class BatchSizing:
             batches > 0 or waiting > self.full_multi_threaded
         )
 
-    def size(self, waiting: int, single_threaded: bool) -> int:
-        """Maximum tokens of the next batch; single-threaded ones are sized to end together."""
+    def size(self, waiting: int, single_threaded: bool, jobs: int = 1) -> int:
+        """Maximum tokens of the next batch; single-threaded ones are sized to end together.
+
+        waiting: tokens. jobs: how many are unfinished.
+        """
         if not single_threaded:
             return self.full_multi_threaded
-        max_concurrent_batches, limit = self.max_concurrent_batches, self.full_single_threaded
+        max_concurrent_batches = self.max_concurrent_batches
+        more = int(self.full_single_threaded * jobs / _FEW_JOBS)
+        enough = min(self.budget, _MAX_TOKENS_SINGLE_THREADED)
+        limit = max(self.full_single_threaded, min(more, enough))
         rounds = max(1, -(-waiting // (max_concurrent_batches * limit)))
         return min(
             limit, max(_MIN_TOKENS_PER_THREAD, -(-waiting // (max_concurrent_batches * rounds)))

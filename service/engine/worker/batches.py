@@ -52,7 +52,8 @@ class Batches:
             waiting, running = self._job_table.waiting, self._running
             sizing = self._throughput.sizing
             self._single_threaded = single_threaded = sizing.single_threaded(waiting, running)
-            texts = self._job_table.take_batch(sizing.size(waiting, single_threaded))
+            limit = sizing.size(waiting, single_threaded, len(self._job_table))
+            texts = self._job_table.take_batch(limit)
             longest = len(texts[0].ids) if len(texts) == 1 else 0
             if not sizing.is_long(longest):
                 return self._start(texts, single_threaded)
@@ -67,8 +68,9 @@ class Batches:
             self._work_available.wait_for(lambda: self._shutting_down or self._follower_needed())
             if self._shutting_down:
                 return None
-            limit = self._throughput.sizing.size(self._job_table.waiting, True)
-            return self._start(self._job_table.take_batch(limit))
+            job_table, sizing = self._job_table, self._throughput.sizing
+            limit = sizing.size(job_table.waiting, True, len(job_table))
+            return self._start(job_table.take_batch(limit))
 
     def next_for_spare_thread(self) -> Batch | None:
         """Return a batch of short texts if the leader is blocked and every follower is busy."""

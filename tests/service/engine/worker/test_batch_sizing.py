@@ -62,6 +62,12 @@ def test_a_full_batch_on_a_cpu_takes_about_thirty_milliseconds(
     assert sizing.is_long(sizing.full_single_threaded + 1)
 
 
+@pytest.mark.parametrize(("jobs", "tokens"), [(1, 90), (48, 90), (96, 180), (10_000, 512)])
+def test_batches_grow_with_the_jobs_that_wait_for_each_other(jobs: int, tokens: int) -> None:
+    sizing = BatchSizing(2048, 2, rate=6_000)
+    assert tokens - 1 <= sizing.size(10**6, single_threaded=True, jobs=jobs) <= tokens
+
+
 def test_a_batch_on_a_gpu_fills_the_budget() -> None:
     assert BatchSizing(65536, prefetch_depth=1, rate=100.0).full_batch(False) == 65536
 
