@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from models.errors import ModelError
 from models.hub import sources
 from service.app import create_app
-from service.cli.commands import read
+from service.cli.options import read
 from service.context import ServerContext
 from service.engine.host.engine_connection import EngineConnection
 from service.engine.protocol.fd_handoff import handoff_pair

@@ -3,25 +3,21 @@
 import json
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import click
-from pydantic import ValidationError
 
 from models.errors import ModelError
 from models.hub import sources
 from service import __version__
 from service.cli.atomic_file import replacing, writing
-from service.cli.env_file import malformed_line, unknown_settings
+from service.cli.env_file import unknown_settings
+from service.cli.options import ENGINE, MODEL, load_embedder, model_folder, options, read
 from service.process.logging import configure_logging
 from service.process.signals import install_signal_handlers
-from service.settings import FILE, Settings
-
-_MODEL = ("model", "revision", "cache")
-_ENGINE = ("device", "dtype", "isa", "pooling", "threads")
+from service.settings import Settings
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -33,45 +29,6 @@ def main() -> None:
     (EMBEDDING_PORT=9000), or as a line of a file named .env. A flag wins over the environment,
     the environment over the file.
     """
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def options(*names: str) -> Callable[[F], F]:
-    """Click options for settings, all of them by default; help and defaults come from Settings."""
-
-    def decorate(command: F) -> F:
-        for name in reversed(names or tuple(Settings.model_fields)):
-            field = Settings.model_fields[name]
-            default = field.get_default(call_default_factory=True)
-            shown = "" if default in (None, "") else f"  [default: {default}]"
-            flag = f"--{name.replace('_', '-')}"
-            kind = click.BOOL if isinstance(default, bool) else None
-            metavar = "NUMBER" if isinstance(default, int | float) and kind is None else None
-            text = f"{field.description}{shown}"
-            command = click.option(flag, name, type=kind, metavar=metavar, help=text)(command)
-        return command
-
-    return decorate
-
-
-def read(flags: dict[str, Any]) -> Settings:
-    """Read settings from flags, environment and file; raises UsageError with a clear message."""
-    try:
-        if line := malformed_line():
-            raise click.UsageError(
-                f"{FILE}, line {line}: write NAME=value; a quote that is opened must be closed"
-            )
-        return Settings(**{name: value for name, value in flags.items() if value is not None})
-    except UnicodeDecodeError:
-        raise click.UsageError(f"{FILE} is no UTF-8; save it as that") from None
-    except ValidationError as error:
-        lines = [
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
-            for problem in error.errors(include_url=False)
-        ]
-        raise click.UsageError("\n".join(lines)) from None
 
 
 @main.command()
@@ -86,17 +43,17 @@ def serve(**flags: Any) -> None:
     for name in unknown_settings(os.environ):
         click.echo(f"warning: {name} is no setting; see embedding-service serve --help", err=True)
     try:
-        status = run(settings, _folder(settings))
+        status = run(settings, model_folder(settings))
     except ModelError as error:
         raise click.ClickException(str(error)) from None
     sys.exit(status)
 
 
 @main.command()
-@options(*_MODEL)
+@options(*MODEL)
 def pull(**flags: Any) -> None:
     """Fetch a model into the cache and verify every file of it."""
-    click.echo(_folder(read(flags)))
+    click.echo(model_folder(read(flags)))
 
 
 @main.command()
@@ -135,7 +92,7 @@ def inspect(as_json: bool, **flags: Any) -> None:
 
     settings = read(flags)
     try:
-        properties = inspection.inspect(Folder.read(_folder(settings), settings.pooling))
+        properties = inspection.inspect(Folder.read(model_folder(settings), settings.pooling))
     except ModelError as error:
         raise click.ClickException(str(error)) from None
     lines = [json.dumps(properties, indent=2)] if as_json else inspection.lines(properties)
@@ -143,10 +100,10 @@ def inspect(as_json: bool, **flags: Any) -> None:
 
 
 @main.command()
-@options(*_MODEL, *_ENGINE)
+@options(*MODEL, *ENGINE)
 def info(**flags: Any) -> None:
     """Load a model and print its properties as JSON."""
-    embedder = _load(read(flags))
+    embedder = load_embedder(read(flags))
     properties = {
         "dim": embedder.dim,
         "max_length": embedder.max_length,
@@ -173,7 +130,7 @@ def info(**flags: Any) -> None:
     help="File to write: .npy (one array) or .jsonl (a line for each text).",
 )
 @click.option("--prompt", default=None, help="Put before every text.")
-@options(*_MODEL, *_ENGINE)
+@options(*MODEL, *ENGINE)
 def embed(source: BinaryIO, output: Path, prompt: str | None, **flags: Any) -> None:
     """Embed each line of SOURCE (default: standard input), which is UTF-8."""
     if output.suffix not in (".npy", ".jsonl"):
@@ -182,16 +139,9 @@ def embed(source: BinaryIO, output: Path, prompt: str | None, **flags: Any) -> N
 
     settings, texts = read(flags), embed_file.read(source)
     with replacing(output) as file:
-        vectors = embed_file.embed(_load(settings), texts, prompt)
+        vectors = embed_file.embed(load_embedder(settings), texts, prompt)
         with writing(output):
             embed_file.write(file, output.suffix, texts, vectors)
-
-
-def _folder(settings: Settings) -> Path:
-    try:
-        return sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
-    except ModelError as error:
-        raise click.ClickException(str(error)) from None
 
 
 def _converted(settings: Settings, output: Path | None) -> Path:
@@ -211,12 +161,3 @@ def _converted(settings: Settings, output: Path | None) -> Path:
     configure_logging(settings.log_level)
     convert_folder(source, target)
     return target
-
-
-def _load(settings: Settings) -> Any:
-    from service.engine.worker.load import load
-
-    try:
-        return load(_folder(settings), settings)
-    except ModelError as error:
-        raise click.ClickException(str(error)) from None

@@ -9,8 +9,9 @@ from click.testing import CliRunner
 
 from models.cpu_backend import library
 from models.sentence_transformers.pooling import AUTO, MODES
-from service.cli.commands import main, read
+from service.cli.commands import main
 from service.cli.env_file import unknown_settings
+from service.cli.options import read
 from service.settings import Settings
 
 FLOATS = [name for name, field in Settings.model_fields.items() if field.annotation is float]

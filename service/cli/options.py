@@ -1,0 +1,72 @@
+"""Options of commands that are settings, and the model that they name."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from pydantic import ValidationError
+
+from models.errors import ModelError
+from models.hub import sources
+from service.cli.env_file import malformed_line
+from service.settings import FILE, Settings
+
+MODEL = ("model", "revision", "cache")
+ENGINE = ("device", "dtype", "isa", "pooling", "threads")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def options(*names: str) -> Callable[[F], F]:
+    """Click options for settings, all of them by default; help and defaults come from Settings."""
+
+    def decorate(command: F) -> F:
+        for name in reversed(names or tuple(Settings.model_fields)):
+            field = Settings.model_fields[name]
+            default = field.get_default(call_default_factory=True)
+            shown = "" if default in (None, "") else f"  [default: {default}]"
+            flag = f"--{name.replace('_', '-')}"
+            kind = click.BOOL if isinstance(default, bool) else None
+            metavar = "NUMBER" if isinstance(default, int | float) and kind is None else None
+            text = f"{field.description}{shown}"
+            command = click.option(flag, name, type=kind, metavar=metavar, help=text)(command)
+        return command
+
+    return decorate
+
+
+def read(flags: dict[str, Any]) -> Settings:
+    """Read settings from flags, environment and file; raises UsageError with a clear message."""
+    try:
+        if line := malformed_line():
+            raise click.UsageError(
+                f"{FILE}, line {line}: write NAME=value; a quote that is opened must be closed"
+            )
+        return Settings(**{name: value for name, value in flags.items() if value is not None})
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{FILE} is no UTF-8; save it as that") from None
+    except ValidationError as error:
+        lines = [
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+            for problem in error.errors(include_url=False)
+        ]
+        raise click.UsageError("\n".join(lines)) from None
+
+
+def model_folder(settings: Settings) -> Path:
+    """Fetch the model if need be: the path of its folder. Raises ClickException."""
+    try:
+        return sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def load_embedder(settings: Settings) -> Any:
+    """Load the model as an Embedder. Raises ClickException."""
+    from service.engine.worker.load import load
+
+    try:
+        return load(model_folder(settings), settings)
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
