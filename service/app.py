@@ -46,6 +46,7 @@ from service.inference.vector_cache import VectorCache
 from service.inputs.reader import InputReader
 from service.inputs.tokenization_queue import TokenizationQueue
 from service.metrics import Metrics
+from service.playground import pages
 from service.request.admission import Admission
 from service.request.limits import MAX_UNSPLIT_CHARACTERS
 from service.request.memory_budget import MemoryBudget
@@ -102,6 +103,8 @@ def create_app(
         feature_extraction.router(embeddings),
         status.router(connection, admission, metrics, shutting_down, info),
     ]
+    if settings.playground:
+        routers.append(pages.router())
     app = _fastapi(routers, _lifespan(background))
     paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
     metrics.track(paths)

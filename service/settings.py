@@ -96,6 +96,7 @@ class Settings(BaseSettings):
         "localhost and addresses; * is any. By default any; without a key and on a loopback "
         "address, the machine's name.",
     )
+    playground: bool = Field(default=True, description="Whether to serve the page /playground.")
 
     max_body_bytes: PositiveInt = Field(default=8 << 20, description="Largest request body.")
     max_buffered_bytes: PositiveInt = Field(

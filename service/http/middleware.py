@@ -41,6 +41,7 @@ _CHUNK = 1 << 18  # bytes of a response that are sent at a time
 log = logging.getLogger(__name__)
 
 _WITHOUT_KEY = {"/", "/ping", "/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"}
+_PLAYGROUND = "/playground"  # its files; the requests that it sends need a key
 
 
 class Middleware:
@@ -89,7 +90,7 @@ class Middleware:
             posted = scope["method"] == "POST"
             check_host(scope["headers"], headers, scope["http_version"])
             self._browsers.check(headers)
-            self._check(path not in _WITHOUT_KEY or (posted and route is not None), headers, scope)
+            self._check(not _is_open(path) or (posted and route is not None), headers, scope)
             app: ASGIApp = self._app
             if posted:
                 check_content_type(headers.get(b"content-type", JSON))
@@ -173,6 +174,11 @@ class _ResponseSender:
             await self({"type": "http.response.body", "body": response.body})
         elif isinstance(error, asyncio.CancelledError) and self._context.fault is None:
             raise error  # the server stops; uvicorn ends the connection
+
+
+def _is_open(path: str) -> bool:
+    """Whether a path is served without a key."""
+    return path in _WITHOUT_KEY or path == _PLAYGROUND or path.startswith(f"{_PLAYGROUND}/")
 
 
 def _release(memory: Reservation) -> None:

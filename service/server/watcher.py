@@ -124,9 +124,11 @@ def greeting(context: ServerContext, engine: Mapping[str, Any]) -> str:
     settings = context.settings
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{context.port}{settings.root_path}"
+    playground = f"playground: {url}/playground   " if settings.playground else ""
     key = "" if settings.api_key is None else " -H 'authorization: Bearer KEY'"
     return (
-        f"\nembedding-service {__version__} listens on {url}  (API: {url}/docs)\n"
+        f"\nembedding-service {__version__} listens on {url}\n"
+        f"{playground}API: {url}/docs\n"
         f"model {settings.name}: {engine['dim']} dimensions, {engine['max_length']} tokens, "
         f"on {engine['device']} in {engine['dtype']}, {engine['threads']} threads, "
         f"{_kernels(engine)}\n"

@@ -1,0 +1,74 @@
+// The page around the views: navigation, theme and API key.
+import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
+import { apiKey, sendJson, setApiKey } from "./api.js";
+import { readAddress } from "./url_state.js";
+
+const VIEWS = {
+  tokens: "Tokens",
+  positions: "Positions",
+  similarity: "Similarity",
+  document: "Document search",
+  map: "Map",
+  server: "Server",
+};
+const THEMES = ["system", "light", "dark"];
+
+function App() {
+  const [view, setView] = useState(currentView);
+  const [visit, setVisit] = useState(0); // a new key makes a view start from the address again
+  const [loaded, setLoaded] = useState({});
+  const [theme, setTheme] = useTheme();
+  useEffect(() => {
+    const navigate = () => { setView(currentView()); setVisit((count) => count + 1); };
+    addEventListener("hashchange", navigate);
+    return () => removeEventListener("hashchange", navigate);
+  }, []);
+  useEffect(() => {
+    document.title = `${VIEWS[view]} · embedding-service`;
+    import(`./views/${view}.js`).then((module) => setLoaded({ view, Component: module.default }));
+  }, [view]);
+  return html`
+    <a class="skip" href="#${view}" onClick=${(event) => { event.preventDefault(); document.querySelector("main").focus(); }}>Skip to the view</a>
+    <${Header} view=${view} theme=${theme} setTheme=${setTheme} onKey=${() => setVisit((count) => count + 1)} />
+    <main tabindex="-1">
+      <h1>${VIEWS[view]}</h1>
+      ${loaded.view === view && html`<${loaded.Component} key=${`${view} ${visit}`} theme=${theme} />`}
+    </main>
+    <footer>Vectors and positions are computed by this server alone. <a href="docs">API</a></footer>`;
+}
+
+const currentView = () => {
+  const { view } = readAddress();
+  return view in VIEWS ? view : "tokens";
+};
+
+function useTheme() {
+  const [theme, setTheme] = useState(localStorage.getItem("theme") || "system");
+  useEffect(() => {
+    localStorage.setItem("theme", theme);
+    if (theme === "system") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme;
+  }, [theme]);
+  return [theme, setTheme];
+}
+
+function Header({ view, theme, setTheme, onKey }) {
+  const [model, setModel] = useState("");
+  const load = () => sendJson({ method: "GET", path: "/info" }).then((info) => setModel(info.model), () => setModel("needs an API key?"));
+  useEffect(() => { load(); }, []);
+  const changeKey = (event) => { setApiKey(event.target.value.trim()); load(); onKey(); };
+  return html`<header>
+    <p class="brand"><strong>embedding-service</strong> <span class="model">${model}</span></p>
+    <nav aria-label="Views">${Object.entries(VIEWS).map(([name, text]) => html`
+      <a href="#${name}" aria-current=${name === view ? "page" : undefined}>${text}</a>`)}
+    </nav>
+    <div class="settings">
+      <label>API key <input type="password" autocomplete="off" size="10" value=${apiKey()} placeholder="if required" onChange=${changeKey} /></label>
+      <label>Theme <select value=${theme} onChange=${(event) => setTheme(event.target.value)}>
+        ${THEMES.map((name) => html`<option value=${name} selected=${name === theme}>${name}</option>`)}
+      </select></label>
+    </div>
+  </header>`;
+}
+
+render(html`<${App} />`, document.getElementById("app"));

@@ -1,0 +1,94 @@
+// A document searched: its sentences in context (late chunking) beside the same embedded alone.
+import { html } from "../vendor/htm-preact.js";
+import { embed, embedRequest, floats, sendJson, useLoad } from "../api.js";
+import { colorScale, css, textOn } from "../colors.js";
+import { ColorBar, CopyButtons, Status, TextArea } from "../parts.js";
+import { useUrlState } from "../url_state.js";
+import { cosine, ranking } from "../vector_math.js";
+
+const DEFAULTS = {
+  query: "How many people live in Berlin?",
+  document: "Berlin is the capital of Germany. The city has 3.85 million inhabitants. Its area is 891 square kilometres.\nMadrid is the capital of Spain. The city has 3.4 million inhabitants. It lies 650 metres above the sea.",
+};
+
+const segmenter = Intl.Segmenter && new Intl.Segmenter(undefined, { granularity: "sentence" });
+
+/** Cut a document into sentences, and at line breaks. */
+function sentencesOf(text) {
+  const parts = segmenter ? Array.from(segmenter.segment(text), (part) => part.segment) : text.split(/(?<=[.!?])\s/);
+  return parts.map((part) => part.trim()).filter(Boolean);
+}
+
+const tokensOf = async (input, signal) => {
+  const body = { ...input, on_overflow: "end", layout: "block", encoding_format: "base64" };
+  const { results: [{ tokens, shape, embeddings }] } = await sendJson({ path: "/tokens", body }, signal);
+  const numbers = floats(embeddings), width = shape[1];
+  return { tokens, vectors: Array.from({ length: shape[0] }, (_, i) => numbers.subarray(i * width, (i + 1) * width)) };
+};
+
+/** Number of sentences that end within the first `length` characters of their joined text. */
+function countWithin(sentences, length) {
+  let stop = -1, count = 0;
+  while (count < sentences.length && (stop += 1 + sentences[count].length) <= length) count++;
+  return count;
+}
+
+/** Cosines with the query: of each sentence in context and alone, and of each token. */
+async function search(query, document, signal) {
+  const all = sentencesOf(document), text = all.join(" ");
+  const { tokens, vectors } = await tokensOf({ inputs: text }, signal);
+  const lastRead = Math.max(...tokens.map((token) => token.stop ?? 0));
+  const sentences = all.slice(0, countWithin(all, lastRead));
+  if (!sentences.length) throw new Error("The first sentence is longer than the model reads at once.");
+  const [late, [queryVector, ...alone]] = await Promise.all([
+    tokensOf({ chunks: [sentences] }, signal),
+    embed([query, ...sentences], signal),
+  ]);
+  const score = (vector) => cosine(queryVector, vector);
+  return {
+    sentences, text,
+    leftOut: all.length - sentences.length,
+    late: late.vectors.map(score),
+    alone: alone.map(score),
+    tokens: tokens.map((token, i) => ({ ...token, score: score(vectors[i]) })).filter((token) => !token.special),
+  };
+}
+
+export default function Document() {
+  const [state, update] = useUrlState("document", DEFAULTS);
+  const ready = state.query.trim() && sentencesOf(state.document).length;
+  const result = useLoad(async (signal) => (ready ? search(state.query, state.document, signal) : null), [state.query, state.document]);
+  const data = result.data, sentences = sentencesOf(state.document);
+  return html`
+    <p class="lead">A sentence that is embedded alone has lost what “the city” stands for. Late chunking reads the document as a whole and pools
+      each sentence afterwards. Compare what the query finds in both, and which tokens it is near to.</p>
+    <${TextArea} label="Query" rows=${1} value=${state.query} onInput=${(query) => update({ query })} />
+    <${TextArea} label="Document" rows=${5} value=${state.document} onInput=${(document) => update({ document })} />
+    <${Status} ...${result} />
+    ${data && html`
+      ${data.leftOut > 0 && html`<p class="cut" role="note">✂ The model does not read so much at once: the last ${data.leftOut} sentences are left out.</p>`}
+      <div class="columns">
+        <${Sentences} title="Read in context (late chunking)" sentences=${data.sentences} scores=${data.late} />
+        <${Sentences} title="Each sentence embedded alone" sentences=${data.sentences} scores=${data.alone} />
+      </div>
+      <${Tokens} text=${data.text} tokens=${data.tokens} />`}
+    ${ready && html`<${CopyButtons} requests=${[{ path: "/tokens", body: { chunks: [sentences] } }, embedRequest([state.query, ...sentences])]} />`}`;
+}
+
+function Sentences({ title, sentences, scores }) {
+  const low = Math.min(0, ...scores), high = Math.max(...scores), color = colorScale(low, high, false), order = ranking(scores);
+  return html`<section><h2>${title}</h2>
+    <p>Best: <strong>${sentences[order[0]]}</strong></p>
+    <p class="reading">${sentences.map((sentence, i) => {
+      const fill = color(scores[i]);
+      return html`<span class="sentence" style=${{ background: css(fill), color: textOn(fill) }}>${sentence}<sup>${order.indexOf(i) + 1}. ${scores[i].toFixed(2)}</sup></span> `;
+    })}</p><${ColorBar} low=${low} high=${high} /></section>`;
+}
+
+function Tokens({ text, tokens }) {
+  const scores = tokens.map((token) => token.score), low = Math.min(...scores), high = Math.max(...scores), color = colorScale(low, high, false);
+  return html`<section><h2>Tokens by their cosine with the query</h2><p class="reading">${tokens.map((token, i) => {
+    const fill = color(token.score), gap = text.slice(i ? tokens[i - 1].stop : 0, token.start);
+    return html`${gap}<span class="sentence" title=${token.score.toFixed(3)} style=${{ background: css(fill), color: textOn(fill) }}>${text.slice(token.start, token.stop)}</span>`;
+  })}</p><${ColorBar} low=${low} high=${high} /></section>`;
+}

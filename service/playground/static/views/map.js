@@ -1,0 +1,139 @@
+// A map of many texts: PCA or UMAP of their vectors, coloured by a column, with neighbours.
+import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
+import { embed, embedRequest } from "../api.js";
+import { CopyButtons, Field, Select } from "../parts.js";
+import { Scatter } from "../scatter.js";
+import { useUrlState } from "../url_state.js";
+
+const MAX_ROWS = 10_000, BATCH = 64;
+const EXAMPLE = `kind,text
+animal,A kitten sleeps in the sun
+animal,The dog guards the sheep
+animal,Two horses graze by the river
+animal,An owl hunts at night
+animal,Bees gather nectar
+food,Fresh bread with butter
+food,A bowl of lentil soup
+food,Pancakes with maple syrup
+food,Rice and vegetables
+food,He fried an egg
+money,The bank raised its interest rate
+money,Shares fell after the report
+money,She paid the invoice in cash
+money,The budget was approved
+money,Taxes are due in April
+travel,The train leaves from platform nine
+travel,We landed in Lisbon at noon
+travel,A tent beside the mountain lake
+travel,Their passports had expired
+travel,The ferry was delayed by fog`;
+
+export default function TextMap({ theme }) {
+  const [state, update] = useUrlState("map", { method: "pca" });
+  const [source, setSource] = useState({ text: EXAMPLE, name: "pasted.csv" });
+  const [table, setTable] = useState(null); // {id, rows, texts, vectors, names}
+  const [columns, setColumns] = useState({ text: "", color: "" });
+  const [progress, setProgress] = useState(null);
+  const [message, setMessage] = useState("");
+  const [view, setView] = useState(null); // {points, explained, method}
+  const running = useRef(null);
+
+  const cancel = () => running.current?.abort();
+  useEffect(() => cancel, []);
+
+  /** Run one job at a time; a job takes a signal and gives up when it is aborted. */
+  const start = async (job) => {
+    cancel();
+    const controller = (running.current = new AbortController());
+    setMessage("");
+    try {
+      await job(controller.signal);
+    } catch (error) {
+      if (running.current === controller) setMessage(controller.signal.aborted ? "Cancelled." : error.message);
+    } finally {
+      if (running.current === controller) { setProgress(null); running.current = null; }
+    }
+  };
+
+  const embedAll = () => start(async (signal) => {
+    const rows = (await inWorker({ action: "parse", ...source }, signal)).slice(0, MAX_ROWS);
+    const names = Object.keys(rows[0] || {}), textColumn = names.includes(columns.text) ? columns.text : longestColumn(rows, names);
+    const texts = rows.map((row) => String(row[textColumn] ?? "").trim());
+    const filled = rows.filter((_, i) => texts[i]), inputs = texts.filter(Boolean);
+    if (inputs.length < 3) throw new Error("A map needs at least three texts.");
+    const vectors = [];
+    for (let i = 0; i < inputs.length; i += BATCH) {
+      setProgress({ label: `Embedded ${i} of ${inputs.length}`, share: i / inputs.length });
+      vectors.push(...await embed(inputs.slice(i, i + BATCH), signal));
+    }
+    const others = names.filter((name) => name !== textColumn);
+    setColumns({ text: textColumn, color: others.includes(columns.color) ? columns.color : others[0] || "" });
+    setTable({ id: Date.now(), rows: filled, texts: inputs, vectors, names });
+    await place(vectors, state.method, signal);
+  });
+
+  const place = async (vectors, method, signal) => {
+    const width = vectors[0].length, all = new Float32Array(vectors.length * width);
+    vectors.forEach((vector, i) => all.set(vector, i * width));
+    setProgress({ label: `Projecting by ${method.toUpperCase()}` });
+    const projection = await inWorker({ action: "project", vectors: all, width, method }, signal, (share) => setProgress({ label: "Projecting by UMAP", share }));
+    setView({ ...projection, method });
+  };
+
+  const changeMethod = (method) => {
+    update({ method });
+    if (table) start((signal) => place(table.vectors, method, signal));
+  };
+  useEffect(() => { embedAll(); }, []);
+
+  return html`
+    <p class="lead">Each text is a point; texts of like meaning are near each other. PCA is exact and says how much of the variance the
+      picture shows; UMAP keeps neighbourhoods. Click a point for its neighbours in all dimensions of the model.</p>
+    <${Source} source=${source} setSource=${setSource} />
+    <div class="controls">
+      <button type="button" onClick=${embedAll} disabled=${progress !== null}>Embed and draw</button>
+      ${progress && html`<button type="button" onClick=${cancel}>Cancel</button>`}
+      <${Select} label="Projection" value=${state.method} options=${[["pca", "PCA"], ["umap", "UMAP"]]} onChange=${changeMethod} />
+      ${table && html`<${Select} label="Text column" value=${columns.text} options=${table.names} onChange=${(text) => setColumns({ ...columns, text })} />
+        <${Select} label="Colour by" value=${columns.color} options=${[["", "nothing"], ...table.names.filter((name) => name !== columns.text)]} onChange=${(color) => setColumns({ ...columns, color })} />`}
+    </div>
+    <p class=${message ? "status error" : "status"} role="status">${message || progress?.label || ""} ${progress?.share !== undefined && html`<progress value=${progress.share} aria-label="Progress" />`}</p>
+    ${view && table && view.points.length === table.texts.length && html`<${Scatter} key=${table.id} table=${table} view=${view} color=${columns.color} theme=${theme} method=${view.method} />`}
+    ${table && html`<${CopyButtons} requests=${[embedRequest(table.texts.slice(0, BATCH))]} />`}`;
+}
+
+function Source({ source, setSource }) {
+  const [over, setOver] = useState(false);
+  const read = async (file) => file && setSource({ text: await file.text(), name: file.name });
+  return html`<div class=${over ? "drop over" : "drop"} onDragOver=${(event) => { event.preventDefault(); setOver(true); }} onDragLeave=${() => setOver(false)}
+      onDrop=${(event) => { event.preventDefault(); setOver(false); read(event.dataTransfer.files[0]); }}>
+    <${Field} label="Texts: one per line, or CSV with a header; or drop a file here">
+      <textarea rows="5" value=${source.text.slice(0, 100_000)} onInput=${(event) => setSource({ text: event.target.value, name: /^[^\n]*,/.test(event.target.value) && source.name.endsWith("csv") ? "pasted.csv" : "pasted.txt" })} />
+    <//>
+    <${Field} label=${`File (CSV, TSV, JSONL or text, at most ${MAX_ROWS} rows) · now: ${source.name}`}>
+      <input type="file" accept=".csv,.tsv,.jsonl,.ndjson,.txt" onChange=${(event) => read(event.target.files[0])} />
+    <//>
+  </div>`;
+}
+
+const longestColumn = (rows, names) => {
+  if (names.includes("text")) return "text";
+  const length = (name) => rows.slice(0, 50).reduce((sum, row) => sum + String(row[name] ?? "").length, 0);
+  return [...names].sort((a, b) => length(b) - length(a))[0];
+};
+
+/** Run an action in a worker of its own, which an abort ends. */
+function inWorker(action, signal, onProgress = () => {}) {
+  return new Promise((resolve, reject) => {
+    const worker = new Worker(new URL("../projection_worker.js", import.meta.url));
+    const end = (settle, value) => { worker.terminate(); settle(value); };
+    signal.addEventListener("abort", () => end(reject, new Error("cancelled")));
+    worker.onerror = (event) => end(reject, new Error(event.message || "the worker could not start"));
+    worker.onmessage = ({ data }) => {
+      if (data.progress !== undefined) onProgress(data.progress);
+      else if (data.error) end(reject, new Error(data.error));
+      else end(resolve, data.result);
+    };
+    worker.postMessage(action);
+  });
+}

@@ -1,0 +1,151 @@
+// Position schemes as heat maps: the served model's own beside any other, with live parameters.
+import { html, useState } from "../vendor/htm-preact.js";
+import { sendJson, useLoad } from "../api.js";
+import { CopyButtons, Field, Heatmap, LineChart, NumberField, Select, Slider, Status } from "../parts.js";
+import { useUrlState } from "../url_state.js";
+import { cosine, mean } from "../vector_math.js";
+
+const SCHEMES = {
+  sinusoidal: "sinusoidal",
+  rotary: "rotary (RoPE)",
+  alibi: "ALiBi",
+  relative: "buckets (T5)",
+  mpnet: "buckets (MPNet)",
+  disentangled: "disentangled (DeBERTa)",
+  transformer_xl: "Transformer-XL",
+};
+const SCALINGS = ["default", "linear", "dynamic", "ntk", "yarn", "llama3"];
+const DEFAULTS = {
+  count: 64, scheme: "sinusoidal", dim: 64, base: 10000, interleaved: false, scaling: "default", factor: 4, original: 64,
+  heads: 8, steepest: 8, causal: false, buckets: 32, max_distance: 128, bidirectional: true,
+};
+const OPTIONS = { // of each scheme; those of a scaling come with it
+  sinusoidal: ["dim", "base"],
+  rotary: ["dim", "base", "interleaved", "scaling"],
+  alibi: ["heads", "steepest", "causal"],
+  relative: ["buckets", "max_distance", "bidirectional"],
+  mpnet: ["buckets", "max_distance", "bidirectional"],
+  disentangled: ["buckets", "max_distance"],
+  transformer_xl: ["dim", "base"],
+};
+const SCALING_OPTIONS = {
+  default: [], linear: ["factor"], dynamic: ["factor", "original"], ntk: ["factor"],
+  yarn: ["factor", "original"], llama3: ["factor", "original"],
+};
+
+function schemeRequest(state) {
+  const names = [...OPTIONS[state.scheme], ...(state.scheme === "rotary" ? SCALING_OPTIONS[state.scaling] : [])];
+  const options = Object.fromEntries(names.map((name) => [name, state[name]]));
+  return { path: "/positions", body: { scheme: state.scheme, count: state.count, ...options } };
+}
+
+export default function Positions({ theme }) {
+  const [state, update] = useUrlState("positions", DEFAULTS);
+  const own = { path: "/positions", body: { count: state.count } };
+  const chosen = schemeRequest(state);
+  return html`
+    <p class="lead">Attention alone sees a set of tokens. A position scheme tells it their order: by vectors that are added to the input, by
+      turning queries and keys, or by numbers that are added to the scores. First the served model's, then any other.</p>
+    <${Options} state=${state} update=${update} />
+    <div class="columns">
+      <section><h2>This model</h2><${Encoding} request=${own} theme=${theme} /></section>
+      <section><h2>For comparison: ${SCHEMES[state.scheme]}</h2>
+        <${Encoding} request=${chosen} theme=${theme} />
+        ${state.scheme === "rotary" && html`<${Scalings} state=${state} />`}
+      </section>
+    </div>
+    <${CopyButtons} requests=${[own, chosen]} />`;
+}
+
+function Options({ state, update }) {
+  const number = (name, label, min, max, step) => html`<${NumberField} label=${label} value=${state[name]} min=${min} max=${max} step=${step} onInput=${(value) => update({ [name]: value })} />`;
+  const flag = (name, label) => html`<${Field} label=${label}><input type="checkbox" checked=${state[name]} onChange=${(event) => update({ [name]: event.target.checked })} /><//>`;
+  const controls = {
+    dim: () => number("dim", "Dimensions", 2, 1024, 2),
+    base: () => number("base", "Base", 2, 1e7),
+    interleaved: () => flag("interleaved", "Interleaved pairs"),
+    scaling: () => html`<${Select} label="Scaling" value=${state.scaling} options=${SCALINGS} onChange=${(scaling) => update({ scaling })} />`,
+    factor: () => number("factor", "Factor", 1, 64),
+    original: () => number("original", "Trained length", 8, 65536),
+    heads: () => number("heads", "Heads", 1, 64),
+    steepest: () => number("steepest", "Least slope 2^-", 1, 32),
+    causal: () => flag("causal", "Causal"),
+    buckets: () => number("buckets", "Buckets", 4, 512, 2),
+    max_distance: () => number("max_distance", "Largest distance", 8, 1024),
+    bidirectional: () => flag("bidirectional", "Bidirectional"),
+  };
+  const names = [...OPTIONS[state.scheme], ...(state.scheme === "rotary" ? SCALING_OPTIONS[state.scaling] : [])];
+  return html`<div class="controls">
+    <${Slider} label="Positions" value=${state.count} min=${8} max=${256} step=${8} onInput=${(count) => update({ count })} />
+    <${Select} label="Compare with" value=${state.scheme} options=${Object.entries(SCHEMES)} onChange=${(scheme) => update({ scheme })} />
+    ${names.map((name) => html`<div key=${name}>${controls[name]()}</div>`)}
+  </div>`;
+}
+
+/** One scheme: what it is, its tables as heat maps, and its effect by distance as a line. */
+function Encoding({ request, theme }) {
+  const result = useLoad((signal) => sendJson(request, signal), [JSON.stringify(request)]);
+  const table = result.data;
+  return html`<${Status} ...${result} />
+    ${table && html`
+      <p class="readout"><strong>${table.scheme}</strong> ${Object.entries(table.parameters).map(([name, value]) => `${name} ${value}`).join(", ")}</p>
+      ${table.scheme === "none" && html`<p>The model has no positions: it reads a set of tokens.</p>`}
+      ${table.cos && html`<${Rotary} table=${table} theme=${theme} />`}
+      ${table.bias && html`<${Bias} table=${table} theme=${theme} />`}
+      ${table.buckets && html`<${Buckets} table=${table} theme=${theme} />`}
+      ${table.vectors && html`<${Vectors} table=${table} theme=${theme} />`}`}`;
+}
+
+function Vectors({ table, theme }) {
+  const rows = table.vectors, labels = table.distances || table.positions;
+  return html`
+    <${Heatmap} title=${table.distances ? "Vector of each distance" : "Vector of each position"} rows=${rows} signed theme=${theme}
+      rowName=${table.distances ? "distance" : "position"} columnName="dimension" rowLabel=${(i) => labels[i]} />
+    ${table.scheme === "sinusoidal" && html`<${LineChart} title="Waves: some dimensions over the positions" xName="position" lines=${waves(rows)} low=${-1} high=${1} />`}
+    ${!table.distances && html`<${LineChart} title="Cosine of two positions, by their distance (mean)" xName="distance"
+      lines=${[{ name: "cosine", values: byDistance(rows, cosine) }]} low=${-0.2} high=${1} />`}`;
+}
+
+/** A few columns, from the quickest wave to the slowest. */
+const waves = (rows) => [0, 1 / 8, 1 / 4, 1 / 2].map((share) => 2 * Math.floor((share * rows[0].length) / 2))
+  .map((column) => ({ name: `dimension ${column}`, values: rows.map((row) => row[column]) }));
+
+/** Mean of compare(rows[i], rows[i + distance]) for each distance up to half of the rows. */
+const byDistance = (rows, compare) => Array.from({ length: Math.ceil(rows.length / 2) + 1 }, (_, distance) => distance)
+  .filter((distance) => distance < rows.length)
+  .map((distance) => mean(rows.slice(0, rows.length - distance).map((row, i) => compare(row, rows[i + distance]))));
+
+/** Score of equal queries and keys at a distance: the mean cosine of the angles between them. */
+const rotaryDecay = ({ cos, sin }) => cos.map((row, i) => mean(row.map((value, pair) => value * cos[0][pair] + sin[i][pair] * sin[0][pair])));
+
+const Rotary = ({ table, theme }) => html`
+  <${Heatmap} title="Cosine of each pair's angle" rows=${table.cos} signed theme=${theme} rowName="position" columnName="pair" />
+  <${Heatmap} title="Sine of each pair's angle" rows=${table.sin} signed theme=${theme} rowName="position" columnName="pair" />
+  <${LineChart} title="Score of equal vectors, by their distance" xName="distance" lines=${[{ name: "score", values: rotaryDecay(table) }]} />`;
+
+function Bias({ table, theme }) {
+  const [head, setHead] = useState(0);
+  const heads = table.bias.length, chosen = Math.min(head, heads - 1);
+  return html`<${Slider} label="Head" value=${chosen} max=${heads - 1} onInput=${setHead} />
+    <${Heatmap} title=${`Added to the scores of head ${chosen}${table.slopes ? `, slope ${Number(table.slopes[chosen].toPrecision(4))}` : ""}`} rows=${table.bias[chosen]}
+      signed=${!table.slopes} theme=${theme} rowName="query" columnName="key" height=${300} />
+    <${LineChart} title="Added for a key at a distance, by head" xName="keys before the last query"
+      lines=${table.bias.slice(0, 8).map((rows, i) => ({ name: `head ${i}`, values: [...rows.at(-1)].reverse() }))} />`;
+}
+
+function Buckets({ table, theme }) {
+  const last = [...table.buckets.at(-1)].reverse();
+  return html`<${Heatmap} title="Bucket of each pair" rows=${table.buckets} theme=${theme} rowName="query" columnName="key" height=${300} />
+    <${LineChart} title="Bucket of a key before the query" xName="distance" lines=${[{ name: "bucket", values: last }]} />`;
+}
+
+/** The decay of rotary scores under every scaling, with the same factor. */
+function Scalings({ state }) {
+  const requests = SCALINGS.map((scaling) => schemeRequest({ ...state, scaling }));
+  const result = useLoad(async (signal) => {
+    const tables = await Promise.all(requests.map((request) => sendJson(request, signal)));
+    return tables.map((table, i) => ({ name: SCALINGS[i], values: rotaryDecay(table) }));
+  }, [JSON.stringify(requests)]);
+  return html`${result.error && html`<${Status} ...${result} />`}
+    ${result.data && html`<${LineChart} title=${`Scalings compared, factor ${state.factor}`} xName="distance" lines=${result.data} />`}`;
+}

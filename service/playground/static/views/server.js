@@ -1,0 +1,112 @@
+// The server: what it serves, and what it does at this moment, from /info and /metrics.
+import { html, useEffect, useState } from "../vendor/htm-preact.js";
+import { send, sendJson, useLoad } from "../api.js";
+import { CopyButtons, LineChart, Status, short } from "../parts.js";
+
+const PERIOD = 1000, KEPT = 60; // a sample each second, those of a minute
+
+/** Samples of Prometheus's text format: {name: [{labels, value}]}. */
+export function parseMetrics(text) {
+  const samples = {};
+  for (const line of text.split("\n")) {
+    const match = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line);
+    if (!match) continue;
+    const labels = Object.fromEntries(Array.from((match[2] || "").matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g), ([, name, value]) => [name, value]));
+    (samples[match[1]] ||= []).push({ labels, value: Number(match[3]) });
+  }
+  return samples;
+}
+
+const total = (samples, name, keep = () => true) => (samples[name] || []).filter(({ labels }) => keep(labels)).reduce((sum, { value }) => sum + value, 0);
+
+/** Buckets of a histogram since an earlier reading: [[upper bound, count up to it]]. */
+function buckets(now, before, name) {
+  const counts = new Map();
+  for (const { labels, value } of now[`${name}_bucket`] || []) counts.set(labels.le, (counts.get(labels.le) || 0) + value);
+  for (const { labels, value } of before[`${name}_bucket`] || []) counts.set(labels.le, counts.get(labels.le) - value);
+  return [...counts].map(([bound, count]) => [bound === "+Inf" ? Infinity : Number(bound), count]).sort(([a], [b]) => a - b);
+}
+
+/** A quantile as Prometheus's histogram_quantile has it, in the histogram's unit; null without data. */
+export function quantile(share, cumulative) {
+  const all = cumulative.at(-1)?.[1];
+  if (!all) return null;
+  const i = cumulative.findIndex(([, count]) => count >= share * all), [bound, count] = cumulative[i];
+  const [low, below] = i ? cumulative[i - 1] : [0, 0];
+  return bound === Infinity ? low : low + (bound - low) * ((share * all - below) / (count - below || 1));
+}
+
+export default function Server() {
+  const info = useLoad((signal) => sendJson({ method: "GET", path: "/info" }, signal), [], 0);
+  const { readings, error } = useReadings();
+  return html`
+    <p class="lead">What this server serves, and what it does now. The same numbers are at /info and, for Prometheus, at /metrics.</p>
+    <${Status} error=${error || info.error} loading=${info.loading && !info.data} />
+    <${Live} readings=${readings} />
+    ${info.data && html`<${Facts} info=${info.data} />`}
+    <${CopyButtons} requests=${[{ method: "GET", path: "/info" }, { method: "GET", path: "/metrics" }]} />`;
+}
+
+/** /metrics read each second while the page is seen. */
+function useReadings() {
+  const [state, setState] = useState({ readings: [] });
+  useEffect(() => {
+    const read = async () => {
+      if (document.hidden) return;
+      try {
+        const samples = parseMetrics(await (await send({ method: "GET", path: "/metrics" })).text());
+        setState(({ readings }) => ({ readings: [...readings.slice(-KEPT), { time: performance.now() / 1000, samples }] }));
+      } catch (error) {
+        setState(({ readings }) => ({ readings, error }));
+      }
+    };
+    read();
+    const timer = setInterval(read, PERIOD);
+    return () => clearInterval(timer);
+  }, []);
+  return state;
+}
+
+const isEmbedding = ({ path }) => !["/metrics", "/ready", "/live", "/info", "other"].includes(path) && !path?.startsWith("/playground");
+
+function Live({ readings }) {
+  if (readings.length < 2) return html`<p class="status">Reading /metrics …</p>`;
+  const rate = (name, keep) => readings.slice(1).map(({ time, samples }, i) =>
+    (total(samples, name, keep) - total(readings[i].samples, name, keep)) / (time - readings[i].time));
+  const requests = rate("embedding_requests_total", isEmbedding), tokens = rate("embedding_tokens_total");
+  const now = readings.at(-1).samples, window = buckets(now, readings.at(-Math.min(11, readings.length)).samples, "embedding_request_seconds");
+  const milliseconds = (share) => { const seconds = quantile(share, window); return seconds === null ? "–" : `${short(seconds * 1000)} ms`; };
+  const tile = (value, name) => html`<div class="tile"><b>${value}</b><span>${name}</span></div>`;
+  return html`<div class="tiles">
+      ${tile(total(now, "embedding_ready") ? "ready" : "not ready", "engine")}
+      ${tile(short(requests.at(-1)), "requests per second")}
+      ${tile(short(tokens.at(-1)), "tokens per second")}
+      ${tile(total(now, "embedding_queued_tokens"), "tokens queued")}
+      ${tile(milliseconds(0.5), "median latency, last 10 s")}
+      ${tile(milliseconds(0.99), "99th percentile, last 10 s")}
+      ${tile(total(now, "embedding_engine_restarts"), "engine restarts")}
+    </div>
+    <div class="columns">
+      <${LineChart} title="Requests per second" xName="the last minute" lines=${[{ name: "requests", values: requests }]} low=${0} high=${Math.max(1, ...requests)} xLabel=${() => ""} />
+      <${LineChart} title="Tokens per second" xName="the last minute" lines=${[{ name: "tokens", values: tokens }]} low=${0} high=${Math.max(1, ...tokens)} xLabel=${() => ""} />
+    </div>`;
+}
+
+/** What /info says of the model and its precision; the rest of it as JSON. */
+function Facts({ info }) {
+  const { engine } = info, facts = {
+    model: info.model, family: engine.family, dimensions: engine.dim, "longest text": `${engine.max_length} tokens`,
+    layers: engine.num_layers, pooling: info.pooling.join(", "), normalised: engine.normalize ? "yes" : "no",
+    precision: engine.dtype, device: engine.device, kernels: engine.kernels || "torch", threads: engine.threads,
+    fingerprint: engine.fingerprint, version: info.version,
+  };
+  return html`<div class="columns">
+      <section><h2>Model</h2><dl class="facts">${Object.entries(facts).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl></section>
+      ${engine.trials.length > 0 && html`<section><h2>Precision, as measured at the start</h2><table>
+        <thead><tr>${["precision", "least cosine to float32", "speed", ""].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+        <tbody>${engine.trials.map((trial) => html`<tr><th scope="row">${trial.dtype}</th><td class="number">${trial.cosine.toFixed(5)}</td>
+          <td class="number">${trial.speedup.toFixed(2)} ×</td><td>${trial.dtype === engine.dtype ? "served" : ""}</td></tr>`)}</tbody>
+      </table></section>`}
+    </div>
+    <details><summary>Everything that /info says</summary><pre class="scroll" tabindex="0">${JSON.stringify(info, null, 2)}</pre></details>`;
+}

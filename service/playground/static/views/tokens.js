@@ -1,0 +1,146 @@
+// Tokens of two texts: how they are cut, their vectors after any layer, and how alike they are.
+import { html, useMemo, useState } from "../vendor/htm-preact.js";
+import { floats, sendJson, useLoad } from "../api.js";
+import { colorScale, css, textOn } from "../colors.js";
+import { CopyButtons, Heatmap, LineChart, Select, Slider, Status, TextArea, short } from "../parts.js";
+import { useUrlState } from "../url_state.js";
+import { cosine, norm } from "../vector_math.js";
+
+const DEFAULTS = {
+  first: "They sat on the bank of the river.",
+  second: "She opened an account at the bank.",
+  input: "", // "", or a part of the input: token, position, segment
+  layer: -1, // -1: the last
+};
+const PARTS = [["", "after a layer"], ["token", "token table"], ["position", "position table"], ["segment", "segment table"]];
+const TRACED_TOKENS = 256; // of both texts; longer ones are not traced through all layers
+
+const tokensRequest = (texts, layer) => ({
+  path: "/tokens",
+  body: { inputs: texts, layer, layout: "block", encoding_format: "base64", on_overflow: "end" },
+});
+
+/** All tokens of each text with a vector for each that the model reads. */
+async function readTokens(texts, layer, signal) {
+  const { results, layer: depth } = await sendJson(tokensRequest(texts, layer ?? undefined), signal);
+  const inputs = results.map(({ tokens, shape, embeddings, dropped }) => {
+    const numbers = floats(embeddings), width = shape[1];
+    return { dropped, tokens: tokens.map((token, i) => ({ ...token, vector: numbers.subarray(i * width, (i + 1) * width) })) };
+  });
+  return { inputs, depth };
+}
+
+/** The texts of the tokens that were dropped. */
+async function droppedTokens(texts, inputs, signal) {
+  const cut = [...inputs.keys()].filter((i) => inputs[i].dropped);
+  if (!cut.length) return {};
+  const all = await sendJson({ path: "/tokenize", body: { inputs: cut.map((i) => texts[i]), add_special_tokens: false } }, signal);
+  return Object.fromEntries(cut.map((i, order) => [i, all[order].slice(-inputs[i].dropped)]));
+}
+
+/** The first two tokens of the same text, one in each input; else the first word of each. */
+function defaultPair([first, second]) {
+  const words = (input) => input.tokens.map((token, i) => [token, i]).filter(([token]) => !token.special && /\p{L}{3}/u.test(token.text));
+  if (!second) return [[0, Math.min(1, first.tokens.length - 1)]];
+  const longestFirst = words(first).sort(([a], [b]) => b.text.length - a.text.length);
+  for (const [token, i] of longestFirst) {
+    const match = words(second).find(([other]) => other.id === token.id);
+    if (match) return [[0, i], [1, match[1]]];
+  }
+  return [[0, Math.min(1, first.tokens.length - 1)], [1, Math.min(1, second.tokens.length - 1)]];
+}
+
+export default function Tokens({ theme }) {
+  const [state, update] = useUrlState("tokens", DEFAULTS);
+  const texts = [state.first, state.second].filter((text) => text.trim());
+  const layer = state.input || (state.layer < 0 ? null : state.layer);
+  const result = useLoad(async (signal) => {
+    if (!texts.length) return { inputs: [], dropped: {} };
+    const read = await readTokens(texts, layer, signal);
+    return { ...read, dropped: await droppedTokens(texts, read.inputs, signal) };
+  }, [state.first, state.second, layer]);
+  const depth = useLoad(async (signal) => (await sendJson({ path: "/tokens", body: { inputs: "a" } }, signal)).layer, [], 0).data;
+  const inputs = result.data?.inputs || [];
+  const [pinned, setPinned] = useState(null);
+  const [hovered, setHovered] = useState(null);
+  const shape = inputs.map((input) => input.tokens.map((token) => token.id).join()).join(";");
+  const pair = useMemo(() => (inputs.length ? defaultPair(inputs) : []), [shape]);
+  const exists = ([i, j]) => inputs[i]?.tokens[j];
+  const chosen = [hovered, pinned, pair[0]].find((place) => place && exists(place));
+  const token = chosen && exists(chosen);
+  const other = [pinned && hovered ? pinned : null, pair.find((place) => exists(place) && exists(place) !== token)].find((place) => place && exists(place));
+  return html`
+    <p class="lead">How the model cuts texts into tokens, and the vector of each. Point at a token, or focus it by Tab: every other
+      token shows its cosine with it. Move the layer to see the same word move apart in two contexts.</p>
+    <div class="columns">
+      <${TextArea} label="Text" value=${state.first} onInput=${(first) => update({ first })} />
+      <${TextArea} label="Another text (optional)" value=${state.second} onInput=${(second) => update({ second })} />
+    </div>
+    <div class="controls">
+      <${Select} label="Vectors" value=${state.input} options=${PARTS} onChange=${(input) => update({ input })} />
+      ${!state.input && depth !== undefined && html`<${Slider} label=${state.layer === 0 ? "Layer (0: the input)" : "Layer"}
+        value=${state.layer < 0 ? depth : state.layer} max=${depth} onInput=${(value) => update({ layer: value === depth ? -1 : value })} />`}
+    </div>
+    <${Status} ...${result} />
+    ${inputs.map((input, i) => html`<${Chips} key=${i} input=${input} name=${i ? "second text" : "first text"} place=${i} dropped=${result.data.dropped[i] || []}
+      token=${token} setHovered=${setHovered} setPinned=${setPinned} pinned=${pinned} />`)}
+    ${token && html`<${Details} token=${token} other=${other && exists(other)} theme=${theme} />`}
+    ${token && other && html`<${Trace} texts=${texts} places=${[chosen, other]} depth=${depth} tokens=${[token, exists(other)]}
+      size=${inputs.reduce((sum, input) => sum + input.tokens.length, 0)} />`}
+    ${inputs.length > 0 && html`<${Table} inputs=${inputs} token=${token} />`}
+    ${texts.length > 0 && html`<${CopyButtons} requests=${[{ path: "/tokens", body: { inputs: texts, ...(layer === null ? {} : { layer }), on_overflow: "end" } }]} />`}`;
+}
+
+function Chips({ input, name, place, token, dropped, setHovered, setPinned, pinned }) {
+  const color = colorScale(-1, 1, true);
+  return html`<div class="chips" role="group" aria-label=${`Tokens of the ${name}`} onPointerLeave=${() => setHovered(null)}>
+    ${input.tokens.map((item, j) => {
+      const alike = token ? cosine(token.vector, item.vector) : 0, fill = color(alike);
+      const isPinned = pinned && pinned[0] === place && pinned[1] === j;
+      return html`<button type="button" class=${item.special ? "chip special" : "chip"} aria-pressed=${isPinned ? "true" : "false"}
+        style=${{ background: css(fill), color: textOn(fill) }} title=${describe(item)}
+        onPointerEnter=${() => setHovered([place, j])} onFocus=${() => setHovered([place, j])} onBlur=${() => setHovered(null)}
+        onClick=${() => setPinned(isPinned ? null : [place, j])}>${item.text || "∅"}<small>${alike.toFixed(2)}</small></button>`;
+    })}
+    ${dropped.length > 0 && html`<span class="cut">✂ the model reads no further: ${dropped.length} tokens dropped</span>
+      ${dropped.slice(0, 200).map((item) => html`<span class="chip dropped">${item.text}</span>`)}`}
+  </div>`;
+}
+
+const describe = ({ id, special, start, stop, start_byte, stop_byte }) =>
+  `id ${id}, ${special ? "special" : `characters ${start}–${stop}, bytes ${start_byte}–${stop_byte}`}`;
+
+function Details({ token, other, theme }) {
+  const rows = useMemo(() => [token, other].filter(Boolean).map((item) => Array.from(item.vector)), [token, other]);
+  const names = [token, other].filter(Boolean).map((item) => `“${item.text}”`);
+  return html`<h2>“${token.text}” · ${describe(token)} · length ${short(norm(token.vector))}</h2>
+    <${Heatmap} rows=${rows} signed height=${28 * rows.length} theme=${theme} title=${`Vector of ${names.join(" and ")}`}
+      rowName="token" columnName="dimension" rowLabel=${(i) => names[i]} />`;
+}
+
+/** The cosine of two tokens after each layer. */
+function Trace({ texts, places, depth, tokens, size }) {
+  const traced = size <= TRACED_TOKENS && depth !== undefined;
+  const { data } = useLoad(async (signal) => {
+    if (!traced) return null;
+    const layers = [];
+    for (let layer = 0; layer <= depth; layer++) layers.push((await readTokens(texts, layer, signal)).inputs);
+    return layers;
+  }, [texts.join("\u0000"), depth, traced], 500);
+  if (!data) return null;
+  const [[a, i], [b, j]] = places;
+  if (!data.every((inputs) => inputs[a]?.tokens[i] && inputs[b]?.tokens[j])) return null;
+  const values = data.map((inputs) => cosine(inputs[a].tokens[i].vector, inputs[b].tokens[j].vector));
+  return html`<${LineChart} title=${`Cosine of “${tokens[0].text}” and “${tokens[1].text}” after each layer`} xName="layer"
+    lines=${[{ name: "cosine", values }]} low=${Math.min(0, ...values)} high=${1} />`;
+}
+
+function Table({ inputs, token }) {
+  return html`<details><summary>All tokens as a table</summary><div class="scroll"><table>
+    <thead><tr>${["text", "id", "token", "kind", "characters", "bytes", "cosine"].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+    <tbody>${inputs.flatMap((input, i) => input.tokens.map((item) => html`<tr>
+      <td class="number">${i + 1}</td><td class="number">${item.id}</td><td>${item.text}</td><td>${item.special ? "special" : "text"}</td>
+      <td class="number">${item.special ? "" : `${item.start}–${item.stop}`}</td><td class="number">${item.special ? "" : `${item.start_byte}–${item.stop_byte}`}</td>
+      <td class="number">${token ? cosine(token.vector, item.vector).toFixed(3) : ""}</td></tr>`))}</tbody>
+  </table></div></details>`;
+}

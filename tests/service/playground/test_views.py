@@ -1,0 +1,389 @@
+"""Every view of the playground, used as a person would."""
+
+import ast
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.service.local_server import local_server
+from tests.service.playground.conftest import OpenView
+from tests.service.server import Server
+
+BANKS = ["They sat on the bank of the river.", "She opened an account at the bank."]
+
+
+def cosine(a: Any, b: Any) -> float:
+    return float(np.dot(a, b) / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+def states(server: Server, texts: list[str], layer: int | str | None = None) -> list[Any]:
+    """Hidden states (T, D) of each text."""
+    body = {"inputs": texts} | ({} if layer is None else {"layer": layer})
+    results = server.post("/tokens", body).json()["results"]
+    return [np.array([token["embedding"] for token in result["tokens"]]) for result in results]
+
+
+def chip(page: Page, text: str, row: int) -> Locator:
+    chips: Locator = page.locator(".chips").nth(row).get_by_role("button")
+    return chips.filter(has_text=re.compile(rf"^{re.escape(text)}-?\d"))
+
+
+def slide(page: Page, label: str, value: int) -> None:
+    """Move a slider as the pointer does."""
+    slider = page.get_by_role("slider", name=label)
+    slider.evaluate(
+        "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }",
+        value,
+    )
+
+
+def test_a_hovered_token_shows_its_cosine_with_all_others(
+    server: Server, open_view: OpenView
+) -> None:
+    page = open_view("tokens")
+    chip(page, "river", 0).hover()
+    first, second = states(server, BANKS)
+    expected = f"{cosine(first[8], second[7]):.2f}"
+    expect(chip(page, "bank", 1)).to_have_text(f"bank{expected}")
+    expect(chip(page, "river", 0)).to_have_text("river1.00")
+
+
+@pytest.mark.parametrize(("part", "layer"), [("", 2), ("token", None)])
+def test_the_vectors_are_of_any_layer_or_part_of_the_input(
+    server: Server, open_view: OpenView, part: str, layer: int | None
+) -> None:
+    page = open_view("tokens")
+    chip(page, "river", 0).wait_for()
+    if layer is not None:
+        slide(page, "Layer", layer)
+    page.get_by_label("Vectors").select_option(part)
+    first, second = states(server, BANKS, part or layer)
+    expected = f"{cosine(first[5], second[7]):.2f}"
+    expect(chip(page, "bank", 1)).to_have_text(f"bank{expected}")
+    page.reload()
+    expect(chip(page, "bank", 1)).to_have_text(f"bank{expected}")
+
+
+def test_the_same_word_is_followed_through_the_layers(server: Server, open_view: OpenView) -> None:
+    page = open_view("tokens")
+    chart = page.get_by_role("img", name="after each layer")
+    by_layer = [states(server, BANKS, layer) for layer in range(7)]
+    cosines = [cosine(first[5], second[7]) for first, second in by_layer]
+    label = chart.get_attribute("aria-label") or ""
+    ends = [float(number) for number in re.findall(r"from (\S+) to (\S+)$", label)[0]]
+    np.testing.assert_allclose(ends, [cosines[0], cosines[-1]], atol=5e-4)
+    assert cosines[0] > cosines[-1] + 0.1
+
+
+def test_the_tokens_that_a_model_does_not_read_are_shown_as_dropped(open_view: OpenView) -> None:
+    page = open_view("tokens")
+    page.get_by_label("Text", exact=True).fill(" ".join(["word"] * 260) + " zebra")
+    expect(page.locator(".cut")).to_have_text("✂ the model reads no further: 7 tokens dropped")
+    assert page.locator(".chip.dropped").all_text_contents() == ["word"] * 6 + ["zebra"]
+
+
+def test_the_table_of_tokens_has_characters_and_bytes(open_view: OpenView) -> None:
+    page = open_view("tokens")
+    page.get_by_label("Text", exact=True).fill("é red")
+    page.get_by_text("All tokens as a table").click()
+    row = page.locator("tbody tr").nth(2)
+    expect(row.locator("td").nth(2)).to_have_text("red")
+    assert row.locator("td").all_text_contents()[4:6] == ["2–5", "3–6"]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "choice", "table"),
+    [
+        ("rotary", ("Base", "base", 500), "cos"),
+        ("alibi", ("Heads", "heads", 4), "bias"),
+        ("relative", ("Buckets", "buckets", 16), "buckets"),
+        ("mpnet", ("Largest distance", "max_distance", 32), "buckets"),
+        ("disentangled", ("Buckets", "buckets", 64), "buckets"),
+        ("transformer_xl", ("Dimensions", "dim", 32), "vectors"),
+        ("sinusoidal", ("Dimensions", "dim", 32), "vectors"),
+    ],
+)
+def test_a_scheme_is_drawn_with_its_parameters(
+    server: Server, open_view: OpenView, scheme: str, choice: tuple[str, str, int], table: str
+) -> None:
+    label, option, value = choice
+    page = open_view("positions")
+    page.get_by_label("Compare with").select_option(scheme)
+    slide(page, "Positions", 24)
+    field, chosen = page.get_by_role("spinbutton", name=label), f'"{option}":{value}'
+    with page.expect_request(lambda request: chosen in (request.post_data or "")) as info:
+        field.fill(str(value))
+        field.press("Enter")
+    body = json.loads(info.value.post_data or "")
+    section = page.locator("section").nth(1)
+    expect(section.locator("p.readout")).to_contain_text(str(value))
+    expected = np.array(server.post("/positions", body).json()[table], dtype=float)
+    rows = expected[0] if expected.ndim == 3 else expected
+    canvas = section.locator("canvas").first
+    size = [canvas.evaluate("canvas => canvas.height"), canvas.evaluate("canvas => canvas.width")]
+    assert size == list(rows.shape)
+    canvas.focus()
+    page.keyboard.press("ArrowDown")
+    readout = section.locator("figure .readout").first.text_content() or ""
+    assert float(readout.rpartition(": ")[2]) == pytest.approx(rows[1, 0], rel=0.01)
+
+
+def test_the_scalings_of_rotary_angles_are_compared(open_view: OpenView) -> None:
+    page = open_view("positions?scheme=rotary&scaling=yarn&factor=8")
+    chart = page.get_by_role("img", name="Scalings compared, factor 8")
+    lines = (chart.get_attribute("aria-label") or "").split("; ")
+    assert [line.split(". ")[-1].partition(":")[0] for line in lines] == [
+        *("default", "linear", "dynamic", "ntk", "yarn", "llama3")
+    ]
+    assert len({line.partition("to ")[2] for line in lines}) > 3
+
+
+def matrix(page: Page) -> NDArray[np.float64]:
+    """The numbers of the table of similarities."""
+    rows = page.locator("table.matrix tbody tr").all()
+    texts = [row.locator("td").all_text_contents() for row in rows]
+    return np.array(texts, dtype=float)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot", "euclidean", "manhattan"])
+def test_two_lists_are_compared_by_any_metric(
+    server: Server, open_view: OpenView, metric: str
+) -> None:
+    page = open_view("similarity")
+    page.get_by_label("Queries").fill("a red fox\na ship")
+    page.get_by_label("Texts").fill("an animal\na boat\na stone")
+    page.get_by_label("Metric").select_option(metric)
+    expect(page.locator("table.matrix")).to_contain_text("a stone")
+    expect(page.get_by_role("heading", name="of every pair")).to_contain_text(metric.capitalize())
+    expect(page.get_by_role("status").first).to_have_text("")
+    body = {"a": ["a red fox", "a ship"], "b": ["an animal", "a boat", "a stone"], "metric": metric}
+    expected = server.post("/similarity", body).json()["scores"]
+    np.testing.assert_allclose(matrix(page), expected, atol=6e-4)
+
+
+def test_smaller_vectors_show_what_they_change(cutting: Server, open_view: OpenView) -> None:
+    page = open_view("similarity", cutting.url)
+    page.get_by_label("Queries").fill("a red fox\na ship")
+    page.get_by_label("Texts").fill("an animal\na boat\na stone")
+    expect(page.locator("table.matrix")).to_contain_text("a stone")
+    slide(page, "Dimensions", 64)
+    page.get_by_label("Numbers").select_option("int8")
+    expect(page.locator(".tile").first).to_have_text(
+        "64bytes per vector instead of 1536 (24 times fewer)"
+    )
+    texts = ["a red fox", "a ship", "an animal", "a boat", "a stone"]
+    body = {"inputs": texts, "dimensions": 64, "output_dtype": "int8"}
+    vectors = np.array(cutting.post("/embed", body).json(), dtype=float)
+    expected = [[cosine(a, b) for b in vectors[2:]] for a in vectors[:2]]
+    np.testing.assert_allclose(matrix(page), expected, atol=6e-4)
+
+
+def test_sentences_in_context_are_ranked_beside_sentences_alone(
+    server: Server, open_view: OpenView
+) -> None:
+    page = open_view("document")
+    best = page.locator("section p strong")
+    expect(best).to_have_text(
+        ["The city has 3.85 million inhabitants.", "Berlin is the capital of Germany."]
+    )
+    page.get_by_label("Query").fill("Where do the Spanish govern?")
+    expect(best.nth(1)).to_have_text("Madrid is the capital of Spain.")
+    query = "Where do the Spanish govern?", "Madrid is the capital of Spain."
+    expected = server.post("/similarity", {"a": [query[0]], "b": [query[1]]}).json()["scores"][0][0]
+    sentence = page.locator("section").nth(1).locator(".sentence").nth(3)
+    expect(sentence).to_have_text(f"{query[1]}1. {expected:.2f}")
+
+
+def test_a_document_that_is_too_long_says_what_is_left_out(open_view: OpenView) -> None:
+    page = open_view("document")
+    sentence = "The quick brown fox jumps over the lazy dog. "
+    page.get_by_label("Document").fill(sentence * 40)
+    expect(page.locator(".cut")).to_have_text(
+        "✂ The model does not read so much at once: the last 15 sentences are left out."
+    )
+
+
+ANIMALS = [f"a {color} {animal}" for color in ("red", "blue") for animal in ("fox", "cat", "owl")]
+SHIPS = [f"{count} ships on the sea" for count in ("two", "three", "ten", "many")]
+
+
+def drop(page: Page, name: str, content: str) -> None:
+    """Drop a file on the page."""
+    transfer = page.evaluate_handle(
+        "([name, content]) => { const transfer = new DataTransfer();"
+        "transfer.items.add(new File([content], name)); return transfer; }",
+        [name, content],
+    )
+    page.locator(".drop").dispatch_event("drop", {"dataTransfer": transfer})
+    expect(page.locator(".drop")).to_contain_text(f"now: {name}")
+    page.get_by_role("button", name="Embed and draw").click()
+
+
+def saved_map(page: Page) -> list[dict[str, str]]:
+    """The rows of the map, as saved."""
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as CSV").click()
+    return list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text("utf-8"))))
+
+
+def csv_of(texts: Sequence[str], kind: str) -> str:
+    return "".join(f'{kind},"{text}"\n' for text in texts)
+
+
+def test_a_dropped_table_is_mapped_by_its_principal_components(
+    server: Server, open_view: OpenView
+) -> None:
+    page = open_view("map")
+    page.locator("figure canvas").wait_for()
+    drop(page, "things.csv", "kind,name\n" + csv_of(ANIMALS, "animal") + csv_of(SHIPS, "ship"))
+    expect(page.locator("figcaption")).to_contain_text("10 texts")
+    rows = saved_map(page)
+    assert [row["name"] for row in rows] == ANIMALS + SHIPS
+    expect(page.locator(".legend")).to_have_text("animalship")
+    vectors = np.array(server.post("/embed", {"inputs": ANIMALS + SHIPS}).json())
+    left, singular, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
+    expected = (left * singular)[:, :2]
+    actual = np.array([[float(row["x"]), float(row["y"])] for row in rows])
+    signs = np.sign((actual * expected).sum(axis=0))
+    np.testing.assert_allclose(actual * signs, expected, atol=1e-5)
+    share = 100 * singular**2 / (singular**2).sum()
+    expect(page.locator("figcaption")).to_contain_text(f"{share[0]:.1f} % and {share[1]:.1f} %")
+
+
+def test_umap_keeps_groups_apart_and_neighbours_are_of_all_dimensions(
+    server: Server, open_view: OpenView
+) -> None:
+    page = open_view("map")
+    page.locator("figure canvas").wait_for()
+    drop(page, "things.jsonl", "".join(f"{json.dumps(text)}\n" for text in ANIMALS + SHIPS))
+    expect(page.locator("figcaption")).to_contain_text("10 texts")
+    page.get_by_label("Projection").select_option("umap")
+    expect(page.locator("figcaption")).to_contain_text("UMAP")
+    points = np.array([[float(row["x"]), float(row["y"])] for row in saved_map(page)])
+    animals, ships = points[:6].mean(axis=0), points[6:].mean(axis=0)
+    assert np.linalg.norm(points[:6] - animals, axis=1).max() < np.linalg.norm(animals - ships)
+    page.locator("figure canvas").focus()
+    page.keyboard.press("ArrowRight")
+    body = {"a": [ANIMALS[0]], "b": [*ANIMALS[1:], *SHIPS]}
+    scores = server.post("/similarity", body).json()["scores"][0]
+    nearest = [body["b"][i] for i in np.argsort(scores)[::-1][:8]]
+    assert page.locator("figure ol button").all_text_contents() == nearest
+
+
+def test_a_map_can_be_cancelled_and_drawn_again(open_view: OpenView) -> None:
+    page = open_view("map")
+    page.locator("figure canvas").wait_for()
+    drop(page, "many.txt", "\n".join(f"text number {i} {'word ' * 60}" for i in range(3000)))
+    expect(page.get_by_role("status").first).to_contain_text("Embedded")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("status").first).to_have_text("Cancelled. ")
+    expect(page.locator("figcaption")).to_contain_text("20 texts")  # the earlier map is still there
+    drop(page, "few.txt", "one\ntwo\nthree")
+    expect(page.locator("figcaption")).to_contain_text("3 texts")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("two.txt", "one\ntwo", "A map needs at least three texts."),
+        ("bad.jsonl", '"one"\n{', "line 2 of bad.jsonl is not JSON"),
+        ("empty.csv", "", "A map needs at least three texts."),
+    ],
+)
+def test_a_file_that_cannot_be_mapped_says_why(
+    open_view: OpenView, name: str, content: str, message: str
+) -> None:
+    page = open_view("map")
+    page.locator("figure canvas").wait_for()
+    drop(page, name, content)
+    expect(page.get_by_role("status").first).to_contain_text(message)
+
+
+def test_the_server_view_counts_what_is_embedded(server: Server, open_view: OpenView) -> None:
+    page = open_view("server")
+    tokens = page.locator(".tile").nth(2)
+    expect(tokens).to_contain_text("tokens per second")
+    expect(page.locator("dl.facts").first).to_contain_text("all-MiniLM-L6-v2")
+    for _ in range(50):
+        server.post("/embed", {"inputs": "a text of some words"})
+        if not (tokens.text_content() or "").startswith("0"):
+            break
+        page.wait_for_timeout(100)
+    expect(tokens).not_to_have_text(re.compile("^0"))
+    expect(page.locator(".tile").nth(4)).to_have_text(re.compile(r"^\S+ msmedian"))
+
+
+@pytest.mark.parametrize("view", ["tokens", "positions", "similarity", "document", "map"])
+def test_a_copied_command_and_program_give_what_the_page_shows(
+    open_view: OpenView, context: BrowserContext, view: str
+) -> None:
+    page = open_view(view)
+    results = []
+    for kind, interpreter in (("curl", ["bash", "-c"]), ("Python", [sys.executable, "-c"])):
+        page.get_by_role("button", name=f"Copy as {kind}").click()
+        page.get_by_text(f"Copied as {kind}").wait_for()
+        copied = page.evaluate("navigator.clipboard.readText()").split("\n\ncurl ")[0]
+        done = subprocess.run([*interpreter, copied], capture_output=True, check=True)
+        results.append(done.stdout.decode())
+    first = results[1].splitlines()[0]
+    assert json.loads(results[0]) == ast.literal_eval(first)
+
+
+def test_the_link_to_a_view_restores_it(open_view: OpenView) -> None:
+    page = open_view("similarity")
+    page.get_by_label("Queries").fill("süß & 50 % off?\n#2")
+    page.get_by_label("Metric").select_option("dot")
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_text("Copied the link").wait_for()
+    link = page.evaluate("navigator.clipboard.readText()")
+    again = open_view(link.partition("#")[2])
+    assert again.get_by_label("Queries").input_value() == "süß & 50 % off?\n#2"
+    assert again.get_by_label("Metric").input_value() == "dot"
+
+
+def test_a_key_is_typed_in_and_kept_from_links_and_commands(
+    minilm_folder: Path, context: BrowserContext
+) -> None:
+    with local_server(minilm_folder, api_key="sesame") as server:
+        page = context.new_page()
+        page.goto(f"{server.url}/playground")
+        expect(page.get_by_role("status").first).to_contain_text("API key")
+        page.get_by_label("API key").fill("sesame")
+        page.get_by_label("API key").press("Enter")
+        chip(page, "river", 0).wait_for()
+        page.get_by_role("button", name="Copy as curl").click()
+        page.get_by_text("Copied as curl").wait_for()
+        command = page.evaluate("navigator.clipboard.readText()")
+        assert "sesame" not in command + page.url
+        env = {**os.environ, "EMBEDDING_API_KEY": "sesame"}
+        done = subprocess.run(["bash", "-c", command], capture_output=True, check=True, env=env)
+        assert len(json.loads(done.stdout)["results"]) == 2
+        page.close()
+
+
+def test_the_page_works_under_a_prefix(minilm_folder: Path, context: BrowserContext) -> None:
+    with local_server(minilm_folder, root_path="/vectors") as server:
+        page = context.new_page()
+        page.goto(f"{server.url}/vectors/playground")
+        chip(page, "river", 0).wait_for()
+        page.close()
+
+
+def test_an_error_of_the_server_is_shown(minilm_folder: Path, context: BrowserContext) -> None:
+    with local_server(minilm_folder, max_values=1000) as server:
+        page = context.new_page()
+        page.goto(f"{server.url}/playground#positions")
+        expect(page.get_by_role("status").first).to_contain_text("1000")
+        page.close()
