@@ -1,7 +1,7 @@
 // Position schemes as heat maps: the served model's own beside any other, with live parameters.
 import { html, useState } from "../vendor/htm-preact.js";
 import { sendJson, useLoad } from "../api.js";
-import { CopyButtons, Field, Heatmap, LineChart, NumberField, Select, Slider, Status } from "../parts.js";
+import { CopyButtons, Field, Heatmap, LineChart, NumberField, Select, Slider, Status, short } from "../parts.js";
 import { useUrlState } from "../url_state.js";
 import { cosine, mean } from "../vector_math.js";
 
@@ -88,7 +88,7 @@ function Encoding({ request, theme }) {
   const table = result.data;
   return html`<${Status} ...${result} />
     ${table && html`
-      <p class="readout"><strong>${table.scheme}</strong> ${Object.entries(table.parameters).map(([name, value]) => `${name} ${value}`).join(", ")}</p>
+      <p class="readout"><strong>${table.scheme}</strong> ${Object.entries(table.parameters).map(([name, value]) => `${name} ${typeof value === "number" ? short(value) : value}`).join(", ")}</p>
       ${table.scheme === "none" && html`<p>The model has no positions: it reads a set of tokens.</p>`}
       ${table.cos && html`<${Rotary} table=${table} theme=${theme} />`}
       ${table.bias && html`<${Bias} table=${table} theme=${theme} />`}
