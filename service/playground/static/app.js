@@ -42,14 +42,21 @@ const currentView = () => {
   return view in VIEWS ? view : "tokens";
 };
 
+const storedTheme = () => localStorage.getItem("theme") || "system";
+
+function applyTheme(theme) {
+  if (theme === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+}
+
 function useTheme() {
-  const [theme, setTheme] = useState(localStorage.getItem("theme") || "system");
-  useEffect(() => {
-    localStorage.setItem("theme", theme);
-    if (theme === "system") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = theme;
-  }, [theme]);
-  return [theme, setTheme];
+  const [theme, setTheme] = useState(storedTheme);
+  const choose = (name) => {
+    localStorage.setItem("theme", name);
+    applyTheme(name);
+    setTheme(name);
+  };
+  return [theme, choose];
 }
 
 function Header({ view, theme, setTheme, onKey }) {
@@ -71,4 +78,5 @@ function Header({ view, theme, setTheme, onKey }) {
   </header>`;
 }
 
+applyTheme(storedTheme()); // before the first paint
 render(html`<${App} />`, document.getElementById("app"));
