@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.service.host import Held, host
+from tests.service.in_process_server import PausedApp, serve
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer, Server
 
@@ -110,11 +110,11 @@ def test_a_body_that_does_not_come_is_told_to_the_page(shared: Server) -> None:
 
 def test_a_page_that_is_left_takes_its_work_out_of_the_queue() -> None:
     async def leave() -> bytes:
-        held = Held()
-        async with host(held, cors_origins=PAGE) as running:
+        held = PausedApp()
+        async with serve(held, cors_origins=PAGE) as running:
             async with running.client() as client:
                 client.send(POST + b"content-length: 0\r\n\r\n")
-                while not held.begun:
+                while not held.requests_started:
                     await asyncio.sleep(0.01)
             while not (text := running.metrics.text()).count(b'status="499"'):
                 await asyncio.sleep(0.01)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.service.responses import error
 from tests.service.server import Server
-from tests.service.uvicorn_adapter.raw_http import raw
+from tests.service.uvicorn_adapter.raw_http import connect
 
 BODY = json.dumps({"inputs": "Hello, world"}).encode()
 
@@ -208,7 +208,7 @@ def start(client: socket.socket, length: int) -> None:
 def test_a_body_that_trickles_is_given_up_and_the_connection_closed(
     hasty: Server, trickle: bytes
 ) -> None:
-    with raw(hasty) as client:
+    with connect(hasty) as client:
         client.settimeout(0.1)
         start(client, 1000)
         found = b""
@@ -229,7 +229,7 @@ def test_a_body_that_trickles_is_given_up_and_the_connection_closed(
 def test_a_body_that_comes_in_time_is_answered_however_long_the_answer_takes(
     hasty: Server,
 ) -> None:
-    with raw(hasty) as client:
+    with connect(hasty) as client:
         start(client, len(BODY))
         time.sleep(0.2)
         client.sendall(BODY)

@@ -1,4 +1,4 @@
-"""Connections: what is read of them, in which order it is answered, and what is not waited for."""
+"""Connections: parsing, order of responses, timeouts, size limits and backpressure."""
 
 import asyncio
 import contextlib
@@ -12,25 +12,25 @@ import psutil
 import pytest
 
 from service.uvicorn_adapter.connection import Connection
-from tests.service.host import OK, Held, host
+from tests.service.in_process_server import OK, PausedApp, serve
 from tests.service.server import Server
 from tests.service.uvicorn_adapter.raw_http import (
     CHUNKED,
+    LAST_CHUNK,
     LIVE,
-    REST,
     SIZED,
-    answer,
-    place,
-    raw,
-    told,
-    until_closed,
+    address_of,
+    closing_error,
+    connect,
+    read_response,
+    read_until_closed,
 )
 
 
-def test_a_client_that_asks_first_is_told_to_go_on(server: Server) -> None:
+def test_expect_100_continue_is_answered_before_the_body_is_sent(server: Server) -> None:
     body = json.dumps({"inputs": "a"}).encode()
     head = f"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n"
-    with raw(server) as client:
+    with connect(server) as client:
         client.sendall(f"{head}expect: 100-continue\r\n\r\n".encode())
         assert client.recv(100).startswith(b"HTTP/1.1 100 ")
         client.sendall(body)
@@ -45,48 +45,50 @@ def test_a_client_that_asks_first_is_told_to_go_on(server: Server) -> None:
         (b"POST /nowhere HTTP/1.1\r\nhost: localhost", b"404"),
     ],
 )
-def test_a_client_that_asks_first_and_is_refused_is_told_that_the_connection_ends(
+def test_a_refused_expect_100_continue_closes_the_connection(
     server: Server, line: bytes, status: bytes
 ) -> None:
     length = b"" if b"length" in line else b"content-length: 22\r\n"
-    with raw(server) as client:
+    with connect(server) as client:
         client.sendall(line + b"\r\nexpect: 100-continue\r\n" + length + b"\r\n")
-        found = until_closed(client, [])
-    assert found.startswith(b"HTTP/1.1 " + status)
-    assert found.count(b"HTTP/1.1") == found.count(b"\r\nconnection: close\r\n") == 1
+        received = read_until_closed(client, [])
+    assert received.startswith(b"HTTP/1.1 " + status)
+    assert received.count(b"HTTP/1.1") == received.count(b"\r\nconnection: close\r\n") == 1
 
 
-def test_a_client_that_asks_and_sends_at_once_keeps_its_connection(server: Server) -> None:
+def test_expect_100_continue_with_the_body_already_sent_keeps_the_connection(
+    server: Server,
+) -> None:
     head = POST + b"content-type: text/xml\r\nexpect: 100-continue\r\n"
-    with raw(server) as client:
+    with connect(server) as client:
         client.sendall(head + b"".join(SIZED))
-        assert answer(client)[0] == 415
+        assert read_response(client)[0] == 415
         client.sendall(LIVE)
-        assert answer(client)[0] == 200
+        assert read_response(client)[0] == 200
 
 
-def test_requests_sent_in_a_row_are_answered_in_order(server: Server) -> None:
+def test_pipelined_requests_are_answered_in_order(server: Server) -> None:
     names = [f"number-{index}" for index in range(5)]
-    with raw(server) as client:
+    with connect(server) as client:
         client.sendall(
             b"".join(
                 f"GET /live HTTP/1.1\r\nhost: localhost\r\nx-request-id: {n}\r\n\r\n".encode()
                 for n in names
             )
         )
-        found = b""
-        while found.count(b'{"status":"live"}') < len(names):
-            found += client.recv(10_000)
-    places = [found.index(name.encode()) for name in names]
-    assert places == sorted(places)
+        received = b""
+        while received.count(b'{"status":"live"}') < len(names):
+            received += client.recv(10_000)
+    positions = [received.index(name.encode()) for name in names]
+    assert positions == sorted(positions)
 
 
 POST = b"POST /embed HTTP/1.1\r\nhost: localhost\r\n"
-H2C = b"connection: upgrade\r\nupgrade: h2c\r\n"
+UPGRADE_TO_HTTP2 = b"connection: upgrade\r\nupgrade: h2c\r\n"
 
 
 @pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def impatient_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with short timeouts."""
     with Server(tmp_path_factory.mktemp("hasty") / "log", receive_timeout=0.5) as running:
         yield running
@@ -94,53 +96,57 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.mark.parametrize("before", [b"", LIVE, LIVE + LIVE])
 @pytest.mark.full
-def test_headers_that_trickle_are_given_up_in_the_one_shape(hasty: Server, before: bytes) -> None:
+def test_slow_headers_time_out_with_a_json_error(impatient_server: Server, before: bytes) -> None:
     head = b"POST /embed HTTP/1.1\r\nx-request-id: slow\r\nhost: localhost\r\nx-a: " + b"a" * 1000
-    with raw(hasty) as client:
+    with connect(impatient_server) as client:
         client.sendall(before)
-        found = until_closed(client, (head[i : i + 5] for i in range(0, len(head), 5)))
-    assert found.count(b"HTTP/1.1 200 ") == before.count(LIVE)
-    error = told(found[found.index(b"HTTP/1.1 408 ") :], 408)
+        received = read_until_closed(client, (head[i : i + 5] for i in range(0, len(head), 5)))
+    assert received.count(b"HTTP/1.1 200 ") == before.count(LIVE)
+    error = closing_error(received[received.index(b"HTTP/1.1 408 ") :], 408)
     assert error["code"] == "receive_timeout" and error["request_id"] == "slow"
 
 
 @pytest.mark.full
-def test_a_connection_that_says_nothing_is_closed_without_a_word(hasty: Server) -> None:
-    with raw(hasty) as client:
-        assert until_closed(client, []) == b""
+def test_an_idle_new_connection_is_closed_without_a_response(impatient_server: Server) -> None:
+    with connect(impatient_server) as client:
+        assert read_until_closed(client, []) == b""
 
 
-def test_empty_lines_are_no_request(hasty: Server) -> None:
-    with raw(hasty) as client:
-        assert b"200" not in until_closed(client, [b"\r\n"] * 1000)
+def test_empty_lines_are_not_a_request(impatient_server: Server) -> None:
+    with connect(impatient_server) as client:
+        assert b"200" not in read_until_closed(client, [b"\r\n"] * 1000)
 
 
-def test_a_connection_may_rest_between_requests(hasty: Server) -> None:
-    with raw(hasty) as client:
+def test_a_connection_may_be_idle_between_requests(impatient_server: Server) -> None:
+    with connect(impatient_server) as client:
         for _ in range(2):
             client.sendall(LIVE)
             assert client.recv(10_000).startswith(b"HTTP/1.1 200 ")
             time.sleep(0.8)
 
 
-def test_the_rest_of_a_body_that_was_refused_is_not_waited_for(hasty: Server) -> None:
+def test_the_rest_of_a_refused_body_is_not_awaited(impatient_server: Server) -> None:
     head = b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999\r\n\r\n"
-    with raw(hasty) as client:
-        found = until_closed(client, [head, *[b" " * 20_000] * 1000])
-    assert found.startswith(b"HTTP/1.1 413 ") and found.count(b"HTTP/1.1") == 1
+    with connect(impatient_server) as client:
+        received = read_until_closed(client, [head, *[b" " * 20_000] * 1000])
+    assert received.startswith(b"HTTP/1.1 413 ") and received.count(b"HTTP/1.1") == 1
 
 
-def test_an_answer_under_way_is_not_cut_by_the_next_request_that_trickles(hasty: Server) -> None:
+def test_a_slow_next_request_does_not_cut_off_the_current_response(
+    impatient_server: Server,
+) -> None:
     body = json.dumps({"inputs": ["word " * 250] * 30}).encode()
     head = b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
-    with raw(hasty) as client:
+    with connect(impatient_server) as client:
         client.sendall(head + body + b"GET /live?")
-        found = until_closed(client, [b"a"] * 1000)
-    assert found.startswith(b"HTTP/1.1 200 ") and found.count(b"\r\n\r\n[[") == 1, found[:300]
+        received = read_until_closed(client, [b"a"] * 1000)
+    assert received.startswith(b"HTTP/1.1 200 ") and received.count(b"\r\n\r\n[[") == 1, received[
+        :300
+    ]
 
 
 MB = 1 << 20
-REFUSED_AMID = {
+REFUSED_WHILE_SENDING = {
     "an unknown method": (b"PRONTO /embed HTTP/1.1\r\nhost: localhost\r\n%s\r\n", 400),
     "a URL that is not ASCII": (b"POST /\xff HTTP/1.1\r\nhost: localhost\r\n%s\r\n", 400),
     "190 KB of headers": (
@@ -155,35 +161,37 @@ REFUSED_AMID = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED_AMID)
-def test_a_client_that_is_refused_while_it_sends_can_send_all_and_read_the_response(
+@pytest.mark.parametrize("case", REFUSED_WHILE_SENDING)
+def test_a_client_refused_while_sending_can_finish_and_read_the_response(
     server: Server, case: str
 ) -> None:
-    head, status = REFUSED_AMID[case]
-    with raw(server) as client:
+    head, status = REFUSED_WHILE_SENDING[case]
+    with connect(server) as client:
         client.sendall(head % b"content-length: %d\r\n" % (20 * MB))
         for _ in range(20):
             client.sendall(b" " * MB)
-        assert answer(client)[0] == status
+        assert read_response(client)[0] == status
 
 
-def test_a_client_that_goes_on_sending_for_ever_is_cut_off(hasty: Server) -> None:
-    with raw(hasty) as client:
+def test_a_refused_client_that_never_stops_sending_is_disconnected(
+    impatient_server: Server,
+) -> None:
+    with connect(impatient_server) as client:
         client.sendall(b"PRONTO / HTTP/1.1\r\nhost: localhost\r\n")
         with pytest.raises(ConnectionError):
             while True:
                 client.sendall(b" " * MB)
 
 
-def test_a_server_stops_without_waiting_for_a_client_that_goes_on_sending() -> None:
+def test_shutdown_does_not_wait_for_a_refused_client_that_keeps_sending() -> None:
     async def run() -> None:
-        async with host(Held(), timeouts=60) as there, there.client() as client:
+        async with serve(PausedApp(), timeouts=60) as server, server.client() as client:
             client.send(b"PRONTO / HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            assert (await client.some(100)).startswith(b"HTTP/1.1 400 ")
-            (connection,) = there.state.connections
+            assert (await client.receive(100)).startswith(b"HTTP/1.1 400 ")
+            (connection,) = server.state.connections
             assert isinstance(connection, Connection)
             connection.shutdown()
-            while there.state.connections:
+            while server.state.connections:
                 await asyncio.sleep(0.01)
 
     asyncio.run(run())
@@ -193,14 +201,14 @@ def connections(server: Server) -> list[Any]:
     """The connections of all processes of a server."""
     first = psutil.Process(server.process.pid)
     processes = [first, *first.children(recursive=True)]
-    return [each for process in processes for each in process.net_connections()]
+    return [connection for process in processes for connection in process.net_connections()]
 
 
-def ask_much(server: Server) -> socket.socket:
-    """A client that has asked for some 13 MB, and has room for little."""
+def request_large_response(server: Server) -> socket.socket:
+    """A client with a small receive buffer that has requested some 13 MB."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
-    client.connect(place(server))
+    client.connect(address_of(server))
     client.settimeout(20)
     client.sendall(
         b"GET /positions?scheme=sinusoidal&count=3000&dim=1000 HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -208,31 +216,31 @@ def ask_much(server: Server) -> socket.socket:
     return client
 
 
-def test_an_answer_that_is_not_read_is_given_up(hasty: Server) -> None:
-    with ask_much(hasty) as client:
+def test_a_response_that_is_not_read_is_aborted(impatient_server: Server) -> None:
+    with request_large_response(impatient_server) as client:
         port = client.getsockname()[1]
-        while any(port in (each.raddr or ()) for each in connections(hasty)):
+        while any(port in (connection.raddr or ()) for connection in connections(impatient_server)):
             time.sleep(0.05)
-        found = b"".join(iter(lambda: client.recv(1 << 20), b""))
-    head, _, body = found.partition(b"\r\n\r\n")
-    assert b"content-length: " in head and len(body) < 10_000_000, "only what was under way"
+        received = b"".join(iter(lambda: client.recv(1 << 20), b""))
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert b"content-length: " in head and len(body) < 10_000_000, "only the buffered part was sent"
 
 
-def test_the_little_that_is_left_of_an_answer_is_given_up() -> None:
+def test_a_small_unread_remainder_of_a_response_is_aborted() -> None:
     async def run() -> None:
-        app = Held(times=30_000)
-        app.let.set()
-        async with host(app, timeouts=0.3) as there, there.client() as client:
+        app = PausedApp(times=30_000)
+        app.resume.set()
+        async with serve(app, timeouts=0.3) as server, server.client() as client:
             client.send(b"GET /a HTTP/1.1\r\nhost: localhost\r\n\r\n")
             await asyncio.sleep(0.1)
-            (connection,) = there.state.connections
+            (connection,) = server.state.connections
             assert 0 < connection.transport.get_write_buffer_size() < 1 << 16
-            await none_left(there.state.connections)
+            await wait_until_empty(server.state.connections)
 
     asyncio.run(run())
 
 
-async def none_left(connections: set[Any]) -> None:
+async def wait_until_empty(connections: set[Any]) -> None:
     """Wait until a server has no connection; fails after two minutes."""
     async with asyncio.timeout(120):
         while connections:
@@ -240,63 +248,63 @@ async def none_left(connections: set[Any]) -> None:
 
 
 @pytest.mark.full
-def test_an_answer_that_is_read_slowly_comes_whole(hasty: Server) -> None:
-    with ask_much(hasty) as client:
+def test_a_slowly_read_response_is_complete(impatient_server: Server) -> None:
+    with request_large_response(impatient_server) as client:
         head, _, body = client.recv(1000).partition(b"\r\n\r\n")
-        pauses = [0.1] * 12  # together twice as long as it may rest
+        pauses = [0.1] * 12  # together twice the timeout
         size = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        while len(body) < size and (part := client.recv(1 << 20)):
-            body += part
+        while len(body) < size and (chunk := client.recv(1 << 20)):
+            body += chunk
             time.sleep(pauses.pop() if pauses else 0)
     assert len(body) == size and not pauses
 
 
 @pytest.mark.full
-def test_a_client_that_reads_a_little_at_a_time_is_one_that_reads() -> None:
+def test_a_client_that_reads_little_at_a_time_is_not_disconnected() -> None:
     async def run() -> None:
-        app = Held(times=500_000)
-        async with host(app, timeouts=0.6) as there, there.client() as client:
+        app = PausedApp(times=500_000)
+        async with serve(app, timeouts=0.6) as server, server.client() as client:
             client.send(b"GET /a HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            while not app.begun:
+            while not app.requests_started:
                 await asyncio.sleep(0.01)
-            (connection,) = there.state.connections
-            # The system takes so much at a time of which the client has read nothing.
+            (connection,) = server.state.connections
+            # The kernel buffers so much that the transport has nothing left to send.
             sending = connection.transport.get_extra_info("socket")
             sending.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
-            app.let.set()
+            app.resume.set()
             for _ in range(60):
-                await client.some(3000)
+                await client.receive(3000)
                 await asyncio.sleep(0.05)
-            assert there.state.connections, "cut off"
-            await none_left(there.state.connections)  # it has stopped reading
+            assert server.state.connections, "the client was disconnected"
+            await wait_until_empty(server.state.connections)  # the client has stopped reading
 
     asyncio.run(run())
 
 
 @pytest.mark.parametrize("head", [b"x-a: " + b"a" * 99_999, b"x-a: a\r\n" * 9999])
-def test_headers_without_end_are_refused(server: Server, head: bytes) -> None:
-    with raw(server) as client:
+def test_endless_headers_are_refused(server: Server, head: bytes) -> None:
+    with connect(server) as client:
         client.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n" + head)
-        error = told(until_closed(client, []), 431)
+        error = closing_error(read_until_closed(client, []), 431)
     assert error["code"] == "head_too_large"
 
 
 @pytest.mark.parametrize("url", [b"/" + b"a" * (size - 1) for size in (65_536, 70_000)])
-def test_a_url_that_is_too_long_is_told_the_limit(server: Server, url: bytes) -> None:
-    with raw(server) as client:
+def test_the_error_of_a_too_long_url_names_the_limit(server: Server, url: bytes) -> None:
+    with connect(server) as client:
         client.sendall(b"GET %s HTTP/1.1\r\nhost: localhost\r\n\r\n" % url)
-        error = told(until_closed(client, []), 431)
+        error = closing_error(read_until_closed(client, []), 431)
     assert error["code"] == "head_too_large" and "65536 bytes" in error["error"]
 
 
-def test_a_url_of_as_many_bytes_as_are_read_is_answered(server: Server) -> None:
-    with raw(server) as client:
+def test_a_url_of_nearly_the_maximum_length_is_answered(server: Server) -> None:
+    with connect(server) as client:
         client.sendall(b"GET /live?" + b"a" * 65_380 + b" HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        assert answer(client)[0] == 200
+        assert read_response(client)[0] == 200
 
 
-def test_the_headers_of_one_request_are_not_added_to_those_of_another(server: Server) -> None:
-    with raw(server) as client:
+def test_the_size_limit_of_headers_applies_to_each_request_alone(server: Server) -> None:
+    with connect(server) as client:
         for _ in range(3):
             client.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\nx-a: " + b"a" * 30_000)
             time.sleep(0.05)
@@ -304,148 +312,148 @@ def test_the_headers_of_one_request_are_not_added_to_those_of_another(server: Se
             assert client.recv(10_000).startswith(b"HTTP/1.1 200 ")
 
 
-@pytest.mark.parametrize("what", [b"\x16\x03\x01\x02\x00\x01\x00", b"HELLO\r\n\r\n"])
-def test_what_is_no_http_is_told_so_in_the_one_shape(server: Server, what: bytes) -> None:
-    with raw(server) as client:
-        client.sendall(what)
-        error = told(until_closed(client, []), 400)
+@pytest.mark.parametrize("junk", [b"\x16\x03\x01\x02\x00\x01\x00", b"HELLO\r\n\r\n"])
+def test_bytes_that_are_not_http_get_a_json_error(server: Server, junk: bytes) -> None:
+    with connect(server) as client:
+        client.sendall(junk)
+        error = closing_error(read_until_closed(client, []), 400)
     assert error["code"] == "invalid_request" and "HTTP" in error["error"]
 
 
-@pytest.mark.parametrize("what", [b"GET / SMTP/9\r\n\r\n", b"X-Long: " + b"x" * 70_000])
-def test_what_is_no_http_behind_a_request_leaves_its_answer_alone(
-    server: Server, what: bytes
+@pytest.mark.parametrize("junk", [b"GET / SMTP/9\r\n\r\n", b"X-Long: " + b"x" * 70_000])
+def test_invalid_http_after_a_request_does_not_affect_its_response(
+    server: Server, junk: bytes
 ) -> None:
     body = json.dumps({"inputs": ["a text of some words"] * 200}).encode()
-    with raw(server) as client:
+    with connect(server) as client:
         client.sendall(
             b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n%s"
             % (len(body), body)
         )
         time.sleep(0.01)
-        client.sendall(what)
-        found = until_closed(client, [])
-    assert found.startswith(b"HTTP/1.1 200 ") and found.count(b"HTTP/1.1 ") == 1
-    head, _, rest = found.partition(b"\r\n\r\n")
+        client.sendall(junk)
+        received = read_until_closed(client, [])
+    assert received.startswith(b"HTTP/1.1 200 ") and received.count(b"HTTP/1.1 ") == 1
+    head, _, rest = received.partition(b"\r\n\r\n")
     assert b"\nconnection: close" in head and len(json.loads(rest)) == 200
 
 
 @pytest.mark.parametrize("cut", [0, 60, 105])
-def test_a_trailer_is_no_header(server: Server, cut: int) -> None:
+def test_trailers_are_not_read_as_headers(server: Server, cut: int) -> None:
     head = b"POST /embed HTTP/1.1\r\nhost: localhost\r\nx-request-id: mine\r\n" + b"".join(CHUNKED)
     trailer = b"x-request-id: other\r\ncontent-encoding: gzip\r\nexpect: 100-continue\r\n"
-    whole = head + REST[:-2] + trailer + b"\r\n" + LIVE
-    with raw(server) as client:
-        client.sendall(whole[:cut])
+    message = head + LAST_CHUNK[:-2] + trailer + b"\r\n" + LIVE
+    with connect(server) as client:
+        client.sendall(message[:cut])
         time.sleep(0.01)
-        client.sendall(whole[cut:])
-        found = b""
-        while not found.endswith(b'{"status":"live"}'):
-            found += client.recv(100_000)
-    assert found.startswith(b"HTTP/1.1 200 ") and b"x-request-id: mine\r\n" in found
-    assert b"x-request-id: other" not in found
+        client.sendall(message[cut:])
+        received = b""
+        while not received.endswith(b'{"status":"live"}'):
+            received += client.recv(100_000)
+    assert received.startswith(b"HTTP/1.1 200 ") and b"x-request-id: mine\r\n" in received
+    assert b"x-request-id: other" not in received
 
 
-def test_a_trailer_does_not_name_what_is_refused_behind_it(server: Server) -> None:
-    with raw(server) as client:
+def test_a_request_id_in_a_trailer_is_not_used_for_later_errors(server: Server) -> None:
+    with connect(server) as client:
         client.sendall(
-            b"POST /embed HTTP/1.1\r\nhost: localhost\r\n" + b"".join(CHUNKED) + REST[:-2]
+            b"POST /embed HTTP/1.1\r\nhost: localhost\r\n" + b"".join(CHUNKED) + LAST_CHUNK[:-2]
         )
         client.sendall(b"x-request-id: other\r\n\r\n")
-        assert answer(client)[0] == 200
+        assert read_response(client)[0] == 200
         client.sendall(b"\r\n" * 40_000)
-        assert told(until_closed(client, []), 431)["request_id"] != "other"
+        assert closing_error(read_until_closed(client, []), 431)["request_id"] != "other"
 
 
-def test_who_is_refused_for_a_head_that_came_whole_is_named(server: Server) -> None:
-    with raw(server) as client:
+def test_the_error_of_an_invalid_request_has_its_request_id(server: Server) -> None:
+    with connect(server) as client:
         client.sendall(b"GET http://x HTTP/1.1\r\nhost: localhost\r\nx-request-id: mine\r\n\r\n")
-        assert told(until_closed(client, []), 400)["request_id"] == "mine"
+        assert closing_error(read_until_closed(client, []), 400)["request_id"] == "mine"
 
 
 ENDLESS = [b"x-a: " + b"a" * 99_999, b"x-a: a\r\n" * 12_000]
 
 
 @pytest.mark.parametrize("rest", [*(b"0\r\n" + line for line in ENDLESS), b"5;" + b"a" * 99_999])
-def test_trailers_and_chunk_extensions_without_end_are_refused(server: Server, rest: bytes) -> None:
-    with raw(server) as client:
+def test_endless_trailers_and_chunk_extensions_are_refused(server: Server, rest: bytes) -> None:
+    with connect(server) as client:
         client.sendall(b"POST /embed HTTP/1.1\r\nhost: localhost\r\n" + b"".join(CHUNKED) + rest)
-        error = told(until_closed(client, []), 431)
+        error = closing_error(read_until_closed(client, []), 431)
     assert error["code"] == "head_too_large"
 
 
-def test_trailers_without_end_of_a_request_that_is_answered_end_the_connection(
+def test_endless_trailers_after_the_response_close_the_connection(
     server: Server,
 ) -> None:
-    with raw(server) as client:
+    with connect(server) as client:
         client.sendall(b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\n" + b"".join(CHUNKED))
-        assert answer(client)[0] == 404
-        client.sendall(REST[:-2] + ENDLESS[0])
-        assert until_closed(client, []) == b""
+        assert read_response(client)[0] == 404
+        client.sendall(LAST_CHUNK[:-2] + ENDLESS[0])
+        assert read_until_closed(client, []) == b""
 
 
 @pytest.mark.parametrize("rest", [b"zz\r\n", b"5\r\nhelloXX", b"0\r\nno trailer\r\n\r\n"])
 @pytest.mark.parametrize("pause", [0, 0.02])
-def test_a_body_that_cannot_be_read_is_told_at_once(
+def test_a_malformed_chunked_body_is_refused_at_once(
     server: Server, rest: bytes, pause: float
 ) -> None:
-    with raw(server) as client:
+    with connect(server) as client:
         client.sendall(LIVE)
-        answer(client)
+        read_response(client)
         client.sendall(
             b"POST /embed HTTP/1.1\r\nhost: localhost\r\nx-request-id: b\r\n" + b"".join(CHUNKED)
         )
         time.sleep(pause)
         client.sendall(rest)
-        error = told(until_closed(client, []), 400)
+        error = closing_error(read_until_closed(client, []), 400)
     assert error["code"] == "invalid_request" and error["request_id"] == "b"
 
 
 @pytest.mark.parametrize("coding", [b"gzip, chunked", b"gzip\r\ntransfer-encoding: chunked"])
-def test_a_coding_that_is_not_read_is_refused(server: Server, coding: bytes) -> None:
-    with raw(server) as client:
+def test_an_unsupported_transfer_encoding_is_refused(server: Server, coding: bytes) -> None:
+    with connect(server) as client:
         client.sendall(
             b"POST /embed HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: %s\r\n\r\n" % coding
         )
-        client.sendall(CHUNKED[1] + REST)
-        status, body = answer(client)
+        client.sendall(CHUNKED[1] + LAST_CHUNK)
+        status, body = read_response(client)
         assert (status, json.loads(body)["code"]) == (501, "unsupported_coding")
         client.sendall(LIVE)
-        assert answer(client)[0] == 200
+        assert read_response(client)[0] == 200
 
 
-def test_the_name_of_a_coding_may_be_in_any_case(server: Server) -> None:
-    with raw(server) as client:
+def test_transfer_encoding_names_are_case_insensitive(server: Server) -> None:
+    with connect(server) as client:
         client.sendall(
             b"POST /embed HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: Chunked\r\n\r\n"
         )
-        client.sendall(CHUNKED[1] + REST)
-        assert answer(client)[0] == 200
+        client.sendall(CHUNKED[1] + LAST_CHUNK)
+        assert read_response(client)[0] == 200
 
 
-def test_a_coding_that_has_no_end_is_told_at_once(server: Server) -> None:
-    with raw(server) as client:
+def test_a_transfer_encoding_without_an_end_is_refused_at_once(server: Server) -> None:
+    with connect(server) as client:
         client.sendall(
             b"POST /embed HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: identity\r\n\r\n"
         )
-        told(until_closed(client, []), 400)
+        closing_error(read_until_closed(client, []), 400)
 
 
 @pytest.mark.parametrize("line", ENDLESS)
-def test_headers_without_end_behind_a_request_are_read_no_further(line: bytes) -> None:
+def test_endless_headers_of_a_pipelined_request_close_the_connection(line: bytes) -> None:
     async def run() -> None:
-        app = Held()
-        async with host(app) as there, there.client() as client:
+        app = PausedApp()
+        async with serve(app) as server, server.client() as client:
             client.send(b"GET /a HTTP/1.1\r\nhost: localhost\r\n\r\n" + LIVE[:-2])
             for _ in range(10):
                 client.send(line)
                 await asyncio.sleep(0.01)
             client.send(b"\r\n" + LIVE)
             await asyncio.sleep(0.05)
-            app.let.set()
-            found = await client.rest()
-            assert found.startswith(OK) and found.count(OK) == 1 and app.begun == 1
-            assert b"\r\nconnection: close\r\n" in found
+            app.resume.set()
+            received = await client.receive_all()
+            assert received.startswith(OK) and received.count(OK) == 1 and app.requests_started == 1
+            assert b"\r\nconnection: close\r\n" in received
 
     asyncio.run(run())
 
@@ -454,98 +462,99 @@ BROKEN = [
     b"junk junk\r\n\r\n",
     b"POST /c HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
     b"POST /c HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: identity\r\n\r\n",
-    POST + H2C + b"transfer-encoding: a\r\n\r\n",
+    POST + UPGRADE_TO_HTTP2 + b"transfer-encoding: a\r\n\r\n",
 ]
 
 
 @pytest.mark.parametrize("junk", BROKEN)
 @pytest.mark.parametrize("pause", [0, 0.02])
-def test_requests_before_one_that_cannot_be_read_are_answered_and_the_connection_ends(
+def test_requests_before_a_malformed_one_are_answered_before_the_connection_closes(
     junk: bytes, pause: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:
-        app = Held()
-        async with host(app, timeouts=0.2) as there, there.client() as client:
+        app = PausedApp()
+        async with serve(app, timeouts=0.2) as server, server.client() as client:
             client.send(LIVE + b"GET /b HTTP/1.1\r\nhost: localhost\r\n\r\n")
             await asyncio.sleep(pause)
             client.send(junk)
             for _ in range(5):
                 await asyncio.sleep(0.1)
                 client.send(b"more\r\n")
-            app.let.set()
-            found = await client.rest()
-            assert found.count(b"HTTP/1.1 ") == found.count(OK) == 2
-            assert found.endswith(b"/b") and found.count(b"connection: close") == 1
+            app.resume.set()
+            received = await client.receive_all()
+            assert received.count(b"HTTP/1.1 ") == received.count(OK) == 2
+            assert received.endswith(b"/b") and received.count(b"connection: close") == 1
 
     asyncio.run(run())
     assert caplog.text.count("no HTTP request") == 1
 
 
-def test_the_rest_of_a_body_that_cannot_be_read_ends_the_connection_of_a_request_that_is_answered(
+def test_a_malformed_rest_of_a_body_after_the_response_closes_the_connection(
     server: Server,
 ) -> None:
-    with raw(server) as client:
+    with connect(server) as client:
         client.sendall(b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\n" + b"".join(CHUNKED))
-        assert answer(client)[0] == 404
+        assert read_response(client)[0] == 404
         client.sendall(b"junk")
-        assert until_closed(client, []) == b""
+        assert read_until_closed(client, []) == b""
 
 
-@pytest.mark.parametrize("begun", [b"", b"{", b"{" + b" " * 50_000])
-def test_who_leaves_with_a_request_half_sent_leaves_no_work_behind(begun: bytes) -> None:
+@pytest.mark.parametrize("partial_request", [b"", b"{", b"{" + b" " * 50_000])
+def test_a_client_that_disconnects_amid_a_request_leaves_no_tasks(partial_request: bytes) -> None:
     async def run() -> None:
-        app = Held()
-        async with host(app) as there:
-            async with there.client() as client:
+        app = PausedApp()
+        async with serve(app) as server:
+            async with server.client() as client:
                 client.send(
                     b"POST /a HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\r\n"
                     + b" " * 100_000
                 )
                 client.send(
-                    b"POST /b HTTP/1.1\r\nhost: localhost\r\ncontent-length: 60000\r\n\r\n" + begun
+                    b"POST /b HTTP/1.1\r\nhost: localhost\r\ncontent-length: 60000\r\n\r\n"
+                    + partial_request
                 )
                 await asyncio.sleep(0.1)
-                assert app.begun == 1 and there.state.tasks
+                assert app.requests_started == 1 and server.state.tasks
             await asyncio.sleep(0.1)
-            assert not there.state.tasks and not there.state.connections
+            assert not server.state.tasks and not server.state.connections
 
     asyncio.run(run())
 
 
-def test_no_more_is_read_than_can_be_kept() -> None:
+def test_reading_pauses_while_the_next_body_waits() -> None:
     async def run() -> None:
-        app = Held()
-        async with host(app) as there, there.client() as client:
+        app = PausedApp()
+        async with serve(app) as server, server.client() as client:
             client.send(
                 LIVE + b"POST /b HTTP/1.1\r\nhost: localhost\r\ncontent-length: 900000\r\n\r\n"
             )
             for _ in range(9):
                 client.send(b" " * 100_000)
                 await asyncio.sleep(0.02)
-            (connection,) = there.state.connections
+            (connection,) = server.state.connections
             assert isinstance(connection, Connection)
             assert connection.flow.read_paused and len(connection.cycle.body) < 400_000
-            app.let.set()
+            app.resume.set()
             client.send(b"GET /c HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-            assert (await client.rest()).count(OK) == 3
+            assert (await client.receive_all()).count(OK) == 3
 
     asyncio.run(run())
 
 
-def test_no_more_than_some_pipelined_requests_are_read_ahead() -> None:
+def test_reading_pauses_while_many_pipelined_requests_wait() -> None:
     async def run() -> None:
-        app = Held()
-        async with host(app) as there, there.client() as client:
-            client.send(LIVE * 5000)  # a read brings some thousands of them
-            while not app.begun:
+        app = PausedApp()
+        async with serve(app) as server, server.client() as client:
+            client.send(LIVE * 5000)  # one read brings some thousands of them
+            while not app.requests_started:
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.2)
-            (connection,) = there.state.connections
+            (connection,) = server.state.connections
             assert isinstance(connection, Connection)
             assert connection.flow.read_paused and len(connection.pipeline) < 250
-            app.let.set()
+            app.resume.set()
             client.send(b"GET /c HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-            assert (await client.rest()).count(OK) == 5001
+            assert (await client.receive_all()).count(OK) == 5001
 
     asyncio.run(run())
 
@@ -554,63 +563,63 @@ def test_no_more_than_some_pipelined_requests_are_read_ahead() -> None:
     ("sent", "status"),
     [(b"junk junk\r\n\r\n", 400), (LIVE[:-2], 408), (LIVE[:-2] + ENDLESS[0], 431)],
 )
-def test_what_a_connection_refuses_is_counted(sent: bytes, status: int) -> None:
+def test_requests_refused_by_the_connection_are_counted(sent: bytes, status: int) -> None:
     async def run() -> None:
-        async with host(Held(), timeouts=0.2) as there, there.client() as client:
+        async with serve(PausedApp(), timeouts=0.2) as server, server.client() as client:
             client.send(sent)
-            assert (await client.rest()).startswith(b"HTTP/1.1 %d " % status)
+            assert (await client.receive_all()).startswith(b"HTTP/1.1 %d " % status)
             line = f'embedding_requests_total{{path="other",status="{status}"}} 1.0'
-            assert line in there.metrics.text().decode()
+            assert line in server.metrics.text().decode()
 
     asyncio.run(run())
 
 
-def test_none_of_it_is_an_unexpected_error(hasty: Server) -> None:
-    assert "Traceback" not in hasty.log
+def test_no_error_of_this_module_was_unexpected(impatient_server: Server) -> None:
+    assert "Traceback" not in impatient_server.log
 
 
 @pytest.mark.parametrize(
-    "begun",
+    "partial_request",
     [b"", b"\r\n", LIVE[:-2], b"POST /a HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\na"],
 )
-def test_beyond_the_limit_a_connection_that_waits_for_its_client_is_closed(begun: bytes) -> None:
+def test_a_connection_beyond_the_limit_replaces_an_idle_one(partial_request: bytes) -> None:
     async def run() -> None:
-        app = Held()
-        app.let.set()
+        app = PausedApp()
+        app.resume.set()
         async with (
-            host(app, connections=2) as there,
-            there.client() as resting,
-            there.client() as slow,
+            serve(app, connections=2) as server,
+            server.client() as resting,
+            server.client() as slow,
         ):
             resting.send(LIVE)
-            assert await resting.some(1000)
-            slow.send(begun)
+            assert await resting.receive(1000)
+            slow.send(partial_request)
             await asyncio.sleep(0.1)
-            async with there.client() as new:
+            async with server.client() as new:
                 new.send(LIVE)
-                assert (await new.some(1000)).startswith(OK)
+                assert (await new.receive(1000)).startswith(OK)
                 with contextlib.suppress(ConnectionResetError):
-                    assert await slow.rest() == b""
+                    assert await slow.receive_all() == b""
             resting.send(LIVE)
-            assert (await resting.some(1000)).startswith(OK)
+            assert (await resting.receive(1000)).startswith(OK)
 
     asyncio.run(run())
 
 
-def test_beyond_the_limit_a_connection_is_told_to_come_again_where_all_others_work() -> None:
+def test_a_connection_beyond_the_limit_is_refused_if_all_others_are_busy() -> None:
     async def run() -> None:
-        app = Held()
-        async with host(app, connections=1) as there, there.client() as working:
+        app = PausedApp()
+        async with serve(app, connections=1) as server, server.client() as working:
             working.send(LIVE)
-            while not app.begun:
+            while not app.requests_started:
                 await asyncio.sleep(0.01)
-            async with there.client() as new:
+            async with server.client() as new:
                 new.send(LIVE)
-                found = await new.rest()
-            assert found.startswith(b"HTTP/1.1 503 ") and b"\r\nretry-after: 1\r\n" in found
-            assert b'"too_many_connections"' in found
-            app.let.set()
-            assert (await working.some(1000)).startswith(OK)
+                received = await new.receive_all()
+            assert received.startswith(b"HTTP/1.1 503 ") and b"\r\nretry-after: 1\r\n" in received
+            assert b'"too_many_connections"' in received
+            app.resume.set()
+            assert (await working.receive(1000)).startswith(OK)
 
     asyncio.run(run())
 
@@ -624,16 +633,16 @@ def test_beyond_the_limit_a_connection_is_told_to_come_again_where_all_others_wo
         (b"POST /embed HTTP/1.0\r\nhost: localhost\r\n" + b"".join(CHUNKED), 400, "HTTP/1.0"),
     ],
 )
-def test_a_request_whose_host_or_end_others_may_see_elsewhere_is_refused(
+def test_a_request_with_an_ambiguous_host_or_body_length_is_refused(
     server: Server, head: bytes, status: int, word: str
 ) -> None:
-    with raw(server) as client:
+    with connect(server) as client:
         client.sendall(head)
-        found, body = answer(client)
-    assert found == status and word in json.loads(body)["error"]
+        status_received, body = read_response(client)
+    assert status_received == status and word in json.loads(body)["error"]
 
 
-def test_a_request_of_http_1_0_needs_no_host(server: Server) -> None:
-    with raw(server) as client:
+def test_an_http_1_0_request_needs_no_host(server: Server) -> None:
+    with connect(server) as client:
         client.sendall(b"GET /live HTTP/1.0\r\n\r\n")
-        assert answer(client)[0] == 200
+        assert read_response(client)[0] == 200

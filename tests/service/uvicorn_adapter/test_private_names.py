@@ -36,8 +36,8 @@ def test_every_attribute_of_a_connection_is_there() -> None:
         config.http_protocol_class = HttpToolsProtocol
         return HttpToolsProtocol(config, ServerState(), {}, asyncio.get_running_loop())
 
-    made = asyncio.run(connection())
-    assert not [name for name in ATTRIBUTES.split() if not hasattr(made, name)]
+    created = asyncio.run(connection())
+    assert not [name for name in ATTRIBUTES.split() if not hasattr(created, name)]
 
 
 def test_every_field_of_a_cycle_is_there() -> None:
@@ -48,6 +48,6 @@ def test_every_field_of_a_cycle_is_there() -> None:
     }
 
 
-def test_a_status_has_its_line_and_bodies_their_limit() -> None:
+def test_status_lines_and_the_high_water_limit_are_there() -> None:
     assert STATUS_LINE[200] == b"HTTP/1.1 200 OK\r\n"
     assert HIGH_WATER_LIMIT == 1 << 16

@@ -8,7 +8,7 @@ import pytest
 from service.uvicorn_adapter.server import vital
 
 
-def test_where_vital_work_fails_the_server_is_told_and_the_log(
+def test_a_failed_vital_task_is_reported_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def work() -> None:
@@ -20,7 +20,7 @@ def test_where_vital_work_fails_the_server_is_told_and_the_log(
     assert failed == [None] and "the socket is gone" in caplog.text
 
 
-def test_vital_work_that_is_cancelled_has_not_failed() -> None:
+def test_a_cancelled_vital_task_is_not_reported() -> None:
     async def run() -> None:
         working = asyncio.create_task(vital(lambda: asyncio.sleep(60), failed.set)())
         await asyncio.sleep(0)

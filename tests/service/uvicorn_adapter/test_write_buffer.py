@@ -1,4 +1,4 @@
-"""What leaves together."""
+"""Coalesced writes, unread responses and `Expect: 100-continue`."""
 
 import asyncio
 import socket
@@ -13,8 +13,8 @@ from service.http.timeouts import Timeouts
 from service.uvicorn_adapter.write_buffer import ExpectContinue, UnreadResponse, WriteBuffer
 
 
-class Pipe(asyncio.Transport):
-    """Remembers what is sent at once."""
+class RecordingTransport(asyncio.Transport):
+    """Records the bytes of each send."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,78 +32,80 @@ class Pipe(asyncio.Transport):
         self.closed = True
 
 
-def test_what_is_written_in_one_turn_is_sent_together() -> None:
+def test_writes_of_one_loop_iteration_are_sent_together() -> None:
     async def run() -> None:
-        pipe = Pipe()
-        gathered = WriteBuffer(pipe, asyncio.get_running_loop(), pipe.close)
-        gathered.write(b"head ")
-        gathered.write(b"body")
-        assert pipe.sent == []
+        transport = RecordingTransport()
+        buffer = WriteBuffer(transport, asyncio.get_running_loop(), transport.close)
+        buffer.write(b"head ")
+        buffer.write(b"body")
+        assert transport.sent == []
         await asyncio.sleep(0)
-        gathered.write(b"more")
+        buffer.write(b"more")
         await asyncio.sleep(0)
-        assert pipe.sent == [b"head body", b"more"]
+        assert transport.sent == [b"head body", b"more"]
 
     asyncio.run(run())
 
 
-def test_closing_sends_what_is_held_and_nothing_after() -> None:
+def test_closing_sends_the_buffer_and_nothing_after() -> None:
     async def run() -> None:
-        pipe = Pipe()
-        gathered = WriteBuffer(pipe, asyncio.get_running_loop(), pipe.close)
-        gathered.write(b"last")
-        gathered.close()
-        gathered.write(b"late")
+        transport = RecordingTransport()
+        buffer = WriteBuffer(transport, asyncio.get_running_loop(), transport.close)
+        buffer.write(b"last")
+        buffer.close()
+        buffer.write(b"late")
         await asyncio.sleep(0)
-        assert pipe.closed and pipe.sent == [b"last"]
+        assert transport.closed and transport.sent == [b"last"]
 
     asyncio.run(run())
 
 
-class Slow(asyncio.Transport):
-    """The client reads so many bytes of what waits each time that it is asked how many do.
+class SlowTransport(asyncio.Transport):
+    """A write buffer of which the client reads some bytes whenever its size is read.
 
-    The system holds none of them.
+    The kernel buffers nothing.
     """
 
-    def __init__(self, waiting: int, reads: int) -> None:
+    def __init__(self, unread: int, reads: int) -> None:
         super().__init__({"socket": socket.socket()})
-        self.waiting, self.reads, self.aborted = waiting, reads, asyncio.Event()
+        self.unread, self.reads, self.aborted = unread, reads, asyncio.Event()
 
     def get_write_buffer_size(self) -> int:
-        self.waiting = max(self.waiting - self.reads, 0)
-        return self.waiting
+        self.unread = max(self.unread - self.reads, 0)
+        return self.unread
 
     def abort(self) -> None:
         self.get_extra_info("socket").close()
         self.aborted.set()
 
 
-def unread(pipe: Slow) -> int:
-    """How many bytes of an answer are left when it is given up."""
+def bytes_unread_at_abort(transport: SlowTransport) -> int:
+    """The number of unread bytes of a response when it is aborted."""
 
     async def run() -> int:
-        UnreadResponse(pipe, Timeouts(0.05)).begin()
-        await asyncio.wait_for(pipe.aborted.wait(), 120)
-        return pipe.waiting
+        UnreadResponse(transport, Timeouts(0.05)).begin()
+        await asyncio.wait_for(transport.aborted.wait(), 120)
+        return transport.unread
 
     return asyncio.run(run())
 
 
-def test_an_answer_of_which_nothing_is_read_in_time_is_given_up() -> None:
-    assert unread(Slow(1000, reads=0)) == 1000
+def test_a_response_of_which_nothing_is_read_in_time_is_aborted() -> None:
+    assert bytes_unread_at_abort(SlowTransport(1000, reads=0)) == 1000
 
 
-def test_an_answer_is_waited_for_anew_while_some_of_it_is_read() -> None:
-    assert unread(Slow(1000, reads=100)) == 0
+def test_reading_part_of_a_response_restarts_the_timeout() -> None:
+    assert bytes_unread_at_abort(SlowTransport(1000, reads=100)) == 0
 
 
-@pytest.mark.parametrize("waits", [True, False], ids=["not told to go on", "told to go on"])
-@pytest.mark.parametrize("more", [True, False], ids=["more to come", "whole"])
-def test_who_is_answered_without_being_told_to_send_its_body_is_not_heard_again(
-    waits: bool, more: bool
+@pytest.mark.parametrize("waiting", [True, False], ids=["without 100", "after 100"])
+@pytest.mark.parametrize("more_body", [True, False], ids=["partial body", "complete body"])
+def test_a_response_before_100_continue_closes_the_connection(
+    waiting: bool, more_body: bool
 ) -> None:
-    cycle: Any = SimpleNamespace(waiting_for_100_continue=waits, more_body=more, keep_alive=True)
+    cycle: Any = SimpleNamespace(
+        waiting_for_100_continue=waiting, more_body=more_body, keep_alive=True
+    )
     sent: list[tuple[Message, bool]] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,4 +119,4 @@ def test_who_is_answered_without_being_told_to_send_its_body_is_not_heard_again(
         sent.append((message, cycle.keep_alive))
 
     asyncio.run(ExpectContinue(app, cycle)({"type": "http"}, receive, send))
-    assert sent == [({"type": "http.response.start"}, not (waits and more))]
+    assert sent == [({"type": "http.response.start"}, not (waiting and more_body))]

@@ -1,4 +1,4 @@
-"""Connections in the test's own process: real sockets, an application as small as may be."""
+"""uvicorn with a minimal application in the test process, over real sockets."""
 
 import asyncio
 import socket
@@ -23,17 +23,17 @@ from service.uvicorn_adapter.server import config
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
-class Held:
-    """Reads a request's body, and answers when it is let with its path so many times."""
+class PausedApp:
+    """Reads the request's body, waits for `resume`, then responds with its path, repeated."""
 
     def __init__(self, times: int = 1) -> None:
-        self.let, self.begun, self._times = asyncio.Event(), 0, times
+        self.resume, self.requests_started, self._times = asyncio.Event(), 0, times
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         while (await receive()).get("more_body", False):
             continue
-        self.begun += 1
-        await self.let.wait()
+        self.requests_started += 1
+        await self.resume.wait()
         body = scope["path"].encode() * self._times
         headers = [(b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -46,28 +46,28 @@ class Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self.send = reader, writer.write
 
-    async def some(self, most: int) -> bytes:
-        """What is there, but no more than so many bytes."""
-        return await asyncio.wait_for(self._reader.read(most), 10)
+    async def receive(self, max_bytes: int) -> bytes:
+        """Wait for bytes and return at most `max_bytes` of them."""
+        return await asyncio.wait_for(self._reader.read(max_bytes), 10)
 
-    async def rest(self) -> bytes:
-        """All that comes until the server closes."""
+    async def receive_all(self) -> bytes:
+        """All bytes until the server closes the connection."""
         return await asyncio.wait_for(self._reader.read(), 10)
 
 
-class Host:
-    """Where an application listens, and what its metrics tell."""
+class RunningApp:
+    """The port of a running application, its connections and its metrics."""
 
     def __init__(self, port: int, state: ServerState, metrics: Metrics) -> None:
         self._port, self.state, self.metrics = port, state, metrics
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        """A client with room for little."""
-        end = socket.socket()
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
-        end.connect(("127.0.0.1", self._port))
-        reader, writer = await asyncio.open_connection(sock=end, limit=1 << 10)
+        """A client with small receive buffers."""
+        client_socket = socket.socket()
+        client_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+        client_socket.connect(("127.0.0.1", self._port))
+        reader, writer = await asyncio.open_connection(sock=client_socket, limit=1 << 10)
         try:
             yield Client(reader, writer)
         finally:
@@ -75,10 +75,10 @@ class Host:
 
 
 @asynccontextmanager
-async def host(
-    app: ASGIApp, timeouts: float = 5.0, connections: int = 100, **given: Any
-) -> AsyncIterator[Host]:
-    """Serves an application for as long as the block takes. given: settings."""
+async def serve(
+    app: ASGIApp, timeouts: float = 5.0, connections: int = 100, **settings_values: Any
+) -> AsyncIterator[RunningApp]:
+    """Serve an application for as long as the block takes."""
     metrics, state = Metrics(SharedCounters.private()), ServerState()
     limits = HttpLimits(1 << 20, Timeouts(timeouts), connections=connections)
     middleware = Middleware(
@@ -90,14 +90,14 @@ async def host(
         metrics=metrics,
         browsers=BrowserChecks("*", "*"),
     )
-    settings = config(Settings(**{"_env_file": None, **given}), middleware)
+    settings = config(Settings(**{"_env_file": None, **settings_values}), middleware)
     settings.load()
     protocol: Any = settings.http_protocol_class
     protocol = partial(protocol, config=settings, server_state=state, app_state={})
     listener = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
     listener.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 14)
     try:
-        yield Host(listener.sockets[0].getsockname()[1], state, metrics)
+        yield RunningApp(listener.sockets[0].getsockname()[1], state, metrics)
     finally:
         listener.close()
         for connection in list(state.connections):
