@@ -1,4 +1,4 @@
-"""Which hosts a server without a key is asked for, and which pages may ask."""
+"""Checks of the Host and Origin headers on a server without a key."""
 
 import socket
 from collections.abc import Iterator
@@ -16,11 +16,13 @@ NAME = socket.gethostname()
 BODY = {"inputs": "a"}
 
 
-def refuses(checks: BrowserChecks, host: str, **headers: str) -> str | None:
-    """The code with which a request is refused, if it is."""
-    given = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+def rejection_code(checks: BrowserChecks, host: str, **headers: str) -> str | None:
+    """The error code of a refused request, or None."""
+    raw_headers = {
+        name.replace("_", "-").encode(): value.encode() for name, value in headers.items()
+    }
     try:
-        checks.check({b"host": host.encode(), **given})
+        checks.check({b"host": host.encode(), **raw_headers})
     except Forbidden as error:
         return error.code
     return None
@@ -39,30 +41,33 @@ def refuses(checks: BrowserChecks, host: str, **headers: str) -> str | None:
         *(("127.0.0.1.evil.example", "host_not_allowed"), ("", "host_not_allowed")),
     ],
 )
-def test_on_a_loopback_address_and_without_a_key_the_host_is_the_machine(
+def test_a_server_on_loopback_without_a_key_accepts_only_local_hosts(
     address: str, host: str, code: str | None
 ) -> None:
     checks = BrowserChecks.of(address, "", "", has_key=False)
-    assert refuses(checks, host) == code
-    assert refuses(BrowserChecks.of(address, "", "", has_key=True), host) is None
-    assert refuses(BrowserChecks.of(address, "*", "", has_key=False), host) is None
+    assert rejection_code(checks, host) == code
+    assert rejection_code(BrowserChecks.of(address, "", "", has_key=True), host) is None
+    assert rejection_code(BrowserChecks.of(address, "*", "", has_key=False), host) is None
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.0.7", "server.example"])
-def test_elsewhere_any_host_may_be_asked_for(address: str) -> None:
+def test_a_server_on_another_address_accepts_any_host(address: str) -> None:
     checks = BrowserChecks.of(address, "", "", has_key=False)
     for host in ("embedding:8080", "embedding.default.svc.cluster.local", "api.example"):
-        assert refuses(checks, host) is None
+        assert rejection_code(checks, host) is None
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
-def test_hosts_that_are_listed_are_the_only_ones(address: str) -> None:
+def test_only_listed_and_local_hosts_are_accepted(address: str) -> None:
     checks = BrowserChecks.of(address, "api.example,other.example", "", has_key=False)
-    assert refuses(checks, "API.example:443") is None and refuses(checks, "127.0.0.1") is None
-    assert refuses(checks, "evil.example") == "host_not_allowed"
+    assert (
+        rejection_code(checks, "API.example:443") is None
+        and rejection_code(checks, "127.0.0.1") is None
+    )
+    assert rejection_code(checks, "evil.example") == "host_not_allowed"
 
 
-def test_a_request_without_a_host_is_of_no_browser() -> None:
+def test_a_request_without_a_host_is_accepted() -> None:
     BrowserChecks.of("127.0.0.1", "", "", has_key=False).check({})
 
 
@@ -85,34 +90,41 @@ def test_a_request_without_a_host_is_of_no_browser() -> None:
         ("", {"origin": "https://"}, False),
     ],
 )
-def test_a_page_may_ask_its_own_server_and_those_that_list_it(
+def test_only_same_origin_and_listed_origins_are_accepted(
     host: str, headers: dict[str, str], allowed: bool
 ) -> None:
     checks = BrowserChecks.of("0.0.0.0", "", "https://page.example", has_key=False)
-    assert refuses(checks, host, **headers) == (None if allowed else "origin_not_allowed")
-    assert refuses(BrowserChecks("*", "*"), host, **headers) is None
-    assert refuses(BrowserChecks.of("0.0.0.0", "", "", has_key=True), host, **headers) is None
+    assert rejection_code(checks, host, **headers) == (None if allowed else "origin_not_allowed")
+    assert rejection_code(BrowserChecks("*", "*"), host, **headers) is None
+    assert (
+        rejection_code(BrowserChecks.of("0.0.0.0", "", "", has_key=True), host, **headers) is None
+    )
 
 
-def test_a_page_elsewhere_cannot_make_its_visitor_ask(server: Server) -> None:
+def test_requests_from_pages_of_other_origins_are_refused(server: Server) -> None:
     headers = {"origin": "https://evil.example", "content-type": "text/plain"}
-    found = server.client.post("/v1/embeddings", json={"input": "a"}, headers=headers)
-    assert found.status_code == 403 and found.json()["error"]["code"] == "origin_not_allowed"
-    found = server.client.get("/info", headers={"host": "evil.example"})
-    assert found.status_code == 403 and "EMBEDDING_ALLOWED_HOSTS" in found.text
-    own = {"origin": server.url, "content-type": "text/plain"}
-    assert server.client.post("/embed", json=BODY, headers=own).status_code == 200
+    response = server.client.post("/v1/embeddings", json={"input": "a"}, headers=headers)
+    assert response.status_code == 403 and response.json()["error"]["code"] == "origin_not_allowed"
+    response = server.client.get("/info", headers={"host": "evil.example"})
+    assert response.status_code == 403 and "EMBEDDING_ALLOWED_HOSTS" in response.text
+    same_origin = {"origin": server.url, "content-type": "text/plain"}
+    assert server.client.post("/embed", json=BODY, headers=same_origin).status_code == 200
 
 
 @pytest.fixture(scope="module")
-def keyed(minilm_folder: Path) -> Iterator[HttpServer]:
+def server_with_key(minilm_folder: Path) -> Iterator[HttpServer]:
     with local_server(minilm_folder, api_key="sesame") as running:
         yield running
 
 
-def test_with_a_key_neither_host_nor_origin_matters(keyed: HttpServer) -> None:
+def test_a_server_with_a_key_accepts_any_host_and_origin(server_with_key: HttpServer) -> None:
     headers = {"host": "evil.example", "origin": "https://evil.example"}
-    assert keyed.client.post("/embed", json=BODY, headers=headers).status_code == 401
+    assert server_with_key.client.post("/embed", json=BODY, headers=headers).status_code == 401
     headers["authorization"] = "Bearer sesame"
-    assert keyed.client.post("/embed", json=BODY, headers=headers).status_code == 200
-    assert httpx.get(f"{keyed.url}/docs", headers={"origin": keyed.url}).status_code == 200
+    assert server_with_key.client.post("/embed", json=BODY, headers=headers).status_code == 200
+    assert (
+        httpx.get(
+            f"{server_with_key.url}/docs", headers={"origin": server_with_key.url}
+        ).status_code
+        == 200
+    )

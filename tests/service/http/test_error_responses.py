@@ -1,4 +1,4 @@
-"""What is told of a body that is wrong."""
+"""Errors of invalid request bodies."""
 
 import json
 
@@ -17,28 +17,28 @@ from service.http.error_responses import service_error
 
 
 @pytest.mark.parametrize("name", ["<b>", "<text>", "<", "normalise"])
-def test_an_unknown_field_is_named_as_it_was_sent(name: str) -> None:
-    with pytest.raises(ValidationError) as found:
+def test_the_error_of_an_unknown_field_has_its_exact_name(name: str) -> None:
+    with pytest.raises(ValidationError) as raised:
         EmbedRequest.model_validate({"inputs": "a", name: 1})
-    told = service_error(found.value)
-    assert (told.message, told.param) == (f"unknown field {name!r}", name)
-    with pytest.raises(ValidationError) as found:
+    error = service_error(raised.value)
+    assert (error.message, error.param) == (f"unknown field {name!r}", name)
+    with pytest.raises(ValidationError) as raised:
         SimilarityRequest.model_validate({"inputs": {"source_sentence": "a", name: 1}})
-    assert service_error(found.value).param == f"inputs.{name}"
+    assert service_error(raised.value).param == f"inputs.{name}"
 
 
-def test_the_branches_of_a_union_are_not_named() -> None:
-    with pytest.raises(ValidationError) as found:
+def test_the_error_does_not_name_branches_of_a_union() -> None:
+    with pytest.raises(ValidationError) as raised:
         EmbedRequest.model_validate({"inputs": ["a", [1, "b"]]})
-    told = service_error(found.value)
-    assert told.message.startswith("inputs.1.1: ") and (told.param, told.index) == ("inputs", 1)
+    error = service_error(raised.value)
+    assert error.message.startswith("inputs.1.1: ") and (error.param, error.index) == ("inputs", 1)
 
 
 COHERE = {"model": "m", "input_type": "clustering"}
 
 
 @pytest.mark.parametrize(
-    ("body", "sent", "index"),
+    ("body", "content", "index"),
     [
         (EmbedRequest, {"inputs": ["a", 5]}, 1),
         (EmbedRequest, {"inputs": ["a", [1, "b"]]}, 1),
@@ -59,9 +59,9 @@ COHERE = {"model": "m", "input_type": "clustering"}
         (PositionsRequest, {"positions": [0, "x"]}, None),
     ],
 )
-def test_the_index_is_that_of_an_input_or_there_is_none(
-    body: type[Body], sent: dict[str, object], index: int | None
+def test_the_error_has_the_index_of_the_input_if_there_is_one(
+    body: type[Body], content: dict[str, object], index: int | None
 ) -> None:
-    with pytest.raises(ValidationError) as found:
-        body.model_validate_json(json.dumps(sent))
-    assert service_error(found.value).index == index
+    with pytest.raises(ValidationError) as raised:
+        body.model_validate_json(json.dumps(content))
+    assert service_error(raised.value).index == index

@@ -1,11 +1,11 @@
-"""Lines about requests that fail."""
+"""The log of failed requests."""
 
 import pytest
 
 from service.http.failure_log import FailureLog
 
 
-def test_a_line_names_the_request_and_a_flood_of_failures_is_no_flood_of_lines(
+def test_failures_are_logged_with_their_request_at_a_limited_rate(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     failures = FailureLog()

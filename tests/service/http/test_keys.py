@@ -1,4 +1,4 @@
-"""Tests of the keys: which requests they let in."""
+"""Authorization by API keys."""
 
 import pytest
 
@@ -6,23 +6,23 @@ from service.errors import Unauthorized
 from service.http.keys import ApiKeys
 
 
-def refused(keys: ApiKeys, given: bytes | None) -> bool:
+def is_refused(keys: ApiKeys, authorization: bytes | None) -> bool:
     try:
-        keys.check({} if given is None else {b"authorization": given})
+        keys.check({} if authorization is None else {b"authorization": authorization})
     except Unauthorized:
         return True
     return False
 
 
 @pytest.mark.parametrize(
-    "given", [b"Bearer old", b"bearer new", b"BEARER  new ", "Bearer né".encode()]
+    "authorization", [b"Bearer old", b"bearer new", b"BEARER  new ", "Bearer né".encode()]
 )
-def test_each_key_is_enough(given: bytes) -> None:
-    assert not refused(ApiKeys(["old", "new", "né"]), given)
+def test_any_of_the_keys_is_accepted(authorization: bytes) -> None:
+    assert not is_refused(ApiKeys(["old", "new", "né"]), authorization)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "authorization",
     [
         None,
         b"",
@@ -35,17 +35,17 @@ def test_each_key_is_enough(given: bytes) -> None:
         b"Bearer olde",
     ],
 )
-def test_what_is_no_key_is_refused(given: bytes | None) -> None:
-    assert refused(ApiKeys(["old", "new"]), given)
+def test_other_authorization_is_refused(authorization: bytes | None) -> None:
+    assert is_refused(ApiKeys(["old", "new"]), authorization)
 
 
-def test_a_key_that_is_missing_is_told_apart_from_a_wrong_one() -> None:
+def test_missing_and_wrong_keys_have_different_messages() -> None:
     with pytest.raises(Unauthorized, match=r"^No API key provided"):
         ApiKeys(["old"]).check({})
     with pytest.raises(Unauthorized, match=r"^Incorrect API key provided"):  # OpenAI's words
         ApiKeys(["old"]).check({b"authorization": b"Bearer new"})
 
 
-@pytest.mark.parametrize("given", [None, b"Bearer anything"])
-def test_without_keys_everything_is_open(given: bytes | None) -> None:
-    assert not refused(ApiKeys([]), given)
+@pytest.mark.parametrize("authorization", [None, b"Bearer anything"])
+def test_without_keys_every_request_is_accepted(authorization: bytes | None) -> None:
+    assert not is_refused(ApiKeys([]), authorization)

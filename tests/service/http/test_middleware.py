@@ -1,4 +1,4 @@
-"""The middleware around FastAPI: what goes wrong there is told and logged as anywhere."""
+"""The middleware around FastAPI: errors, logs, metrics and path prefixes."""
 
 import asyncio
 import logging
@@ -25,12 +25,12 @@ from service.process.shared_counters import SharedCounters
 KEY = "sesame"
 
 
-async def torn() -> AsyncIterator[bytes]:
+async def failing_stream() -> AsyncIterator[bytes]:
     yield b"[1, "
     raise RuntimeError("a secret")
 
 
-def fastapi() -> FastAPI:
+def create_app() -> FastAPI:
     app = FastAPI()
     handlers.install(app)
 
@@ -39,7 +39,7 @@ def fastapi() -> FastAPI:
         raise RuntimeError("a secret")
 
     @app.get("/refuses")
-    async def refuses() -> None:
+    async def bad_request() -> None:
         raise BadRequest("not so")
 
     @app.get("/nested/fails")
@@ -47,30 +47,30 @@ def fastapi() -> FastAPI:
         return "nested"
 
     @app.get("/tears")
-    async def tears() -> StreamingResponse:
-        return StreamingResponse(torn())
+    async def broken_stream() -> StreamingResponse:
+        return StreamingResponse(failing_stream())
 
     return app
 
 
 METRICS = Metrics(SharedCounters.private())
 METRICS.track(["/nothing", "/fails"])
-ROUTES = api_router("tests")
+ROUTER = api_router("tests")
 
 
-@ROUTES.post("/nothing")
-@ROUTES.post("/alias", include_in_schema=False)
-async def nothing(context: Context, body: Body) -> None:
+@ROUTER.post("/nothing")
+@ROUTER.post("/alias", include_in_schema=False)
+async def empty(context: Context, body: Body) -> None:
     return None
 
 
-def ask(
+def messages_of(
     path: str, method: str = "GET", root_path: str = "/prefix", **headers: str
 ) -> list[Message]:
-    limits, sent, app = HttpLimits(100, Timeouts(1.0)), list[Message](), fastapi()
+    limits, sent, app = HttpLimits(100, Timeouts(1.0)), list[Message](), create_app()
     middleware = Middleware(
         app,
-        direct_routes(ROUTES.routes),
+        direct_routes(ROUTER.routes),
         root_path=root_path,
         paths=[route.path for route in app.routes if isinstance(route, Route)],
         limits=limits,
@@ -85,8 +85,10 @@ def ask(
     async def send(message: Message) -> None:
         sent.append(message)
 
-    given = {"authorization": f"Bearer {KEY}"} | headers
-    lines = [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()]
+    sent_headers = {"authorization": f"Bearer {KEY}"} | headers
+    lines = [
+        (name.replace("_", "-").encode(), value.encode()) for name, value in sent_headers.items()
+    ]
     request: Scope = {"method": method, "path": path, "headers": lines, "query_string": b""}
     request["http_version"] = "1.0"
     scope = {**request, "type": "http", "server": None, "asgi": {"spec_version": "2.4"}}
@@ -95,19 +97,19 @@ def ask(
 
 
 @pytest.mark.parametrize(("path", "status"), [("/fails", 500), ("/tears", 200)])
-def test_what_nobody_expected_is_logged_once_with_its_request(
+def test_unexpected_errors_are_logged_once_with_their_request(
     path: str, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):
-        head, *parts = ask(path)
+        head, *parts = messages_of(path)
     (record,) = caplog.records
     assert dict(head["headers"])[b"x-request-id"].decode() in record.getMessage()
     assert record.exc_info is not None and "a secret" in str(record.exc_info[1])
     assert head["status"] == status and b"secret" not in b"".join(part["body"] for part in parts)
 
 
-def test_what_is_refused_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    head, body = ask("/refuses")
+def test_refused_requests_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    head, body = messages_of("/refuses")
     assert head["status"] == 400 and b'"error":"not so"' in body["body"]
     assert not caplog.records
 
@@ -130,7 +132,7 @@ def test_what_is_refused_is_not_logged(caplog: pytest.LogCaptureFixture) -> None
         (415, {"content_type": "text/xml"}),
     ],
 )
-def test_what_is_refused_is_counted_with_its_path(
+def test_refused_requests_are_counted_with_their_path(
     path: str, counted: str, status: int, headers: dict[str, str]
 ) -> None:
     def count() -> float:
@@ -138,27 +140,23 @@ def test_what_is_refused_is_counted_with_its_path(
         return float((METRICS.text().decode() + line + "0").partition(line)[2].split()[0])
 
     before = count()
-    assert ask(path, "POST", **headers)[0]["status"] == status
+    assert messages_of(path, "POST", **headers)[0]["status"] == status
     assert count() == before + 1
 
 
 @pytest.mark.parametrize(
     ("root_path", "path", "status"),
     [
-        (
-            "/nested",
-            "/nested/fails",
-            200,
-        ),  # a path of the server, whose gateway has stripped /nested
+        ("/nested", "/nested/fails", 200),  # a route of the app; the gateway has stripped /nested
         ("/nested", "/fails", 500),
-        ("/nested", "/nested/nested/fails", 200),  # past the gateway
+        ("/nested", "/nested/nested/fails", 200),  # sent without the gateway
         ("/nested", "/nested/refuses", 400),
-        ("/ref", "/refuses", 400),  # part of a name is no prefix
+        ("/ref", "/refuses", 400),  # part of a segment is not a prefix
         ("/ref", "/reffails", 404),
         ("/ref", "/ref", 404),
     ],
 )
-def test_a_path_that_the_server_has_is_not_stripped_again(
+def test_the_root_path_is_stripped_only_from_unknown_paths(
     root_path: str, path: str, status: int
 ) -> None:
-    assert ask(path, root_path=root_path)[0]["status"] == status
+    assert messages_of(path, root_path=root_path)[0]["status"] == status

@@ -1,4 +1,4 @@
-"""Bodies that trickle, are compressed, or say that they are something else than JSON."""
+"""Request bodies: compression, size limits, content types and timeouts."""
 
 import contextlib
 import gzip
@@ -22,7 +22,7 @@ BODY = json.dumps({"inputs": "Hello, world"}).encode()
 
 
 @pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def strict_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with short timeouts and small limits."""
     log = tmp_path_factory.mktemp("hasty") / "log"
     with Server(log, receive_timeout=0.5, max_body_bytes=1_000_000) as running:
@@ -35,22 +35,24 @@ def send(server: Server, content: bytes, **headers: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "GZIP", "x-gzip", "identity", "Identity"])
-def test_a_compressed_body_says_the_same(server: Server, encoding: str) -> None:
-    packed = {"gzip": gzip.compress(BODY), "deflate": zlib.compress(BODY), "identity": BODY}
+def test_a_compressed_body_has_the_same_response(server: Server, encoding: str) -> None:
+    compressed = {"gzip": gzip.compress(BODY), "deflate": zlib.compress(BODY), "identity": BODY}
     kind = encoding.strip().lower().removeprefix("x-")
-    found = send(server, packed[kind], content_encoding=encoding)
-    assert found.json() == send(server, BODY).json()
+    response = send(server, compressed[kind], content_encoding=encoding)
+    assert response.json() == send(server, BODY).json()
 
 
-def test_a_compressed_body_may_come_in_pieces(server: Server) -> None:
-    packed = gzip.compress(json.dumps({"inputs": os.urandom(99_999).hex()}).encode())
-    pieces = (packed[start : start + 1000] for start in range(0, len(packed), 1000))
+def test_a_compressed_body_may_be_chunked(server: Server) -> None:
+    compressed = gzip.compress(json.dumps({"inputs": os.urandom(99_999).hex()}).encode())
+    chunks = (
+        compressed[send_head : send_head + 1000] for send_head in range(0, len(compressed), 1000)
+    )
     headers = {"content-encoding": "gzip"}
-    assert server.client.post("/embed", content=pieces, headers=headers).status_code == 200
+    assert server.client.post("/embed", content=chunks, headers=headers).status_code == 200
 
 
-def in_members(*sizes: int) -> bytes:
-    """A body compressed in members of these sizes and one of the rest."""
+def gzip_members(*sizes: int) -> bytes:
+    """The body as several gzip members: these sizes, then the rest."""
     ends = [0, *itertools.accumulate(sizes), len(BODY)]
     return b"".join(gzip.compress(BODY[a:b]) for a, b in itertools.pairwise(ends))
 
@@ -60,19 +62,21 @@ def in_members(*sizes: int) -> bytes:
 def test_a_compressed_body_may_have_several_members(
     server: Server, sizes: tuple[int, ...], step: int
 ) -> None:
-    packed = in_members(*sizes)
-    pieces = (packed[start : start + step] for start in range(0, len(packed), step))
+    compressed = gzip_members(*sizes)
+    chunks = (
+        compressed[send_head : send_head + step] for send_head in range(0, len(compressed), step)
+    )
     headers = {"content-encoding": "gzip"}
-    found = server.client.post("/embed", content=pieces, headers=headers)
-    assert found.json() == send(server, BODY).json()
+    response = server.client.post("/embed", content=chunks, headers=headers)
+    assert response.json() == send(server, BODY).json()
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        in_members(5)[:-9],
-        in_members(5) + b"more",
-        in_members(5) + bytes(8),
+        gzip_members(5)[:-9],
+        gzip_members(5) + b"more",
+        gzip_members(5) + bytes(8),
         gzip.compress(BODY)[:-9],
         gzip.compress(BODY)[:3],
         b"",
@@ -82,86 +86,102 @@ def test_a_compressed_body_may_have_several_members(
     ],
     ids=range(9),  # the bytes hold the time
 )
-def test_a_broken_stream_is_told(server: Server, content: bytes) -> None:
-    found = error(send(server, content, content_encoding="gzip"), 400)
-    assert found["code"] == "broken_encoding"
+def test_a_broken_gzip_stream_is_refused(server: Server, content: bytes) -> None:
+    failure = error(send(server, content, content_encoding="gzip"), 400)
+    assert failure["code"] == "broken_encoding"
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "rot13"])
-def test_an_unknown_encoding_is_refused_with_the_known_ones(server: Server, encoding: str) -> None:
-    answer = send(server, BODY, content_encoding=encoding)
-    assert error(answer, 415)["code"] == "unsupported_encoding"
-    assert answer.headers["accept-encoding"] == "gzip, deflate"
+def test_the_error_of_an_unknown_encoding_lists_the_supported_ones(
+    server: Server, encoding: str
+) -> None:
+    response = send(server, BODY, content_encoding=encoding)
+    assert error(response, 415)["code"] == "unsupported_encoding"
+    assert response.headers["accept-encoding"] == "gzip, deflate"
 
 
-def test_another_encoding_than_gzip_has_no_members(server: Server) -> None:
+def test_only_gzip_may_have_several_members(server: Server) -> None:
     content = zlib.compress(BODY) + zlib.compress(b" ")
-    found = error(send(server, content, content_encoding="deflate"), 400)
-    assert found["code"] == "broken_encoding"
+    failure = error(send(server, content, content_encoding="deflate"), 400)
+    assert failure["code"] == "broken_encoding"
 
 
 @pytest.fixture
-def exact() -> bytes:
-    """A body of just the limit of `hasty`."""
-    found = b'{"inputs": "a"%s}'
-    return found % (b" " * (1_000_000 - len(found) + 2))
+def body_at_limit() -> bytes:
+    """A body of exactly the limit of `strict_server`."""
+    template = b'{"inputs": "a"%s}'
+    return template % (b" " * (1_000_000 - len(template) + 2))
 
 
-def test_a_body_of_just_the_limit_is_read(hasty: Server, exact: bytes) -> None:
-    assert len(exact) == 1_000_000
-    assert send(hasty, exact).status_code == 200
-    chunked = hasty.client.post("/embed", content=iter([exact[:-1], exact[-1:]]))
+def test_a_body_of_exactly_the_limit_is_accepted(
+    strict_server: Server, body_at_limit: bytes
+) -> None:
+    assert len(body_at_limit) == 1_000_000
+    assert send(strict_server, body_at_limit).status_code == 200
+    chunked = strict_server.client.post(
+        "/embed", content=iter([body_at_limit[:-1], body_at_limit[-1:]])
+    )
     assert "content-length" not in chunked.request.headers and chunked.status_code == 200
-    beyond = hasty.client.post("/embed", content=iter([exact, b" "]))
-    assert error(beyond, 413)["code"] == "body_too_large"
+    over_limit = strict_server.client.post("/embed", content=iter([body_at_limit, b" "]))
+    assert error(over_limit, 413)["code"] == "body_too_large"
 
 
-def test_a_bomb_in_members_is_refused(hasty: Server) -> None:
+def test_a_decompression_bomb_of_several_members_is_refused(strict_server: Server) -> None:
     bomb = gzip.compress(b" " * 300_000)
-    found = error(send(hasty, bomb * 4, content_encoding="gzip"), 413)
-    assert found["code"] == "body_too_large"
+    failure = error(send(strict_server, bomb * 4, content_encoding="gzip"), 413)
+    assert failure["code"] == "body_too_large"
 
 
-def test_a_body_has_a_thousand_members_at_most(server: Server) -> None:
+def test_a_gzip_body_has_at_most_a_thousand_members(server: Server) -> None:
     for empty, status in ((999, 200), (1000, 413)):
         content = gzip.compress(b"") * empty + gzip.compress(BODY)
-        found = send(server, content, content_encoding="gzip")
-        assert found.status_code == status
-    assert found.json()["code"] == "too_many_parts"
+        response = send(server, content, content_encoding="gzip")
+        assert response.status_code == status
+    assert response.json()["code"] == "too_many_parts"
 
 
-def test_a_body_inflates_to_a_hundred_times_its_size_beside_a_megabyte(server: Server) -> None:
+def test_a_body_may_inflate_to_a_hundred_times_its_size_plus_a_megabyte(server: Server) -> None:
     for spaces, status in ((1_000_000, 200), (2_000_000, 413)):
         content = gzip.compress(BODY + b" " * spaces)
         assert len(content) < 2500
-        found = send(server, content, content_encoding="gzip")
-        assert found.status_code == status
-    assert found.json()["code"] == "body_too_large" and "100 times" in found.text
-    prose = json.dumps({"inputs": [f"text number {index}" for index in range(80_000)]}).encode()
-    assert len(prose) > 1 << 20
-    found = send(server, gzip.compress(prose), content_encoding="gzip")
-    assert found.json()["code"] == "too_many_texts"
+        response = send(server, content, content_encoding="gzip")
+        assert response.status_code == status
+    assert response.json()["code"] == "body_too_large" and "100 times" in response.text
+    texts = json.dumps({"inputs": [f"text number {index}" for index in range(80_000)]}).encode()
+    assert len(texts) > 1 << 20
+    response = send(server, gzip.compress(texts), content_encoding="gzip")
+    assert response.json()["code"] == "too_many_texts"
 
 
-def test_a_bomb_is_refused_before_it_bursts(hasty: Server, exact: bytes) -> None:
-    assert send(hasty, gzip.compress(exact), content_encoding="gzip").status_code == 200
-    found = error(send(hasty, gzip.compress(exact + b" "), content_encoding="gzip"), 413)
-    assert found["code"] == "body_too_large"
+def test_a_decompression_bomb_is_refused_before_it_takes_memory(
+    strict_server: Server, body_at_limit: bytes
+) -> None:
+    assert (
+        send(strict_server, gzip.compress(body_at_limit), content_encoding="gzip").status_code
+        == 200
+    )
+    failure = error(
+        send(strict_server, gzip.compress(body_at_limit + b" "), content_encoding="gzip"), 413
+    )
+    assert failure["code"] == "body_too_large"
     bomb = gzip.compress(bytes(500_000_000))
-    before = most(hasty)
+    before = peak_memory(strict_server)
     for _ in range(3):
-        assert error(send(hasty, bomb, content_encoding="gzip"), 413)["code"] == "body_too_large"
-    assert most(hasty) - before < 20_000
+        assert (
+            error(send(strict_server, bomb, content_encoding="gzip"), 413)["code"]
+            == "body_too_large"
+        )
+    assert peak_memory(strict_server) - before < 20_000
 
 
-def most(server: Server) -> int:
-    """The most memory that the server ever had, in kB."""
+def peak_memory(server: Server) -> int:
+    """Peak memory of the server in kB."""
     status = Path(f"/proc/{server.process.pid}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0])
 
 
 @pytest.mark.parametrize(
-    "media",
+    "content_type",
     [
         "application/json",
         "application/json; charset=utf-8",
@@ -177,12 +197,14 @@ def most(server: Server) -> int:
         "text/plain",
     ],
 )
-def test_json_is_read_under_the_names_that_clients_give_it(server: Server, media: str) -> None:
-    assert send(server, BODY, content_type=media).status_code == 200
+def test_json_is_accepted_with_the_content_types_of_clients(
+    server: Server, content_type: str
+) -> None:
+    assert send(server, BODY, content_type=content_type).status_code == 200
 
 
 @pytest.mark.parametrize(
-    "media",
+    "content_type",
     [
         "multipart/form-data; boundary=x",
         "application/xml",
@@ -192,57 +214,57 @@ def test_json_is_read_under_the_names_that_clients_give_it(server: Server, media
         "application/json;charset=latin1;",
     ],
 )
-def test_what_says_it_is_no_json_is_refused(server: Server, media: str) -> None:
-    answer = send(server, BODY, content_type=media)
-    assert error(answer, 415)["code"] == "unsupported_type"
-    assert answer.headers["accept"] == "application/json"
+def test_other_content_types_are_refused(server: Server, content_type: str) -> None:
+    response = send(server, BODY, content_type=content_type)
+    assert error(response, 415)["code"] == "unsupported_type"
+    assert response.headers["accept"] == "application/json"
 
 
-def start(client: socket.socket, length: int) -> None:
+def send_head(client: socket.socket, length: int) -> None:
     client.sendall(
         f"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n".encode()
     )
 
 
 @pytest.mark.parametrize("trickle", [b"", b"{", b" "])
-def test_a_body_that_trickles_is_given_up_and_the_connection_closed(
-    hasty: Server, trickle: bytes
+def test_a_slow_body_times_out_and_closes_the_connection(
+    strict_server: Server, trickle: bytes
 ) -> None:
-    with connect(hasty) as client:
+    with connect(strict_server) as client:
         client.settimeout(0.1)
-        start(client, 1000)
-        found = b""
-        while not found:
+        send_head(client, 1000)
+        received = b""
+        while not received:
             client.sendall(trickle)
             try:
-                found = client.recv(10_000)
+                received = client.recv(10_000)
             except TimeoutError:
                 continue
-        assert found.startswith(b"HTTP/1.1 408 ") and b"connection: close" in found
-        assert b'"code":"receive_timeout"' in found
+        assert received.startswith(b"HTTP/1.1 408 ") and b"connection: close" in received
+        assert b'"code":"receive_timeout"' in received
         client.settimeout(60)
-        with contextlib.suppress(ConnectionResetError):  # of bytes that crossed the end
+        with contextlib.suppress(ConnectionResetError):  # the client sent while the server closed
             assert client.recv(1) == b""
 
 
 @pytest.mark.full
-def test_a_body_that_comes_in_time_is_answered_however_long_the_answer_takes(
-    hasty: Server,
+def test_the_receive_timeout_does_not_limit_the_computation(
+    strict_server: Server,
 ) -> None:
-    with connect(hasty) as client:
-        start(client, len(BODY))
+    with connect(strict_server) as client:
+        send_head(client, len(BODY))
         time.sleep(0.2)
         client.sendall(BODY)
         assert client.recv(100).startswith(b"HTTP/1.1 200 ")
-        time.sleep(0.5)  # the time of the first body is not that of the second
-        start(client, len(BODY))
+        time.sleep(0.5)  # the timeout starts anew with the second body
+        send_head(client, len(BODY))
         client.sendall(BODY)
-        found = b""
-        while b"HTTP/1.1 200 " not in found:
-            found += client.recv(10_000)
+        received = b""
+        while b"HTTP/1.1 200 " not in received:
+            received += client.recv(10_000)
     body = {"inputs": ["word " * 250] * 150}
-    assert hasty.post("/embed", body).status_code == 200
+    assert strict_server.post("/embed", body).status_code == 200
 
 
-def test_none_of_it_is_an_unexpected_error(hasty: Server) -> None:
-    assert "Traceback" not in hasty.log
+def test_no_error_of_this_module_was_unexpected(strict_server: Server) -> None:
+    assert "Traceback" not in strict_server.log

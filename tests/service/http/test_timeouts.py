@@ -1,4 +1,4 @@
-"""Patience: one timer for all that is waited for."""
+"""One timer for all timeouts."""
 
 import asyncio
 from typing import Any
@@ -6,52 +6,52 @@ from typing import Any
 from service.http.timeouts import Timeouts
 
 
-class Waiting:
-    """Tells when it was given up; or fails to."""
+class Deadline:
+    """Records that it has expired, and may then raise an error."""
 
     def __init__(self, error: Exception | None = None) -> None:
-        self._error, self.given_up = error, asyncio.Event()
+        self._error, self.expired = error, asyncio.Event()
 
     def expire(self) -> None:
-        self.given_up.set()
+        self.expired.set()
         if self._error is not None:
             raise self._error
 
 
-def test_what_does_not_come_is_given_up_in_time_and_what_came_is_not() -> None:
+def test_only_unfinished_waits_expire() -> None:
     async def run() -> None:
-        timeouts, late, came = Timeouts(0.1), Waiting(), Waiting()
+        timeouts, late, finished = Timeouts(0.1), Deadline(), Deadline()
         timeouts.begin(late)
-        timeouts.begin(came)
-        timeouts.end(came)
-        assert not late.given_up.is_set()
-        await asyncio.wait_for(late.given_up.wait(), 60)
-        assert not came.given_up.is_set()
+        timeouts.begin(finished)
+        timeouts.end(finished)
+        assert not late.expired.is_set()
+        await asyncio.wait_for(late.expired.wait(), 60)
+        assert not finished.expired.is_set()
 
     asyncio.run(run())
 
 
-def test_one_that_cannot_be_given_up_does_not_keep_the_others_waiting() -> None:
+def test_an_error_on_expiry_does_not_affect_the_others() -> None:
     async def run() -> None:
-        told: list[dict[str, Any]] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
-        timeouts, broken = Timeouts(0.05), Waiting(RuntimeError("broken"))
-        beside, after = Waiting(), Waiting()
-        timeouts.begin(broken)
-        timeouts.begin(beside)
-        await asyncio.wait_for(beside.given_up.wait(), 60)
-        timeouts.begin(after)
-        await asyncio.wait_for(after.given_up.wait(), 60)
-        assert [str(context["exception"]) for context in told] == ["broken"]
+        errors: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        timeouts, failing = Timeouts(0.05), Deadline(RuntimeError("broken"))
+        second, third = Deadline(), Deadline()
+        timeouts.begin(failing)
+        timeouts.begin(second)
+        await asyncio.wait_for(second.expired.wait(), 60)
+        timeouts.begin(third)
+        await asyncio.wait_for(third.expired.wait(), 60)
+        assert [str(context["exception"]) for context in errors] == ["broken"]
 
     asyncio.run(run())
 
 
-def test_to_begin_again_does_not_make_the_wait_longer() -> None:
+def test_beginning_again_does_not_extend_the_timeout() -> None:
     async def run() -> None:
-        timeouts, late = Timeouts(0.1), Waiting()
+        timeouts, late = Timeouts(0.1), Deadline()
         async with asyncio.timeout(60):
-            while not late.given_up.is_set():
+            while not late.expired.is_set():
                 timeouts.begin(late)
                 await asyncio.sleep(0.01)
 
