@@ -32,10 +32,7 @@ def kill(server: Server) -> None:
     """End the engine, and wait until the server has seen it."""
     before = restarts(server)
     os.kill(server.engine, signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while restarts(server) == before:
-        assert time.monotonic() < deadline, server.log
-        time.sleep(0.02)
+    server.wait_until(lambda: restarts(server) != before)
 
 
 def restarts(server: Server) -> int:

@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -17,13 +16,6 @@ pytestmark = pytest.mark.attack
 WORKER = "service.server.http_worker"
 
 
-def until(true: Callable[[], object], server: Server) -> None:
-    deadline = time.monotonic() + 300
-    while not true():
-        assert time.monotonic() < deadline, server.log
-        time.sleep(0.1)
-
-
 def pids(server: Server, module: str) -> set[int]:
     return {child.pid for child in server.children(module)}
 
@@ -32,12 +24,12 @@ def test_an_http_process_that_is_killed_takes_nothing_else_along(
     minilm_folder: object, tmp_path: Path
 ) -> None:
     with Server(tmp_path / "log", workers=2) as server:
-        until(lambda: len(pids(server, WORKER)) == 2, server)
+        server.wait_until(lambda: len(pids(server, WORKER)) == 2, 300)
         engine, first = server.engine, min(pids(server, WORKER))
         with attack("the first HTTP process is killed", server) as report:
             time.sleep(1)
             os.kill(first, signal.SIGKILL)
-            until(lambda: len(pids(server, WORKER) - {first}) == 2, server)
+            server.wait_until(lambda: len(pids(server, WORKER) - {first}) == 2, 300)
             server.client.close()
             time.sleep(2)
         # What it had accepted dies with it: one request of each client at most, and none later.
@@ -50,12 +42,12 @@ def test_an_http_process_that_hangs_is_replaced(
     minilm_folder: object, tmp_path: Path, workers: int
 ) -> None:
     with Server(tmp_path / "log", workers=workers) as server:
-        until(lambda: len(pids(server, WORKER)) == workers, server)
+        server.wait_until(lambda: len(pids(server, WORKER)) == workers, 300)
         hung = min(pids(server, WORKER))
         with attack(f"one of {workers} HTTP processes hangs", server) as report:
             os.kill(hung, signal.SIGSTOP)
-            until(lambda: "has not moved for 30 s and is killed" in server.log, server)
-            until(lambda: len(pids(server, WORKER) - {hung}) == workers, server)
+            server.wait_until(lambda: "has not moved for 30 s and is killed" in server.log, 300)
+            server.wait_until(lambda: len(pids(server, WORKER) - {hung}) == workers, 300)
             time.sleep(2)
         # The requests that it held are lost with it, and no other.
         assert len(report.lost) <= 2 and report.seconds, report.lost[:3]
@@ -66,8 +58,8 @@ def test_an_engine_that_hangs_is_replaced_and_nobody_waits_for_long(victim: Serv
         time.sleep(1)
         hung = victim.engine
         os.kill(hung, signal.SIGSTOP)
-        until(lambda: "the engine hangs and is killed" in victim.log, victim)
-        until(lambda: victim.log.count("listens on") == 2, victim)
+        victim.wait_until(lambda: "the engine hangs and is killed" in victim.log, 300)
+        victim.wait_until(lambda: victim.log.count("listens on") == 2, 300)
         time.sleep(2)
     assert not psutil.pid_exists(hung)
     # Told to come again, in time and with the reason; and answered as soon as there is an engine.

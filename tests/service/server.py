@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,14 +22,14 @@ _LISTENS = re.compile(r"listens on (http://\S+)")
 
 
 def error_of(response: httpx.Response) -> dict[str, Any]:
-    """The content of an error in whichever shape it has, with its message under that name."""
+    """The error object of a response of any API, with the text under `message`."""
     content = response.json()
     error = content.get("error")
     return error if isinstance(error, dict) else {"message": error, **content}
 
 
 class HttpServer:
-    """A server as its clients see it. client: of httpx, with the server's address."""
+    """The address of a server, and an httpx client for it."""
 
     url: str
     client: httpx.Client
@@ -38,10 +39,10 @@ class HttpServer:
 
 
 class Server(HttpServer):
-    """`embedding-service serve` with settings; ready when entered, stopped when left.
+    """`embedding-service serve` in a process, for the time of a `with` block.
 
-    In float32 unless told otherwise: what `auto` chooses depends on the machine. A slow or busy one
-    refuses no request for that: `max_wait` is long.
+    The defaults give the same results on any machine: float32, as the choice of `auto` depends on
+    the processor, and a `max_wait` so long that a slow or busy machine refuses no request.
     """
 
     def __init__(self, log: Path, port: int = 0, **settings: object) -> None:
@@ -61,13 +62,13 @@ class Server(HttpServer):
                 stderr=log,
                 env=self._environment,
             )
-        found = None
+        match = None
         deadline = time.monotonic() + 300
-        while found is None:
+        while match is None:
             assert self.process.poll() is None and time.monotonic() < deadline, self.log
             time.sleep(0.02)
-            found = _LISTENS.search(self.log)
-        self.url = found.group(1)
+            match = _LISTENS.search(self.log)
+        self.url = match.group(1)
         self.client = httpx.Client(base_url=self.url, timeout=120)
         return self
 
@@ -88,7 +89,7 @@ class Server(HttpServer):
     def engine(self) -> int:
         """The process id of the engine."""
         deadline = time.monotonic() + 60
-        while True:  # another may just be forked
+        while True:  # a restarted engine may not be forked yet
             [launcher] = self.children("service.engine")
             with contextlib.suppress(ValueError):
                 [(engine, _)] = _alive(launcher)
@@ -97,27 +98,30 @@ class Server(HttpServer):
             time.sleep(0.01)
 
     def children(self, module: str) -> list[psutil.Process]:
-        """The processes that the server has started to run a module."""
-        found = _alive(psutil.Process(self.process.pid))
-        return [child for child, command in found if command[1:] == ["-P", "-m", module]]
+        """The child processes that run a module."""
+        processes = _alive(psutil.Process(self.process.pid))
+        return [child for child, command in processes if command[1:] == ["-P", "-m", module]]
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """The exit status after a polite request to stop."""
+        """Send a signal to stop, and return the exit status."""
         self.process.send_signal(number)
         return self.process.wait(120)
 
-    def wait_ready(self, seconds: float = 60) -> None:
-        """Fails when the server is not ready in that time."""
+    def wait_until(self, condition: Callable[[], object], seconds: float = 60) -> None:
+        """Wait until the condition holds; fail with the log if it does not in time."""
         deadline = time.monotonic() + seconds
-        while self.client.get("/ready").status_code != 200:
+        while not condition():
             assert time.monotonic() < deadline, self.log
             time.sleep(0.02)
+
+    def wait_ready(self, seconds: float = 60) -> None:
+        self.wait_until(lambda: self.client.get("/ready").status_code == 200, seconds)
 
 
 def _alive(parent: psutil.Process) -> list[tuple[psutil.Process, list[str]]]:
     """The children of a process that have not ended, with their command lines."""
-    found = []
+    children = []
     for child in parent.children():
         with contextlib.suppress(psutil.Error):
-            found.append((child, child.cmdline()))
-    return found
+            children.append((child, child.cmdline()))
+    return children

@@ -1,7 +1,6 @@
 """Cross-origin resource sharing (CORS)."""
 
 import asyncio
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from tests.service.in_process_server import PausedApp, serve
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer, Server
+from tests.service.uvicorn_adapter.raw_http import connect
 
 PAGE, OTHER = "https://page.example", "https://other.example"
 KEY = {"authorization": "Bearer sesame"}
@@ -104,8 +104,7 @@ def test_errors_have_cors_headers(
 
 
 def test_a_timeout_has_cors_headers(cors_server: Server) -> None:
-    name, port = cors_server.url.removeprefix("http://").split(":")
-    with socket.create_connection((name, int(port)), timeout=120) as client:
+    with connect(cors_server) as client:
         client.sendall(POST + b"authorization: Bearer sesame\r\ncontent-length: 9\r\n\r\n{")
         received = client.recv(10_000)
     assert received.startswith(b"HTTP/1.1 408 ")

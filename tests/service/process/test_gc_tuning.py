@@ -1,4 +1,4 @@
-"""The heap, in a process of its own: what it does to the garbage collector stays."""
+"""Tuning of the heap, in a process of its own, as it changes the garbage collector for good."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import psutil
 from service.process.gc_tuning import freeze
 
 blocks = [bytes(2000) for _ in range(100_000)]
-last = blocks.pop()  # what stands at the heap's end keeps all before it
+last = blocks.pop()  # a block at the end of the heap prevents its trimming
 blocks.clear()
 before = psutil.Process().memory_info().rss
 freeze()
@@ -16,6 +16,6 @@ print(before - psutil.Process().memory_info().rss)
 """
 
 
-def test_what_was_used_to_load_goes_back_to_the_system() -> None:
-    found = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, check=True)
-    assert int(found.stdout) > 150e6
+def test_memory_used_for_loading_is_returned_to_the_system() -> None:
+    process = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, check=True)
+    assert int(process.stdout) > 150e6

@@ -1,4 +1,4 @@
-"""Starting, dying, restarting and stopping: real processes, real signals."""
+"""Start, crash, restart and shutdown of real server processes."""
 
 import concurrent.futures
 import json
@@ -7,7 +7,6 @@ import re
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -23,37 +22,38 @@ from models.precision.trials import MIN_COSINE
 from tests.conftest import precisions
 from tests.service.responses import error
 from tests.service.server import Server
+from tests.service.uvicorn_adapter.raw_http import connect
 
 
 @pytest.fixture
-def own(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
-    with Server(tmp_path / "log") as running:
-        yield running
+def server(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
+    with Server(tmp_path / "log") as server:
+        yield server
 
 
 @pytest.mark.full
-def test_the_processes_without_the_model_are_small(own: Server) -> None:
-    own.post("/embed", {"inputs": ["text " * 200] * 50})
-    [worker] = own.children("service.server.http_worker")
+def test_the_processes_without_the_model_are_small(server: Server) -> None:
+    server.post("/embed", {"inputs": ["text " * 200] * 50})
+    [worker] = server.children("service.server.http_worker")
     assert worker.memory_info().rss < 150e6
-    assert psutil.Process(own.process.pid).memory_info().rss < 60e6
+    assert psutil.Process(server.process.pid).memory_info().rss < 60e6
 
 
 @pytest.mark.full
-def test_a_process_for_http_that_dies_is_started_again_and_the_rest_goes_on(own: Server) -> None:
-    engine, [worker] = own.engine, own.children("service.server.http_worker")
-    own.client.close()
+def test_a_killed_http_process_is_restarted_and_the_engine_is_kept(server: Server) -> None:
+    engine, [worker] = server.engine, server.children("service.server.http_worker")
+    server.client.close()
     worker.kill()
-    own.client = httpx.Client(base_url=own.url, timeout=60)
-    own.wait_ready()
-    assert own.post("/embed", {"inputs": "a"}).status_code == 200
-    assert own.engine == engine
-    assert own.client.get("/info").json()["engine_restarts"] == 0
-    assert own.log.count("listens on") == 1
+    server.client = httpx.Client(base_url=server.url, timeout=60)
+    server.wait_ready()
+    assert server.post("/embed", {"inputs": "a"}).status_code == 200
+    assert server.engine == engine
+    assert server.client.get("/info").json()["engine_restarts"] == 0
+    assert server.log.count("listens on") == 1
 
 
 @pytest.mark.full
-def test_auto_says_what_it_tried_and_chose(minilm_folder: object, tmp_path: Path) -> None:
+def test_auto_reports_its_trials_and_its_choice(minilm_folder: object, tmp_path: Path) -> None:
     with Server(tmp_path / "log", dtype="auto") as server:
         engine = server.client.get("/info").json()["engine"]
         trials = {trial["dtype"]: trial for trial in engine["trials"]}
@@ -65,27 +65,26 @@ def test_auto_says_what_it_tried_and_chose(minilm_folder: object, tmp_path: Path
 
 
 @pytest.mark.full
-def test_the_port_answers_while_there_is_no_engine(own: Server) -> None:
-    engine, [launcher] = own.engine, own.children("service.engine")
+def test_the_server_answers_while_there_is_no_engine(server: Server) -> None:
+    engine, [launcher] = server.engine, server.children("service.engine")
     launcher.suspend()
     os.kill(engine, signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while own.client.get("/ready").status_code == 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    assert own.client.get("/live").status_code == 200
-    found = own.client.get("/ready")
-    assert error(found, 503)["code"] == "engine_unavailable"
-    assert int(found.headers["retry-after"]) >= 1
+    server.wait_until(lambda: server.client.get("/ready").status_code != 200)
+    assert server.client.get("/live").status_code == 200
+    response = server.client.get("/ready")
+    assert error(response, 503)["code"] == "engine_unavailable"
+    assert int(response.headers["retry-after"]) >= 1
     launcher.resume()
-    assert own.post("/embed", {"inputs": "a"}).status_code == 200, "it waits for the next engine"
-    assert own.client.get("/info").json()["engine_restarts"] == 1
+    assert server.post("/embed", {"inputs": "a"}).status_code == 200, (
+        "it waits for the restarted engine"
+    )
+    assert server.client.get("/info").json()["engine_restarts"] == 1
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("kill_launcher", [False, True])
 @pytest.mark.full
-def test_an_engine_that_is_started_again_tries_nothing_again(
-    minilm_folder: object, tmp_path: Path, whole: bool
+def test_a_restarted_engine_does_not_repeat_the_trials(
+    minilm_folder: object, tmp_path: Path, kill_launcher: bool
 ) -> None:
     with Server(tmp_path / "log", dtype="auto") as server:
         before = server.client.get("/info").json()["engine"]
@@ -93,20 +92,17 @@ def test_an_engine_that_is_started_again_tries_nothing_again(
             server.log.count("cosine to float32"),
             server.children("service.engine"),
         )
-        assert launcher.num_threads() == 1  # others would be missing in what it forks
-        os.kill(launcher.pid if whole else server.engine, signal.SIGKILL)
-        deadline = time.monotonic() + 60
-        while server.log.count("listens on") < 2:
-            assert time.monotonic() < deadline, server.log
-            time.sleep(0.01)
+        assert launcher.num_threads() == 1  # forked processes have no other threads
+        os.kill(launcher.pid if kill_launcher else server.engine, signal.SIGKILL)
+        server.wait_until(lambda: server.log.count("listens on") >= 2)
         assert server.client.get("/info").json()["engine"] == before
         assert server.log.count("cosine to float32") == trials
-        assert (server.children("service.engine") == [launcher]) == (not whole)
+        assert (server.children("service.engine") == [launcher]) == (not kill_launcher)
         assert server.client.get("/info").json()["engine_restarts"] == 1
 
 
 @pytest.mark.full
-def test_as_many_connections_are_taken_as_the_system_allows(
+def test_the_limit_of_open_files_is_raised_to_the_maximum(
     minilm_folder: object, tmp_path: Path
 ) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -114,69 +110,63 @@ def test_as_many_connections_are_taken_as_the_system_allows(
     try:
         with Server(tmp_path / "log") as server:
             [worker] = server.children("service.server.http_worker")
-            found = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
+            limits = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    assert found == (before[1], before[1])
+    assert limits == (before[1], before[1])
 
 
-def test_requests_that_wait_when_the_engine_dies_are_answered(own: Server) -> None:
+def test_requests_pending_when_the_engine_dies_are_answered(server: Server) -> None:
     stop = threading.Event()
     statuses: list[int] = []
 
-    def load() -> None:
-        with httpx.Client(base_url=own.url, timeout=90) as client:
+    def send_requests() -> None:
+        with httpx.Client(base_url=server.url, timeout=90) as client:
             while not stop.is_set():
-                answer = client.post("/embed", json={"inputs": ["some words to embed"] * 8})
-                statuses.append(answer.status_code)
+                response = client.post("/embed", json={"inputs": ["some words to embed"] * 8})
+                statuses.append(response.status_code)
 
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        running = [pool.submit(load) for _ in range(16)]
+        loops = [pool.submit(send_requests) for _ in range(16)]
         try:
             time.sleep(1)
-            os.kill(own.engine, signal.SIGKILL)
-            seen, deadline = len(statuses), time.monotonic() + 60
-            while len(statuses) < seen + 50 and time.monotonic() < deadline:
+            os.kill(server.engine, signal.SIGKILL)
+            answered, deadline = len(statuses), time.monotonic() + 60
+            while len(statuses) < answered + 50 and time.monotonic() < deadline:
                 time.sleep(0.05)
         finally:
-            stop.set()  # or the pool would wait for ever
-        for worker in running:
-            worker.result(timeout=90)  # none hangs, none lost its connection
-    assert set(statuses) == {200} and len(statuses) >= seen + 50
-    assert own.client.get("/info").json()["engine_restarts"] == 1
+            stop.set()  # else the pool would wait for ever
+        for loop in loops:
+            loop.result(timeout=90)  # fails if one hangs or lost its connection
+    assert set(statuses) == {200} and len(statuses) >= answered + 50
+    assert server.client.get("/info").json()["engine_restarts"] == 1
 
 
 @pytest.mark.full
-def test_an_engine_that_hangs_is_given_nothing_more_and_is_replaced(own: Server) -> None:
-    os.kill(own.engine, signal.SIGSTOP)
-    deadline = time.monotonic() + 120
-    while own.client.get("/ready").status_code == 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    while "the engine hangs and is killed" not in own.log:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    own.wait_ready(120)
-    assert own.post("/embed", {"inputs": "a"}).status_code == 200
-    assert own.client.get("/info").json()["engine_restarts"] == 1
+def test_a_hung_engine_receives_no_more_work_and_is_replaced(server: Server) -> None:
+    os.kill(server.engine, signal.SIGSTOP)
+    server.wait_until(lambda: server.client.get("/ready").status_code != 200, 120)
+    server.wait_until(lambda: "the engine hangs and is killed" in server.log, 120)
+    server.wait_ready(120)
+    assert server.post("/embed", {"inputs": "a"}).status_code == 200
+    assert server.client.get("/info").json()["engine_restarts"] == 1
 
 
 @pytest.mark.full
-def test_a_process_for_http_that_hangs_is_replaced(own: Server) -> None:
-    [worker] = own.children("service.server.http_worker")
-    own.client.close()
+def test_a_hung_http_process_is_replaced(server: Server) -> None:
+    [worker] = server.children("service.server.http_worker")
+    server.client.close()
     worker.suspend()
-    deadline = time.monotonic() + 300
-    while "an HTTP process has not moved for 30 s and is killed" not in own.log:
-        assert time.monotonic() < deadline, own.log
-        time.sleep(0.1)
-    own.client = httpx.Client(base_url=own.url, timeout=60)
-    own.wait_ready()
-    assert own.post("/embed", {"inputs": "a"}).status_code == 200
+    server.wait_until(
+        lambda: "an HTTP process has not moved for 30 s and is killed" in server.log, 300
+    )
+    server.client = httpx.Client(base_url=server.url, timeout=60)
+    server.wait_ready()
+    assert server.post("/embed", {"inputs": "a"}).status_code == 200
 
 
 @pytest.mark.full
-def test_a_model_that_never_is_loaded_ends_the_server(tmp_path: Path) -> None:
+def test_the_server_ends_if_loading_the_model_times_out(tmp_path: Path) -> None:
     server = Server(tmp_path / "log", load_timeout=0.5)
     with pytest.raises(AssertionError), server:
         pass
@@ -185,8 +175,10 @@ def test_a_model_that_never_is_loaded_ends_the_server(tmp_path: Path) -> None:
     assert "it was started 5 times and never was ready" in server.log
 
 
-def test_too_few_descriptors_end_the_server(minilm_folder: object, tmp_path: Path) -> None:
-    # The limit of its own process: one that is lowered here could not be raised again.
+def test_the_server_ends_if_there_are_too_few_file_descriptors(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    # Set in a shell, as a hard limit lowered in this process could not be raised again.
     command = f"ulimit -n 14; exec {sys.executable} -m service serve --port 0"
     done = subprocess.run(
         ["sh", "-c", command], capture_output=True, text=True, timeout=300, check=False
@@ -196,38 +188,38 @@ def test_too_few_descriptors_end_the_server(minilm_folder: object, tmp_path: Pat
 
 
 @pytest.mark.full
-def test_the_engine_leaves_when_the_server_is_killed(own: Server) -> None:
-    engine = psutil.Process(own.engine)
-    own.process.kill()
+def test_the_engine_ends_when_the_server_is_killed(server: Server) -> None:
+    engine = psutil.Process(server.engine)
+    server.process.kill()
     _, alive = psutil.wait_procs([engine], 60)
     assert not alive
 
 
 @pytest.mark.full
-def test_a_signal_to_the_whole_group_stops_the_server_and_not_its_engine(own: Server) -> None:
-    os.kill(own.engine, signal.SIGTERM)
-    os.kill(own.engine, signal.SIGINT)
-    assert own.post("/embed", {"inputs": "still here"}).status_code == 200
-    assert own.client.get("/info").json()["engine_restarts"] == 0
+def test_the_engine_ignores_signals_to_stop(server: Server) -> None:
+    os.kill(server.engine, signal.SIGTERM)
+    os.kill(server.engine, signal.SIGINT)
+    assert server.post("/embed", {"inputs": "still here"}).status_code == 200
+    assert server.client.get("/info").json()["engine_restarts"] == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.full(after=1)
-def test_a_stop_lets_running_requests_finish(own: Server, number: signal.Signals) -> None:
+def test_shutdown_lets_running_requests_finish(
+    server: Server, signal_number: signal.Signals
+) -> None:
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         body = {"inputs": ["a long text " * 80] * 80}
-        answer = pool.submit(httpx.post, f"{own.url}/embed", json=body, timeout=60)
-        while not queued(own):
-            assert not answer.done()
+        pending = pool.submit(httpx.post, f"{server.url}/embed", json=body, timeout=60)
+        while not queued(server):
+            assert not pending.done()
             time.sleep(0.01)
-        assert own.stop(number) == 0
-        assert answer.result().status_code == 200
+        assert server.stop(signal_number) == 0
+        assert pending.result().status_code == 200
 
 
 @pytest.mark.full
-def test_a_server_that_is_to_outlive_its_terminal_does(
-    minilm_folder: object, tmp_path: Path
-) -> None:
+def test_a_server_started_by_nohup_ignores_sighup(minilm_folder: object, tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:
         with Server(tmp_path / "log") as server:
@@ -239,7 +231,7 @@ def test_a_server_that_is_to_outlive_its_terminal_does(
 
 
 @pytest.mark.full
-def test_a_stop_while_it_starts_is_told_in_no_traceback(
+def test_an_interrupt_during_startup_logs_no_traceback(
     minilm_folder: object, tmp_path: Path
 ) -> None:
     with (tmp_path / "log").open("wb") as log:
@@ -254,31 +246,30 @@ def test_a_stop_while_it_starts_is_told_in_no_traceback(
 
 
 @pytest.mark.full
-def test_an_engine_that_is_ready_after_the_end_of_listening_answers_what_waits(
-    own: Server,
+def test_an_engine_restarted_during_shutdown_answers_pending_requests(
+    server: Server,
 ) -> None:
-    host, port = own.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as client:
+    with connect(server) as client:
         client.sendall(b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: 15\r\n\r\n{")
         time.sleep(0.3)
-        own.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)  # uvicorn looks ten times a second
-        before = own.engine
+        before = server.engine
         os.kill(before, signal.SIGKILL)
         deadline = time.monotonic() + 30
-        while own.log.count("listens on") < 2:
-            assert own.process.poll() is None and time.monotonic() < deadline, own.log
+        while server.log.count("listens on") < 2:
+            assert server.process.poll() is None and time.monotonic() < deadline, server.log
             time.sleep(0.05)
         client.sendall(b'"inputs": "a"}')
         client.settimeout(20)
         assert client.recv(1000).startswith(b"HTTP/1.1 200")
-    assert own.process.wait(60) == 0
-    assert "Traceback" not in own.log
+    assert server.process.wait(60) == 0
+    assert "Traceback" not in server.log
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.full
-def test_nothing_of_a_server_lies_where_temporary_files_are_cleaned_away(
+def test_a_running_server_has_no_temporary_files(
     minilm_folder: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     temporary = tmp_path / "temporary"
@@ -290,7 +281,7 @@ def test_nothing_of_a_server_lies_where_temporary_files_are_cleaned_away(
 
 
 @pytest.mark.full
-def test_a_request_that_does_not_finish_before_the_end_is_told_to_come_again(
+def test_requests_unfinished_at_the_shutdown_timeout_get_status_503(
     minilm_folder: object, tmp_path: Path
 ) -> None:
     with (
@@ -299,51 +290,47 @@ def test_a_request_that_does_not_finish_before_the_end_is_told_to_come_again(
     ):
         os.kill(server.engine, signal.SIGSTOP)
         body = {"inputs": "a " * 8}
-        answers = [
+        responses = [
             pool.submit(httpx.post, f"{server.url}/embed", json=body, timeout=60) for _ in range(4)
         ]
-        deadline = time.monotonic() + 60
-        while "embedding_queued_tokens 40.0" not in server.client.get("/metrics").text:
-            assert time.monotonic() < deadline, server.log
-            time.sleep(0.01)
+        server.wait_until(
+            lambda: "embedding_queued_tokens 40.0" in server.client.get("/metrics").text
+        )
         assert server.stop() == 0
-        for answer in answers:
-            found = answer.result()
-            assert error(found, 503)["code"] == "shutting_down"
-            assert int(found.headers["retry-after"]) >= 1
-            assert found.headers["connection"] == "close"
+        for pending in responses:
+            response = pending.result()
+            assert error(response, 503)["code"] == "shutting_down"
+            assert int(response.headers["retry-after"]) >= 1
+            assert response.headers["connection"] == "close"
         assert "Traceback" not in server.log
 
 
 @pytest.mark.full
-def test_a_server_told_to_stop_is_not_ready_and_serves_until_the_gateway_has_seen_it(
+def test_a_draining_server_is_not_ready_but_answers_requests(
     minilm_folder: object, tmp_path: Path
 ) -> None:
     with Server(tmp_path / "log", drain_delay=3) as server:
         server.process.send_signal(signal.SIGTERM)
-        told = time.monotonic()
+        stopped_at = time.monotonic()
         while server.client.get("/ready").status_code == 200:
             time.sleep(0.01)
-        if time.monotonic() - told < 1:  # else the machine is too busy to be asked meanwhile
+        if time.monotonic() - stopped_at < 1:  # else the machine is too slow to test the drain
             with httpx.Client(base_url=server.url) as new:
                 for client in (server.client, new):
                     assert error(client.get("/ready"), 503)["code"] == "shutting_down"
                     assert client.post("/embed", json={"inputs": "a"}).status_code == 200
         assert server.process.wait(60) == 0
-        assert time.monotonic() - told >= 3
+        assert time.monotonic() - stopped_at >= 3
 
 
 @pytest.mark.full
-def test_a_second_interrupt_ends_everything_at_once_and_in_order(
+def test_a_second_interrupt_ends_all_processes_at_once(
     minilm_folder: object, tmp_path: Path
 ) -> None:
     with Server(tmp_path / "log", drain_delay=10_000) as server:
         processes = psutil.Process(server.process.pid).children(recursive=True)
         server.process.send_signal(signal.SIGINT)
-        deadline = time.monotonic() + 60
-        while server.client.get("/ready").status_code == 200:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        server.wait_until(lambda: server.client.get("/ready").status_code != 200)
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(60) == 0
         assert not psutil.wait_procs(processes, 60)[1]
@@ -351,32 +338,31 @@ def test_a_second_interrupt_ends_everything_at_once_and_in_order(
 
 
 def queued(server: Server) -> float:
-    """The tokens that wait for the engine."""
+    """The number of tokens that wait for the engine."""
     [tokens] = re.findall(r"(?m)^embedding_queued_tokens (\S+)", server.client.get("/metrics").text)
     return float(tokens)
 
 
-def dropped(server: Server, last: float) -> float:
-    """How many tokens were in the queue when it was last seen before it was empty.
+def queued_at_drop(server: Server, last: float) -> float:
+    """The number of queued tokens in the last sample before the queue was empty.
 
-    Few, where they are computed one batch after the other.
+    It is small if the tokens are computed batch by batch, and large if they are dropped at once.
     """
-    while seen := queued(server):
-        last = seen
+    while tokens := queued(server):
+        last = tokens
         time.sleep(0.005)
     return last
 
 
 @pytest.mark.parametrize("words", [50, 250])
 @pytest.mark.full
-def test_a_client_that_hangs_up_takes_its_texts_out_of_the_queue(
+def test_a_disconnect_removes_the_texts_from_the_queue(
     minilm_folder: object, tmp_path: Path, words: int
 ) -> None:
-    # uvicorn stops reading from a connection, and so sees no end of it, at 64 KiB of body.
+    # uvicorn stops reading at 64 KiB of body, and so would not notice the disconnect.
     texts = json.dumps({"inputs": ["a " * words] * (100_000 // words)}).encode()
     with Server(tmp_path / "log", max_batch_tokens=words) as server:
-        address = server.url.removeprefix("http://").split(":")
-        with socket.create_connection((address[0], int(address[1]))) as client:
+        with connect(server) as client:
             head = (
                 f"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(texts)}\r\n\r\n"
             )
@@ -385,72 +371,70 @@ def test_a_client_that_hangs_up_takes_its_texts_out_of_the_queue(
             client.sendall(texts)
             while not (last := queued(server)):
                 time.sleep(0.02)
-        assert dropped(server, last) > 10_000
+        assert queued_at_drop(server, last) > 10_000
         assert server.post("/embed", {"inputs": "a"}).status_code == 200
         assert 'path="/embed",status="499"} 1.0' in server.client.get("/metrics").text
         assert "ERROR" not in server.log
 
 
-@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("in_one_read", [True, False])
 @pytest.mark.full
-def test_a_client_that_hangs_up_after_more_requests_takes_its_texts_out_of_the_queue(
-    minilm_folder: object, tmp_path: Path, together: bool
+def test_a_disconnect_after_pipelined_requests_removes_the_texts_from_the_queue(
+    minilm_folder: object, tmp_path: Path, in_one_read: bool
 ) -> None:
     texts = json.dumps({"inputs": ["a " * 250] * 400}).encode()
     head = b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(texts)
-    more = b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3
+    next_requests = b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3
     with Server(tmp_path / "log", max_batch_tokens=250) as server:
-        host, port = server.url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port))) as client:
-            client.sendall(head + texts + more * together)
+        with connect(server) as client:
+            client.sendall(head + texts + next_requests * in_one_read)
             while not (last := queued(server)):
                 time.sleep(0.02)
-            client.sendall(more)
+            client.sendall(next_requests)
             time.sleep(0.1)
-        assert dropped(server, last) > 10_000
+        assert queued_at_drop(server, last) > 10_000
         assert 'path="/embed",status="499"} 1.0' in server.client.get("/metrics").text
         assert "ERROR" not in server.log
 
 
 @pytest.mark.full
-def test_a_request_that_takes_too_long_is_given_up_and_its_work_dropped(
+def test_a_request_that_times_out_is_removed_from_the_queue(
     minilm_folder: object, tmp_path: Path
 ) -> None:
     with Server(tmp_path / "log", request_timeout=1, max_batch_tokens=256) as server:
-        text = "a long text " * 100  # fills a pass, so that it waits for all that came before
-        found = error(server.post("/embed", {"inputs": [text] * 1000}), 504)
-        assert found["code"] == "timeout"
+        text = "a long text " * 100  # fills a batch, so that it waits for all earlier texts
+        failure = error(server.post("/embed", {"inputs": [text] * 1000}), 504)
+        assert failure["code"] == "timeout"
         assert queued(server) < 10_000  # of 300,000
         assert server.post("/embed", {"inputs": text}).status_code == 200
 
 
 @pytest.mark.full
-def test_a_queue_that_is_too_long_refuses_and_says_when_to_return(
+def test_a_full_queue_refuses_requests_with_retry_after(
     minilm_folder: object, tmp_path: Path
 ) -> None:
     with Server(tmp_path / "log", max_wait=0.1) as server:
         body = {"inputs": ["a long text " * 80] * 16}
 
-        def ask(_: int) -> httpx.Response:
-            time.sleep(_ * 0.1)
+        def send_later(index: int) -> httpx.Response:
+            time.sleep(index * 0.1)
             return httpx.post(f"{server.url}/embed", json=body, timeout=60)
 
         with concurrent.futures.ThreadPoolExecutor(24) as pool:
-            answers = list(pool.map(ask, range(24)))
-        refused = [answer for answer in answers if answer.status_code == 429]
-        assert refused and {answer.status_code for answer in answers} == {200, 429}
+            responses = list(pool.map(send_later, range(24)))
+        refused = [response for response in responses if response.status_code == 429]
+        assert refused and {response.status_code for response in responses} == {200, 429}
         assert error(refused[0], 429)["code"] == "overloaded"
         assert int(refused[0].headers["retry-after"]) >= 1
 
 
 @pytest.mark.full
-def test_a_query_does_not_wait_for_the_many_texts_that_came_before(
+def test_a_query_does_not_wait_for_an_earlier_large_request(
     minilm_folder: object, tmp_path: Path
 ) -> None:
     with Server(tmp_path / "log", max_wait=0.01) as server:
         body = json.dumps({"inputs": ["a long text " * 80] * 1200}).encode()
-        host, port = server.url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port))) as bulk:
+        with connect(server) as bulk:
             bulk.sendall(
                 b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
                 + body
@@ -468,14 +452,14 @@ def test_a_query_does_not_wait_for_the_many_texts_that_came_before(
 @pytest.mark.full
 def test_a_model_that_cannot_be_loaded_ends_the_server(tmp_path: Path) -> None:
     with (
-        pytest.raises(AssertionError, match="not supported") as ended,
+        pytest.raises(AssertionError, match="not supported") as error_raised,
         Server(tmp_path / "log", dtype="float16"),
     ):
         pass
-    assert "starting it again" not in str(ended.value)
+    assert "starting it again" not in str(error_raised.value)
 
 
-def test_a_folder_that_is_no_model_is_told_in_a_line(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_an_error_of_one_line(tmp_path: Path) -> None:
     with (
         pytest.raises(AssertionError, match=r"^Error: .* is missing: not a model folder\n$"),
         Server(tmp_path / "log", model=tmp_path),
@@ -484,7 +468,7 @@ def test_a_folder_that_is_no_model_is_told_in_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_an_engine_that_finds_its_model_deleted_ends_the_server_with_a_reason(
+def test_the_server_ends_if_the_engine_finds_its_model_deleted(
     minilm_folder: Path, tmp_path: Path
 ) -> None:
     model = shutil.copytree(minilm_folder, tmp_path / "model")
@@ -497,17 +481,14 @@ def test_an_engine_that_finds_its_model_deleted_ends_the_server_with_a_reason(
 
 
 @pytest.mark.full
-def test_a_process_for_http_that_finds_its_model_deleted_is_started_until_it_is_back(
+def test_an_http_process_is_restarted_until_a_deleted_model_is_back(
     minilm_folder: Path, tmp_path: Path
 ) -> None:
     model = shutil.copytree(minilm_folder, tmp_path / "model")
     with Server(tmp_path / "log", model=model) as server:
         model.rename(tmp_path / "elsewhere")
         server.children("service.server.http_worker")[0].kill()
-        deadline = time.monotonic() + 120
-        while server.log.count("not a model folder") < 2:
-            assert time.monotonic() < deadline, server.log
-            time.sleep(0.1)
+        server.wait_until(lambda: server.log.count("not a model folder") >= 2, 120)
         (tmp_path / "elsewhere").rename(model)
         server.client.close()
         server.client = httpx.Client(base_url=server.url, timeout=60)

@@ -1,4 +1,4 @@
-"""Numbers of several processes in one table."""
+"""Counters of several processes in one shared table."""
 
 import os
 from collections.abc import Iterator
@@ -20,12 +20,12 @@ def attach(file: int) -> list[SharedCounters]:
     return [SharedCounters.attach(file, ROWS, row) for row in range(ROWS)]
 
 
-def test_a_disk_that_fills_up_leaves_room_for_the_table(file: int) -> None:
+def test_the_disk_space_of_the_counters_is_allocated_at_the_start(file: int) -> None:
     status = os.fstat(file)
     assert status.st_size > 0 and status.st_blocks * 512 >= status.st_size
 
 
-def test_a_total_is_the_sum_of_what_each_has_added(file: int) -> None:
+def test_a_total_is_the_sum_over_all_processes(file: int) -> None:
     tables = attach(file)
     [slot] = {counters.allocate() for counters in tables}
     for number, counters in enumerate(tables, 1):
@@ -34,7 +34,7 @@ def test_a_total_is_the_sum_of_what_each_has_added(file: int) -> None:
     assert [tables[0].read(slot, row) for row in range(ROWS)] == [1, 2, 3]
 
 
-def test_slots_are_allocated_once_and_none_that_has_a_name() -> None:
+def test_allocated_slots_are_unique_and_differ_from_the_named_ones() -> None:
     counters = SharedCounters.private()
     first, second, third = counters.allocate(), counters.allocate(5), counters.allocate()
     gauges = counters.allocate(2, gauge=True), counters.allocate(gauge=True)
@@ -42,17 +42,17 @@ def test_slots_are_allocated_once_and_none_that_has_a_name() -> None:
     assert len(slots) == len({*slots, *Slot} - {*Slot})
 
 
-def test_a_process_that_takes_the_row_of_another_goes_on_where_that_stopped(file: int) -> None:
-    one, other, _ = attach(file)
-    other.row[other.allocate()] += 3
-    again = SharedCounters.attach(file, ROWS, 1)
-    again.row[again.allocate()] += 1
-    assert one.total(one.allocate()) == 4
+def test_a_restarted_process_continues_the_counts_of_its_row(file: int) -> None:
+    first, second, _ = attach(file)
+    second.row[second.allocate()] += 3
+    restarted = SharedCounters.attach(file, ROWS, 1)
+    restarted.row[restarted.allocate()] += 1
+    assert first.total(first.allocate()) == 4
 
 
-def test_what_a_process_had_at_its_end_is_cleared_without_knowing_what_it_was(file: int) -> None:
-    one, other, _ = attach(file)
-    count, gauge = other.allocate(), other.allocate(gauge=True)
-    other.row[count] = other.row[gauge] = one.row[gauge] = 7
-    one.clear_gauges(1)
-    assert (one.read(count, 1), one.read(gauge, 1), one.read(gauge, 0)) == (7, 0, 7)
+def test_clearing_gauges_keeps_the_counters(file: int) -> None:
+    first, second, _ = attach(file)
+    count, gauge = second.allocate(), second.allocate(gauge=True)
+    second.row[count] = second.row[gauge] = first.row[gauge] = 7
+    first.clear_gauges(1)
+    assert (first.read(count, 1), first.read(gauge, 1), first.read(gauge, 0)) == (7, 0, 7)

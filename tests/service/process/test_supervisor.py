@@ -1,4 +1,4 @@
-"""The watch over another process, with programs of the tests' own."""
+"""Supervision of a child process, with shell scripts as children."""
 
 import asyncio
 import ctypes
@@ -29,21 +29,19 @@ def child(path: str, config: bytes = b"", limits: Limits | None = None) -> Child
     return Child("the thing", "module", lambda: config, (), limits or Limits(), path)
 
 
-async def wait(true: Callable[[], object]) -> None:
+async def wait_until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(60):
-        while not true():
+        while not condition():
             await asyncio.sleep(0.01)
 
 
-def test_a_process_that_cannot_be_spawned_is_tried_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failed_spawn_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path, restarts = tmp_path / "python", list[None]()
 
     async def run() -> None:
         supervisor = Supervisor(child(str(path)), on_restart=lambda: restarts.append(None))
         running = asyncio.create_task(supervisor.run())
-        await wait(lambda: len(restarts) == 2)
+        await wait_until(lambda: len(restarts) == 2)
         program(path, f"exit {REFUSED}")
         await asyncio.wait_for(running, 60)
 
@@ -52,14 +50,14 @@ def test_a_process_that_cannot_be_spawned_is_tried_again(
     assert "the thing cannot be started: [Errno 2]" in caplog.text
 
 
-def test_a_process_that_never_was_ready_is_given_up_with_its_last_words(
+def test_a_process_that_is_never_ready_is_not_restarted_after_five_starts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    begun = tmp_path / "begun"
-    path = program(tmp_path / "python", f"echo >> {begun}; kill -9 $$")
+    starts = tmp_path / "begun"
+    path = program(tmp_path / "python", f"echo >> {starts}; kill -9 $$")
     with caplog.at_level(logging.ERROR):
         asyncio.run(asyncio.wait_for(Supervisor(child(path)).run(), 60))
-    assert begun.read_text() == "\n" * 5
+    assert starts.read_text() == "\n" * 5
     assert (
         "the thing was ended by SIGKILL (is there too little memory?); "
         "it was started 5 times and never was ready" in caplog.text
@@ -67,16 +65,16 @@ def test_a_process_that_never_was_ready_is_given_up_with_its_last_words(
 
 
 @pytest.mark.full
-def test_a_process_that_once_was_ready_is_started_for_ever(tmp_path: Path) -> None:
-    begun = tmp_path / "begun"
-    script = f"test -s {begun} || {READY}; echo >> {begun}; exit 1"
+def test_a_process_that_was_ready_once_is_always_restarted(tmp_path: Path) -> None:
+    starts = tmp_path / "begun"
+    script = f"test -s {starts} || {READY}; echo >> {starts}; exit 1"
     restarts: list[None] = []
 
     async def run() -> None:
         path = program(tmp_path / "python", script)
         supervisor = Supervisor(child(path), on_restart=lambda: restarts.append(None))
         running = asyncio.create_task(supervisor.run())
-        await wait(lambda: len(restarts) == 6 or running.done())
+        await wait_until(lambda: len(restarts) == 6 or running.done())
         assert not running.done()
         supervisor.stop()
         await asyncio.wait_for(running, 60)
@@ -85,9 +83,7 @@ def test_a_process_that_once_was_ready_is_started_for_ever(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("status", [0, 1, 2, 3, 128 + signal.SIGTERM])
-def test_a_process_that_ends_as_any_program_may_is_started_again(
-    tmp_path: Path, status: int
-) -> None:
+def test_a_process_with_any_ordinary_exit_status_is_restarted(tmp_path: Path, status: int) -> None:
     async def run() -> None:
         restarted = asyncio.Event()
         path = program(tmp_path / "python", f"exit {status}")
@@ -100,25 +96,25 @@ def test_a_process_that_ends_as_any_program_may_is_started_again(
     asyncio.run(run())
 
 
-def test_processes_that_end_at_once_are_started_again_whatever_became_of_their_config() -> None:
-    async def life() -> None:
+def test_a_process_that_ends_without_reading_its_config_is_restarted() -> None:
+    async def restart_once() -> None:
         restarted = asyncio.Event()
-        one = child("/bin/false", b"config " * 100)
-        running = asyncio.create_task(Supervisor(one, on_restart=restarted.set).run())
+        process = child("/bin/false", b"config " * 100)
+        running = asyncio.create_task(Supervisor(process, on_restart=restarted.set).run())
         waiting = asyncio.create_task(restarted.wait())
         await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED, timeout=60)
-        assert restarted.is_set() and not running.done(), "the watch has ended"
+        assert restarted.is_set() and not running.done(), "the supervisor has ended"
         running.cancel()
         await asyncio.wait([running])
 
     async def run() -> None:
         for _ in range(20):
-            await asyncio.gather(*(life() for _ in range(10)))
+            await asyncio.gather(*(restart_once() for _ in range(10)))
 
     asyncio.run(run())
 
 
-def test_a_file_of_the_folder_where_it_is_started_is_no_module_of_a_process(
+def test_modules_are_not_imported_from_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -126,10 +122,10 @@ def test_a_file_of_the_folder_where_it_is_started_is_no_module_of_a_process(
     restarts: list[None] = []
 
     async def run() -> None:
-        one = Child("a", "this", lambda: b"")  # Python's own ends with 0
-        supervisor = Supervisor(one, on_restart=lambda: restarts.append(None))
+        process = Child("a", "this", lambda: b"")  # the standard module `this` ends with 0
+        supervisor = Supervisor(process, on_restart=lambda: restarts.append(None))
         running = asyncio.create_task(supervisor.run())
-        await wait(lambda: restarts or running.done())
+        await wait_until(lambda: restarts or running.done())
         running.cancel()
         await asyncio.wait([running])
 
@@ -137,22 +133,22 @@ def test_a_file_of_the_folder_where_it_is_started_is_no_module_of_a_process(
     assert restarts
 
 
-def test_a_process_reads_its_config_and_stops_at_the_end_of_its_input(tmp_path: Path) -> None:
-    found = tmp_path / "found"
-    script = f'read config; echo "$config $@" > {found}; cat > /dev/null; echo left >> {found}'
+def test_a_process_reads_its_config_and_stops_at_the_end_of_stdin(tmp_path: Path) -> None:
+    output = tmp_path / "found"
+    script = f'read config; echo "$config $@" > {output}; cat > /dev/null; echo left >> {output}'
 
     async def run() -> None:
         supervisor = Supervisor(child(program(tmp_path / "python", script), b"a config"))
         running = asyncio.create_task(supervisor.run())
-        await wait(lambda: found.exists() and found.read_text())
+        await wait_until(lambda: output.exists() and output.read_text())
         supervisor.stop()
         await asyncio.wait_for(running, 60)
 
     asyncio.run(run())
-    assert found.read_text() == "a config -P -m module\nleft\n"
+    assert output.read_text() == "a config -P -m module\nleft\n"
 
 
-def test_reports_are_passed_on_and_what_is_no_report_is_logged(
+def test_reports_are_passed_on_and_other_output_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     script = f'{READY}; echo hello; echo \'{{"event": "restarting", "more": 1}}\'; cat > /dev/null'
@@ -162,7 +158,7 @@ def test_reports_are_passed_on_and_what_is_no_report_is_logged(
         path = program(tmp_path / "python", script)
         supervisor = Supervisor(child(path), reports.append, lambda: restarts.append(None))
         running = asyncio.create_task(supervisor.run())
-        await wait(lambda: len(reports) == 2)
+        await wait_until(lambda: len(reports) == 2)
         supervisor.stop()
         await asyncio.wait_for(running, 60)
 
@@ -172,13 +168,13 @@ def test_reports_are_passed_on_and_what_is_no_report_is_logged(
     assert len(restarts) == 1 and "hello" in caplog.text
 
 
-def test_no_other_process_is_started_when_it_is_told_to_stop_after_one_has_ended(
+def test_a_stop_after_a_process_has_ended_prevents_its_restart(
     tmp_path: Path,
 ) -> None:
-    begun = tmp_path / "begun"
+    starts = tmp_path / "begun"
 
     async def run() -> None:
-        path = program(tmp_path / "python", f"echo >> {begun}; exit 1")
+        path = program(tmp_path / "python", f"echo >> {starts}; exit 1")
         restarts = asyncio.Event()
         supervisor = Supervisor(child(path), on_restart=restarts.set)
         running = asyncio.create_task(supervisor.run())
@@ -188,7 +184,7 @@ def test_no_other_process_is_started_when_it_is_told_to_stop_after_one_has_ended
             await running
 
     asyncio.run(run())
-    assert begun.read_text() == "\n"
+    assert starts.read_text() == "\n"
 
 
 @pytest.mark.parametrize("timeout", [None, 0.02])
@@ -198,20 +194,20 @@ def test_a_process_that_does_not_stop_is_killed(tmp_path: Path, timeout: float |
         limits = Limits(stop=0.1 if timeout is None else 600)
         supervisor = Supervisor(child(path, limits=limits), tick=TICK)
         running = asyncio.create_task(supervisor.run())
-        await wait((tmp_path / "up").exists)
+        await wait_until((tmp_path / "up").exists)
         supervisor.stop(timeout)
         await asyncio.wait_for(running, 60)
 
     asyncio.run(run())
 
 
-def test_a_process_that_is_never_ready_is_killed_and_started_again(
+def test_a_process_that_is_not_ready_in_time_is_killed_and_restarted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:
         restarted = asyncio.Event()
-        one = child(program(tmp_path / "python", "exec sleep 600"), limits=Limits(start=0.1))
-        supervisor = Supervisor(one, on_restart=restarted.set, tick=TICK)
+        process = child(program(tmp_path / "python", "exec sleep 600"), limits=Limits(start=0.1))
+        supervisor = Supervisor(process, on_restart=restarted.set, tick=TICK)
         running = asyncio.create_task(supervisor.run())
         await asyncio.wait_for(restarted.wait(), 60)
         running.cancel()
@@ -222,47 +218,47 @@ def test_a_process_that_is_never_ready_is_killed_and_started_again(
     assert "the thing is not ready after 0.1 s and is killed" in caplog.text
 
 
-def test_a_process_whose_heartbeat_stops_is_killed_and_not_before(tmp_path: Path) -> None:
+def test_a_process_is_killed_only_when_its_heartbeat_stops(tmp_path: Path) -> None:
     beats, restarted = [0.0], list[None]()
 
     async def run() -> None:
         limits = Limits(silence=0.2, heartbeat=lambda: beats[0])
-        one = child(program(tmp_path / "python", f"{READY}; exec sleep 600"), limits=limits)
-        supervisor = Supervisor(one, on_restart=lambda: restarted.append(None), tick=TICK)
+        process = child(program(tmp_path / "python", f"{READY}; exec sleep 600"), limits=limits)
+        supervisor = Supervisor(process, on_restart=lambda: restarted.append(None), tick=TICK)
         running = asyncio.create_task(supervisor.run())
         for _ in range(50):
             beats[0] += 1
             await asyncio.sleep(TICK)
         assert not restarted
-        await wait(lambda: restarted)
+        await wait_until(lambda: restarted)
         running.cancel()
         await asyncio.wait([running])
 
     asyncio.run(run())
 
 
-def test_what_a_process_has_started_ends_with_it(tmp_path: Path) -> None:
-    found = tmp_path / "found"
+def test_children_of_a_process_end_with_it(tmp_path: Path) -> None:
+    output = tmp_path / "found"
 
     async def run() -> None:
-        script = f"sleep 600 & echo $! > {found}; exit {REFUSED}"
+        script = f"sleep 600 & echo $! > {output}; exit {REFUSED}"
         await Supervisor(child(program(tmp_path / "python", script))).run()
-        await wait(lambda: not alive(int(found.read_text())))
+        await wait_until(lambda: not is_alive(int(output.read_text())))
 
     asyncio.run(run())
 
 
-def test_what_the_first_process_of_a_container_inherits_leaves_no_zombie(tmp_path: Path) -> None:
-    found, subreaper = tmp_path / "found", 36  # of prctl: man 2 PR_SET_CHILD_SUBREAPER
+def test_orphans_adopted_by_the_supervisor_leave_no_zombies(tmp_path: Path) -> None:
+    output, subreaper = tmp_path / "found", 36  # of prctl: man 2 PR_SET_CHILD_SUBREAPER
     libc = ctypes.CDLL(None)
 
     async def run() -> None:
         restarts: list[None] = []
-        path = program(tmp_path / "python", f"sleep 600 & echo $! >> {found}; exit 1")
+        path = program(tmp_path / "python", f"sleep 600 & echo $! >> {output}; exit 1")
         supervisor = Supervisor(child(path), on_restart=lambda: restarts.append(None))
         running = asyncio.create_task(supervisor.run())
-        await wait(lambda: len(restarts) == 3)
-        first = found.read_text().split()[0]
+        await wait_until(lambda: len(restarts) == 3)
+        first = output.read_text().split()[0]
         assert not Path(f"/proc/{first}").exists()
         running.cancel()
         await asyncio.wait([running])
@@ -274,7 +270,7 @@ def test_what_the_first_process_of_a_container_inherits_leaves_no_zombie(tmp_pat
         libc.prctl(subreaper, 0, 0, 0, 0)
 
 
-def alive(process: int) -> bool:
+def is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:
