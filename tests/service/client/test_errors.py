@@ -1,4 +1,4 @@
-"""What becomes of answers that are none of the server's."""
+"""Errors from unreadable responses and from error bodies of other shapes."""
 
 import pickle
 from typing import Any
@@ -12,15 +12,15 @@ from service.client.errors import RequestFailed
 LIMITS = {"max_texts": 9, "max_tokens": 999, "max_body_bytes": 999}
 
 
-def failure(found: httpx.Response | httpx.RequestError, asked: requests.Request[Any]) -> Any:
-    """What an answer is told as, of which nothing can be read."""
-    with pytest.raises(RequestFailed) as failed:
-        asked.result(found)
-    assert pickle.loads(pickle.dumps(failed.value)).message == failed.value.message
-    return failed.value
+def error_of(reply: httpx.Response | httpx.RequestError, api_request: requests.Request[Any]) -> Any:
+    """The error that a response or a transport error becomes."""
+    with pytest.raises(RequestFailed) as raised:
+        api_request.result(reply)
+    assert pickle.loads(pickle.dumps(raised.value)).message == raised.value.message
+    return raised.value
 
 
-ASKED = [
+REQUESTS = [
     requests.info(),
     requests.limits(),
     requests.tokens("a", {}),
@@ -31,7 +31,7 @@ ASKED = [
 HTML = "<html>Sign in</html>"
 
 
-@pytest.mark.parametrize("asked", ASKED, ids=lambda asked: asked.read.__name__)
+@pytest.mark.parametrize("api_request", REQUESTS, ids=lambda api_request: api_request.read.__name__)
 @pytest.mark.parametrize(
     ("content", "headers"),
     [
@@ -42,20 +42,20 @@ HTML = "<html>Sign in</html>"
         ("[]", {"x-truncated": "0", "x-shape": "", "x-dtype": "number"}),
     ],
 )
-def test_an_answer_that_cannot_be_read_is_a_failure(
-    asked: requests.Request[Any], content: str, headers: dict[str, str]
+def test_an_unreadable_response_is_an_error(
+    api_request: requests.Request[Any], content: str, headers: dict[str, str]
 ) -> None:
-    if asked.read is responses.content and content != HTML:
+    if api_request.read is responses.content and content != HTML:
         return  # any JSON will do
-    found = failure(httpx.Response(200, text=content, headers=headers), asked)
-    assert (found.status, found.code) == (200, "invalid_answer")
-    assert found.message.startswith("the answer cannot be read: ")
+    error = error_of(httpx.Response(200, text=content, headers=headers), api_request)
+    assert (error.status, error.code) == (200, "invalid_answer")
+    assert error.message.startswith("the answer cannot be read: ")
 
 
-def test_an_answer_that_cannot_be_unpacked_is_a_failure() -> None:
-    found = failure(httpx.DecodingError("incorrect header check"), requests.info())
-    assert (found.status, found.code) == (None, "invalid_answer")
-    assert found.message == "incorrect header check"
+def test_a_response_that_cannot_be_decompressed_is_an_error() -> None:
+    error = error_of(httpx.DecodingError("incorrect header check"), requests.info())
+    assert (error.status, error.code) == (None, "invalid_answer")
+    assert error.message == "incorrect header check"
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_an_answer_that_cannot_be_unpacked_is_a_failure() -> None:
         ("out of order", "http_502", "out of order", None),
     ],
 )
-def test_an_error_of_another_shape_is_told_as_far_as_it_goes(
+def test_an_error_body_of_another_shape_is_read_as_far_as_possible(
     error: object, code: str, message: str, index: int | None
 ) -> None:
-    asked = requests.Request("/embed", responses.array, b"{}", first=4)
-    found = failure(httpx.Response(502, json={"error": error}), asked)
-    assert (found.status, found.code, found.index, found.param) == (502, code, index, None)
-    assert found.message.startswith(message)
+    api_request = requests.Request("/embed", responses.array, b"{}", first=4)
+    raised = error_of(httpx.Response(502, json={"error": error}), api_request)
+    assert (raised.status, raised.code, raised.index, raised.param) == (502, code, index, None)
+    assert raised.message.startswith(message)

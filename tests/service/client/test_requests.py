@@ -1,4 +1,4 @@
-"""What the clients in Python ask."""
+"""Requests of the Python clients."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ from service.client import requests
 from service.client.errors import RequestFailed
 from service.client.requests import EmbedOptions, SimilarityOptions, TokensOptions
 
-TEI = {"truncate", "truncation_direction"}  # on_overflow says it
+TEI = {"truncate", "truncation_direction"}  # on_overflow replaces them
 LIMITS = {"max_texts": 9, "max_tokens": 999, "max_body_bytes": 999}
-OURS = TEI | {
+NOT_OFFERED = TEI | {
     "inputs",
     "details",
     "partial",
@@ -36,51 +36,52 @@ OURS = TEI | {
         (SimilarityOptions, SimilarityRequest),
     ],
 )
-def test_the_options_are_the_fields_of_the_route(options: Any, body: type[Body]) -> None:
-    assert set(options.__annotations__) == body.model_fields.keys() - OURS
+def test_the_options_match_the_fields_of_the_route(options: Any, body: type[Body]) -> None:
+    assert set(options.__annotations__) == body.model_fields.keys() - NOT_OFFERED
 
 
-def parts(texts: list[Any], batch: int, **limits: int) -> list[list[Any]]:
-    known = LIMITS | limits
-    found = list(requests.embed(texts, {}, known, batch))
-    listed = [orjson.loads(asked.body)["inputs"] for asked in found]
-    assert [asked.count for asked in found] == [len(part) for part in listed]
-    assert [asked.first for asked in found] == [
-        sum(asked.count for asked in found[:place]) for place in range(len(found))
+def batches(texts: list[Any], batch: int, **limits: int) -> list[list[Any]]:
+    limits = LIMITS | limits
+    sent = list(requests.embed(texts, {}, limits, batch))
+    inputs_sent = [orjson.loads(request.body)["inputs"] for request in sent]
+    assert [request.count for request in sent] == [len(inputs) for inputs in inputs_sent]
+    assert [request.first for request in sent] == [
+        sum(request.count for request in sent[:index]) for index in range(len(sent))
     ]
-    most = known["max_body_bytes"]
-    assert all(len(asked.body) <= most or asked.count == 1 for asked in found)
-    return listed
+    max_body_bytes = limits["max_body_bytes"]
+    assert all(len(request.body) <= max_body_bytes or request.count == 1 for request in sent)
+    return inputs_sent
 
 
-def test_batches_end_at_the_number_of_texts_and_at_the_limits() -> None:
+def test_batches_are_limited_by_their_size_and_the_servers_limits() -> None:
     texts = ["a", "b", "c", "d", "e"]
-    assert parts(texts, 2) == [["a", "b"], ["c", "d"], ["e"]]
-    assert parts(texts, 5) == [texts]
-    assert parts(texts, 5, max_texts=4) == [texts[:4], texts[4:]]
-    assert parts(texts, 5, max_body_bytes=len('{"inputs":["a","b"]}')) == parts(texts, 2)
-    assert parts(texts, 5, max_tokens=7) == parts(texts, 2)
-    assert parts([[1, 2], [3]], 1) == [[[1, 2]], [[3]]]
+    assert batches(texts, 2) == [["a", "b"], ["c", "d"], ["e"]]
+    assert batches(texts, 5) == [texts]
+    assert batches(texts, 5, max_texts=4) == [texts[:4], texts[4:]]
+    assert batches(texts, 5, max_body_bytes=len('{"inputs":["a","b"]}')) == batches(texts, 2)
+    assert batches(texts, 5, max_tokens=7) == batches(texts, 2)
+    assert batches([[1, 2], [3]], 1) == [[[1, 2]], [[3]]]
 
 
-def test_an_input_that_is_too_large_goes_alone() -> None:
-    assert parts(["a", "é" * 40, "b", "c"], 9, max_body_bytes=40) == [["a"], ["é" * 40], ["b", "c"]]
+def test_an_input_larger_than_the_limit_is_sent_alone() -> None:
+    texts = ["a", "é" * 40, "b", "c"]
+    assert batches(texts, 9, max_body_bytes=40) == [texts[:1], texts[1:2], texts[2:]]
 
 
-def test_no_input_is_asked_too() -> None:
-    assert parts([], 9) == [[]]
+def test_an_empty_list_is_sent_to_the_server() -> None:
+    assert batches([], 9) == [[]]
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("inputs", "expected"),
     [("ab", ["ab"]), (("a", "b"), ["a", "b"]), ([1, 2], [[1, 2]]), ([[1], [2]], [[1], [2]])],
 )
-def test_one_input_is_told_from_several(given: Any, expected: list[Any]) -> None:
-    assert requests.as_list(given) == expected
+def test_a_single_input_becomes_a_list(inputs: Any, expected: list[Any]) -> None:
+    assert requests.as_list(inputs) == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("inputs", "message"),
     [
         (b"abc", "bytes are neither a text nor token ids"),
         (bytearray(b"abc"), "bytes are neither a text nor token ids"),
@@ -88,25 +89,25 @@ def test_one_input_is_told_from_several(given: Any, expected: list[Any]) -> None
         ([bytearray(b"abc")], "input 0: bytes are neither a text nor token ids"),
     ],
 )
-def test_bytes_are_not_taken_for_token_ids(given: Any, told: str) -> None:
-    with pytest.raises(TypeError, match=f"^{told}: decode them$"):
-        requests.as_list(given)
+def test_bytes_are_refused_as_inputs(inputs: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=f"^{message}: decode them$"):
+        requests.as_list(inputs)
 
 
 @pytest.mark.parametrize("options", [{}, {"late_chunking": True}])
-def test_a_text_that_no_request_can_carry_is_a_failure_with_its_place(
+def test_the_error_of_a_text_that_cannot_be_encoded_has_its_index(
     options: EmbedOptions,
 ) -> None:
-    with pytest.raises(RequestFailed, match=r"^input 3 cannot be sent: .*surrogates") as failed:
+    with pytest.raises(RequestFailed, match=r"^input 3 cannot be sent: .*surrogates") as raised:
         list(requests.embed(["a", "b", "c", "half \ud83d", "e"], options, LIMITS, 2))
-    assert (failed.value.status, failed.value.code) == (None, "invalid_request")
-    assert failed.value.index == 3
+    assert (raised.value.status, raised.value.code) == (None, "invalid_request")
+    assert raised.value.index == 3
 
 
-def test_other_requests_that_cannot_be_sent_are_failures_too() -> None:
-    for ask in (
+def test_other_requests_that_cannot_be_encoded_are_errors() -> None:
+    for build in (
         lambda: requests.tokens(["half \ud83d"], {}),
         lambda: requests.similarity("a", "half \ud83d", {}),
     ):
         with pytest.raises(RequestFailed, match=r"^the request cannot be sent: .*surrogates"):
-            ask()
+            build()
