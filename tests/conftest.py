@@ -16,12 +16,12 @@ from models.precision.encoder_factory import torch_has_bfloat16
 from tests import full, programs
 from tests.full import pytest_collection_modifyitems
 from tests.programs import pytest_runtest_makereport
-from tests.service.server import CAP, Server
+from tests.service.server import MAX_ISA, Server
 
 __all__ = ["pytest_collection_modifyitems", "pytest_runtest_makereport"]  # hooks of pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the first test imports a model hub's client
-library.cap_isa(CAP)  # before torch computes
+library.cap_isa(MAX_ISA)  # before torch computes
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("tests")
 
@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 PROSE = (Path(__file__).parent.parent / "LICENSE").read_text(encoding="utf-8")
 WORDS = PROSE.split()
-ODD = [
+UNUSUAL_TEXTS = [
     "",
     " ",
     "\n\t\r\n",
@@ -87,8 +87,8 @@ def precisions() -> list[str]:
 @pytest.fixture(scope="session")
 def texts() -> list[str]:
     """200 texts of every kind: odd ones, then real prose of 1 to 40 words."""
-    starts = range(200 - len(ODD))
-    return ODD + [" ".join(WORDS[7 * i : 7 * i + 1 + i % 40]) for i in starts]
+    starts = range(200 - len(UNUSUAL_TEXTS))
+    return UNUSUAL_TEXTS + [" ".join(WORDS[7 * i : 7 * i + 1 + i % 40]) for i in starts]
 
 
 @pytest.fixture(scope="session")
@@ -135,7 +135,9 @@ def server(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture(scope="session")
-def cutting(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server_any_dimensions(
+    minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     """The same with an operator who lets vectors be cut to any length."""
     with Server(tmp_path_factory.mktemp("cutting") / "log", dimensions="any") as running:
         yield running

@@ -1,4 +1,4 @@
-"""Bodies that attacks send."""
+"""Requests that attacks send."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The server that is attacked: as it is by default, without a key."""
+"""The attacked server, with default settings and no key."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.service.server import Server
 
 @pytest.fixture
 def victim(minilm_folder: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with Server(tmp_path_factory.mktemp("victim") / "log") as running:
-        yield running
-        assert running.process.poll() is None, "the server is dead"
-        assert "Traceback" not in running.log
+    with Server(tmp_path_factory.mktemp("victim") / "log") as server:
+        yield server
+        assert server.process.poll() is None, "the server has ended"
+        assert "Traceback" not in server.log

@@ -1,4 +1,4 @@
-"""What an attack does to a server: its memory, and the requests of others meanwhile."""
+"""Measures what an attack does to a server's memory and to the requests of other clients."""
 
 import contextlib
 import json
@@ -19,61 +19,65 @@ MB = 1 << 20
 
 
 @dataclass
-class Attack:
-    """Filled when the attack is over. Memory is in MB, of all processes of the servers.
+class AttackReport:
+    """The measurements of an attack, filled in at its end.
 
-    seconds: of each request of an innocent client that was answered. lost: of those that were not.
+    before, peak, after: memory of all processes of the servers in MB. seconds: response times of
+    the background clients. failures: their requests that failed.
     """
 
     before: float = 0.0
     peak: float = 0.0
     after: float = 0.0
     seconds: list[float] = field(default_factory=list, repr=False)
-    lost: list[str] = field(default_factory=list, repr=False)
+    failures: list[str] = field(default_factory=list, repr=False)
 
     def check(self, growth: float) -> None:
-        """Fails for more memory than that, and for a single request of others that was lost."""
-        assert self.seconds and not self.lost, self.lost[:3]
+        """Fail if the memory grew by more MB, or if any background request failed."""
+        assert self.seconds and not self.failures, self.failures[:3]
         assert self.peak - self.before <= growth, self
 
     def __str__(self) -> str:
         p99 = sorted(self.seconds)[int(0.99 * len(self.seconds))] if self.seconds else 0.0
         return (
             f"memory {self.before:.0f} MB, at most {self.peak:.0f}, then {self.after:.0f}; "
-            f"{len(self.seconds)} requests of others, {len(self.lost)} lost, "
+            f"{len(self.seconds)} background requests, {len(self.failures)} failed, "
             f"p99 {1000 * p99:.0f} ms"
         )
 
 
 @contextlib.contextmanager
-def attack(name: str, *servers: Server, url: str = "") -> Iterator[Attack]:
-    """Watches while the block attacks, and prints what it did. url: where innocents ask."""
-    report, processes = Attack(), _processes(servers)
+def attack(name: str, *servers: Server, url: str = "") -> Iterator[AttackReport]:
+    """Measure while the block attacks, and print the report.
+
+    url: where the background clients send their requests; that of the first server by default.
+    """
+    report, processes = AttackReport(), _processes(servers)
     report.before = _memory(processes)
     for process in processes:
-        Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # the peak so far: man 5 proc
+        Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # resets the peak: man 5 proc
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.attacks.innocents", url or servers[0].url],
+        [sys.executable, "-m", "tests.attacks.background_clients", url or servers[0].url],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-    ) as innocents:
-        assert innocents.stdout is not None
-        innocents.stdout.readline()
+    ) as background:
+        assert background.stdout is not None
+        background.stdout.readline()
         try:
             yield report
         finally:
             time.sleep(0.5)
             report.after = _memory(processes)
             report.peak = sum(map(_peak, processes))
-            found = json.loads(innocents.communicate()[0])
-            report.seconds, report.lost = found["seconds"], found["lost"]
+            results = json.loads(background.communicate()[0])
+            report.seconds, report.failures = results["seconds"], results["failures"]
             sys.stdout.write(f"\n{name}: {report}\n")
 
 
 def _processes(servers: Sequence[Server]) -> list[psutil.Process]:
     parents = [psutil.Process(server.process.pid) for server in servers]
-    return [each for parent in parents for each in (parent, *parent.children(recursive=True))]
+    return [process for parent in parents for process in (parent, *parent.children(recursive=True))]
 
 
 def _memory(processes: Sequence[psutil.Process]) -> float:
@@ -82,7 +86,7 @@ def _memory(processes: Sequence[psutil.Process]) -> float:
 
 
 def _peak(process: psutil.Process) -> float:
-    """The most memory in MB; 0 of a process that is no more."""
+    """Peak memory in MB; 0 for a process that has ended."""
     with contextlib.suppress(OSError):
         status = Path(f"/proc/{process.pid}/status").read_text()
         return int(status.partition("VmHWM:")[2].split()[0]) / 1024
@@ -99,27 +103,29 @@ def connect(url: str, seconds: float = 60) -> socket.socket:
 
 
 def flood(url: str, connections: int, payload: bytes, seconds: float) -> list[int]:
-    """Sends the payload on each connection and reads what comes back, for so long at most.
+    """Send the payload on each connection and read the responses, for `seconds` at most.
 
-    Returns the bytes that came on each.
+    Returns the number of bytes received on each connection.
     """
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
 
-    def one(index: int) -> None:
-        rest = memoryview(payload)
+    def run_connection(index: int) -> None:
+        unsent = memoryview(payload)
         with connect(url, 0.2) as connection, contextlib.suppress(ConnectionError):
-            while time.monotonic() < until:
+            while time.monotonic() < deadline:
                 with contextlib.suppress(TimeoutError):
-                    if rest:
-                        rest = rest[connection.send(rest) :]
+                    if unsent:
+                        unsent = unsent[connection.send(unsent) :]
                 with contextlib.suppress(TimeoutError):
-                    part = connection.recv(1 << 20)
-                    received[index] += len(part)
-                    if not part:
+                    chunk = connection.recv(1 << 20)
+                    received[index] += len(chunk)
+                    if not chunk:
                         return
 
     received = [0] * connections
-    threads = [threading.Thread(target=one, args=(index,)) for index in range(connections)]
+    threads = [
+        threading.Thread(target=run_connection, args=(index,)) for index in range(connections)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

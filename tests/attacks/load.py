@@ -1,4 +1,4 @@
-"""Clients that ask again and again, each as soon as it has its answer."""
+"""Concurrent clients that send requests one after the other."""
 
 import asyncio
 import json
@@ -7,18 +7,18 @@ import time
 from collections import Counter
 from types import TracebackType
 
-TEXT = "some innocent words to embed"
+TEXT = "some words to embed"
 
 
 class Load:
-    """So many clients on a server for as long as the block takes.
+    """Clients of a server for the time of a `with` block.
 
-    statuses: how often each came, 0 for a connection that broke. seconds: that answers with 200
-    took. retry_after: how often each number of seconds was asked for.
+    statuses: count of each status, 0 for a broken connection. seconds: response times of status
+    200. retry_after: count of each value of the header, in seconds.
     """
 
     def __init__(self, url: str, clients: int, body: object = None, pause: float = 0.0) -> None:
-        """pause: seconds between a client's answer and its next request."""
+        """pause: seconds between a response and the client's next request."""
         self._host, port = url.removeprefix("http://").split(":")
         self._port, self._clients, self._stop = int(port), clients, threading.Event()
         self._pause = pause
@@ -44,16 +44,16 @@ class Load:
         self._thread.join()
 
     @property
-    def lost(self) -> int:
-        """Requests that were not answered with 200."""
+    def failures(self) -> int:
+        """The number of requests without status 200."""
         return self.statuses.total() - self.statuses[200]
 
     def report(self) -> str:
-        """Statuses and the times that answers took."""
+        """The counts of statuses and the response times."""
         times = sorted(self.seconds) or [0.0]
         p50, p99 = (1000 * times[int(share * len(times))] for share in (0.5, 0.99))
         return (
-            f"{dict(self.statuses)}, {self.lost} lost, p50 {p50:.1f} ms, p99 {p99:.0f} ms, "
+            f"{dict(self.statuses)}, {self.failures} failed, p50 {p50:.1f} ms, p99 {p99:.0f} ms, "
             f"longest {times[-1]:.1f} s"
         )
 
@@ -63,27 +63,27 @@ class Load:
     async def _client(self) -> None:
         writer = None
         while not self._stop.is_set():
-            begun = time.monotonic()
+            started = time.monotonic()
             try:
                 if writer is None:
                     reader, writer = await asyncio.open_connection(self._host, self._port)
                 writer.write(self._request)
-                status, later = await self._answer(reader)
+                status, delay = await self._read_response(reader)
             except (OSError, asyncio.IncompleteReadError):
-                status, later, writer = 0, 0.1, None
+                status, delay, writer = 0, 0.1, None
             self.statuses[status] += 1
             if status == 200:
-                self.seconds.append(time.monotonic() - begun)
-            await asyncio.sleep(self._pause if status == 200 else max(self._pause, later))
+                self.seconds.append(time.monotonic() - started)
+            await asyncio.sleep(self._pause if status == 200 else max(self._pause, delay))
         if writer is not None:
             writer.close()
 
-    async def _answer(self, reader: asyncio.StreamReader) -> tuple[int, float]:
-        """The status, and the seconds that a refused client waits, as it is told."""
+    async def _read_response(self, reader: asyncio.StreamReader) -> tuple[int, float]:
+        """The status, and the seconds that a refused client waits before it tries again."""
         head = await reader.readuntil(b"\r\n\r\n")
         fields = dict(line.split(b": ", 1) for line in head.lower().split(b"\r\n")[1:-2])
         await reader.readexactly(int(fields[b"content-length"]))
-        later = int(fields.get(b"retry-after", 0))
-        if later:
-            self.retry_after[later] += 1
-        return int(head.split(b" ", 2)[1]), max(0.1, later)
+        delay = int(fields.get(b"retry-after", 0))
+        if delay:
+            self.retry_after[delay] += 1
+        return int(head.split(b" ", 2)[1]), max(0.1, delay)

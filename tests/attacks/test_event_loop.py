@@ -1,4 +1,4 @@
-"""Requests that are small or quick to send, and take the server long to read."""
+"""Requests that are quick to send but expensive to parse."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ def compressed(body: bytes) -> bytes:
 
 
 EMPTY = gzip.compress(b"")
-BURNS = {
+EXPENSIVE_BODIES = {
     "8 KB of gzip that are 8 MB of spaces": compressed(
         gzip.compress(b'{"inputs": "a"%s}' % (b" " * (8 * MB - 16)))
     ),
@@ -35,9 +35,9 @@ BURNS = {
 }
 
 
-@pytest.mark.parametrize("name", BURNS)
-def test_bodies_that_take_long_to_read_do_not_stop_the_others(victim: Server, name: str) -> None:
+@pytest.mark.parametrize("name", EXPENSIVE_BODIES)
+def test_expensive_bodies_do_not_block_other_requests(victim: Server, name: str) -> None:
     with attack(f"8 clients with {name}", victim) as report:
-        flood(victim.url, 8, BURNS[name] * 10, seconds=8)
+        flood(victim.url, 8, EXPENSIVE_BODIES[name] * 10, seconds=8)
     report.check(growth=700)
     assert json.loads(victim.post("/embed", {"inputs": "a"}).content)

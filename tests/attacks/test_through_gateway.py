@@ -1,4 +1,4 @@
-"""Two servers behind the gateway: a client that wants both to look dead, and their restart."""
+"""Two servers behind the gateway: a client that tries to mark both as down, and a restart."""
 
 import contextlib
 import time
@@ -23,8 +23,8 @@ REFUSED = {
 
 
 @pytest.fixture
-def two(minilm_folder: object, tmp_path: Path) -> Iterator[list[Server]]:
-    """Two servers, each of which computes in one thread."""
+def two_servers(minilm_folder: object, tmp_path: Path) -> Iterator[list[Server]]:
+    """Two servers that compute in one thread each."""
     with contextlib.ExitStack() as stack:
         yield [
             stack.enter_context(Server(tmp_path / f"log-{name}", free_port(), threads=1))
@@ -36,40 +36,42 @@ def hosts(servers: list[Server]) -> list[str]:
     return [server.url.removeprefix("http://") for server in servers]
 
 
-def repeat(url: str, request: bytes, seconds: float) -> None:
+def send_repeatedly(url: str, request: bytes, seconds: float) -> None:
     """Send a request again and again, each time on a new connection."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
         with connect(url) as client, contextlib.suppress(ConnectionError):
             client.sendall(request)
             client.recv(1000)
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_client_that_is_refused_while_it_sends_makes_no_server_look_dead(
-    two: list[Server], tmp_path: Path, name: str
+def test_a_client_refused_while_sending_does_not_mark_servers_as_down(
+    two_servers: list[Server], tmp_path: Path, name: str
 ) -> None:
     head = REFUSED[name] + b"content-length: %d\r\n\r\n" % (8 * MB)
     with (
-        Gateway(tmp_path, *hosts(two)) as gateway,
-        attack(f"{name} with 8 MB, through the gateway", *two, url=gateway.url) as report,
+        Gateway(tmp_path, *hosts(two_servers)) as gateway,
+        attack(f"{name} with 8 MB, through the gateway", *two_servers, url=gateway.url) as report,
         ThreadPoolExecutor() as threads,
     ):
         for _ in range(4):
-            threads.submit(repeat, gateway.url, head + b" " * (8 * MB), 5)
+            threads.submit(send_repeatedly, gateway.url, head + b" " * (8 * MB), 5)
     report.check(growth=100)
 
 
-def test_a_rolling_restart_loses_no_request(two: list[Server], tmp_path: Path) -> None:
+def test_no_request_fails_during_a_rolling_restart(
+    two_servers: list[Server], tmp_path: Path
+) -> None:
     with (
-        contextlib.ExitStack() as started,
-        Gateway(tmp_path, *hosts(two)) as gateway,
+        contextlib.ExitStack() as stack,
+        Gateway(tmp_path, *hosts(two_servers)) as gateway,
         attack("a rolling restart", url=gateway.url) as report,
     ):
-        for old in two:
+        for old in two_servers:
             port = int(old.url.rpartition(":")[2])
             assert old.stop() == 0
             new = Server(tmp_path / f"log-{port}", port, threads=1)
-            started.enter_context(new).wait_ready(60)
+            stack.enter_context(new).wait_ready(60)
             time.sleep(1)
     report.check(growth=0)

@@ -1,4 +1,4 @@
-"""Servers that clients meet: one with prompts, and one with a key and a short queue."""
+"""Servers for the clients: with prompts, with a tag, and with a key and a short queue."""
 
 import contextlib
 import threading
@@ -15,49 +15,53 @@ from tests.service.server import HttpServer, Server
 
 PROMPTS = {"query": "query: ", "passage": "passage: ", "clustering": "group: "}
 
-MANY = ["a long text " * 80] * 24  # of which a second request waits for the first
+LONG_TEXTS = ["a long text " * 80] * 24  # for longer than max_wait
 
-Busy = Callable[[], AbstractContextManager[None]]
+KeepBusy = Callable[[], AbstractContextManager[None]]
 
 
 @pytest.fixture(scope="package")
-def prompted(tiny_bert: Folder) -> Iterator[HttpServer]:
-    """A small model that has prompts."""
+def server_with_prompts(tiny_bert: Folder) -> Iterator[HttpServer]:
+    """A server of a small model with prompts."""
     folder = tiny_bert({"config_sentence_transformers.json": {"prompts": PROMPTS}})
-    with local_server(folder, served_name="tiny", dimensions="any") as running:
-        yield running
+    with local_server(folder, served_name="tiny", dimensions="any") as server:
+        yield server
 
 
 @pytest.fixture(scope="package")
-def tagged(tiny_bert: Folder) -> Iterator[HttpServer]:
-    """A model with a tag and a default prompt, on a server that cuts nothing unasked."""
+def server_with_tag(tiny_bert: Folder) -> Iterator[HttpServer]:
+    """A model with a tag and a default prompt, on a server that does not truncate by default."""
     prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
     folder = tiny_bert({"config_sentence_transformers.json": prompts})
-    with local_server(folder, served_name="own:latest", auto_truncate=False) as running:
-        yield running
+    with local_server(folder, served_name="own:latest", auto_truncate=False) as server:
+        yield server
 
 
 @pytest.fixture(scope="package")
-def guarded(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that wants a key and lets nobody wait."""
-    log = tmp_path_factory.mktemp("guarded") / "log"
-    with Server(log, api_key="secret", max_wait=0.001) as running:
-        running.client.headers["authorization"] = "Bearer secret"
-        yield running
+def strict_server(
+    minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A server that needs a key and refuses requests that would have to wait."""
+    log = tmp_path_factory.mktemp("strict") / "log"
+    with Server(log, api_key="secret", max_wait=0.001) as server:
+        server.client.headers["authorization"] = "Bearer secret"
+        yield server
 
 
 @pytest.fixture
-def busy(guarded: HttpServer) -> Busy:
-    """Keeps the guarded server busy for the time of a block."""
+def keep_busy(strict_server: HttpServer) -> KeepBusy:
+    """Keeps `strict_server` busy for the time of a `with` block."""
 
     @contextlib.contextmanager
-    def keep() -> Iterator[None]:
-        work = threading.Thread(target=guarded.post, args=("/embed", {"inputs": MANY}))
-        work.start()
+    def block() -> Iterator[None]:
+        request = threading.Thread(
+            target=strict_server.post, args=("/embed", {"inputs": LONG_TEXTS})
+        )
+        request.start()
         deadline = time.monotonic() + 20
-        while guarded.client.get("/ready").json()["queued_tokens"] < 1000:
+        while strict_server.client.get("/ready").json()["queued_tokens"] < 1000:
             assert time.monotonic() < deadline
         yield
-        work.join()
+        request.join()
 
-    return keep
+    return block

@@ -1,7 +1,7 @@
-"""The Python examples of docs/clients.md, each in a process of its own, and a little more of each.
+"""The Python examples of docs/clients.md, each with some more uses of its client.
 
-Apart, because Hugging Face's client is told at its import not to reach any server in these tests,
-and because what the frameworks import is theirs.
+Each runs in a process of its own, as the tests make Hugging Face's client offline at its import,
+and as the frameworks import many modules.
 """
 
 import json
@@ -28,31 +28,31 @@ from tests.service.server import Server
 TEXTS = ["A first text.", "Ein zweiter Text."]
 PAGE = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^## ([^\n]*)\n\n```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
-QUIET = {"HF_HUB_DISABLE_TELEMETRY": "1", "HAYSTACK_TELEMETRY_ENABLED": "False"}
-QUIET |= {"ANONYMIZED_TELEMETRY": "False", "LANGSMITH_TRACING": "false"}
-QUIET |= {"MEM0_TELEMETRY": "False", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+NO_TELEMETRY = {"HF_HUB_DISABLE_TELEMETRY": "1", "HAYSTACK_TELEMETRY_ENABLED": "False"}
+NO_TELEMETRY |= {"ANONYMIZED_TELEMETRY": "False", "LANGSMITH_TRACING": "false"}
+NO_TELEMETRY |= {"MEM0_TELEMETRY": "False", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
-MESSAGE = """
-def message(kind, work):
+ERROR_MESSAGE = """
+def error_message(kind, request):
     try:
-        work()
+        request()
     except kind as error:
         return str(error)
-    raise AssertionError("it is not refused")
+    raise AssertionError("no error was raised")
 """
 
-# What else a client can be asked for the two texts.
-MORE = {
+# Further ways of a client to embed the two texts, appended to its example.
+FURTHER_USES = {
     "Hugging Face": """
 import asyncio
 from huggingface_hub import AsyncInferenceClient
 
-async def ask():
+async def embed():
     async with AsyncInferenceClient("http://localhost:8080") as client:
         return [(await client.feature_extraction(text))[0] for text in TEXTS]
 
 assert len(scores) == 2 and 0.7 < scores[0] < 0.72
-vectors = [vectors, asyncio.run(ask())]
+vectors = [vectors, asyncio.run(embed())]
 """,
     "LangChain": """
 import asyncio
@@ -65,9 +65,9 @@ for client in (tei, openai):
 import asyncio
 from llama_index.embeddings.openai import OpenAIEmbedding
 
-asked = {"api_base": "http://localhost:8080/v1", "api_key": "unused"}
-third = OpenAIEmbedding(model_name="all-MiniLM-L6-v2", **asked)
-for client in (tei, openai, third):
+options = {"api_base": "http://localhost:8080/v1", "api_key": "unused"}
+openai_class = OpenAIEmbedding(model_name="all-MiniLM-L6-v2", **options)
+for client in (tei, openai, openai_class):
     vectors += [[client.get_query_embedding(text) for text in TEXTS]]
     vectors += [asyncio.run(client.aget_text_embedding_batch(TEXTS))]
 """,
@@ -76,26 +76,26 @@ from haystack.components.embedders import OpenAITextEmbedder
 from haystack_integrations.components.embedders.huggingface_api import HuggingFaceAPITextEmbedder
 
 url = {"url": "http://localhost:8080"}
-both = [
+text_embedders = [
     HuggingFaceAPITextEmbedder(tei.api_type, api_params=url, normalize=True),
     OpenAITextEmbedder(openai.api_key, openai.model, api_base_url=openai.api_base_url),
 ]
-vectors += [[client.run(text)["embedding"] for text in TEXTS] for client in both]
+vectors += [[client.run(text)["embedding"] for text in TEXTS] for client in text_embedders]
 """,
     "Chroma": """
 vectors += [[client.embed_query([text])[0] for text in TEXTS] for client in (tei, openai)]
 """,
     "LiteLLM": """
-def ask(name, base="http://localhost:8080/v1", texts=TEXTS, **options):
+def embed(name, base="http://localhost:8080/v1", texts=TEXTS, **options):
     return litellm.embedding(name, texts, api_base=base, api_key="unused", **options)
 
 names = ["hosted_vllm/tei", "voyage/tei", "litellm_proxy/tei", "nvidia_nim/tei", "mistral/tei"]
-answers = [ask(name) for name in names]
-answers += [ask("infinity/tei", "http://localhost:8080")]
-answers += [ask("cohere/all-MiniLM-L6-v2", "http://localhost:8080/v2/embed")]
-vectors = [vectors, *([row["embedding"] for row in answer.data] for answer in answers)]
+responses = [embed(name) for name in names]
+responses += [embed("infinity/tei", "http://localhost:8080")]
+responses += [embed("cohere/all-MiniLM-L6-v2", "http://localhost:8080/v2/embed")]
+vectors = [vectors, *([row["embedding"] for row in response.data] for response in responses)]
 
-for kind, told, asked in [
+for kind, expected, arguments in [
     (litellm.NotFoundError, "no model 'another'", {"name": "openai/another"}),
     (
         litellm.ContextWindowExceededError,
@@ -104,20 +104,21 @@ for kind, told, asked in [
     ),
     (litellm.BadRequestError, "'query', 'document'", {"name": "openai/tei", "input_type": "b"}),
 ]:
-    assert told in message(kind, lambda: ask(**asked))
+    assert expected in error_message(kind, lambda: embed(**arguments))
 """,
     "Mistral": """
 from mistralai.client.errors import SDKError
 
 with Mistral(api_key="unused", server_url="http://localhost:8080") as client:
-    told = message(SDKError, lambda: client.embeddings.create(model="another", inputs=TEXTS))
-    assert "no model 'another'" in told
+    arguments = {"model": "another", "inputs": TEXTS}
+    message = error_message(SDKError, lambda: client.embeddings.create(**arguments))
+    assert "no model 'another'" in message
 """,
     "Pydantic AI": """
 from pydantic_ai.exceptions import ModelHTTPError
 
 other = Embedder(OpenAIEmbeddingModel("another", provider=provider))
-assert "no model 'another'" in message(ModelHTTPError, lambda: other.embed_query_sync("a"))
+assert "no model 'another'" in error_message(ModelHTTPError, lambda: other.embed_query_sync("a"))
 vectors = [vectors, [embedder.embed_query_sync(text).embeddings[0] for text in TEXTS]]
 """,
     "mem0": """
@@ -136,15 +137,15 @@ clients = [
 vectors = [vectors, *(client.embed_batch(TEXTS) for client in clients)]
 vectors += [[client.embed(text) for text in TEXTS] for client in clients]
 other = create("openai", model="another", api_key="unused", openai_base_url=base)
-assert "no model 'another'" in message(openai.NotFoundError, lambda: other.embed("a"))
+assert "no model 'another'" in error_message(openai.NotFoundError, lambda: other.embed("a"))
 """,
     "txtai": """
 import litellm
 
 options = {"method": client.config["method"], "vectors": client.config["vectors"]}
 other = Embeddings(path="openai/another", **options)
-told = message(litellm.NotFoundError, lambda: other.batchtransform(TEXTS))
-assert "no model 'another'" in told
+message = error_message(litellm.NotFoundError, lambda: other.batchtransform(TEXTS))
+assert "no model 'another'" in message
 """,
     "Infinity": """
 from infinity_client.api.default import models
@@ -155,45 +156,47 @@ with Client(**base) as client:
     model = models.sync(client=client).data[0]
     assert model.id == "all-MiniLM-L6-v2"
     body = OpenAIEmbeddingInputText(input_=TEXTS, model="another")
-    told = message(UnexpectedStatus, lambda: embeddings.sync(client=client, body=body))
-    assert "no model 'another'" in told
+    message = error_message(UnexpectedStatus, lambda: embeddings.sync(client=client, body=body))
+    assert "no model 'another'" in message
 """,
 }
 
 
 def run(server: Server, code: str) -> Any:
-    """What `vectors` is after a program, in which every warning is an error."""
-    last = "import json, numpy; print(json.dumps(numpy.asarray(vectors, dtype='f8').tolist()))"
-    program = f"TEXTS = {TEXTS}\n{MESSAGE}\n{code}\n{last}"
+    """The value of `vectors` at the end of a program in which every warning is an error."""
+    print_vectors = (
+        "import json, numpy; print(json.dumps(numpy.asarray(vectors, dtype='f8').tolist()))"
+    )
+    program = f"TEXTS = {TEXTS}\n{ERROR_MESSAGE}\n{code}\n{print_vectors}"
     program = program.replace("http://localhost:8080", server.url)
-    with tempfile.TemporaryDirectory() as home:  # where some clients leave files
-        done = subprocess.run(
+    with tempfile.TemporaryDirectory() as home:  # some clients write files there
+        process = subprocess.run(
             [sys.executable, "-W", "error", "-c", program],
-            env={**os.environ, **QUIET, "HF_HUB_OFFLINE": "0", "HOME": home},
+            env={**os.environ, **NO_TELEMETRY, "HF_HUB_OFFLINE": "0", "HOME": home},
             capture_output=True,
             text=True,
             check=False,
         )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize(("name", "code"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
 @pytest.mark.full
-def test_a_client_gets_the_vectors_of_the_library(
+def test_a_client_gets_the_vectors_of_the_embedder(
     server: Server, embedder: Embedder, name: str, code: str
 ) -> None:
-    found = np.array(run(server, code + MORE.get(name, "")), dtype=np.float32)
-    for vectors in found.reshape(-1, len(TEXTS), embedder.dim):
-        # txtai normalises again.
+    embedded = np.array(run(server, code + FURTHER_USES.get(name, "")), dtype=np.float32)
+    for vectors in embedded.reshape(-1, len(TEXTS), embedder.dim):
+        # txtai normalizes the vectors again.
         atol = 1e-7 if name == "txtai" else 0
         np.testing.assert_allclose(vectors, embedder.embed(TEXTS), rtol=0, atol=atol)
 
 
-def test_every_client_of_the_table_has_an_example() -> None:
+def test_every_client_in_the_table_has_an_example() -> None:
     linked = re.findall(r"^\| \[.*?\]\(#(.*?)\)", PAGE, re.MULTILINE)
     assert linked == [name.lower().replace(" ", "-") for name, _ in EXAMPLES]
-    assert MORE.keys() < {name for name, _ in EXAMPLES}
+    assert FURTHER_USES.keys() < {name for name, _ in EXAMPLES}
 
 
 @pytest.mark.parametrize(
@@ -206,13 +209,13 @@ def test_every_client_of_the_table_has_an_example() -> None:
         ("Ollama", OllamaPromptRequest),
     ],
 )
-def test_the_table_of_a_route_has_all_of_its_fields(section: str, body: type[Body]) -> None:
+def test_the_table_of_a_route_lists_all_its_fields(section: str, body: type[Body]) -> None:
     text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
     cells = " ".join(re.findall(r"^\| (.*?) \|", text, re.MULTILINE))
     assert body.model_fields.keys() <= set(re.findall(r"`(\w+)`", cells))
 
 
-def test_hugging_face_sends_every_option_of_the_endpoint(prompted: Server) -> None:
+def test_hugging_face_sends_every_option_of_the_route(server_with_prompts: Server) -> None:
     options: dict[str, Any] = {"normalize": False, "truncate": True, "dimensions": 8}
     options |= {"truncation_direction": "left", "prompt_name": "query"}
     text = "a long text " * 40
@@ -221,14 +224,14 @@ from huggingface_hub import InferenceClient
 client = InferenceClient("http://localhost:8080")
 vectors = client.feature_extraction({text!r}, **{options})
 """
-    found = np.array(run(prompted, code), dtype=np.float32)
+    vectors = np.array(run(server_with_prompts, code), dtype=np.float32)
     body = {**options, "inputs": PROMPTS["query"] + text, "prompt_name": None}
-    expected = np.array(prompted.post("/embed", body).json(), dtype=np.float32)
-    np.testing.assert_array_equal(found, expected)
-    assert found.shape == (1, 8)
+    expected = np.array(server_with_prompts.post("/embed", body).json(), dtype=np.float32)
+    np.testing.assert_array_equal(vectors, expected)
+    assert vectors.shape == (1, 8)
 
 
-def test_hugging_face_tells_what_the_server_says(prompted: Server) -> None:
+def test_hugging_face_raises_the_servers_error(server_with_prompts: Server) -> None:
     code = """
 from huggingface_hub import InferenceClient
 from huggingface_hub.errors import HfHubHTTPError
@@ -238,4 +241,4 @@ except HfHubHTTPError as error:
     assert error.response.status_code == 400 and "no prompt 'missing'" in str(error)
     vectors = []
 """
-    assert run(prompted, code) == []
+    assert run(server_with_prompts, code) == []

@@ -1,4 +1,4 @@
-"""Voyage's own client against a running server."""
+"""Voyage's Python client with a real server."""
 
 import asyncio
 from typing import Any
@@ -12,40 +12,42 @@ from voyageai.error import APIError, AuthenticationError, InvalidRequestError, R
 from models import Embedder
 from models.hub.sources import DEFAULT
 from models.vectors import finish, quantize
-from tests.clients.conftest import MANY, Busy
+from tests.clients.conftest import LONG_TEXTS, KeepBusy
 from tests.service.server import Server
 
 TEXTS = ["A first text.", "Ein zweiter Text."]
 
 
-def connect(server: Server, key: str = "unused") -> Client:
+def client_of(server: Server, key: str = "unused") -> Client:
     return Client(key, max_retries=1, base_url=f"{server.url}/v1")
 
 
 @pytest.fixture(scope="module")
 def client(server: Server) -> Client:
-    return connect(server)
+    return client_of(server)
 
 
-def test_it_gets_the_vectors_and_the_tokens(client: Client, embedder: Embedder) -> None:
-    answer = client.embed(TEXTS, model=DEFAULT)
-    found = np.array(answer.embeddings, dtype=np.float32)
-    np.testing.assert_array_equal(found, embedder.embed(TEXTS))
-    assert answer.total_tokens == 6 + 8
+def test_the_client_gets_vectors_and_token_counts(client: Client, embedder: Embedder) -> None:
+    response = client.embed(TEXTS, model=DEFAULT)
+    vectors = np.array(response.embeddings, dtype=np.float32)
+    np.testing.assert_array_equal(vectors, embedder.embed(TEXTS))
+    assert response.total_tokens == 6 + 8
 
 
 @pytest.mark.parametrize("dtype", ["float", "int8", "uint8", "binary", "ubinary"])
-def test_it_gets_the_type_and_the_dimension_that_it_asks_for(
-    cutting: Server, embedder: Embedder, dtype: str
+def test_the_client_gets_the_requested_type_and_dimension(
+    server_any_dimensions: Server, embedder: Embedder, dtype: str
 ) -> None:
-    answer = connect(cutting).embed(TEXTS, model=DEFAULT, output_dtype=dtype, output_dimension=64)
+    response = client_of(server_any_dimensions).embed(
+        TEXTS, model=DEFAULT, output_dtype=dtype, output_dimension=64
+    )
     short = finish(embedder.embed(TEXTS), 64, True)
     expected: Any = quantize(short, "float32" if dtype == "float" else dtype)
-    found = np.array(answer.embeddings, dtype=expected.dtype)
-    np.testing.assert_allclose(found, expected, atol=1e-7 if dtype == "float" else 0)
+    vectors = np.array(response.embeddings, dtype=expected.dtype)
+    np.testing.assert_allclose(vectors, expected, atol=1e-7 if dtype == "float" else 0)
 
 
-def test_a_long_text_is_cut_unless_it_says_no(client: Client) -> None:
+def test_a_long_text_is_truncated_unless_the_client_refuses(client: Client) -> None:
     texts = ["short", "word " * 600]
     assert client.embed(texts, model=DEFAULT).total_tokens == 3 + 256
     with pytest.raises(InvalidRequestError, match="602 tokens in input 1"):
@@ -55,30 +57,32 @@ def test_a_long_text_is_cut_unless_it_says_no(client: Client) -> None:
 @pytest.mark.parametrize(
     ("input_type", "prompt"), [("query", "query: "), ("document", "passage: "), (None, "")]
 )
-def test_the_input_type_takes_the_prompt_that_the_model_has(
-    prompted: Server, input_type: str | None, prompt: str
+def test_the_input_type_selects_a_prompt_of_the_model(
+    server_with_prompts: Server, input_type: str | None, prompt: str
 ) -> None:
-    answer = connect(prompted).embed(["red"], model="tiny", input_type=input_type)
-    same = connect(prompted).embed([f"{prompt}red"], model="tiny")
-    assert answer.embeddings == same.embeddings
+    response = client_of(server_with_prompts).embed(["red"], model="tiny", input_type=input_type)
+    expected = client_of(server_with_prompts).embed([f"{prompt}red"], model="tiny")
+    assert response.embeddings == expected.embeddings
 
 
 @pytest.mark.full
-def test_every_status_has_its_exception(client: Client, guarded: Server, busy: Busy) -> None:
+def test_error_statuses_raise_the_clients_exceptions(
+    client: Client, strict_server: Server, keep_busy: KeepBusy
+) -> None:
     with pytest.raises(InvalidRequestError, match="385"):
         client.embed(TEXTS, model=DEFAULT, output_dimension=385)
     with pytest.raises(APIError, match="no model 'voyage-4'"):
         client.embed(TEXTS, model="voyage-4")
     with pytest.raises(AuthenticationError, match="API key"):
-        connect(guarded, "wrong").embed(TEXTS, model=DEFAULT)
-    friend = connect(guarded, "secret")
-    with busy(), pytest.raises(RateLimitError, match="would wait"):
-        friend.embed(MANY, model=DEFAULT)
+        client_of(strict_server, "wrong").embed(TEXTS, model=DEFAULT)
+    client_with_key = client_of(strict_server, "secret")
+    with keep_busy(), pytest.raises(RateLimitError, match="would wait"):
+        client_with_key.embed(LONG_TEXTS, model=DEFAULT)
 
 
-def test_the_asynchronous_client_gets_the_same(server: Server, client: Client) -> None:
-    async def ask() -> Any:
-        asynchronous = AsyncClient("unused", base_url=f"{server.url}/v1")
-        return await asynchronous.embed(TEXTS, model=DEFAULT)
+def test_the_asynchronous_client_gets_the_same_vectors(server: Server, client: Client) -> None:
+    async def embed_async() -> Any:
+        async_client = AsyncClient("unused", base_url=f"{server.url}/v1")
+        return await async_client.embed(TEXTS, model=DEFAULT)
 
-    assert asyncio.run(ask()).embeddings == client.embed(TEXTS, model=DEFAULT).embeddings
+    assert asyncio.run(embed_async()).embeddings == client.embed(TEXTS, model=DEFAULT).embeddings

@@ -25,12 +25,12 @@ from service.http.listeners import claim
 from service.process.shared_counters import counters_file
 from service.settings import Settings
 from service.uvicorn_adapter.server import config
-from tests.service.server import CAP, HttpServer
+from tests.service.server import MAX_ISA, HttpServer
 
 _DEFAULTS: dict[str, Any] = {
     "_env_file": None,
     "dtype": "float32",
-    "isa": CAP,
+    "isa": MAX_ISA,
     "max_wait": 60,
     "max_batch_tokens": 2048,
 }

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import psutil
 
-CAP = os.environ.get("EMBEDDING_ISA") or "auto"
+MAX_ISA = os.environ.get("EMBEDDING_ISA") or "auto"
 """The highest instruction set that the tests use, servers and libraries alike."""
 
 _LISTENS = re.compile(r"listens on (http://\S+)")
@@ -47,7 +47,7 @@ class Server(HttpServer):
 
     def __init__(self, log: Path, port: int = 0, **settings: object) -> None:
         self._log, self._port = log, port
-        settings = {"dtype": "float32", "isa": CAP, "max_wait": 60} | settings
+        settings = {"dtype": "float32", "isa": MAX_ISA, "max_wait": 60} | settings
         self._environment = {
             **{name: value for name, value in os.environ.items() if "EMBEDDING_" not in name},
             **{f"EMBEDDING_{name.upper()}": str(value) for name, value in settings.items()},

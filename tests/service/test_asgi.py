@@ -15,7 +15,7 @@ import pytest
 
 from models.embedder import Embedder
 from tests.nginx import free_port
-from tests.service.server import CAP
+from tests.service.server import MAX_ISA
 
 SERVERS = {
     "uvicorn": ["uvicorn", "--factory"],
@@ -28,7 +28,7 @@ def serving(
     server: str, log: Path, port: int, **settings: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """An ASGI server of the application, told to stop at the end of the block."""
-    given = {"dtype": "float32", "isa": CAP, **settings}
+    given = {"dtype": "float32", "isa": MAX_ISA, **settings}
     environment = {f"EMBEDDING_{name.upper()}": value for name, value in given.items()}
     program, *options = SERVERS[server]
     command = [sys.executable, "-m", program, *options, "--port", str(port), "service.asgi:create"]

@@ -13,7 +13,7 @@ from models.cpu_backend.library import CAPS, FOLDER, ISAS, best, features, kerne
 from models.embedder import Embedder
 from models.errors import ModelError
 from tests.programs import program
-from tests.service.server import CAP
+from tests.service.server import MAX_ISA
 
 ALL = frozenset().union(*ISAS.values())
 COMPILED = (FOLDER / "libencoder-avx2.so").exists()
@@ -30,7 +30,7 @@ def test_the_best_instruction_set_of_a_processor_is_chosen() -> None:
 @pytest.mark.parametrize("cap", CAPS)
 def test_a_cap_leaves_the_instruction_sets_from_it_downwards(cap: str) -> None:
     left = features(cap, ALL)
-    highest = max(CAPS.index(cap), CAPS.index(CAP))
+    highest = max(CAPS.index(cap), CAPS.index(MAX_ISA))
     expected = [name for name in ISAS if CAPS.index(name) >= highest]
     assert [name for name, needed in ISAS.items() if needed <= left] == expected
 

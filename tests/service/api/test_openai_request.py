@@ -20,7 +20,7 @@ LONG = "beginning " + "word " * 600 + "ending"
 
 
 @pytest.fixture(scope="module")
-def prompted(tiny_bert: Folder) -> Iterator[HttpServer]:
+def server_with_prompts(tiny_bert: Folder) -> Iterator[HttpServer]:
     prompts = {"query": "query: ", "document": "document: ", "classification": "class: "}
     folder = tiny_bert({"config_sentence_transformers.json": {"prompts": prompts}})
     with local_server(folder, served_name="of-a-query") as running:
@@ -54,9 +54,9 @@ def embed(server: HttpServer, text: str, **fields: object) -> Any:
     ],
 )
 def test_a_role_selects_a_prompt_of_the_model(
-    prompted: HttpServer, fields: dict[str, object], prompt: str
+    server_with_prompts: HttpServer, fields: dict[str, object], prompt: str
 ) -> None:
-    assert embed(prompted, "red", **fields) == embed(prompted, f"{prompt}red")
+    assert embed(server_with_prompts, "red", **fields) == embed(server_with_prompts, f"{prompt}red")
 
 
 @pytest.mark.parametrize("suffix", ["-query", "-passage"])
@@ -240,9 +240,9 @@ def test_normalized_false_keeps_the_length_of_the_pooled_vector(server: HttpServ
     assert embed(server, "red", normalized=False) == expected != embed(server, "red")
 
 
-def test_output_dimension_is_dimensions(cutting: HttpServer) -> None:
-    short = embed(cutting, "red", output_dimension=32)
-    assert short == embed(cutting, "red", dimensions=32) and len(short) == 32
+def test_output_dimension_is_dimensions(server_any_dimensions: HttpServer) -> None:
+    short = embed(server_any_dimensions, "red", output_dimension=32)
+    assert short == embed(server_any_dimensions, "red", dimensions=32) and len(short) == 32
 
 
 def test_late_chunking_reads_the_inputs_as_one_text(server: HttpServer) -> None:
@@ -276,11 +276,11 @@ def test_multivectors_are_the_states_of_every_token_of_unit_length(
 
 
 def test_multivectors_of_token_ids_and_with_prompts(
-    server: HttpServer, prompted: HttpServer
+    server: HttpServer, server_with_prompts: HttpServer
 ) -> None:
     assert multivectors(server, [[101, 2417, 102]]) == multivectors(server, "red")
-    actual = multivectors(prompted, "red", task="retrieval.query")
-    assert actual == multivectors(prompted, "query: red")
+    actual = multivectors(server_with_prompts, "red", task="retrieval.query")
+    assert actual == multivectors(server_with_prompts, "query: red")
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8", "binary", "ubinary", "float"])

@@ -17,7 +17,7 @@ from service.metrics import Metrics
 from service.process.shared_counters import SharedCounters
 from service.request.admission import Admission
 from tests.service.responses import error
-from tests.service.server import CAP, Server
+from tests.service.server import MAX_ISA, Server
 
 
 def test_a_ready_server_says_so(server: Server) -> None:
@@ -60,7 +60,7 @@ def test_info_has_the_model_its_precision_and_the_limits(server: Server) -> None
 
 @pytest.mark.full
 def test_info_has_the_instruction_set_below_the_cap(tmp_path: Path) -> None:
-    cap = "none" if CAP == "none" else "avx2"
+    cap = "none" if MAX_ISA == "none" else "avx2"
     with Server(tmp_path / "log", isa=cap) as capped:
         engine = capped.client.get("/info").json()["engine"]
         assert engine["kernels"] == best("float32", features(cap))

@@ -74,13 +74,15 @@ def test_a_single_text_and_token_ids_are_accepted(client: Client, embedder: Embe
     np.testing.assert_array_equal(client.embed([list(row) for row in rows]), expected)
 
 
-def test_options_reach_the_server(server: Server, client: Client, cutting: Server) -> None:
+def test_options_reach_the_server(
+    server: Server, client: Client, server_any_dimensions: Server
+) -> None:
     body = {"inputs": TEXTS[0], "normalize": False, "prompt": "query: "}
     expected = np.array(server.post("/embed", body).json(), np.float32)
     vectors = client.embed(TEXTS[0], normalize=False, prompt="query: ")
     np.testing.assert_array_equal(vectors, expected)
     assert client.embed(TEXTS, output_dtype="ubinary").dtype == np.uint8
-    with Client(cutting.url) as other:
+    with Client(server_any_dimensions.url) as other:
         assert other.embed(TEXTS, dimensions=64).shape == (10, 64)
     with pytest.raises(RequestFailed, match="unknown field 'normalise'"):
         client.embed(TEXTS, normalise=True)  # type: ignore[call-arg]

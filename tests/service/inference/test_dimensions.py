@@ -16,15 +16,20 @@ from tests.service.responses import error, vectors
 from tests.service.server import HttpServer, error_of
 
 
-def test_a_truncated_vector_is_normalized_again(cutting: HttpServer) -> None:
-    whole = vectors(cutting.post("/embed", {"inputs": "matryoshka", "normalize": False}))
+def test_a_truncated_vector_is_normalized_again(server_any_dimensions: HttpServer) -> None:
+    whole = vectors(
+        server_any_dimensions.post("/embed", {"inputs": "matryoshka", "normalize": False})
+    )
     for body, expected in (
         ({"dimensions": 64}, normalize(whole[:, :64])),
         ({"dimensions": 64, "normalize": False}, whole[:, :64]),
     ):
-        found = vectors(cutting.post("/embed", {"inputs": "matryoshka", **body}))
+        found = vectors(server_any_dimensions.post("/embed", {"inputs": "matryoshka", **body}))
         np.testing.assert_allclose(found, expected, atol=1e-7)
-    assert cutting.client.get("/info").json()["dimensions"] == {"full": 384, "allowed": "any"}
+    assert server_any_dimensions.client.get("/info").json()["dimensions"] == {
+        "full": 384,
+        "allowed": "any",
+    }
 
 
 def test_a_model_without_declared_dimensions_is_not_truncated(server: HttpServer) -> None:

@@ -16,7 +16,7 @@ PROMPTS = {"query": "query: ", "passage": "passage: ", "plain": ""}
 
 
 @pytest.fixture(scope="module")
-def prompted(tiny_bert: Folder) -> Iterator[HttpServer]:
+def server_with_prompts(tiny_bert: Folder) -> Iterator[HttpServer]:
     card = {"prompts": PROMPTS, "default_prompt_name": "passage"}
     folder = tiny_bert({"config_sentence_transformers.json": card})
     with local_server(folder) as running:
@@ -35,19 +35,21 @@ def prompted(tiny_bert: Folder) -> Iterator[HttpServer]:
     ],
 )
 def test_details_contain_the_prompt_of_the_texts(
-    prompted: HttpServer, prompt: dict[str, str], name: str | None, text: str
+    server_with_prompts: HttpServer, prompt: dict[str, str], name: str | None, text: str
 ) -> None:
-    found = prompted.post("/embed", {"inputs": "the work", "details": True, **prompt}).json()
+    found = server_with_prompts.post(
+        "/embed", {"inputs": "the work", "details": True, **prompt}
+    ).json()
     assert found["prompt"] == {"name": name, "text": text}
     plain = {"inputs": text + "the work", "prompt": ""}
-    assert [found["embeddings"][0]] == prompted.post("/embed", plain).json()
+    assert [found["embeddings"][0]] == server_with_prompts.post("/embed", plain).json()
 
 
-def test_token_ids_get_no_prompt(prompted: HttpServer) -> None:
+def test_token_ids_get_no_prompt(server_with_prompts: HttpServer) -> None:
     body = {"inputs": "the work", "prompt": ""}
-    ids = [token["id"] for token in prompted.post("/tokenize", body).json()[0]]
-    plain = vectors(prompted.post("/embed", {"inputs": "the work", "prompt": ""}))
-    assert (vectors(prompted.post("/embed", {"inputs": ids})) == plain).all()
+    ids = [token["id"] for token in server_with_prompts.post("/tokenize", body).json()[0]]
+    plain = vectors(server_with_prompts.post("/embed", {"inputs": "the work", "prompt": ""}))
+    assert (vectors(server_with_prompts.post("/embed", {"inputs": ids})) == plain).all()
 
 
 @pytest.mark.parametrize(
@@ -61,18 +63,20 @@ def test_token_ids_get_no_prompt(prompted: HttpServer) -> None:
         {"prompt": "of my own: "},
     ],
 )
-def test_the_tokens_of_the_prompt_are_counted(prompted: HttpServer, prompt: dict[str, str]) -> None:
+def test_the_tokens_of_the_prompt_are_counted(
+    server_with_prompts: HttpServer, prompt: dict[str, str]
+) -> None:
     body = {"inputs": "the work", **prompt}
-    read = prompted.post("/embed", body).headers["x-tokens"]
-    assert len(prompted.post("/tokenize", body).json()[0]) == int(read)
+    read = server_with_prompts.post("/embed", body).headers["x-tokens"]
+    assert len(server_with_prompts.post("/tokenize", body).json()[0]) == int(read)
 
 
 @pytest.mark.parametrize("path", ["/embed", "/tokenize"])
 @pytest.mark.parametrize("name", ["", "title"])
 def test_an_unknown_name_is_refused_on_every_route(
-    prompted: HttpServer, path: str, name: str
+    server_with_prompts: HttpServer, path: str, name: str
 ) -> None:
-    found = error(prompted.post(path, {"inputs": "a", "prompt_name": name}), 400)
+    found = error(server_with_prompts.post(path, {"inputs": "a", "prompt_name": name}), 400)
     assert (found["code"], found["param"]) == ("unknown_prompt", "prompt_name")
 
 
@@ -97,14 +101,17 @@ def test_a_role_has_the_models_prompt_for_it_or_the_default(
     assert prompts.resolve(None, None, role) == expected
 
 
-def test_more_than_one_prompt_is_refused(prompted: HttpServer) -> None:
+def test_more_than_one_prompt_is_refused(server_with_prompts: HttpServer) -> None:
     for body in (
         {"prompt": "a", "prompt_name": "query"},
         {"prompt": "a", "input_type": "query"},
         {"prompt_name": "query", "input_type": "query"},
     ):
-        assert error(prompted.post("/embed", {"inputs": "a", **body}), 400)["param"] == "prompt"
-    found = error(prompted.post("/embed", {"inputs": "a", "input_type": "title"}), 400)
+        assert (
+            error(server_with_prompts.post("/embed", {"inputs": "a", **body}), 400)["param"]
+            == "prompt"
+        )
+    found = error(server_with_prompts.post("/embed", {"inputs": "a", "input_type": "title"}), 400)
     assert found["param"] == "input_type"
 
 
