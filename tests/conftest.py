@@ -1,4 +1,4 @@
-"""What the tests share: the default model, 200 texts, and small checkpoints of random weights."""
+"""Shared fixtures: the default model, 200 texts, small random models, and servers."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Without `-m gpu` a server computes on the CPU, as the tests expect, where there is a GPU."""
+    """Hide the GPUs unless `-m gpu` is given, as the other tests expect a server on the CPU."""
     if config.option.markexpr != "gpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
@@ -79,21 +79,21 @@ Folder = Callable[..., Path]
 
 
 def precisions() -> list[str]:
-    """The precisions of this processor; the others are refused, as a test of its own says."""
+    """The number types that this processor supports."""
     compiled = [name for name in ("bfloat16", "int8") if library.best(name)]
     return ["float32", *(compiled or ["bfloat16"] * torch_has_bfloat16(library.features()))]
 
 
 @pytest.fixture(scope="session")
 def texts() -> list[str]:
-    """200 texts of every kind: odd ones, then real prose of 1 to 40 words."""
+    """200 texts: unusual ones, then real prose of 1 to 40 words each."""
     starts = range(200 - len(UNUSUAL_TEXTS))
     return UNUSUAL_TEXTS + [" ".join(WORDS[7 * i : 7 * i + 1 + i % 40]) for i in starts]
 
 
 @pytest.fixture(scope="session")
 def minilm_folder() -> Path:
-    """The default model, fetched on first use."""
+    """The folder of the default model, fetched on first use."""
     return sources.resolve(sources.DEFAULT)
 
 
@@ -111,7 +111,7 @@ def any_embedder(request: pytest.FixtureRequest, minilm_folder: Path) -> Embedde
 
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    """Writes a small BERT of random weights; files: JSON files to lay beside it."""
+    """Function that writes a small BERT of random weights, with further JSON files."""
 
     def write(files: Mapping[str, object] | None = None, **config: Any) -> Path:
         from tests.models.tiny import write_bert
@@ -129,15 +129,15 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 
 @pytest.fixture(scope="session")
 def server(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One real server for the tests that do not change it."""
-    with Server(tmp_path_factory.mktemp("server") / "log") as running:
-        yield running
+    """A server process, shared by the tests that do not change its state."""
+    with Server(tmp_path_factory.mktemp("server") / "log") as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
 def server_any_dimensions(
     minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """The same with an operator who lets vectors be cut to any length."""
-    with Server(tmp_path_factory.mktemp("cutting") / "log", dimensions="any") as running:
-        yield running
+    """A server that allows vectors to be truncated to any length."""
+    with Server(tmp_path_factory.mktemp("dimensions") / "log", dimensions="any") as server:
+        yield server

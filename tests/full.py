@@ -1,4 +1,4 @@
-"""Tests that take long, or repeat what a quicker one shows: only `--full` runs all of them."""
+"""The mark `full`: tests that are slow or redundant, which only `--full` runs."""
 
 from collections import Counter
 
@@ -6,24 +6,21 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--full", action="store_true", help="run the tests marked `full`, too")
+    parser.addoption("--full", action="store_true", help="also run the tests marked `full`")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests marked `full`.
-
-    Of one marked `full(after=n)` the first n cases stay.
-    """
+    """Deselect tests marked `full`; of those marked `full(after=n)` keep the first n cases."""
     if config.option.full:
         return
-    cases: Counter[str] = Counter()
-    chosen: list[pytest.Item] = []
-    others: list[pytest.Item] = []
+    cases_seen: Counter[str] = Counter()
+    selected: list[pytest.Item] = []
+    deselected: list[pytest.Item] = []
     for item in items:
         mark = item.get_closest_marker("full")
         name = item.nodeid.split("[")[0]
-        cases[name] += 1
-        quick = mark is None or cases[name] <= mark.kwargs.get("after", 0)
-        (chosen if quick else others).append(item)
-    config.hook.pytest_deselected(items=others)
-    items[:] = chosen
+        cases_seen[name] += 1
+        selected_by_default = mark is None or cases_seen[name] <= mark.kwargs.get("after", 0)
+        (selected if selected_by_default else deselected).append(item)
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = selected

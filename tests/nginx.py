@@ -1,4 +1,4 @@
-"""A real nginx with the configuration of the repository."""
+"""A real nginx with the configuration in deploy/gateway."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ def free_port() -> int:
 
 
 class Gateway:
-    """nginx with the repository's files, but its own port and servers."""
+    """nginx with the repository's configuration, on a free port and with given upstream servers."""
 
     def __init__(self, folder: Path, *servers: str) -> None:
         self.port = free_port()
@@ -33,7 +33,7 @@ class Gateway:
         self._log = folder / "log"
         nginx = program("nginx", "nginx-light")
         self._command = [nginx, "-p", str(folder), "-c", str(folder / "nginx.conf")]
-        if os.getuid() == 0:  # else its workers are nobody, who may not write large bodies here
+        if os.getuid() == 0:  # else its workers run as nobody, who cannot write large bodies here
             self._command += ["-g", "user root;"]
 
     def __enter__(self) -> "Gateway":

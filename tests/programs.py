@@ -1,4 +1,4 @@
-"""Programs that tests start and that the project's two commands do not install."""
+"""External programs that some tests need and that pip does not install."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ import pytest
 
 
 def program(name: str, package: str) -> str:
-    """The path of a program; the test is skipped where this machine has none."""
+    """The path of a program; skips the test if it is not installed."""
     path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if path is None:
         pytest.skip(f"needs {name}: apt-get install {package}")
@@ -19,7 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--need-all",
         action="store_true",
-        help="fail a test that needs what is not installed, instead of skipping it",
+        help="fail the tests whose programs are not installed, instead of skipping them",
     )
 
 

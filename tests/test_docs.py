@@ -1,4 +1,4 @@
-"""Tests of what the docs say of the code."""
+"""Consistency of the docs with the code."""
 
 import asyncio
 import re
@@ -16,29 +16,29 @@ from service.request.request_context import RequestContext
 ROOT = Path(__file__).parent.parent
 ERRORS = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 CODE = re.compile(r'(?:\bcode=|\bcode = \d+, |^    code = )"(\w+)"', re.MULTILINE)
-NOT_ANSWERED = {"client_gone", "too_large", "unsupported"}  # nobody hears it; the kinds have theirs
+NEVER_SENT = {"client_gone", "too_large", "unsupported"}  # the client is gone; base classes
 
 
-def test_the_table_of_errors_has_every_code_and_no_other() -> None:
-    found = {
+def test_the_table_of_errors_lists_exactly_the_codes_of_the_source() -> None:
+    codes = {
         code
         for path in (ROOT / "service").rglob("*.py")
         for code in CODE.findall(path.read_text(encoding="utf-8"))
     }
-    rows = re.findall(r"^\| \d+ \|(.*?)\|", ERRORS, re.MULTILINE)
-    assert found - NOT_ANSWERED == set(re.findall(r"`([a-z_]+)`", "".join(rows)))
+    cells = re.findall(r"^\| \d+ \|(.*?)\|", ERRORS, re.MULTILINE)
+    assert codes - NEVER_SENT == set(re.findall(r"`([a-z_]+)`", "".join(cells)))
 
 
 class Axes:
-    """A pipeline in which texts of the same first letter have the same vector."""
+    """A pipeline that gives texts with the same first letter the same vector."""
 
     async def embed(self, context: RequestContext, inputs: Sequence[str], options: Any) -> Any:
-        first = [[text[0] == "a", text[0] == "b"] for text in inputs]
-        vectors: Floats = np.array(first, dtype=np.float32)
+        letters = [[text[0] == "a", text[0] == "b"] for text in inputs]
+        vectors: Floats = np.array(letters, dtype=np.float32)
         return [], vectors
 
 
-def test_the_endpoint_that_the_architecture_page_adds_works() -> None:
+def test_the_example_endpoint_of_the_architecture_page_works() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     module: dict[str, Any] = {"__name__": "nearest"}

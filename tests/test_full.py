@@ -1,4 +1,4 @@
-"""Tests of which tests run without `--full`."""
+"""Selection of tests by the mark `full`."""
 
 import os
 import subprocess
@@ -22,15 +22,15 @@ def test_quick() -> None: ...
 
 
 @pytest.mark.parametrize(
-    ("options", "outcome"), [((), "3 passed, 4 deselected"), (("--full",), "7 passed")]
+    ("options", "summary"), [((), "3 passed, 4 deselected"), (("--full",), "7 passed")]
 )
 @pytest.mark.full
-def test_the_first_cases_run_and_all_others_only_with_the_option(
-    tmp_path: Path, options: tuple[str, ...], outcome: str
+def test_only_the_first_cases_run_without_the_option(
+    tmp_path: Path, options: tuple[str, ...], summary: str
 ) -> None:
     (tmp_path / "test_it.py").write_text(TEST)
     command = [sys.executable, "-m", "pytest", "-p", "tests.full", *options]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, f"--rootdir={tmp_path}", "-c", "/dev/null", str(tmp_path)],
         cwd=Path(__file__).parent.parent,
         env={name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
@@ -38,4 +38,4 @@ def test_the_first_cases_run_and_all_others_only_with_the_option(
         text=True,
         check=False,
     )
-    assert outcome in done.stdout
+    assert summary in process.stdout

@@ -1,4 +1,4 @@
-"""Tests of which part of the project may know which."""
+"""Which package may import which, and what a process loads."""
 
 import ast
 import subprocess
@@ -25,7 +25,7 @@ ORDER = {
 
 
 def imported_modules(path: Path) -> Iterator[str]:
-    """The modules that a file imports, and the names that it takes from them."""
+    """The modules that a file imports, each with the imported name."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -33,8 +33,8 @@ def imported_modules(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def imported(path: Path) -> Iterator[str]:
-    """The packages that a file imports, anywhere in it."""
+def imported_packages(path: Path) -> Iterator[str]:
+    """The top-level packages that a file imports, also inside functions."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".")[0] for alias in node.names)
@@ -42,17 +42,17 @@ def imported(path: Path) -> Iterator[str]:
             yield node.module.split(".")[0]
 
 
-def name(path: Path) -> str:
+def relative_path(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", MODELS, ids=name)
-def test_models_know_nothing_of_the_service(path: Path) -> None:
-    above = {"service", "fastapi", "starlette", "uvicorn", "asyncio", "pydantic"}
-    assert not above & set(imported(path))
+@pytest.mark.parametrize("path", MODELS, ids=relative_path)
+def test_models_does_not_import_the_service(path: Path) -> None:
+    forbidden = {"service", "fastapi", "starlette", "uvicorn", "asyncio", "pydantic"}
+    assert not forbidden & set(imported_packages(path))
 
 
-@pytest.mark.parametrize("path", [*MODELS, *SERVICE], ids=name)
+@pytest.mark.parametrize("path", [*MODELS, *SERVICE], ids=relative_path)
 def test_packages_import_only_from_those_before_them(path: Path) -> None:
     root, package, *_ = path.relative_to(ROOT).with_suffix("").parts
     if package == "__init__":  # the facade
@@ -64,48 +64,48 @@ def test_packages_import_only_from_those_before_them(path: Path) -> None:
         assert top != root or inner in allowed or inner.startswith("__"), module
 
 
-@pytest.mark.parametrize("path", TESTS, ids=name)
+@pytest.mark.parametrize("path", TESTS, ids=relative_path)
 def test_no_test_module_imports_another(path: Path) -> None:
     others = [module for module in imported_modules(path) if module.startswith("tests.")]
     assert not [module for module in others if ".test_" in module]
 
 
 def test_only_the_adapter_uses_uvicorn() -> None:
-    users = {path.parent.name for path in SERVICE if "uvicorn" in set(imported(path))}
-    assert users == {"uvicorn_adapter"}
+    folders = {path.parent.name for path in SERVICE if "uvicorn" in set(imported_packages(path))}
+    assert folders == {"uvicorn_adapter"}
 
 
-@pytest.mark.parametrize("path", OUTSIDE_ENGINE, ids=name)
+@pytest.mark.parametrize("path", OUTSIDE_ENGINE, ids=relative_path)
 def test_the_service_outside_its_engine_never_imports_torch(path: Path) -> None:
-    assert "torch" not in set(imported(path))
+    assert "torch" not in set(imported_packages(path))
 
 
-def test_what_the_http_process_imports_does_not_load_torch() -> None:
+def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
     packages = {"config", "families", "hub", "positions", "sentence_transformers", "tokenizer"}
-    modules = [name(path).removesuffix(".py").replace("/", ".") for path in MODELS]
+    modules = [relative_path(path).removesuffix(".py").replace("/", ".") for path in MODELS]
     without_torch = [module for module in modules if module.split(".")[1] in packages]
     program = "import importlib, sys\n" + "\n".join(
         f"importlib.import_module({module!r}); assert 'torch' not in sys.modules, {module!r}"
         for module in [*without_torch, "models.vectors", "service.app", "service.cli.commands"]
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
 
 
-def test_the_process_that_watches_all_others_loads_little() -> None:
+def test_the_supervisor_loads_no_large_packages() -> None:
     program = (
         "import sys, service.cli.commands, service.server.bootstrap\n"
         "assert not {'fastapi', 'numpy', 'tokenizers', 'torch', 'uvicorn'} & {*sys.modules}"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
 
 
-def test_the_package_offers_its_facade_and_nothing_else() -> None:
+def test_the_package_exports_only_its_facade() -> None:
     import models
     from models.embedder import Embedder
 
@@ -114,13 +114,13 @@ def test_the_package_offers_its_facade_and_nothing_else() -> None:
         _ = models.Encoder
 
 
-def test_git_ignores_no_file_of_the_code(tmp_path: Path) -> None:
+def test_git_ignores_no_source_file(tmp_path: Path) -> None:
     sources = [*MODELS, *SERVICE, *(ROOT / "models/kernels").glob("*.[ch]*")]
-    files = "\n".join(name(path) for path in sources)
+    files = "\n".join(relative_path(path) for path in sources)
     (tmp_path / ".gitignore").write_bytes((ROOT / ".gitignore").read_bytes())
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     command = ["git", "-c", "core.excludesFile=", "check-ignore", "--no-index", "--stdin"]
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=tmp_path, input=files, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout) == (1, "")  # 1: it would ignore none of them
+    assert (process.returncode, process.stdout) == (1, "")  # 1: none is ignored

@@ -1,4 +1,4 @@
-"""Tests of skipping, and of refusing to skip, what needs a program that is not installed."""
+"""Tests that need programs which are not installed."""
 
 import os
 import subprocess
@@ -17,14 +17,14 @@ def test_it() -> None:
 """
 
 
-@pytest.mark.parametrize(("option", "outcome"), [((), "1 skipped"), (("--need-all",), "1 failed")])
+@pytest.mark.parametrize(("option", "summary"), [((), "1 skipped"), (("--need-all",), "1 failed")])
 @pytest.mark.full
-def test_a_missing_program_skips_its_test_unless_all_are_needed(
-    tmp_path: Path, option: tuple[str, ...], outcome: str
+def test_a_missing_program_skips_the_test_or_fails_it_with_need_all(
+    tmp_path: Path, option: tuple[str, ...], summary: str
 ) -> None:
     (tmp_path / "test_it.py").write_text(TEST)
     command = [sys.executable, "-m", "pytest", "-rsf", "-p", "tests.programs", *option]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, f"--rootdir={tmp_path}", "-c", "/dev/null", str(tmp_path)],
         cwd=Path(__file__).parent.parent,
         env={name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
@@ -32,9 +32,9 @@ def test_a_missing_program_skips_its_test_unless_all_are_needed(
         text=True,
         check=False,
     )
-    assert outcome in done.stdout
-    assert "needs no-such-program: apt-get install its-package" in done.stdout
+    assert summary in process.stdout
+    assert "needs no-such-program: apt-get install its-package" in process.stdout
 
 
-def test_a_program_of_this_machine_is_found() -> None:
+def test_an_installed_program_is_found() -> None:
     assert Path(program("python3", "python3")).is_file()

@@ -1,4 +1,4 @@
-"""Every example of the README and of docs is run, links lead somewhere, and pictures are fresh."""
+"""The examples of the README and docs run, links lead to files, and plots are up to date."""
 
 import json
 import os
@@ -25,39 +25,45 @@ EXAMPLES = [
 ]
 
 
-def same(found: Any, expected: Any) -> bool:
-    """Equal, where numbers may differ by rounding and '…' stands for anything."""
+def matches(actual: Any, expected: Any) -> bool:
+    """Compare with tolerance for numbers; '…' in the expected value matches anything."""
     if expected == "…":
         return True
     if isinstance(expected, dict):
-        return set(found) == set(expected) and all(same(found[k], expected[k]) for k in expected)
+        return set(actual) == set(expected) and all(
+            matches(actual[k], expected[k]) for k in expected
+        )
     if isinstance(expected, list):
-        if len(expected) > 1 and expected[-1] == "…":  # the rest is left out
+        if len(expected) > 1 and expected[-1] == "…":  # the remaining entries may be anything
             expected = expected[:-1]
-            found = found[: len(expected)]
-        return len(found) == len(expected) and all(map(same, found, expected))
-    return bool(found == (pytest.approx(expected, abs=1e-5) if expected else expected))
+            actual = actual[: len(expected)]
+        return len(actual) == len(expected) and all(map(matches, actual, expected))
+    return bool(actual == (pytest.approx(expected, abs=1e-5) if expected else expected))
 
 
-def read(text: str) -> Any:
+def parse_output(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return text.strip()
 
 
-@pytest.mark.parametrize(("command", "answer"), EXAMPLES, ids=[e[0][:60] for e in EXAMPLES])
-def test_an_example_answers_what_the_readme_says(server: Server, command: str, answer: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "expected_output"), EXAMPLES, ids=[e[0][:60] for e in EXAMPLES]
+)
+def test_a_console_example_prints_the_documented_output(
+    server: Server, command: str, expected_output: str
+) -> None:
     local = command.replace("localhost:8080", server.url.removeprefix("http://"))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where embedding-service is
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-c", local],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PATH": path},
     )
-    assert same(read(done.stdout), read(answer)), done.stdout
+    assert matches(parse_output(process.stdout), parse_output(expected_output)), process.stdout
 
 
 def test_every_endpoint_has_an_example(server: Server) -> None:
@@ -65,8 +71,8 @@ def test_every_endpoint_has_an_example(server: Server) -> None:
     assert paths <= {f"/{path}" for path in re.findall(r"localhost:8080/([\w/]+)", API)}
 
 
-def run(code: str, server: Server) -> None:
-    """A program of its own: not every example closes its connections, which its end does."""
+def run_python(code: str, server: Server) -> None:
+    """Run code in a process of its own, whose end closes the connections that it leaves open."""
     local = code.replace("http://localhost:8080", server.url)
     subprocess.run([sys.executable, "-c", local], check=True)
 
@@ -74,20 +80,20 @@ def run(code: str, server: Server) -> None:
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
 @pytest.mark.full
 def test_the_python_examples_run(server: Server, code: str) -> None:
-    run(f'{code}\nassert "answer" in globals() or vectors.shape == (1, 384)', server)
+    run_python(f'{code}\nassert "answer" in globals() or vectors.shape == (1, 384)', server)
 
 
-CLAIMS = [
+EXAMPLES_WITH_ASSERTIONS = [
     code
     for code in re.findall(r"```python\n(.*?)```", "\n".join(PAGES[1:]), re.DOTALL)
-    if "assert " in code  # the others are clients', which have tests of their own
+    if "assert " in code  # the others have tests in tests/clients
 ]
 
 
-@pytest.mark.parametrize("code", CLAIMS)
+@pytest.mark.parametrize("code", EXAMPLES_WITH_ASSERTIONS)
 @pytest.mark.full
-def test_the_python_examples_of_docs_hold_what_they_claim(server: Server, code: str) -> None:
-    run(code, server)
+def test_the_assertions_of_the_python_examples_hold(server: Server, code: str) -> None:
+    run_python(code, server)
 
 
 LINKS = [
@@ -99,16 +105,16 @@ LINKS = [
 
 
 @pytest.mark.parametrize(("page", "target"), LINKS, ids=str)
-def test_a_link_leads_to_a_file(page: Path, target: str) -> None:
+def test_links_lead_to_files(page: Path, target: str) -> None:
     assert (ROOT / page.parent / target).exists()
 
 
-def test_the_index_names_every_page() -> None:
+def test_the_index_links_to_every_page() -> None:
     pages = {page.name for page in ROOT.glob("docs/*.md")} - {"index.md"}
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     assert pages <= set(re.findall(r"\]\(([\w-]+\.md)\)", index))
 
 
-def test_the_plots_are_drawn_from_the_committed_result() -> None:
+def test_the_plots_are_up_to_date_with_the_committed_results() -> None:
     for name, text in plots(json.loads(RESULT.read_text(encoding="utf-8"))).items():
         assert (IMAGES / name).read_text(encoding="utf-8") == text

@@ -1,10 +1,10 @@
-"""The page of settings is what the settings say."""
+"""docs/settings.md matches the settings."""
 
 from deploy.settings_page import FILE, GROUPS, page
 from service.settings import Settings
 
 
-def test_the_page_is_written_anew_after_each_change() -> None:
+def test_the_page_is_up_to_date() -> None:
     assert FILE.read_text(encoding="utf-8") == page(), "run python -m deploy.settings_page"
 
 

@@ -1,4 +1,4 @@
-"""What tests of the service share."""
+"""Fixtures of the service's tests."""
 
 from pathlib import Path
 
@@ -10,5 +10,5 @@ from tests.service.inputs.readers import CountingTokenizer, reading_with
 
 @pytest.fixture
 def reader(minilm_folder: Path) -> InputReader:
-    """A reader of the default model, that counts what it tokenises."""
+    """A reader of the default model that counts the tokenized texts."""
     return reading_with(CountingTokenizer(minilm_folder, 256, unbroken=150_000))

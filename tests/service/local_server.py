@@ -1,4 +1,4 @@
-"""The application and an engine in the test process: no start-up, and real sockets all the same."""
+"""The application and an engine as threads of the test process, with real sockets."""
 
 import os
 import socket
@@ -39,19 +39,19 @@ _DEFAULTS: dict[str, Any] = {
 @contextmanager
 def local_server(model: Path, **settings: Any) -> Iterator[HttpServer]:
     """Serve the model of a folder, in float32, for as long as the block takes."""
-    chosen = Settings(**{**_DEFAULTS, **settings})
+    all_settings = Settings(**{**_DEFAULTS, **settings})
     with ExitStack() as stack:
-        listeners = [stack.enter_context(end) for end in claim("127.0.0.1", 0)]
-        requesting, giving = map(stack.enter_context, handoff_pair())
+        listeners = [stack.enter_context(listener) for listener in claim("127.0.0.1", 0)]
+        http_side, engine_side = map(stack.enter_context, handoff_pair())
         context = ServerContext(
-            chosen,
+            all_settings,
             model,
             port=listeners[0].getsockname()[1],
             listener_fds=[],
-            counters_fd=stack.enter_context(counters_file(chosen.workers + 1)),
-            handoff_fd=requesting.fileno(),
+            counters_fd=stack.enter_context(counters_file(all_settings.workers + 1)),
+            handoff_fd=http_side.fileno(),
         )
-        stack.enter_context(_engine(context, giving))
+        stack.enter_context(_engine(context, engine_side))
         stack.enter_context(_http(context, listeners))
         server = HttpServer()
         server.url = f"http://127.0.0.1:{context.port}"
@@ -64,7 +64,7 @@ def local_server(model: Path, **settings: Any) -> Iterator[HttpServer]:
 
 @contextmanager
 def _engine(context: ServerContext, handoff: socket.socket) -> Iterator[None]:
-    """An engine in a thread, which the end of a pipe stops."""
+    """Run an engine in a thread, which closing a pipe stops."""
     settings = context.settings
     options = {name: getattr(settings, name) for name in ("device", "dtype", "isa", "pooling")}
     spec = EngineSpec(
@@ -94,7 +94,7 @@ def _engine(context: ServerContext, handoff: socket.socket) -> Iterator[None]:
 
 @contextmanager
 def _http(context: ServerContext, listeners: list[socket.socket]) -> Iterator[None]:
-    """The application under uvicorn in a thread, on these sockets."""
+    """Run the application under uvicorn in a thread."""
     connection = EngineConnection(context.connect_engine, context.counters(0))
     server = uvicorn.Server(
         config(context.settings, create_app(context, connection, [connection.run]))

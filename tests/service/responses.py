@@ -1,4 +1,4 @@
-"""What tests read from a response."""
+"""Checked contents of responses."""
 
 from typing import Any
 
@@ -15,6 +15,6 @@ def vectors(response: httpx.Response) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 def error(response: httpx.Response, status: int) -> dict[str, Any]:
     assert response.status_code == status, response.text
-    found = error_of(response)
-    assert found["request_id"] == response.headers["x-request-id"]
-    return found
+    content = error_of(response)
+    assert content["request_id"] == response.headers["x-request-id"]
+    return content

@@ -91,12 +91,12 @@ class FakeConnection(WorkerConnection):
         assert message_type == "results"
         self.messages += 1
         for number, result in unpack_results(content, body):
-            assert number not in self.sent, "sent twice"
+            assert number not in self.sent, "the result was sent twice"
             self.sent[number] = result
 
 
 class FakeConnections:
-    """Connections whose messages the test appends; the server shuts down when none is left."""
+    """Connections whose messages the test appends; the engine loop ends when none is left."""
 
     def __init__(self) -> None:
         self.received: ReceivedMessages = []
@@ -117,7 +117,7 @@ class Rig:
         prefetch_depth: int = 0,
         rate: float = 1e6,
     ) -> None:
-        self.connection, self.other, self.connections = (
+        self.connection, self.second_connection, self.connections = (
             FakeConnection(),
             FakeConnection(),
             FakeConnections(),
@@ -147,7 +147,7 @@ class Rig:
         self.connections.received.append((self.connection, (["cancel", number], b"")))
 
     def run(self) -> None:
-        """Run until there is nothing to do."""
+        """Run the loop until no messages are left."""
         self.loop.run()
 
     def result(self, number: int) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""The application under ASGI servers that know nothing of it."""
+"""The application under standard ASGI servers."""
 
 import os
 import subprocess
@@ -24,12 +24,12 @@ SERVERS = {
 
 
 @contextmanager
-def serving(
+def run_server(
     server: str, log: Path, port: int, **settings: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """An ASGI server of the application, told to stop at the end of the block."""
-    given = {"dtype": "float32", "isa": MAX_ISA, **settings}
-    environment = {f"EMBEDDING_{name.upper()}": value for name, value in given.items()}
+    """Run the application under an ASGI server until the end of the block."""
+    settings_values = {"dtype": "float32", "isa": MAX_ISA, **settings}
+    environment = {f"EMBEDDING_{name.upper()}": value for name, value in settings_values.items()}
     program, *options = SERVERS[server]
     command = [sys.executable, "-m", program, *options, "--port", str(port), "service.asgi:create"]
     with log.open("wb") as output:
@@ -56,12 +56,12 @@ def wait_ready(client: httpx.Client, process: subprocess.Popen[bytes], log: Path
 
 
 @pytest.mark.parametrize("server", SERVERS)
-def test_any_asgi_server_serves_the_vectors_and_stops_its_engine(
+def test_an_asgi_server_serves_vectors_and_stops_its_engine(
     server: str, embedder: Embedder, tmp_path: Path
 ) -> None:
     texts, port, log = ["Hello, world", "a b " * 300], free_port(), tmp_path / "log"
     with (
-        serving(server, log, port) as process,
+        run_server(server, log, port) as process,
         httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client,
     ):
         wait_ready(client, process, log)
@@ -82,11 +82,11 @@ def test_any_asgi_server_serves_the_vectors_and_stops_its_engine(
         ({"dtype": "float8"}, "Error: dtype: Input should be"),
     ],
 )
-def test_a_wrong_setting_ends_the_server_with_a_message(
+def test_an_invalid_setting_ends_the_server_with_a_message(
     tmp_path: Path, settings: dict[str, str], message: str
 ) -> None:
     log = tmp_path / "log"
-    with serving("uvicorn", log, free_port(), **settings) as process:
+    with run_server("uvicorn", log, free_port(), **settings) as process:
         assert process.wait(60) != 0
     assert message in log.read_text() and "Traceback" not in log.read_text()
 
@@ -94,6 +94,6 @@ def test_a_wrong_setting_ends_the_server_with_a_message(
 @pytest.mark.full
 def test_an_engine_that_cannot_start_ends_the_server(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with serving("uvicorn", log, free_port(), dtype="float16") as process:
+    with run_server("uvicorn", log, free_port(), dtype="float16") as process:
         process.wait(120)
     assert "not supported" in log.read_text()

@@ -1,6 +1,6 @@
-"""Whatever the OpenAPI document allows, and whatever it does not, is answered as it says.
+"""Responses to valid and invalid requests match the OpenAPI document.
 
-Schemathesis makes the requests up; `make fuzz` lets it make thousands, with a key and without.
+Schemathesis generates the requests; `make fuzz` generates thousands, with a key and without.
 """
 
 import gzip
@@ -26,50 +26,50 @@ CASES = int(os.environ.get("FUZZ_CASES", "0"))
 CONFIG = SchemathesisConfig.from_dict(
     {
         "generation": {"deterministic": not CASES},
-        # What the document cannot say: that a model has no such prompt, two fields exclude each
-        # other, or an answer would be too large.
+        # Refusals that a schema cannot express: an unknown prompt, fields that exclude each
+        # other, a response that would be too large.
         "checks": {"positive_data_acceptance": {"expected-statuses": ["200", "400", "404", "413"]}},
     }
 )
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT, config=CONFIG)
-PACK: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress}
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress}
 
 
 KEY = {"authorization": "Bearer sesame"}
 
 
 @pytest.fixture(scope="module")
-def locked(minilm_folder: Path) -> Iterator[HttpServer]:
-    """A server that wants a key."""
-    with local_server(minilm_folder, api_key="sesame") as running:
-        yield running
+def server_with_key(minilm_folder: Path) -> Iterator[HttpServer]:
+    """A server that needs a key."""
+    with local_server(minilm_folder, api_key="sesame") as server:
+        yield server
 
 
-def packed(case: Any) -> dict[str, bytes]:
-    """What is sent in place of the body, where its encoding is one that there is."""
-    pack = PACK.get(case.headers.get("content-encoding"))
+def compressed(case: Any) -> dict[str, bytes]:
+    """The compressed body, if the case is valid and names a supported encoding."""
+    compress = COMPRESS.get(case.headers.get("content-encoding"))
     valid = all(part.mode.is_positive for part in case.meta.components.values())
-    return {"data": pack(json.dumps(case.body).encode())} if pack and valid else {}
+    return {"data": compress(json.dumps(case.body).encode())} if compress and valid else {}
 
 
 @SCHEMA.parametrize()
 @hypothesis.settings(max_examples=CASES or 15, derandomize=not CASES)
-def test_every_request_is_answered_as_the_document_says(server: Server, case: Any) -> None:
-    case.call_and_validate(base_url=server.url, **packed(case))
+def test_responses_match_the_document(server: Server, case: Any) -> None:
+    case.call_and_validate(base_url=server.url, **compressed(case))
 
 
 @SCHEMA.parametrize()
 @hypothesis.settings(max_examples=CASES or 3, derandomize=not CASES)
-def test_with_the_key_it_is_the_same(locked: HttpServer, case: Any) -> None:
-    case.call_and_validate(base_url=locked.url, headers=KEY, **packed(case))
+def test_responses_with_the_key_match_the_document(server_with_key: HttpServer, case: Any) -> None:
+    case.call_and_validate(base_url=server_with_key.url, headers=KEY, **compressed(case))
 
 
 @SCHEMA.parametrize()
 @hypothesis.settings(max_examples=CASES or 3, derandomize=not CASES)
-def test_without_the_key_everything_that_needs_it_is_refused_as_the_document_says(
-    locked: HttpServer, case: Any
+def test_requests_without_the_key_are_refused_as_documented(
+    server_with_key: HttpServer, case: Any
 ) -> None:
-    answer = case.call(base_url=locked.url, **packed(case))
-    case.validate_response(answer, excluded_checks=[positive_data_acceptance])
+    response = case.call(base_url=server_with_key.url, **compressed(case))
+    case.validate_response(response, excluded_checks=[positive_data_acceptance])
     if {"key": []} in case.operation.definition.raw["security"]:
-        assert answer.status_code in (401, 405), answer.text
+        assert response.status_code in (401, 405), response.text

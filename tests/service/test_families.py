@@ -1,4 +1,4 @@
-"""Tests of a server of a model of every family."""
+"""A server with a model of every family."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY, write_model
 from tests.service.local_server import local_server
 
-OWN = {  # the scheme of its positions, first of those of the input; of others it is rotary
+SCHEMES = {  # the first position scheme of each family; that of the others is rotary
     **dict.fromkeys(("albert", "bert", "camembert", "clip_text_model", "distilbert"), "learned"),
     **dict.fromkeys(("dpr", "electra", "ernie", "gpt2", "gpt_neo", "luke", "mpnet"), "learned"),
     **dict.fromkeys(("roberta", "xlm-roberta"), "learned"),
@@ -24,7 +24,7 @@ OWN = {  # the scheme of its positions, first of those of the input; of others i
 
 BIASES: dict[
     str, Callable[[Any], torch.Tensor]
-] = {  # what is added to the scores: (1, H, 301, 301)
+] = {  # added to the attention scores: (1, H, 301, 301)
     **dict.fromkeys(
         ("mt5", "t5"),
         lambda model: model.encoder.block[0].layer[0].SelfAttention.compute_bias(301, 301),
@@ -35,19 +35,19 @@ BIASES: dict[
 
 @pytest.mark.parametrize("case", EVERY, ids=str)
 @pytest.mark.full(after=8)
-def test_a_family_is_served(case: Case, tmp_path: Path) -> None:
+def test_every_family_is_served(case: Case, tmp_path: Path) -> None:
     model: Any = write_model(case, tmp_path / "model")
-    if case.model_type == "dpr":  # whose own output has no states
+    if case.model_type == "dpr":  # its output has no hidden states
         model = model.base_model.bert_model
     with local_server(tmp_path / "model") as server:
         client = server.client
-        found = client.post("/tokens", json={"inputs": "the license"}).json()
-        tokens = found["results"][0]["tokens"]
+        response = client.post("/tokens", json={"inputs": "the license"}).json()
+        tokens = response["results"][0]["tokens"]
         (vector,) = client.post("/embed", json={"inputs": ["the license"]}).json()
-        own = client.post("/positions", json={"count": 4}).json()
-        asked = {"scheme": "mpnet" if case.model_type == "mpnet" else "relative"}
-        relative = client.post("/positions", json={**asked, "positions": [0, 1, 9, 300]}).json()
-        absent = client.post("/tokens", json={"inputs": "the", "layer": "position"})
+        positions = client.post("/positions", json={"count": 4}).json()
+        options = {"scheme": "mpnet" if case.model_type == "mpnet" else "relative"}
+        relative = client.post("/positions", json={**options, "positions": [0, 1, 9, 300]}).json()
+        position_part = client.post("/tokens", json={"inputs": "the", "layer": "position"})
     states = torch.tensor([token["embedding"] for token in tokens])
     with torch.inference_mode():
         ids = torch.tensor([[token["id"] for token in tokens]])
@@ -55,11 +55,15 @@ def test_a_family_is_served(case: Case, tmp_path: Path) -> None:
     scale = float(expected.abs().max())
     torch.testing.assert_close(states, expected, atol=1e-4 * scale, rtol=0)
     assert len(vector) == expected.shape[1]
-    assert own["scheme"] == OWN.get(case.model_type, "rotary")
+    assert positions["scheme"] == SCHEMES.get(case.model_type, "rotary")
     biases = BIASES.get(case.model_type, lambda model: None)(model)
     assert ("bias" in relative) == (biases is not None)
     if biases is not None:
         expected = biases[0][:, [[0], [1], [9], [300]], [0, 1, 9, 300]].detach()
         np.testing.assert_array_equal(np.array(relative["bias"], dtype=np.float32), expected)
-    placed = OWN.get(case.model_type) == "learned"
-    assert absent.status_code == 200 if placed else "has no position part" in absent.text
+    has_position_part = SCHEMES.get(case.model_type) == "learned"
+    assert (
+        position_part.status_code == 200
+        if has_position_part
+        else "has no position part" in position_part.text
+    )

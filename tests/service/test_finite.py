@@ -1,4 +1,4 @@
-"""A model of real but enormous weights: its vectors are finite, or it is an error that says so."""
+"""A model with enormous weights: vectors and scores are finite, or the response is an error."""
 
 import json
 import re
@@ -19,11 +19,11 @@ from tests.service.server import HttpServer
 
 TEXTS = [f"{a} {b}" for a in LETTERS for b in LETTERS]
 
-Enormous = tuple[HttpServer, str, str, str, Floats]
+ScaledModel = tuple[HttpServer, str, str, str, Floats]
 
 
 def scale(folder: Path, factor: float) -> None:
-    """Multiply every vector that the model gives."""
+    """Multiply every vector of the model by a factor."""
     tensors = load_file(folder / "model.safetensors")
     for part in ("weight", "bias"):
         tensors[f"encoder.layer.2.output.LayerNorm.{part}"] *= np.float32(factor)
@@ -31,10 +31,10 @@ def scale(folder: Path, factor: float) -> None:
 
 
 @pytest.fixture(scope="module", params=["float16", "float32"])
-def enormous(request: pytest.FixtureRequest, tiny_bert: Folder) -> Iterator[Enormous]:
-    """A server, a type, a text whose vector is beyond its largest number, and one whose is not.
+def scaled_model(request: pytest.FixtureRequest, tiny_bert: Folder) -> Iterator[ScaledModel]:
+    """A server, a number type, a text whose vector overflows it, a text whose vector does not.
 
-    Then the unit vector of the latter, from before the scaling.
+    Last, the unit vector of the second text, from before the scaling.
     """
     dtype: str = request.param
     folder = tiny_bert({"1_Pooling/config.json": {"pooling_mode": "cls"}})
@@ -56,38 +56,46 @@ def enormous(request: pytest.FixtureRequest, tiny_bert: Folder) -> Iterator[Enor
         yield server, dtype, large, small, unit
 
 
-def test_a_vector_of_the_largest_numbers_still_has_length_one(enormous: Enormous) -> None:
-    server, _, _, small, unit = enormous
+def test_a_vector_near_the_largest_number_is_normalized_to_length_one(
+    scaled_model: ScaledModel,
+) -> None:
+    server, _, _, small, unit = scaled_model
     np.testing.assert_allclose(vectors(server.post("/embed", {"inputs": small})), unit, atol=1e-6)
     body = {"a": small, "b": small}
     assert server.post("/similarity", body).json()["scores"] == [[pytest.approx(1)]]
 
 
-def test_what_no_number_can_hold_is_an_error_that_names_the_input(enormous: Enormous) -> None:
-    server, dtype, large, small, _ = enormous
+def test_a_vector_beyond_the_number_type_is_an_error_with_the_index(
+    scaled_model: ScaledModel,
+) -> None:
+    server, dtype, large, small, _ = scaled_model
     body = {"inputs": [small, large], "normalize": False, "output_dtype": dtype}
-    answer = server.post("/embed", body)
-    assert answer.headers["x-should-retry"] == "false"
-    found = error(answer, 500)
-    assert (found["code"], found["index"], found["error_type"]) == ("not_finite", 1, "Backend")
+    response = server.post("/embed", body)
+    assert response.headers["x-should-retry"] == "false"
+    failure = error(response, 500)
+    assert (failure["code"], failure["index"], failure["error_type"]) == (
+        "not_finite",
+        1,
+        "Backend",
+    )
     partial = server.post("/embed", {**body, "partial": True}).json()
     good, bad = partial["results"]
     assert bad["error"]["code"] == "not_finite" and bad["error"]["index"] == 1
     assert np.isfinite(good["embedding"]).all() and partial["failed"] == 1
 
 
-def test_token_vectors_and_scores_are_finite_or_an_error(enormous: Enormous) -> None:
-    server, dtype, large, small, _ = enormous
-    answers = [
+def test_token_vectors_and_scores_are_finite_or_an_error(scaled_model: ScaledModel) -> None:
+    server, dtype, large, small, _ = scaled_model
+    responses = [
         server.post("/tokens", {"inputs": ["a", large], "output_dtype": dtype}),
         server.post("/tokens", {"inputs": small, "spans": [[[0, len(small)]]]}),
         server.post("/similarity", {"a": small, "b": small, "metric": "dot"}),
         server.post("/similarity", {"a": small, "b": large, "metric": "euclidean"}),
         server.post("/similarity", {"inputs": {"source_sentence": small, "sentences": [large]}}),
     ]
-    for answer in answers:
-        if answer.status_code == 200:
-            assert "null" not in re.sub(r'"\w+":null', "", answer.text)
+    for response in responses:
+        if response.status_code == 200:
+            assert "null" not in re.sub(r'"\w+":null', "", response.text)
         else:
-            assert answer.json()["code"] == "not_finite"
-    assert 500 in [answer.status_code for answer in answers]
+            assert response.json()["code"] == "not_finite"
+    assert 500 in [response.status_code for response in responses]

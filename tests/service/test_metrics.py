@@ -1,7 +1,7 @@
-"""Tests that metrics count like the classes of prometheus_client."""
+"""Metrics, compared with the classes of prometheus_client."""
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client import Histogram as Theirs
+from prometheus_client import Histogram as ReferenceHistogram
 
 from service.metrics import Histogram, Metrics
 from service.process.shared_counters import SharedCounters, counters_file
@@ -10,16 +10,16 @@ from service.request.request_context import RequestContext
 BOUNDS = (0.001, 0.5, 1.0)
 
 
-def test_a_histogram_counts_as_prometheus_does() -> None:
-    registry, mine = CollectorRegistry(), CollectorRegistry()
-    theirs = Theirs("embedding_x", "Some text.", buckets=BOUNDS, registry=registry)
-    ours = Histogram(SharedCounters.private(), "x", "Some text.", BOUNDS)
-    mine.register(ours)
+def test_a_histogram_equals_that_of_prometheus_client() -> None:
+    registry, our_registry = CollectorRegistry(), CollectorRegistry()
+    reference = ReferenceHistogram("embedding_x", "Some text.", buckets=BOUNDS, registry=registry)
+    histogram = Histogram(SharedCounters.private(), "x", "Some text.", BOUNDS)
+    our_registry.register(histogram)
     for value in (0, 0.001, 0.0011, 0.5, 0.75, 1.0, 7):
-        theirs.observe(value)
-        ours.observe(value)
+        reference.observe(value)
+        histogram.observe(value)
     expected = [line for line in generate_latest(registry).splitlines() if b"_created" not in line]
-    assert generate_latest(mine).splitlines() == expected
+    assert generate_latest(our_registry).splitlines() == expected
 
 
 def test_a_request_without_texts_is_counted_without_its_times() -> None:

@@ -1,4 +1,4 @@
-"""Sentence models of every kind through the server: the vectors of the library."""
+"""Sentence models of every kind give the same vectors by the server and by the library."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from safetensors.numpy import save_file
 from models.embedder import Embedder
 from models.tokenizer.truncation import Side
 from models.vectors import Floats
-from tests.conftest import Folder as Write
+from tests.conftest import Folder as WriteModel
 from tests.models.prompted import PROMPT, write
 from tests.models.sentence_transformers.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import VOCABULARY, unframed, write_tokenizer
@@ -26,44 +26,44 @@ def load(folder: Path) -> Embedder:
 
 
 def embed(server: HttpServer, **body: object) -> Floats:
-    answer = server.client.post("/embed", json={"normalize": False, **body})
-    assert answer.status_code == 200, answer.text
-    return np.array(answer.json(), dtype=np.float32)
+    response = server.client.post("/embed", json={"normalize": False, **body})
+    assert response.status_code == 200, response.text
+    return np.array(response.json(), dtype=np.float32)
 
 
-def test_the_prompt_is_left_out_of_the_pooling(tiny_bert: Write) -> None:
+def test_the_prompt_is_excluded_from_the_pooling(tiny_bert: WriteModel) -> None:
     folder = write(tiny_bert, "mean", {"hidden_size": 48})
     embedder = load(folder)
     ids = [2, 50, 60, 3]
     with local_server(folder) as server:
-        found = embed(server, inputs=[*TEXTS, ids], prompt=PROMPT)
+        vectors = embed(server, inputs=[*TEXTS, ids], prompt=PROMPT)
         np.testing.assert_array_equal(
-            found, [*embedder.embed(TEXTS, prompt=PROMPT), *embedder.encode([ids])]
+            vectors, [*embedder.embed(TEXTS, prompt=PROMPT), *embedder.encode([ids])]
         )
-        # Cut at the left, a long text loses its prompt: nothing is left to leave out.
+        # Truncated at the left, a long text loses its prompt, so that nothing is excluded.
         long = " ".join(["work"] * 100)
-        found = embed(server, inputs=long, prompt=PROMPT, truncation_direction="left")
-        cut = embedder.tokenizer.encode([long], "left")[0].ids
-        np.testing.assert_array_equal(found, embedder.encode([cut]))
+        vectors = embed(server, inputs=long, prompt=PROMPT, truncation_direction="left")
+        truncated = embedder.tokenizer.encode([long], "left")[0].ids
+        np.testing.assert_array_equal(vectors, embedder.encode([truncated]))
 
 
-def test_a_long_text_is_cut_where_the_model_says_unless_the_request_does(tiny_bert: Write) -> None:
+def test_the_request_overrides_the_truncation_side_of_the_model(tiny_bert: WriteModel) -> None:
     folder = tiny_bert({"tokenizer_config.json": {"truncation_side": "left"}})
     embedder, long = load(folder), "the work " * 100 + "is for you"
     ends, starts = (embedder.encode([embedder.tokenizer.encode([long], s)[0].ids]) for s in SIDES)
     assert not np.array_equal(ends, starts)
     with local_server(folder) as server:
-        for said in ({}, {"truncate": True}, {"truncation_direction": None}):
-            np.testing.assert_array_equal(embed(server, inputs=long, **said), ends)
-        for other in ({"truncation_direction": "right"}, {"on_overflow": "end"}):
-            np.testing.assert_array_equal(embed(server, inputs=long, **other), starts)
+        for options in ({}, {"truncate": True}, {"truncation_direction": None}):
+            np.testing.assert_array_equal(embed(server, inputs=long, **options), ends)
+        for override in ({"truncation_direction": "right"}, {"on_overflow": "end"}):
+            np.testing.assert_array_equal(embed(server, inputs=long, **override), starts)
 
 
-def test_modules_after_the_pooling_are_applied(tiny_bert: Write) -> None:
-    product = {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}
+def test_modules_after_the_pooling_are_applied(tiny_bert: WriteModel) -> None:
+    dense = {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}
     folder = tiny_bert(
         {
-            "modules.json": [TRANSFORMER, POOLING, product, NORMALIZE],
+            "modules.json": [TRANSFORMER, POOLING, dense, NORMALIZE],
             "1_Pooling/config.json": {"pooling_mode": "mean"},
             "2_Dense/config.json": {"in_features": 48, "out_features": 7, "bias": False},
         }
@@ -71,13 +71,13 @@ def test_modules_after_the_pooling_are_applied(tiny_bert: Write) -> None:
     weight = np.random.default_rng(1).normal(size=(7, 48)).astype(np.float32)
     save_file({"linear.weight": weight}, folder / "2_Dense" / "model.safetensors")
     with local_server(folder) as server:
-        found = embed(server, inputs=TEXTS, normalize=True)
-        np.testing.assert_allclose(found, load(folder).embed(TEXTS), atol=1e-6)
+        vectors = embed(server, inputs=TEXTS, normalize=True)
+        np.testing.assert_allclose(vectors, load(folder).embed(TEXTS), atol=1e-6)
         assert server.client.get("/info").json()["engine"]["dim"] == 7
 
 
 def test_static_embeddings_are_served(tmp_path: Path) -> None:
-    folder = static(tmp_path)
+    folder = write_static_model(tmp_path)
     embedder = load(folder)
     expected = embedder.embed(TEXTS)
     with local_server(folder) as server:
@@ -88,25 +88,25 @@ def test_static_embeddings_are_served(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/embed", "/embed_all", "/tokens"])
-def test_a_text_without_tokens_is_refused_where_the_model_needs_one(
-    tiny_bert: Write, path: str
+def test_a_text_without_tokens_is_refused_if_the_model_needs_one(
+    tiny_bert: WriteModel, path: str
 ) -> None:
     folder = unframed(tiny_bert())
     with local_server(folder) as server:
-        refused = error(server.client.post(path, json={"inputs": ["work", "", "of"]}), 400)
-        assert (refused["code"], refused["index"]) == ("no_input", 1)
-        assert refused["message"] == "input 1 has no tokens, and the model needs one"
+        failure = error(server.client.post(path, json={"inputs": ["work", "", "of"]}), 400)
+        assert (failure["code"], failure["index"]) == ("no_input", 1)
+        assert failure["message"] == "input 1 has no tokens, and the model needs one"
 
 
-def test_the_mean_of_a_long_text_of_unknown_words_is_that_of_a_short_one(tmp_path: Path) -> None:
-    with local_server(static(tmp_path)) as server:
+def test_windows_of_unknown_words_do_not_change_the_mean(tmp_path: Path) -> None:
+    with local_server(write_static_model(tmp_path)) as server:
         texts = ["work of", "☃ " * 600, "☃", "☃ " * 600 + "work"]
-        found = embed(server, inputs=texts, on_overflow="mean")
-        np.testing.assert_array_equal(found[1], found[2])
-        np.testing.assert_array_equal(found[3], embed(server, inputs="work")[0])
+        vectors = embed(server, inputs=texts, on_overflow="mean")
+        np.testing.assert_array_equal(vectors[1], vectors[2])
+        np.testing.assert_array_equal(vectors[3], embed(server, inputs="work")[0])
 
 
-def static(tmp_path: Path) -> Path:
+def write_static_model(tmp_path: Path) -> Path:
     folder = tmp_path / "static"
     folder.mkdir()
     table = np.random.default_rng(2).normal(size=(len(VOCABULARY), 12)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Origins, as an operator writes them."""
+"""Parsing of the setting cors_origins."""
 
 import pytest
 from click.testing import CliRunner
@@ -8,7 +8,7 @@ from service.settings import Settings
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("value", "normalized"),
     [
         ("", ""),
         (" ", ""),
@@ -23,20 +23,20 @@ from service.settings import Settings
         ("chrome-extension://abcdef,app://.", "chrome-extension://abcdef,app://."),
     ],
 )
-def test_origins_are_kept_as_browsers_send_them(given: str, kept: str) -> None:
-    assert Settings(cors_origins=given).cors_origins == kept
+def test_origins_are_normalized_as_browsers_send_them(value: str, normalized: str) -> None:
+    assert Settings(cors_origins=value).cors_origins == normalized
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         *("page.example", "https://", "https://page.example/", "https://page.example/app", "null"),
         *("https://*.page.example", "*", "https://user@page.example", "https://a b", "https://a:b"),
         *("https://höhe.example", "https://page.example:", "", "'https://page.example'"),
     ],
 )
-def test_what_is_no_origin_is_told_at_the_start(wrong: str) -> None:
-    given = {"EMBEDDING_CORS_ORIGINS": f"https://right.example,{wrong}"}
-    result = CliRunner().invoke(main, ["serve"], env=given)
+def test_an_invalid_origin_is_refused_at_the_start(invalid: str) -> None:
+    environment = {"EMBEDDING_CORS_ORIGINS": f"https://right.example,{invalid}"}
+    result = CliRunner().invoke(main, ["serve"], env=environment)
     assert result.exit_code == 2
-    assert f"cors_origins: Value error, {wrong!r} is no origin" in result.output
+    assert f"cors_origins: Value error, {invalid!r} is no origin" in result.output

@@ -17,7 +17,7 @@ from service.settings import Settings
 FLOATS = [name for name, field in Settings.model_fields.items() if field.annotation is float]
 
 
-def test_a_flag_wins_over_the_environment_and_that_over_the_file(
+def test_flags_override_the_environment_which_overrides_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -44,12 +44,12 @@ def test_every_setting_is_a_flag_with_help(name: str) -> None:
     assert Settings.model_fields[name].description
 
 
-def test_a_wrong_value_is_told_with_its_name() -> None:
+def test_the_error_of_an_invalid_value_names_the_setting() -> None:
     result = CliRunner().invoke(main, ["serve", "--port", "many"])
     assert result.exit_code == 2 and "port: Input should be a valid integer" in result.output
 
 
-def test_a_port_that_kubernetes_has_set_is_told_with_a_way_out(
+def test_the_error_of_a_port_set_by_kubernetes_has_a_solution(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("EMBEDDING_PORT", "tcp://10.0.0.1:80")
@@ -59,7 +59,7 @@ def test_a_port_that_kubernetes_has_set_is_told_with_a_way_out(
 
 @pytest.mark.parametrize("number", ["inf", "-inf", "nan"])
 @pytest.mark.parametrize("name", FLOATS)
-def test_a_time_that_is_no_number_of_seconds_is_refused(name: str, number: str) -> None:
+def test_infinite_and_nan_times_are_refused(name: str, number: str) -> None:
     result = CliRunner().invoke(main, ["serve"], env={f"EMBEDDING_{name.upper()}": number})
     assert result.exit_code == 2 and f"{name}: Input should be" in result.output
 
@@ -73,12 +73,12 @@ def test_a_time_that_is_no_number_of_seconds_is_refused(name: str, number: str) 
         ("model", "", "at least 1 character"),
     ],
 )
-def test_what_no_server_can_do_is_refused(name: str, value: str, message: str) -> None:
+def test_values_out_of_range_are_refused(name: str, value: str, message: str) -> None:
     with pytest.raises(UsageError, match=f"{name}: .*{message}"):
         read({name: value})
 
 
-def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tilde_in_a_path_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/somewhere")
     settings = read({"cache": "~/models", "model": "~/models/mine"})
     assert settings.cache == Path("/somewhere/models")
@@ -91,7 +91,9 @@ def test_an_empty_value_is_the_default(monkeypatch: pytest.MonkeyPatch, name: st
     assert getattr(Settings(), name) == getattr(Settings.model_construct(), name)
 
 
-def test_a_file_that_is_no_utf_8_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_env_file_that_is_not_utf_8_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".env").write_bytes("EMBEDDING_SERVED_NAME=é".encode("latin-1"))
     result = CliRunner().invoke(main, ["serve"])
@@ -101,7 +103,7 @@ def test_a_file_that_is_no_utf_8_is_told(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     "line", ['EMBEDDING_API_KEY="abc', "EMBEDDING_API_KEY: abc", "EMBEDDING_API_KEY", "='abc'"]
 )
-def test_a_line_of_the_file_that_sets_nothing_is_refused(
+def test_an_invalid_line_of_the_env_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -110,7 +112,7 @@ def test_a_line_of_the_file_that_sets_nothing_is_refused(
     assert result.exit_code == 2 and ".env, line 4: write NAME=value" in result.output
 
 
-def test_a_file_of_comments_quotes_and_exports_is_read(
+def test_the_env_file_may_have_comments_quotes_and_exports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -119,31 +121,31 @@ def test_a_file_of_comments_quotes_and_exports_is_read(
 
 
 @pytest.mark.parametrize("host", ["", "  "])
-def test_an_empty_address_is_refused_and_is_not_every_address(host: str) -> None:
+def test_an_empty_host_is_refused(host: str) -> None:
     result = CliRunner().invoke(main, ["serve"], env={"EMBEDDING_HOST": host})
     assert result.exit_code == 2 and "host: Value error, it is empty" in result.output
 
 
-def test_the_key_is_hidden_when_settings_are_printed() -> None:
+def test_the_key_is_not_in_the_repr_of_the_settings() -> None:
     assert "sesame" not in repr(Settings(api_key="sesame"))  # type: ignore[arg-type]
 
 
-def test_white_space_around_the_key_is_no_part_of_it() -> None:
+def test_white_space_around_the_key_is_stripped() -> None:
     assert Settings(api_key=" sesame\n").keys == ["sesame"]  # type: ignore[arg-type]
 
 
-def test_there_may_be_several_keys_or_none() -> None:
+def test_there_may_be_no_key_or_several() -> None:
     assert Settings(api_key="old, new").keys == ["old", "new"]  # type: ignore[arg-type]
     assert Settings().keys == []
 
 
 @pytest.mark.parametrize("key", ["", " \n", "old,", "old, ,new"])
-def test_an_empty_key_is_refused_as_it_would_protect_nothing(key: str) -> None:
+def test_an_empty_key_is_refused(key: str) -> None:
     result = CliRunner().invoke(main, ["serve"], env={"EMBEDDING_API_KEY": key})
     assert result.exit_code == 2 and "api_key: Value error, a key is empty" in result.output
 
 
-def test_what_looks_like_a_setting_and_is_none_is_noticed(
+def test_unknown_variables_with_the_prefix_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -154,7 +156,7 @@ def test_what_looks_like_a_setting_and_is_none_is_noticed(
     assert Settings().port == 9
 
 
-def test_a_model_in_a_folder_is_called_by_the_folders_name(tmp_path: Path) -> None:
+def test_the_default_name_of_a_model_in_a_folder_is_that_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     folder = str(tmp_path / "mine")
     assert Settings(model=folder).name == "mine"
@@ -163,7 +165,7 @@ def test_a_model_in_a_folder_is_called_by_the_folders_name(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("value", "normalized"),
     [
         ("", ""),
         ("/", ""),
@@ -173,11 +175,11 @@ def test_a_model_in_a_folder_is_called_by_the_folders_name(tmp_path: Path) -> No
         ("models/mini//", "/models/mini"),
     ],
 )
-def test_a_prefix_of_paths_begins_with_a_slash_and_ends_with_none(given: str, kept: str) -> None:
-    assert Settings(root_path=given).root_path == kept
+def test_the_root_path_is_normalized(value: str, normalized: str) -> None:
+    assert Settings(root_path=value).root_path == normalized
 
 
 @pytest.mark.parametrize("workers", [0, -1, 257, 1_000_000])
-def test_so_many_processes_are_refused_before_any_is_started(workers: int) -> None:
+def test_numbers_of_workers_out_of_range_are_refused(workers: int) -> None:
     with pytest.raises(ValueError, match=r"workers\n.* should be (less|greater) than or equal"):
         Settings(workers=workers)

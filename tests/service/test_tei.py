@@ -1,4 +1,4 @@
-"""TEI's documented requests with every field of them, and the fields of its documented answers."""
+"""TEI's documented requests with all their fields, and the fields of its documented responses."""
 
 from typing import Any
 
@@ -8,31 +8,35 @@ from tests.service.responses import error
 from tests.service.server import Server
 
 TEXT = "What is Deep Learning?"
-CUT = {"prompt_name": None, "truncate": False, "truncation_direction": "Right"}
+TRUNCATION = {"prompt_name": None, "truncate": False, "truncation_direction": "Right"}
 NUMBER = 0.5
 
 
 def shape(value: Any) -> Any:
-    """Objects by their fields, lists by their first entry, and numbers as one number."""
+    """Reduce lists to their first entry and all floats to one number."""
     if isinstance(value, dict):
-        return {name: shape(each) for name, each in value.items()}
+        return {name: shape(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [shape(each) for each in value[:1]]
+        return [shape(item) for item in value[:1]]
     return NUMBER if isinstance(value, float) else value
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "answer"),
+    ("path", "body", "expected"),
     [
         ("/", {"inputs": TEXT}, [[NUMBER]]),
-        ("/embed", {"inputs": TEXT, "normalize": True, "dimensions": None, **CUT}, [[NUMBER]]),
+        (
+            "/embed",
+            {"inputs": TEXT, "normalize": True, "dimensions": None, **TRUNCATION},
+            [[NUMBER]],
+        ),
         ("/embed", {"inputs": [TEXT, "I like you"]}, [[NUMBER]]),
-        ("/embed_all", {"inputs": TEXT, **CUT}, [[[NUMBER]]]),
+        ("/embed_all", {"inputs": TEXT, **TRUNCATION}, [[[NUMBER]]]),
         (
             "/similarity",
             {
                 "inputs": {"source_sentence": TEXT, "sentences": ["What is Machine Learning?"]},
-                "parameters": CUT,
+                "parameters": TRUNCATION,
             },
             [NUMBER],
         ),
@@ -52,7 +56,7 @@ def shape(value: Any) -> Any:
                         "special": True,
                         "start": None,
                         "stop": None,
-                        "start_char": None,  # ours
+                        "start_char": None,  # not of TEI
                         "stop_char": None,
                     }
                 ]
@@ -69,7 +73,7 @@ def shape(value: Any) -> Any:
                 "dimensions": None,
             },
             {
-                "id": "mine",  # ours
+                "id": "mine",  # not of TEI
                 "object": "list",
                 "data": [{"object": "embedding", "index": 0, "embedding": [NUMBER]}],
                 "model": "all-MiniLM-L6-v2",
@@ -78,12 +82,12 @@ def shape(value: Any) -> Any:
         ),
     ],
 )
-def test_a_documented_request_gets_the_documented_fields(
-    server: Server, path: str, body: object, answer: object
+def test_documented_requests_get_the_documented_fields(
+    server: Server, path: str, body: object, expected: object
 ) -> None:
-    found = server.post(path, body, **{"x-request-id": "mine"})
-    assert found.status_code == 200, found.text
-    assert shape(found.json()) == answer
+    response = server.post(path, body, **{"x-request-id": "mine"})
+    assert response.status_code == 200, response.text
+    assert shape(response.json()) == expected
 
 
 BODIES: list[tuple[str, dict[str, object]]] = [
@@ -104,12 +108,12 @@ BODIES: list[tuple[str, dict[str, object]]] = [
         {"wait_for_model": True, "use_cache": True, "use_gpu": False},
     ],
 )
-def test_the_options_of_hosted_models_change_nothing(
+def test_options_of_hosted_models_are_ignored(
     server: Server, path: str, body: dict[str, object], options: object
 ) -> None:
-    found = server.post(path, {**body, "options": options})
-    assert found.status_code == 200, found.text
-    assert found.content == server.post(path, body).content
+    response = server.post(path, {**body, "options": options})
+    assert response.status_code == 200, response.text
+    assert response.content == server.post(path, body).content
 
 
 @pytest.mark.parametrize(
@@ -120,12 +124,12 @@ def test_the_options_of_hosted_models_change_nothing(
         ("/decode", {"ids": [101, 7592, 102]}, ["skip_special_tokens"]),
     ],
 )
-def test_null_is_not_given(
+def test_null_equals_an_absent_field(
     server: Server, path: str, body: dict[str, object], nulls: list[str]
 ) -> None:
-    found = server.post(path, {**body, **dict.fromkeys(nulls)})
-    assert found.status_code == 200, found.text
-    assert found.content == server.post(path, body).content
+    response = server.post(path, {**body, **dict.fromkeys(nulls)})
+    assert response.status_code == 200, response.text
+    assert response.content == server.post(path, body).content
 
 
 @pytest.mark.parametrize(("path", "body"), BODIES)
@@ -140,12 +144,12 @@ def test_null_is_not_given(
 def test_other_options_are_refused(
     server: Server, path: str, body: dict[str, object], options: object, code: str
 ) -> None:
-    found = error(server.post(path, {**body, "options": options}), 400)
-    assert found["code"] == code and found["param"].startswith("options")
+    response = error(server.post(path, {**body, "options": options}), 400)
+    assert response["code"] == code and response["param"].startswith("options")
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "status", "told"),
+    ("path", "body", "status", "type_and_code"),
     [
         ("/embed", {"inputs": [1.5]}, 400, "Validation invalid_request"),
         ("/embed", {"inputs": []}, 400, "Empty no_input"),
@@ -157,30 +161,30 @@ def test_other_options_are_refused(
         ("/rerank", {"query": "x", "texts": ["y"]}, 404, "Validation not_found"),
     ],
 )
-def test_an_error_is_text_with_its_type_and_ours_beside_it(
-    server: Server, path: str, body: object, status: int, told: str
+def test_an_error_is_a_text_beside_its_type_and_the_servers_own_fields(
+    server: Server, path: str, body: object, status: int, type_and_code: str
 ) -> None:
-    answer = server.post(path, body)
-    found = answer.json()
-    assert answer.status_code == status and isinstance(found["error"], str)
-    assert f"{found['error_type']} {found['code']}" == told
-    assert found.keys() == {"error", "error_type", "code", "param", "index", "request_id"}
+    expected = server.post(path, body)
+    response = expected.json()
+    assert expected.status_code == status and isinstance(response["error"], str)
+    assert f"{response['error_type']} {response['code']}" == type_and_code
+    assert response.keys() == {"error", "error_type", "code", "param", "index", "request_id"}
 
 
-def test_times_are_told_in_whole_milliseconds_too(server: Server) -> None:
+def test_tei_headers_have_the_times_in_milliseconds(server: Server) -> None:
     text = "a long text " * 200
     headers = server.post("/embed", {"inputs": [text] * 64}).headers
     assert int(headers["x-compute-us"]) >= 1000
-    for ours, teis in (
+    for own_header, tei_header in (
         ("x-tokenize-us", "x-tokenization-time"),
         ("x-queue-us", "x-queue-time"),
         ("x-compute-us", "x-inference-time"),
         ("x-total-us", "x-total-time"),
     ):
-        assert int(headers[teis]) == int(headers[ours]) // 1000
+        assert int(headers[tei_header]) == int(headers[own_header]) // 1000
 
 
 @pytest.mark.parametrize("path", ["/embed_sparse", "/predict", "/rerank", "/invocations"])
-def test_what_is_for_other_models_is_not_found(server: Server, path: str) -> None:
-    found = server.post(path, {"inputs": TEXT})
-    assert (found.status_code, found.json()["code"]) == (404, "not_found")
+def test_routes_for_other_kinds_of_models_are_not_found(server: Server, path: str) -> None:
+    response = server.post(path, {"inputs": TEXT})
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")

@@ -50,29 +50,29 @@ def test_pull_refuses_a_changed_file(minilm_folder: Path, tmp_path: Path) -> Non
     assert "vocab.txt has SHA-256" in run("pull", "--cache", str(tmp_path), status=1)
 
 
-def test_info_tells_what_the_model_is(minilm_folder: Path) -> None:
-    found = json.loads(run("info", "--dtype", "float32"))
-    assert found["dim"] == 384 and found["dtype"] == "float32"
+def test_info_describes_the_loaded_model(minilm_folder: Path) -> None:
+    info = json.loads(run("info", "--dtype", "float32"))
+    assert info["dim"] == 384 and info["dtype"] == "float32"
 
 
-def test_inspect_tells_what_the_files_say(minilm_folder: Path) -> None:
-    found = json.loads(run("inspect", "--json"))
-    assert found["family"] == "bert" and found["dim"] == 384 and found["normalize"]
-    assert found["tokenizer"] == {"kind": "WordPiece", "vocab_size": 30522}
-    assert found["positions"] == [{"scheme": "learned", "offset": 0}]
-    assert found["parameters"] == 22_565_376
+def test_inspect_describes_the_files_of_a_model(minilm_folder: Path) -> None:
+    info = json.loads(run("inspect", "--json"))
+    assert info["family"] == "bert" and info["dim"] == 384 and info["normalize"]
+    assert info["tokenizer"] == {"kind": "WordPiece", "vocab_size": 30522}
+    assert info["positions"] == [{"scheme": "learned", "offset": 0}]
+    assert info["parameters"] == 22_565_376
     text = run("inspect", str(minilm_folder))
-    for name in found:
+    for name in info:
         assert f"\n{name} " in f"\n{text}"
     assert "22,565,376" in text
 
 
-def test_inspect_tells_the_fingerprint_without_the_precision(embedder: Embedder) -> None:
+def test_inspect_prints_the_fingerprint_without_the_precision(embedder: Embedder) -> None:
     files = json.loads(run("inspect", "--json"))["fingerprint"]
     assert embedder.fingerprint == f"{files}-float32"
 
 
-def test_inspect_names_what_is_not_supported(tiny_bert: Folder) -> None:
+def test_inspect_names_unsupported_settings(tiny_bert: Folder) -> None:
     family = run("inspect", str(tiny_bert({"config.json": {"model_type": "x"}})), status=1)
     assert (
         "config.json: model_type = 'x' is not supported; supported: [" in family
@@ -88,28 +88,28 @@ def test_inspect_names_what_is_not_supported(tiny_bert: Folder) -> None:
     assert "config.json: hidden_act = 'leaky_relu' is not supported; supported: [" in option
 
 
-def test_convert_writes_a_folder_beside_the_original_and_prints_it(tmp_path: Path) -> None:
+def test_convert_writes_a_folder_beside_the_original_and_prints_its_path(tmp_path: Path) -> None:
     source = tmp_path / "model"
     source.mkdir()
     contriever(source)
     target = tmp_path / "model-converted"
     assert run("convert", str(source)).splitlines()[-1] == str(target)
     assert json.loads(run("inspect", "--json", str(target)))["family"] == "bert"
-    told = run("convert", str(source), status=1)
-    assert f"Error: {target} exists already: delete it, or name another folder with -o" in told
+    output = run("convert", str(source), status=1)
+    assert f"Error: {target} exists already: delete it, or name another folder with -o" in output
     other = tmp_path / "new" / "other"
     assert run("convert", str(source), "-o", str(other)).splitlines()[-1] == str(other)
 
 
-def test_convert_names_what_it_cannot_convert(tmp_path: Path) -> None:
-    told = run("convert", "all-MiniLM-L6-v2", status=1)
-    assert "no model 'all-MiniLM-L6-v2': give a folder, or organisation/name on a hub" in told
-    told = run("convert", str(tmp_path), status=1)
-    assert "config.json is missing: not a model folder" in told
+def test_convert_reports_what_it_cannot_convert(tmp_path: Path) -> None:
+    output = run("convert", "all-MiniLM-L6-v2", status=1)
+    assert "no model 'all-MiniLM-L6-v2': give a folder, or organisation/name on a hub" in output
+    output = run("convert", str(tmp_path), status=1)
+    assert "config.json is missing: not a model folder" in output
     assert not (tmp_path.parent / f"{tmp_path.name}-converted").exists()
 
 
-def test_embed_writes_an_array(embedder: Embedder, tmp_path: Path) -> None:
+def test_embed_writes_npy(embedder: Embedder, tmp_path: Path) -> None:
     target = tmp_path / "vectors.npy"
     run("embed", "--dtype", "float32", "-o", str(target), stdin="one\ntwo words\n\nthree")
     np.testing.assert_array_equal(
@@ -117,17 +117,21 @@ def test_embed_writes_an_array(embedder: Embedder, tmp_path: Path) -> None:
     )
 
 
-def test_a_line_without_tokens_is_told_where_the_model_needs_one(
+def test_embed_reports_a_line_without_tokens_if_the_model_needs_one(
     tiny_bert: Folder, tmp_path: Path
 ) -> None:
-    source, target, folder = tmp_path / "texts", tmp_path / "vectors.npy", unframed(tiny_bert())
+    source, target, folder = (
+        tmp_path / "texts",
+        tmp_path / "vectors.npy",
+        unframed(tiny_bert()),
+    )
     source.write_text("work\n" * 1500 + "\nwork\n")
-    told = run("embed", "--model", str(folder), str(source), "-o", str(target), status=1)
-    assert told.endswith("Error: line 1501 has no tokens, and the model needs one: take it out\n")
+    output = run("embed", "--model", str(folder), str(source), "-o", str(target), status=1)
+    assert output.endswith("Error: line 1501 has no tokens, and the model needs one: take it out\n")
     assert not target.exists()
 
 
-def test_embed_writes_lines(embedder: Embedder, tmp_path: Path) -> None:
+def test_embed_writes_jsonl(embedder: Embedder, tmp_path: Path) -> None:
     source, target = tmp_path / "texts", tmp_path / "vectors.jsonl"
     source.write_text("eins\nzwei\n")
     run("embed", str(source), "-o", str(target), "--prompt", "query: ", "--dtype", "float32")
@@ -141,34 +145,40 @@ def test_embed_writes_lines(embedder: Embedder, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("piped", [False, True])
 @pytest.mark.full(after=1)
-def test_a_line_ends_at_a_line_feed_and_nowhere_else(
+def test_embed_splits_lines_only_at_line_feeds(
     embedder: Embedder, tmp_path: Path, piped: bool
 ) -> None:
     source, target = tmp_path / "texts", tmp_path / "vectors.jsonl"
-    odd = "".join(["a", *"\f\v\x1c\x1d\x1e\x85\u2028\u2029\r", "b"])
-    text = f"{odd}\nof Windows\r\n\nlast"
+    unusual_line = "".join(["a", *"\f\v\x1c\x1d\x1e\x85\u2028\u2029\r", "b"])
+    text = f"{unusual_line}\nof Windows\r\n\nlast"
     source.write_bytes(text.encode())
-    run("embed", "-" if piped else str(source), "-o", str(target), stdin=text if piped else None)
+    run(
+        "embed",
+        "-" if piped else str(source),
+        "-o",
+        str(target),
+        stdin=text if piped else None,
+    )
     lines = target.read_text(encoding="utf-8").split("\n")[:-1]
-    assert [json.loads(line)["text"] for line in lines] == [odd, "of Windows", "", "last"]
+    assert [json.loads(line)["text"] for line in lines] == [unusual_line, "of Windows", "", "last"]
 
 
-def test_texts_that_are_not_utf8_are_told_with_a_way_out(tmp_path: Path) -> None:
+def test_embed_reports_texts_that_are_not_utf8(tmp_path: Path) -> None:
     source, target = tmp_path / "texts", tmp_path / "vectors.npy"
     source.write_bytes(b"one\ncaf\xe9")
-    told = run("embed", str(source), "-o", str(target), status=1)
-    assert f"Error: {source} is not UTF-8 (line 2): convert it first" in told
+    output = run("embed", str(source), "-o", str(target), status=1)
+    assert f"Error: {source} is not UTF-8 (line 2): convert it first" in output
 
 
-def test_an_output_that_cannot_be_written_is_told_before_the_model_is_sought(
+def test_embed_checks_the_output_before_it_loads_the_model(
     tmp_path: Path,
 ) -> None:
     target = tmp_path / "none" / "vectors.npy"
-    told = run("embed", "--model", "no-such-model", "-o", str(target), stdin="x", status=1)
-    assert told == f"Error: {target} cannot be written: No such file or directory\n"
+    output = run("embed", "--model", "no-such-model", "-o", str(target), stdin="x", status=1)
+    assert output == f"Error: {target} cannot be written: No such file or directory\n"
 
 
-def test_an_output_stays_as_it_was_where_the_run_fails(tmp_path: Path) -> None:
+def test_a_failed_embed_leaves_the_output_unchanged(tmp_path: Path) -> None:
     target = tmp_path / "vectors.npy"
     target.write_text("older")
     run("embed", "--model", "no-such-model", "-o", str(target), stdin="x", status=1)
@@ -176,9 +186,7 @@ def test_an_output_stays_as_it_was_where_the_run_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_an_output_stays_as_it_was_where_the_run_is_told_to_stop(
-    tiny_bert: Folder, tmp_path: Path
-) -> None:
+def test_an_interrupted_embed_leaves_no_files(tiny_bert: Folder, tmp_path: Path) -> None:
     target, folder = tmp_path / "vectors.npy", str(tiny_bert())
     command = [sys.executable, "-m", "service", "embed", "--model", folder, "-o", str(target)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
@@ -193,7 +201,7 @@ def test_an_output_stays_as_it_was_where_the_run_is_told_to_stop(
 
 
 @pytest.mark.full
-def test_an_output_is_replaced_where_a_link_leads_and_keeps_its_mode(
+def test_embed_replaces_the_target_of_a_link_and_keeps_its_mode(
     tiny_bert: Folder, tmp_path: Path
 ) -> None:
     target, link = tmp_path / "old.npy", tmp_path / "vectors.npy"
@@ -206,19 +214,19 @@ def test_an_output_is_replaced_where_a_link_leads_and_keeps_its_mode(
 
 
 @pytest.mark.full
-def test_a_full_disk_is_told_in_a_line(tiny_bert: Folder, tmp_path: Path) -> None:
+def test_embed_reports_a_full_disk_in_one_line(tiny_bert: Folder, tmp_path: Path) -> None:
     target, folder = tmp_path / "vectors.npy", str(tiny_bert())
     target.symlink_to("/dev/full")
-    told = run("embed", "--model", folder, "-o", str(target), stdin="x", status=1)
-    assert f"Error: {target} cannot be written: No space left on device\n" in told
+    output = run("embed", "--model", folder, "-o", str(target), stdin="x", status=1)
+    assert f"Error: {target} cannot be written: No space left on device\n" in output
 
 
 @pytest.mark.full
-def test_a_pipe_is_written_as_it_is(tiny_bert: Folder, tmp_path: Path) -> None:
+def test_embed_writes_to_a_named_pipe(tiny_bert: Folder, tmp_path: Path) -> None:
     pipe, folder = tmp_path / "pipe.jsonl", str(tiny_bert())
     os.mkfifo(pipe)
-    with ThreadPoolExecutor() as beside:
-        content = beside.submit(pipe.read_bytes)
+    with ThreadPoolExecutor() as pool:
+        content = pool.submit(pipe.read_bytes)
         run("embed", "--model", folder, "-o", str(pipe), stdin="a b\nc")
     assert pipe.is_fifo() and len(content.result().splitlines()) == 2
 
@@ -232,6 +240,6 @@ def test_a_pipe_is_written_as_it_is(tiny_bert: Folder, tmp_path: Path) -> None:
         (("info", "--dtype", "float16", "--device", "cpu"), "float16 is not supported"),
     ],
 )
-def test_a_mistake_is_told_in_a_line(arguments: tuple[str, ...], message: str) -> None:
+def test_an_error_is_one_line(arguments: tuple[str, ...], message: str) -> None:
     result = CliRunner().invoke(main, arguments, input="x")
     assert result.exit_code != 0 and message in result.output

@@ -1,4 +1,4 @@
-"""What is told of a model that was not loaded."""
+"""Inspection of a model without loading it."""
 
 import json
 from pathlib import Path
@@ -8,20 +8,20 @@ from safetensors.numpy import save_file
 
 from models.folder import Folder
 from service.cli.inspection import inspect, lines
-from tests.conftest import Folder as Write
+from tests.conftest import Folder as WriteModel
 from tests.models.families.checkpoint import Case, write
 from tests.models.families.special import SPECIAL
 from tests.models.sentence_transformers.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import write_tokenizer
 
-PRODUCT = {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}
+DENSE = {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}
 
 
-def sentence_model(tiny_bert: Write) -> Folder:
+def sentence_model(tiny_bert: WriteModel) -> Folder:
     dense = {"in_features": 96, "out_features": 7, "bias": False}
     path = tiny_bert(
         {
-            "modules.json": [TRANSFORMER, POOLING, PRODUCT, NORMALIZE],
+            "modules.json": [TRANSFORMER, POOLING, DENSE, NORMALIZE],
             "1_Pooling/config.json": {"pooling_mode": ["mean", "cls"]},
             "2_Dense/config.json": dense,
             "tokenizer_config.json": {"truncation_side": "left"},
@@ -32,9 +32,9 @@ def sentence_model(tiny_bert: Write) -> Folder:
     return Folder.read(path)
 
 
-def test_all_that_decides_a_vector_is_told(tiny_bert: Write) -> None:
-    found = inspect(sentence_model(tiny_bert))
-    wanted = {
+def test_an_inspection_has_all_that_determines_the_vectors(tiny_bert: WriteModel) -> None:
+    inspection = inspect(sentence_model(tiny_bert))
+    expected = {
         "family": "bert",
         "num_layers": 3,
         "hidden_size": 48,
@@ -56,29 +56,33 @@ def test_all_that_decides_a_vector_is_told(tiny_bert: Write) -> None:
             }
         ],
     }
-    assert {name: found[name] for name in wanted} == wanted
-    assert found["memory_bytes"]["float32"] == 4 * found["parameters"]
+    assert {name: inspection[name] for name in expected} == expected
+    assert inspection["memory_bytes"]["float32"] == 4 * inspection["parameters"]
 
 
-def test_it_can_be_told_as_json_and_as_lines(tiny_bert: Write) -> None:
-    found = inspect(sentence_model(tiny_bert))
-    assert json.loads(json.dumps(found))["dim"] == 7
-    text = "\n".join(lines(found))
+def test_an_inspection_can_be_json_or_lines(tiny_bert: WriteModel) -> None:
+    inspection = inspect(sentence_model(tiny_bert))
+    assert json.loads(json.dumps(inspection))["dim"] == 7
+    text = "\n".join(lines(inspection))
     assert 'prompts            query "query: ", text ' in text
     assert "pooling            mean, cls" in text
     assert "normalize          yes" in text
     assert "modules            kind Dense, path 2_Dense, inputs 96, outputs 7, bias no" in text
 
 
-def test_what_is_not_there_is_told_too(tiny_bert: Write) -> None:
+def test_absent_modules_and_prompts_are_shown_as_none(tiny_bert: WriteModel) -> None:
     text = list(lines(inspect(Folder.read(tiny_bert()))))
     assert "modules            none" in text and "prompts            none" in text
 
 
-def test_every_scheme_of_a_model_is_told_with_its_numbers(tmp_path: Path) -> None:
+def test_an_inspection_has_every_position_scheme_with_its_parameters(tmp_path: Path) -> None:
     write(Case("modernbert", SPECIAL), tmp_path)
     write_tokenizer(tmp_path)
-    whole, local = inspect(Folder.read(tmp_path))["positions"]
-    assert (whole["scheme"], whole["dim"], whole["base"]) == ("rotary", 16, 160_000.0)
-    assert (local["scheme"], local["base"]) == ("rotary", 10_000.0)
-    assert whole["scaling"]["kind"] == "default"
+    full_attention, local_attention = inspect(Folder.read(tmp_path))["positions"]
+    assert (full_attention["scheme"], full_attention["dim"], full_attention["base"]) == (
+        "rotary",
+        16,
+        160_000.0,
+    )
+    assert (local_attention["scheme"], local_attention["base"]) == ("rotary", 10_000.0)
+    assert full_attention["scaling"]["kind"] == "default"

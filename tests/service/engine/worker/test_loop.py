@@ -104,22 +104,26 @@ def test_each_text_keeps_its_number_of_skipped_tokens() -> None:
 def test_jobs_of_two_connections_with_the_same_number_share_a_batch() -> None:
     rig = Rig()
     rig.send(1, [1])
-    rig.send(1, [2], connection=rig.other)
+    rig.send(1, [2], connection=rig.second_connection)
     rig.run()
     assert rig.model.batches == [2]
     assert rig.result(1) == [[1]]
-    result = rig.other.sent[1]
+    result = rig.second_connection.sent[1]
     assert isinstance(result, Result) and result.vectors.tolist() == [[2]]
 
 
 def test_a_closed_connection_removes_its_jobs_and_no_others() -> None:
     rig = Rig()
     rig.send(1, [1])
-    rig.send(1, [2], connection=rig.other)
-    rig.send(2, [3], [4], connection=rig.other)
-    rig.connections.received.append((rig.other, CLOSED))
+    rig.send(1, [2], connection=rig.second_connection)
+    rig.send(2, [3], [4], connection=rig.second_connection)
+    rig.connections.received.append((rig.second_connection, CLOSED))
     rig.run()
-    assert rig.model.batches == [1] and set(rig.connection.sent) == {1} and not rig.other.sent
+    assert (
+        rig.model.batches == [1]
+        and set(rig.connection.sent) == {1}
+        and not rig.second_connection.sent
+    )
     assert not rig.loop._job_table, "jobs must not leak"
 
 
@@ -331,12 +335,12 @@ class StuckConnection(FakeConnection):
 
     def __init__(self, other: FakeConnection) -> None:
         super().__init__()
-        self.other, self.sending = other, threading.Event()
+        self.second_connection, self.sending = other, threading.Event()
 
     def send(self, header: Any, body: Any = b"") -> None:
         self.sending.set()
         deadline = time.monotonic() + 60
-        while not self.other.sent:
+        while not self.second_connection.sent:
             assert time.monotonic() < deadline, "a slow connection blocks another"
             time.sleep(0.01)
         super().send(header, body)
@@ -357,14 +361,14 @@ class SendingModel(PrefetchingModel):
 def test_a_result_that_is_slow_to_send_blocks_no_other_thread() -> None:
     model = SendingModel()
     rig = Rig(model=model)
-    rig.connection = connection = StuckConnection(rig.other)
+    rig.connection = connection = StuckConnection(rig.second_connection)
     model.sending = connection.sending
     rig.send(1, [1, 2])
-    rig.send(2, [3], connection=rig.other)
+    rig.send(2, [3], connection=rig.second_connection)
     connections = DelayedConnections(rig.connections.received, lambda: bool(rig.model.batches))
     rig.loop = Loop(connections, rig.model, BatchSizing(100, prefetch_depth=1), 1.0)
     rig.run()
-    assert rig.result(1) == [[3]] and 2 in rig.other.sent
+    assert rig.result(1) == [[3]] and 2 in rig.second_connection.sent
 
 
 def test_the_start_and_the_end_of_every_batch_are_reported() -> None:
