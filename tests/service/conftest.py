@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from service.inputs.reader import InputReader
-from tests.service.inputs.readers import CountingTokenizer, reading_with
+from tests.service.inputs.readers import CountingTokenizer, reader_with
 
 
 @pytest.fixture
 def reader(minilm_folder: Path) -> InputReader:
     """A reader of the default model that counts the tokenized texts."""
-    return reading_with(CountingTokenizer(minilm_folder, 256, unbroken=150_000))
+    return reader_with(CountingTokenizer(minilm_folder, 256, unbroken=150_000))

@@ -27,14 +27,14 @@ def test_two_hundred_texts_in_one_request_keep_their_order(
 
 @pytest.mark.full
 def test_sixty_four_clients_get_the_same_bytes_as_one(server: Server, texts: list[str]) -> None:
-    def ask(text: str) -> bytes:
+    def send(text: str) -> bytes:
         response = httpx.post(f"{server.url}/embed", json={"inputs": text}, timeout=120)
         assert response.status_code == 200, response.text
         return response.content
 
-    alone = [ask(text) for text in texts]
+    alone = [send(text) for text in texts]
     with concurrent.futures.ThreadPoolExecutor(64) as pool:
-        together = list(pool.map(ask, texts))
+        together = list(pool.map(send, texts))
     assert together == alone
     batch = server.post("/embed", {"inputs": texts, "encoding_format": "base64"}).json()
     single = [

@@ -102,23 +102,23 @@ def test_a_long_text_is_refused_without_truncation(
 def test_truncate_prompt_tokens_limits_tokens(
     server: HttpServer, embedder: Embedder, length: int
 ) -> None:
-    whole = [token.id for token in embedder.tokenizer.tokens(LONG)]
-    most = 256 if length == -1 else length
+    all_ids = [token.id for token in embedder.tokenizer.tokens(LONG)]
+    limit = 256 if length == -1 else length
     response = server.post("/v1/embeddings", {"input": LONG, "truncate_prompt_tokens": length})
-    assert response.json()["usage"]["prompt_tokens"] == most
+    assert response.json()["usage"]["prompt_tokens"] == limit
     assert response.headers["x-truncated"] == "1"
     actual = np.array(response.json()["data"][0]["embedding"], dtype=np.float32)
-    cut = [*whole[: most - 1], whole[-1]]
-    np.testing.assert_array_equal(actual, embedder.encode([np.array(cut, dtype=np.int32)])[0])
+    truncated = [*all_ids[: limit - 1], all_ids[-1]]
+    np.testing.assert_array_equal(actual, embedder.encode([np.array(truncated, dtype=np.int32)])[0])
 
 
 def test_truncate_prompt_tokens_cuts_token_ids_and_multivectors_too(server: HttpServer) -> None:
     fields = {"truncate_prompt_tokens": 4}
-    cut = embed(server, "one two three four", **fields)
-    assert cut == embed(server, "one two") != embed(server, "one two three four")
+    truncated = embed(server, "one two three four", **fields)
+    assert truncated == embed(server, "one two") != embed(server, "one two three four")
     ids = [row["id"] for row in server.post("/tokenize", {"inputs": "one two three"}).json()[0]]
     response = server.post("/v1/embeddings", {"input": [ids, "red"], **fields}).json()
-    assert [row["embedding"] for row in response["data"]] == [cut, embed(server, "red")]
+    assert [row["embedding"] for row in response["data"]] == [truncated, embed(server, "red")]
     assert response["usage"]["total_tokens"] == 4 + 3
     (states,) = multivectors(server, "one two three", **fields)
     assert states == multivectors(server, "one two")[0]
@@ -199,14 +199,14 @@ def test_normalize_false_keeps_the_length_too(server: HttpServer) -> None:
     assert embed(server, "red", normalize=False) == embed(server, "red", normalized=False)
 
 
-@pytest.mark.parametrize("one", [True, False])
-def test_objects_of_a_text_are_texts(server: HttpServer, one: bool) -> None:
+@pytest.mark.parametrize("single", [True, False])
+def test_objects_with_a_text_equal_the_text(server: HttpServer, single: bool) -> None:
     texts: list[Any] = [{"text": "red"}, "blue", {"text": "green"}, [101, 2417, 102]]
-    inputs = texts[0] if one else texts
-    same = "red" if one else ["red", "blue", "green", "red"]
+    inputs = texts[0] if single else texts
+    as_strings = "red" if single else ["red", "blue", "green", "red"]
     actual, expected = (
         [row["embedding"] for row in server.post("/v1/embeddings", {"input": each}).json()["data"]]
-        for each in (inputs, same)
+        for each in (inputs, as_strings)
     )
     assert actual == expected
 
@@ -249,8 +249,8 @@ def test_late_chunking_reads_the_inputs_as_one_text(server: HttpServer) -> None:
     chunks = ["Berlin is large.", "Its people like it."]
     body = {"input": chunks, "late_chunking": True}
     actual = [row["embedding"] for row in server.post("/v1/embeddings", body).json()["data"]]
-    ours = server.post("/embed", {"inputs": chunks, "late_chunking": True}).json()
-    assert actual == ours != server.post("/embed", {"inputs": chunks}).json()
+    expected = server.post("/embed", {"inputs": chunks, "late_chunking": True}).json()
+    assert actual == expected != server.post("/embed", {"inputs": chunks}).json()
 
 
 def multivectors(server: HttpServer, inputs: object, **fields: object) -> list[Any]:
@@ -269,8 +269,8 @@ def test_multivectors_are_the_states_of_every_token_of_unit_length(
     expected = embedder.hidden([row.ids for row in embedder.tokenizer.encode(texts)])
     actual = multivectors(server, texts)
     plain = multivectors(server, texts, normalized=False)
-    for states, units, whole in zip(expected, actual, plain, strict=True):
-        np.testing.assert_array_equal(np.array(whole, dtype=np.float32), states)
+    for states, units, unscaled in zip(expected, actual, plain, strict=True):
+        np.testing.assert_array_equal(np.array(unscaled, dtype=np.float32), states)
         np.testing.assert_array_equal(np.array(units, dtype=np.float32), normalize(states))
     assert [len(each) for each in actual] == [3, 5, 256]
 
@@ -340,9 +340,7 @@ def test_disabled_fields_are_accepted(server: HttpServer) -> None:
 
 
 @pytest.mark.parametrize("truncate", [0, 1, 1.0, "true", "end", []])
-def test_truncate_is_true_or_false_or_a_word_in_capitals(
-    server: HttpServer, truncate: object
-) -> None:
+def test_truncate_is_a_boolean_or_none_start_end(server: HttpServer, truncate: object) -> None:
     response = server.post("/v1/embeddings", {"input": "red", "truncate": truncate})
     expected = "truncate: Input should be true, false, 'NONE', 'START' or 'END'"
     assert error(response, 400)["message"] == expected
@@ -380,7 +378,7 @@ def test_the_modality_is_text(server: HttpServer, modality: object) -> None:
     ],
 )
 @pytest.mark.parametrize("value", [5, {"text": "red"}])
-def test_an_invalid_input_is_told_the_valid_types(
+def test_the_error_of_an_invalid_input_lists_the_valid_types(
     server: HttpServer, path: str, field: str, expected: str, value: object
 ) -> None:
     if path == "/v1/embeddings" and value == {"text": "red"}:

@@ -32,7 +32,7 @@ def bodies() -> Iterator[Any]:
                 yield pytest.param(path, example, id=f"{path} {json.dumps(example)}"[:70])
 
 
-def ask(server: Server, method: str, path: str, body: Any = None) -> httpx.Response:
+def send(server: Server, method: str, path: str, body: Any = None) -> httpx.Response:
     parameters = DOCUMENT["paths"][path][method].get("parameters", [])
     values = {p["name"]: p["schema"]["examples"][0] for p in parameters if p["in"] == "path"}
     return server.client.request(method, path.format(**values), json=body)
@@ -73,14 +73,14 @@ def test_examples_and_their_responses_match_the_document(
     server: Server, path: str, body: Any
 ) -> None:
     check_schema(body_schema(DOCUMENT["paths"][path]["post"]), body)
-    response = ask(server, "post", path, body)
+    response = send(server, "post", path, body)
     assert response.status_code == 200, response.text
     check(response, "post", path)
 
 
 @pytest.mark.parametrize("path", [path for method, path, _ in OPERATIONS if method == "get"])
 def test_responses_to_get_match_the_document(server: Server, path: str) -> None:
-    response = ask(server, "get", path)
+    response = send(server, "get", path)
     assert response.status_code == 200, response.text
     check(response, "get", path)
 
@@ -116,7 +116,7 @@ def test_binary_responses_match_the_document(
         body = body_schema(operation)["examples"][0]
     server.client.headers["accept"] = media
     try:
-        response = ask(server, method, path, body)
+        response = send(server, method, path, body)
     finally:
         server.client.headers["accept"] = "*/*"
     offered = media in operation["responses"]["200"]["content"]

@@ -11,7 +11,7 @@ from tests.service.server import Server
 LONG = "word " * 600
 
 
-def ask(server: Server, inputs: object, **options: object) -> dict[str, Any]:
+def send(server: Server, inputs: object, **options: object) -> dict[str, Any]:
     response = server.post("/embed", {"inputs": inputs, "partial": True, **options})
     assert response.status_code == 200, response.text
     content: dict[str, Any] = response.json()
@@ -20,7 +20,7 @@ def ask(server: Server, inputs: object, **options: object) -> dict[str, Any]:
 
 def test_invalid_inputs_are_errors_in_input_order(server: Server, embedder: Embedder) -> None:
     inputs = ["one", [], LONG, [101, 30522], "two", [101, -1, 102]]
-    actual = ask(server, inputs, on_overflow="error")
+    actual = send(server, inputs, on_overflow="error")
     codes = [result.get("error", {}).get("code") for result in actual["results"]]
     wrong = ["no_input", "input_too_long", "unknown_token", None, "unknown_token"]
     assert codes == [None, *wrong] and actual["failed"] == 4
@@ -49,7 +49,7 @@ def test_valid_inputs_have_the_same_results_as_without_partial(
         {"output_dtype": "ubinary", "normalize": False},
         {"on_overflow": "mean", "output_dtype": "float16"},
     ):
-        actual = ask(server, texts, **options)
+        actual = send(server, texts, **options)
         plain = server.post("/embed", {"inputs": texts, "details": True, **options}).json()
         assert [result.pop("embedding") for result in actual["results"]] == plain["embeddings"]
         assert actual["results"] == plain["inputs"] and actual["failed"] == 0
@@ -57,14 +57,14 @@ def test_valid_inputs_have_the_same_results_as_without_partial(
 
 
 def test_only_invalid_inputs_give_only_errors(server: Server) -> None:
-    actual = ask(server, [[], []])
+    actual = send(server, [[], []])
     assert actual["failed"] == 2 and actual["usage"] == {"texts": 0, "tokens": 0}
 
 
 def test_an_input_beyond_a_limit_fails_alone(server: Server) -> None:
     # The prompt leaves room for two tokens in each of 1200 windows.
     inputs = ["fine", "a " * 2400]
-    actual = ask(server, inputs, on_overflow="mean", prompt="b " * 252)
+    actual = send(server, inputs, on_overflow="mean", prompt="b " * 252)
     assert actual["results"][1]["error"]["code"] == "too_many_tokens"
     assert "embedding" in actual["results"][0]
 

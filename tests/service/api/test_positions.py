@@ -138,8 +138,8 @@ def test_rotary_applies_the_requested_scaling(
     content = server.post("/positions", body).json()
     scheme = Rotary(dim=16, base=1000, scaling=scaling)
     expected = tables.rotary(np.array([0, 9, 30]), scheme, 40)
-    for part, known in zip(("cos", "sin"), expected, strict=True):
-        np.testing.assert_allclose(content[part], known, rtol=1e-6, atol=1e-7)
+    for part, expected_part in zip(("cos", "sin"), expected, strict=True):
+        np.testing.assert_allclose(content[part], expected_part, rtol=1e-6, atol=1e-7)
     assert content["parameters"].items() >= options.items()
     again = server.post(
         "/positions", {"scheme": "rotary", "positions": [0, 9, 30], **content["parameters"]}
@@ -153,7 +153,7 @@ def config(**different: Any) -> EncoderConfig:
     return EncoderConfig(**{**sizes, **rest, **different})
 
 
-OWN: list[tuple[dict[str, Any], dict[str, Any]]] = [
+MODELS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"input_positions": Sinusoidal(base=500.0), "embedding_size": 32}, {"dim": 32, "base": 500.0}),
     (
         {"positions": Rotary(dim=8, base=500.0, interleaved=True)},
@@ -179,16 +179,18 @@ OWN: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("model", "parameters"), OWN, ids=lambda part: str(part)[:60])
+@pytest.mark.parametrize(("model", "parameters"), MODELS, ids=lambda part: str(part)[:60])
 def test_absent_options_are_the_models(model: dict[str, Any], parameters: dict[str, Any]) -> None:
     served = config(**model)
-    own = PositionsRequest().encoding(served)
-    assert own.parameters == parameters
-    assert own.scheme in (model.get("input_positions"), model.get("positions"))
-    named = PositionsRequest.model_validate({"scheme": own.name})
+    default_options = PositionsRequest().encoding(served)
+    assert default_options.parameters == parameters
+    assert default_options.scheme in (model.get("input_positions"), model.get("positions"))
+    named = PositionsRequest.model_validate({"scheme": default_options.name})
     assert named.encoding(served).parameters == parameters
-    other = PositionsRequest.model_validate({"scheme": own.name}).encoding(config())
-    assert other.parameters != parameters
+    other_model = PositionsRequest.model_validate({"scheme": default_options.name}).encoding(
+        config()
+    )
+    assert other_model.parameters != parameters
 
 
 @pytest.mark.parametrize(
@@ -273,7 +275,7 @@ def test_a_layer_has_the_scheme_of_its_own() -> None:
 
 
 def test_every_scheme_and_scaling_of_a_model_can_be_requested() -> None:
-    schemes = {"none", "mpnet", *(each.name for each in Scheme.__subclasses__())}
+    schemes = {"none", "mpnet", *(scheme.name for scheme in Scheme.__subclasses__())}
     assert set(get_args(SchemeName)) == schemes
     kinds = PositionsRequest.model_json_schema()["properties"]["scaling"]["anyOf"][0]["enum"]
     assert set(kinds) == {*rope._KINDS, "ntk"}
@@ -372,8 +374,8 @@ class EchoPipeline:
 @pytest.mark.parametrize("offset", [0, 1, 2])
 def test_a_learned_table_is_not_computed_from_padding(offset: int) -> None:
     pipeline: Any = EchoPipeline()
-    own = config(input_positions=Learned(offset=offset))
-    positions = PositionService(pipeline, own, None, 1000)
+    model = config(input_positions=Learned(offset=offset))
+    positions = PositionService(pipeline, model, None, 1000)
     actual = asyncio.run(positions.encode(RequestContext("a"), PositionsRequest(count=5)))
     ids = actual["vectors"]
     assert len(ids) == 5 and offset - 1 not in ids

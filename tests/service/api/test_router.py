@@ -33,7 +33,7 @@ ROUTES = api_router("tests")
 @ROUTES.post("/add")
 @ROUTES.post("/plus", include_in_schema=False)
 @ROUTES.post("/v1/sums", include_in_schema=False)
-async def add(context: Context, body: Numbers) -> Any:
+async def add_numbers(context: Context, body: Numbers) -> Any:
     if not body.numbers:
         raise BadRequest("nothing to add", code="no_input")
     if body.numbers == [13]:
@@ -88,11 +88,11 @@ def post(
     path: str,
     *parts: bytes,
     method: str = "POST",
-    most: int = 100,
+    max_body_bytes: int = 100,
     query: bytes = b"",
     app: ASGIApp = accept_all,
 ) -> Exchange:
-    limits, metrics = HttpLimits(most, Timeouts(1.0)), Metrics(SharedCounters.private())
+    limits, metrics = HttpLimits(max_body_bytes, Timeouts(1.0)), Metrics(SharedCounters.private())
     middleware = Middleware(
         app,
         direct_routes(ROUTES.routes),
@@ -120,7 +120,9 @@ def test_a_body_in_several_messages_has_a_json_response(path: str) -> None:
 
 def test_a_large_body_that_ends_in_small_messages_is_read() -> None:
     drops = [b" "] * 5000
-    actual = post("/add", b'{"numbers": [1, 2', b" " * (8 << 20), *drops, b"]}", most=9 << 20)
+    actual = post(
+        "/add", b'{"numbers": [1, 2', b" " * (8 << 20), *drops, b"]}", max_body_bytes=9 << 20
+    )
     assert actual.content == {"sum": 3}
 
 

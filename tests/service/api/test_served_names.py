@@ -19,7 +19,7 @@ PLACEHOLDERS = ["tei", "text-embeddings-inference", "default/not-specified"]
 
 
 @pytest.fixture(scope="module")
-def two(tiny_bert: Folder) -> Iterator[HttpServer]:
+def two_names(tiny_bert: Folder) -> Iterator[HttpServer]:
     """A server whose model has two names, and a prompt for queries."""
     folder = tiny_bert({"config_sentence_transformers.json": {"prompts": {"query": "query: "}}})
     with local_server(folder, served_name="one, org/two:latest") as running:
@@ -87,30 +87,30 @@ def test_the_bundled_model_has_its_names_and_placeholders(server: HttpServer, na
 
 
 @pytest.mark.parametrize("name", ["one", "org/two:latest"])
-def test_every_name_is_accepted_and_the_primary_returned(two: HttpServer, name: str) -> None:
-    assert statuses(two, name) == [200] * 6
-    assert embed(two, name) == embed(two, "one")
-    assert embed(two, name)[0] == "one"
+def test_every_name_is_accepted_and_the_primary_returned(two_names: HttpServer, name: str) -> None:
+    assert statuses(two_names, name) == [200] * 6
+    assert embed(two_names, name) == embed(two_names, "one")
+    assert embed(two_names, name)[0] == "one"
 
 
 @pytest.mark.parametrize("name", ["two", "three", "One", "one,org/two", "org/two"])
-def test_an_unknown_name_is_not_found(two: HttpServer, name: str) -> None:
-    fault = error(two.post("/v1/embeddings", {"input": "red", "model": name}), 404)
+def test_an_unknown_name_is_not_found(two_names: HttpServer, name: str) -> None:
+    fault = error(two_names.post("/v1/embeddings", {"input": "red", "model": name}), 404)
     assert fault["code"] == "model_not_found"
     assert fault["message"] == f"no model {name!r}; this server has 'one', 'org/two:latest'"
 
 
-def test_ollama_names_may_have_the_tag_latest(two: HttpServer) -> None:
+def test_ollama_names_may_have_the_tag_latest(two_names: HttpServer) -> None:
     for name in ("one", "one:latest", "org/two", "org/two:latest"):
-        response = two.post("/api/embed", {"model": name, "input": "red"})
+        response = two_names.post("/api/embed", {"model": name, "input": "red"})
         assert response.status_code == 200 and response.json()["model"] == name
-    assert two.post("/api/embed", {"model": "one:f16", "input": "red"}).status_code == 404
+    assert two_names.post("/api/embed", {"model": "one:f16", "input": "red"}).status_code == 404
 
 
-def test_each_name_may_have_the_suffix_of_a_role(two: HttpServer) -> None:
-    expected = two.post("/embed", {"inputs": "query: red"}).json()[0]
+def test_each_name_may_have_the_suffix_of_a_role(two_names: HttpServer) -> None:
+    expected = two_names.post("/embed", {"inputs": "query: red"}).json()[0]
     for name in ("one-query", "org/two:latest-query", "tei-query"):
-        assert embed(two, name) == ("one", expected)
+        assert embed(two_names, name) == ("one", expected)
 
 
 def test_a_star_accepts_any_name_and_returns_the_primary(any_name: HttpServer) -> None:
@@ -120,16 +120,20 @@ def test_a_star_accepts_any_name_and_returns_the_primary(any_name: HttpServer) -
         assert embed(any_name, name)[0] == "mine"
 
 
-def test_all_names_are_listed(server: HttpServer, two: HttpServer, any_name: HttpServer) -> None:
-    def listed(server: HttpServer) -> list[str]:
+def test_all_names_are_listed(
+    server: HttpServer, two_names: HttpServer, any_name: HttpServer
+) -> None:
+    def names_listed(server: HttpServer) -> list[str]:
         return [card["id"] for card in server.client.get("/v1/models").json()["data"]]
 
-    assert listed(server) == [DEFAULT, ORIGIN]
-    assert listed(two) == ["one", "org/two:latest"]
-    assert listed(any_name) == ["mine"]
+    assert names_listed(server) == [DEFAULT, ORIGIN]
+    assert names_listed(two_names) == ["one", "org/two:latest"]
+    assert names_listed(any_name) == ["mine"]
 
 
-def test_infinitys_list_has_the_fields_of_its_client(server: HttpServer, two: HttpServer) -> None:
+def test_infinitys_list_has_the_fields_of_its_client(
+    server: HttpServer, two_names: HttpServer
+) -> None:
     """Its client refuses a model without stats, and every owner but itself."""
     content = server.client.get("/models").json()
     assert content["object"] == "list"
@@ -138,13 +142,13 @@ def test_infinitys_list_has_the_fields_of_its_client(server: HttpServer, two: Ht
         assert card["stats"] == {"queued_tokens": 0} and card["capabilities"] == ["embed"]
         assert card["object"] == "model" and card["created"] > 1_700_000_000
         assert "owned_by" not in card
-    listed = two.client.get("/models").json()["data"]
-    assert [card["id"] for card in listed] == ["one", "org/two:latest"]
+    models = two_names.client.get("/models").json()["data"]
+    assert [card["id"] for card in models] == ["one", "org/two:latest"]
 
 
-def test_a_model_is_described_under_the_requested_name(two: HttpServer) -> None:
+def test_a_model_is_described_under_the_requested_name(two_names: HttpServer) -> None:
     for name in ("one", "org/two:latest"):
-        assert two.client.get(f"/v1/models/{name}").json()["id"] == name
+        assert two_names.client.get(f"/v1/models/{name}").json()["id"] == name
 
 
 @pytest.mark.parametrize("name", ["-query", "", "one-Query", "one-query-query"])

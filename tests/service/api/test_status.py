@@ -38,7 +38,7 @@ def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:
     routes = router(
         ReadyEngine(), admission, Metrics(SharedCounters.private()), lambda: False, dict
     )
-    ready = next(each for each in routes.routes if each.path == "/ready")  # type: ignore[attr-defined]
+    ready = next(route for route in routes.routes if route.path == "/ready")  # type: ignore[attr-defined]
     with admission.admit(1000):
         assert asyncio.run(ready.endpoint())["status"] == "ready"  # type: ignore[attr-defined]
     with admission.admit(60), admission.admit(60), pytest.raises(Overloaded) as refused:
@@ -104,8 +104,8 @@ def test_an_unknown_path_has_no_metric(server: Server) -> None:
 
 def test_the_error_for_an_unknown_path_lists_the_known_ones(server: Server) -> None:
     message = error(server.client.get("/embeddigs"), 404)["message"]
-    for known in ("GET /info", "POST /embed", "GET /positions", "POST /positions"):
-        assert f" {known}," in message
+    for route in ("GET /info", "POST /embed", "GET /positions", "POST /positions"):
+        assert f" {route}," in message
     assert " GET /v1/models/{name}," in message
 
 

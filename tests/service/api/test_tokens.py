@@ -49,7 +49,7 @@ def test_any_layer_and_each_part_of_the_input_can_be_requested(
         ("last", "layer: Input should be 'input', 'token', 'position' or 'segment'"),
     ],
 )
-def test_an_invalid_layer_is_told_the_valid_ones(
+def test_the_error_of_an_invalid_layer_lists_the_valid_ones(
     server: Server, layer: object, expected: str
 ) -> None:
     fault = error(server.post("/tokens", {"inputs": "a", "layer": layer}), 400)
@@ -77,7 +77,7 @@ def test_layer_zero_is_the_normalised_sum_of_its_parts(server: Server, embedder:
         np.testing.assert_allclose(line(scaled[:, dimension]), layer(0)[:, dimension], atol=1e-5)
 
 
-def test_a_span_is_the_mean_of_its_tokens_with_the_whole_text_in_view(server: Server) -> None:
+def test_a_span_is_the_mean_of_its_tokens_computed_with_the_whole_text(server: Server) -> None:
     text = "Berlin is large. Its people like it."
     spans = [[0, 6], [17, 36], [0, 36]]
     content = server.post("/tokens", {"inputs": text, "spans": [spans]}).json()["results"][0]
@@ -138,12 +138,14 @@ def test_a_block_has_the_same_numbers_as_objects(
     server: Server, part: dict[str, object], dtype: str
 ) -> None:
     body = {"inputs": ["déjà", TEXT], "output_dtype": dtype, **part}
-    whole = server.post("/tokens", body).json()
+    objects = server.post("/tokens", body).json()
     name = "spans" if part else "tokens"
     plain = server.post("/tokens", {**body, "layout": "block"}).json()
     packed = server.post("/tokens", {**body, "layout": "block", "encoding_format": "base64"}).json()
-    assert whole["dtype"] == plain["dtype"] == packed["dtype"] == dtype
-    for result, numbers, block in zip(*(a["results"] for a in (whole, plain, packed)), strict=True):
+    assert objects["dtype"] == plain["dtype"] == packed["dtype"] == dtype
+    for result, numbers, block in zip(
+        *(a["results"] for a in (objects, plain, packed)), strict=True
+    ):
         vectors = np.array([item.pop("embedding") for item in result[name]], dtype=dtype_of(dtype))
         assert block[name] == numbers[name] == result[name]
         assert block["shape"] == numbers["shape"] == list(vectors.shape)

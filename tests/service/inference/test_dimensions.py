@@ -17,15 +17,15 @@ from tests.service.server import HttpServer, error_of
 
 
 def test_a_truncated_vector_is_normalized_again(server_any_dimensions: HttpServer) -> None:
-    whole = vectors(
+    full = vectors(
         server_any_dimensions.post("/embed", {"inputs": "matryoshka", "normalize": False})
     )
     for body, expected in (
-        ({"dimensions": 64}, normalize(whole[:, :64])),
-        ({"dimensions": 64, "normalize": False}, whole[:, :64]),
+        ({"dimensions": 64}, normalize(full[:, :64])),
+        ({"dimensions": 64, "normalize": False}, full[:, :64]),
     ):
-        found = vectors(server_any_dimensions.post("/embed", {"inputs": "matryoshka", **body}))
-        np.testing.assert_allclose(found, expected, atol=1e-7)
+        truncated = vectors(server_any_dimensions.post("/embed", {"inputs": "matryoshka", **body}))
+        np.testing.assert_allclose(truncated, expected, atol=1e-7)
     assert server_any_dimensions.client.get("/info").json()["dimensions"] == {
         "full": 384,
         "allowed": "any",
@@ -34,21 +34,21 @@ def test_a_truncated_vector_is_normalized_again(server_any_dimensions: HttpServe
 
 def test_a_model_without_declared_dimensions_is_not_truncated(server: HttpServer) -> None:
     for path, field in (("/embed", "inputs"), ("/v1/embeddings", "input")):
-        found = error(server.post(path, {field: "a", "dimensions": 64}), 400)
-        assert (found["code"], found["param"]) == ("dimensions_not_offered", "dimensions")
-        assert "EMBEDDING_DIMENSIONS" in found["message"]
+        failure = error(server.post(path, {field: "a", "dimensions": 64}), 400)
+        assert (failure["code"], failure["param"]) == ("dimensions_not_offered", "dimensions")
+        assert "EMBEDDING_DIMENSIONS" in failure["message"]
         assert server.post(path, {field: "a", "dimensions": 384}).status_code == 200
     assert server.client.get("/info").json()["dimensions"] == {"full": 384, "allowed": []}
 
 
 def test_a_model_is_truncated_to_its_declared_dimensions(tiny_bert: Folder) -> None:
     with local_server(tiny_bert(matryoshka_dimensions=[32, 16])) as server:
-        whole = vectors(server.post("/embed", {"inputs": "the work", "normalize": False}))
+        full = vectors(server.post("/embed", {"inputs": "the work", "normalize": False}))
         body = {"input": "the work", "dimensions": 16}
-        (found,) = server.post("/v1/embeddings", body).json()["data"]
-        np.testing.assert_allclose(found["embedding"], normalize(whole[:, :16])[0], atol=1e-7)
-        refused = error(server.post("/embed", {"inputs": "a", "dimensions": 24}), 400)
-        assert "this model has 48 and 16, 32" in refused["message"]
+        (row,) = server.post("/v1/embeddings", body).json()["data"]
+        np.testing.assert_allclose(row["embedding"], normalize(full[:, :16])[0], atol=1e-7)
+        failure = error(server.post("/embed", {"inputs": "a", "dimensions": 24}), 400)
+        assert "this model has 48 and 16, 32" in failure["message"]
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,6 @@ def test_impossible_dimensions_are_refused_at_the_start(setting: str, wrong: int
 def test_an_error_names_the_field_of_the_request(
     server: HttpServer, requested: int, path: str, body: dict[str, object]
 ) -> None:
-    answer = server.post(path, {**body, "output_dimension": requested})
-    assert answer.status_code == 400 and answer.headers["x-tokens"] == "0"  # before any work
-    assert error_of(answer)["param"] == "output_dimension"
+    response = server.post(path, {**body, "output_dimension": requested})
+    assert response.status_code == 400 and response.headers["x-tokens"] == "0"  # before any work
+    assert error_of(response)["param"] == "output_dimension"

@@ -155,14 +155,14 @@ def test_a_server_reports_cached_vectors(minilm_folder: Path) -> None:
         body = {"inputs": ["one text", "another", "one text"]}
         before, after = (server.post("/embed", body) for _ in range(2))
         assert before.content == after.content
-        assert [answer.headers["x-cached"] for answer in (before, after)] == ["1", "3"]
+        assert [response.headers["x-cached"] for response in (before, after)] == ["1", "3"]
         assert after.headers["x-compute-us"] == "0"
         partial = {"inputs": ["one text", "new", ""], "partial": True}
         response = server.post("/embed", partial)
         assert response.headers["x-cached"] == "1" and int(response.headers["x-compute-us"]) > 0
         assert "\nembedding_cached_vectors_total 5.0\n" in server.client.get("/metrics").text
-        other = server.post("/embed", {"inputs": "one text", "normalize": False})
-        assert other.headers["x-cached"] == "1"
+        unnormalized = server.post("/embed", {"inputs": "one text", "normalize": False})
+        assert unnormalized.headers["x-cached"] == "1"
         assert server.client.get("/info").json()["vector_cache_bytes"] == 1 << 20
 
 

@@ -32,7 +32,7 @@ class CountingTokenizer(Tokenizer):
         return super().described(text, prompt, side, count)
 
 
-def reading_with(
+def reader_with(
     tokenizer: Tokenizer,
     sentence: SentenceConfig | None = None,
     *,

@@ -22,9 +22,9 @@ def test_a_byte_offset_is_the_encoded_length_of_the_text_before_it(
 ) -> None:
     border = st.none() | st.integers(0, len(text))
     borders = data.draw(st.lists(st.tuples(border, border)))
-    found = byte_offsets(text, [token(*each) for each in borders])
-    for index in (index for each in borders for index in each):
-        assert found[index] == (None if index is None else len(text[:index].encode()))
+    offsets = byte_offsets(text, [token(*border) for border in borders])
+    for index in (index for border in borders for index in border):
+        assert offsets[index] == (None if index is None else len(text[:index].encode()))
 
 
 def test_a_text_of_millions_of_characters_is_encoded_once() -> None:

@@ -37,12 +37,12 @@ def server_with_prompts(tiny_bert: Folder) -> Iterator[HttpServer]:
 def test_details_contain_the_prompt_of_the_texts(
     server_with_prompts: HttpServer, prompt: dict[str, str], name: str | None, text: str
 ) -> None:
-    found = server_with_prompts.post(
+    content = server_with_prompts.post(
         "/embed", {"inputs": "the work", "details": True, **prompt}
     ).json()
-    assert found["prompt"] == {"name": name, "text": text}
+    assert content["prompt"] == {"name": name, "text": text}
     plain = {"inputs": text + "the work", "prompt": ""}
-    assert [found["embeddings"][0]] == server_with_prompts.post("/embed", plain).json()
+    assert [content["embeddings"][0]] == server_with_prompts.post("/embed", plain).json()
 
 
 def test_token_ids_get_no_prompt(server_with_prompts: HttpServer) -> None:
@@ -76,8 +76,8 @@ def test_the_tokens_of_the_prompt_are_counted(
 def test_an_unknown_name_is_refused_on_every_route(
     server_with_prompts: HttpServer, path: str, name: str
 ) -> None:
-    found = error(server_with_prompts.post(path, {"inputs": "a", "prompt_name": name}), 400)
-    assert (found["code"], found["param"]) == ("unknown_prompt", "prompt_name")
+    failure = error(server_with_prompts.post(path, {"inputs": "a", "prompt_name": name}), 400)
+    assert (failure["code"], failure["param"]) == ("unknown_prompt", "prompt_name")
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,10 @@ def test_more_than_one_prompt_is_refused(server_with_prompts: HttpServer) -> Non
         {"prompt": "a", "input_type": "query"},
         {"prompt_name": "query", "input_type": "query"},
     ):
-        assert (
-            error(server_with_prompts.post("/embed", {"inputs": "a", **body}), 400)["param"]
-            == "prompt"
-        )
-    found = error(server_with_prompts.post("/embed", {"inputs": "a", "input_type": "title"}), 400)
-    assert found["param"] == "input_type"
+        response = server_with_prompts.post("/embed", {"inputs": "a", **body})
+        assert error(response, 400)["param"] == "prompt"
+    failure = error(server_with_prompts.post("/embed", {"inputs": "a", "input_type": "title"}), 400)
+    assert failure["param"] == "input_type"
 
 
 def test_the_error_of_an_unknown_name_lists_the_models_names() -> None:

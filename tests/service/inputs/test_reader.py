@@ -27,7 +27,7 @@ from service.request.admission import Admission
 from service.request.request_context import RequestContext
 from tests.conftest import Folder
 from tests.models.tiny import VOCABULARY, with_token
-from tests.service.inputs.readers import LONG, CountingTokenizer, reading_with
+from tests.service.inputs.readers import LONG, CountingTokenizer, reader_with
 
 TABLE = len(VOCABULARY)
 
@@ -47,22 +47,26 @@ def test_token_vectors_tokenize_each_text_once(reader: InputReader, minilm_folde
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), Zeros(), 1)
     tokens = TokenVectorService(pipeline, families.read(minilm_folder).config, 10**9)
     body = TokensRequest(inputs=["Hello, world", "a second text"])
-    found: Any = asyncio.run(tokens.tokens(RequestContext("a"), body))
-    assert [len(result["tokens"]) for result in found["results"]] == [5, 5]
+    content: Any = asyncio.run(tokens.tokens(RequestContext("a"), body))
+    assert [len(result["tokens"]) for result in content["results"]] == [5, 5]
     assert isinstance(reader.tokenizer, CountingTokenizer) and reader.tokenizer.read == 2
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_describe_returns_the_rows_of_read(reader: InputReader, side: Side) -> None:
     reading, texts = InputOptions(side=side, prompt="query: "), ["short", LONG, ""]
-    plain, other = RequestContext("a"), RequestContext("b")
+    plain, described_context = RequestContext("a"), RequestContext("b")
     rows = asyncio.run(reader.read(plain, texts, reading))
-    again, described = asyncio.run(reader.describe(other, texts, reading))
-    for row, same, tokens in zip(rows, again, described, strict=True):
-        assert row.ids.tolist() == same.ids.tolist() == [token.id for token in tokens]
-        assert row.dropped == same.dropped
+    described_rows, described = asyncio.run(reader.describe(described_context, texts, reading))
+    for row, described_row, tokens in zip(rows, described_rows, described, strict=True):
+        assert row.ids.tolist() == described_row.ids.tolist() == [token.id for token in tokens]
+        assert row.dropped == described_row.dropped
     assert (plain.texts, plain.tokens, plain.truncated) == (3, 265, 1)
-    assert (other.texts, other.tokens, other.truncated) == (3, 265, 1)
+    assert (described_context.texts, described_context.tokens, described_context.truncated) == (
+        3,
+        265,
+        1,
+    )
 
 
 def test_describe_refuses_long_texts_that_may_not_be_cut(reader: InputReader) -> None:
@@ -101,7 +105,7 @@ def test_no_more_texts_are_tokenized_than_the_tokens_of_a_request_allow(
     minilm_folder: Path,
 ) -> None:
     tokenizer = CountingTokenizer(minilm_folder, 256)
-    small = reading_with(tokenizer, max_tokens=600)
+    small = reader_with(tokenizer, max_tokens=600)
     for work in (small.read, small.attempt):
         tokenizer.read = 0
         with pytest.raises(TooLarge, match="has 768 tokens or more, the limit is 600"):
@@ -147,7 +151,7 @@ def ends(tiny_bert: Folder) -> InputReader:
         tiny_bert({"sentence_bert_config.json": {"tokenizer_args": {"truncation_side": "left"}}})
     )
     sentence = replace(folder.sentence, include_prompt=False)
-    return reading_with(folder.tokenizer(), sentence, vocabulary_rows=TABLE, max_texts=1000)
+    return reader_with(folder.tokenizer(), sentence, vocabulary_rows=TABLE, max_texts=1000)
 
 
 def test_a_long_input_is_cut_at_the_side_of_the_model_or_the_request(
@@ -204,10 +208,10 @@ def test_a_text_longer_than_the_maximum_length_may_be_refused(reader: InputReade
 
 @pytest.fixture
 def short(tiny_bert: Folder) -> InputReader:
-    """Of a model whose tokenizer has one token more than its table, <new>."""
+    """A reader whose tokenizer has the token <new>, which is not in the model's table."""
     folder = models.folder.Folder.read(with_token(tiny_bert(), "<new>"))
     vocabulary_rows = folder.spec.config.vocab_size
-    return reading_with(folder.tokenizer(), folder.sentence, vocabulary_rows=vocabulary_rows)
+    return reader_with(folder.tokenizer(), folder.sentence, vocabulary_rows=vocabulary_rows)
 
 
 MISSING = rf"the token '<new>' has id {TABLE}, the model's table ends at {TABLE - 1}"
@@ -247,7 +251,7 @@ def test_all_documents_count_together_against_the_limit_of_texts(reader: InputRe
 
 def test_the_prompt_of_every_window_is_not_pooled(minilm_folder: Path) -> None:
     sentence = SentenceConfig(max_length=256, include_prompt=False)
-    reader = reading_with(Tokenizer(minilm_folder, 256), sentence)
+    reader = reader_with(Tokenizer(minilm_folder, 256), sentence)
     reading = InputOptions(windows=True, prompt="text for: ")
     (row,) = asyncio.run(reader.read(RequestContext("a"), [LONG], reading))
     prompt = reader.tokenizer.encode(["text for:"])[0].ids[:-1]

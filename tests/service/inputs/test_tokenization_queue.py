@@ -55,9 +55,9 @@ def test_a_smaller_text_is_tokenized_between_the_steps_of_larger_ones(recorder: 
     assert asyncio.run(run()) == ["a", "b", "c", "small"]
     assert recorder.recorded.index("small") in (2, 3), "there are two threads"
     assert [recorder.recorded.count(name) for name in "abc"] == [3, 3, 3]
-    begun = recorder.recorded.index("c")
-    assert 3 in (recorder.recorded[:begun].count(name) for name in "ab"), (
-        "who came first is read first"
+    start_of_third = recorder.recorded.index("c")
+    assert 3 in (recorder.recorded[:start_of_third].count(name) for name in "ab"), (
+        "the earliest requests are tokenized first"
     )
 
 

@@ -42,18 +42,18 @@ def mean(embedder: Embedder, windows: list[list[int]], weights: list[int]) -> Fl
 def test_tokens_are_cut_off_at_the_requested_side(
     server: Server, embedder: Embedder, all_ids: list[int], side: str
 ) -> None:
-    found = vectors(server.post("/embed", {"inputs": LONG, "on_overflow": side}))
+    actual = vectors(server.post("/embed", {"inputs": LONG, "on_overflow": side}))
     expected = [101, *all_ids[-255:]] if side == "start" else [*all_ids[:255], 102]
-    np.testing.assert_array_equal(found, embedder.encode([expected]))
+    np.testing.assert_array_equal(actual, embedder.encode([expected]))
     body = {"inputs": LONG, "truncation_direction": "left" if side == "start" else "right"}
-    np.testing.assert_array_equal(found, vectors(server.post("/embed", body)))
+    np.testing.assert_array_equal(actual, vectors(server.post("/embed", body)))
 
 
 def test_an_error_has_the_index_and_what_to_do(server: Server) -> None:
     for path in ("/embed", "/tokens"):
-        found = error(server.post(path, {"inputs": ["a", LONG], "on_overflow": "error"}), 400)
-        assert (found["code"], found["index"]) == ("input_too_long", 1)
-        assert "on_overflow" in found["message"]
+        failure = error(server.post(path, {"inputs": ["a", LONG], "on_overflow": "error"}), 400)
+        assert (failure["code"], failure["index"]) == ("input_too_long", 1)
+        assert "on_overflow" in failure["message"]
     body = {"a": ["a", "b"], "b": [LONG], "on_overflow": "error"}
     assert error(server.post("/similarity", body), 400)["code"] == "input_too_long"
 
@@ -61,21 +61,21 @@ def test_an_error_has_the_index_and_what_to_do(server: Server) -> None:
 def test_the_mean_of_windows_is_weighted_by_their_own_tokens(
     server: Server, embedder: Embedder, all_ids: list[int]
 ) -> None:
-    parts = list(batched(all_ids[1:-1], 254))
-    assert len(parts) == 4 and len(parts[-1]) < 254
-    expected = mean(embedder, [[101, *part, 102] for part in parts], [len(p) for p in parts])
+    slices = list(batched(all_ids[1:-1], 254))
+    assert len(slices) == 4 and len(slices[-1]) < 254
+    expected = mean(embedder, [[101, *ids, 102] for ids in slices], [len(ids) for ids in slices])
     body = {"inputs": ["short", LONG], "on_overflow": "mean", "normalize": False}
-    found = vectors(server.post("/embed", body))
-    np.testing.assert_allclose(found[1], expected, atol=1e-6)
+    actual = vectors(server.post("/embed", body))
+    np.testing.assert_allclose(actual[1], expected, atol=1e-6)
     alone = vectors(server.post("/embed", {"inputs": "short", "normalize": False}))
-    np.testing.assert_array_equal(found[:1], alone)
+    np.testing.assert_array_equal(actual[:1], alone)
     unit = vectors(server.post("/embed", {"inputs": LONG, "on_overflow": "mean"}))
-    np.testing.assert_allclose(unit, normalize(found[1:]), atol=1e-7)
+    np.testing.assert_allclose(unit, normalize(actual[1:]), atol=1e-7)
 
 
 def test_windows_of_token_ids_are_those_of_the_text(server: Server, all_ids: list[int]) -> None:
-    found = vectors(server.post("/embed", {"inputs": [LONG, all_ids], "on_overflow": "mean"}))
-    np.testing.assert_array_equal(found[0], found[1])
+    actual = vectors(server.post("/embed", {"inputs": [LONG, all_ids], "on_overflow": "mean"}))
+    np.testing.assert_array_equal(actual[0], actual[1])
 
 
 def test_ids_without_special_tokens_get_none_in_their_windows(
@@ -84,35 +84,35 @@ def test_ids_without_special_tokens_get_none_in_their_windows(
     ids = all_ids[1:301]
     expected = mean(embedder, [ids[:256], ids[256:]], [256, 44])
     body = {"inputs": ids, "on_overflow": "mean", "normalize": False}
-    found = vectors(server.post("/embed", body))
-    np.testing.assert_allclose(found[0], expected, atol=1e-6)
+    actual = vectors(server.post("/embed", body))
+    np.testing.assert_allclose(actual[0], expected, atol=1e-6)
 
 
 def test_a_prompt_is_put_before_every_window(
     server: Server, embedder: Embedder, all_ids: list[int]
 ) -> None:
     prompt = embedder.tokenize(["text for:"])[0].ids[1:-1]
-    parts = list(batched(all_ids[1:-1], 251))
-    windows = [[101, *prompt, *part, 102] for part in parts]
-    expected = normalize(mean(embedder, windows, [len(part) for part in parts])[None])
+    slices = list(batched(all_ids[1:-1], 251))
+    windows = [[101, *prompt, *ids, 102] for ids in slices]
+    expected = normalize(mean(embedder, windows, [len(ids) for ids in slices])[None])
     body = {"inputs": LONG, "on_overflow": "mean", "prompt": "text for: "}
     np.testing.assert_allclose(vectors(server.post("/embed", body)), expected, atol=1e-6)
 
 
 def test_details_contain_the_windows_and_all_tokens(server: Server, all_ids: list[int]) -> None:
     body = {"inputs": ["short", LONG], "on_overflow": "mean", "details": True}
-    found = server.post("/embed", body).json()
+    content = server.post("/embed", body).json()
     read = len(all_ids) - 2 + 2 * 4
-    assert found["inputs"] == [
+    assert content["inputs"] == [
         {"tokens": 3, "truncated": False, "dropped": 0},
         {"tokens": read, "truncated": False, "dropped": 0, "windows": 4},
     ]
-    assert found["usage"] == {"texts": 2, "tokens": read + 3}
+    assert content["usage"] == {"texts": 2, "tokens": read + 3}
 
 
 def test_truncate_and_on_overflow_together_are_refused(server: Server) -> None:
-    for other in ({"truncate": True}, {"truncation_direction": "right"}):
-        body = {"inputs": "a", "on_overflow": "end", **other}
+    for options in ({"truncate": True}, {"truncation_direction": "right"}):
+        body = {"inputs": "a", "on_overflow": "end", **options}
         assert error(server.post("/embed", body), 400)["param"] == "on_overflow"
     assert error(server.post("/embed", {"inputs": "a", "on_overflow": "START"}), 400)
 
@@ -151,7 +151,7 @@ def test_windows_of_ids_have_special_tokens_in_a_vocabulary_without_letters(tmp_
     windows = WindowSplitter(Tokenizer(tmp_path, 4), max_tokens=100)
     text = finish(windows.of_text("12345", "", 0))
     for row in (text, windows.of_ids([10, 1, 2, 3, 4, 5, 11], 0)):
-        assert [part.tolist() for part in row.windows] == [
+        assert [window.tolist() for window in row.windows] == [
             *([10, 1, 2, 11], [10, 3, 4, 11], [10, 5, 11])
         ]
 
@@ -159,4 +159,8 @@ def test_windows_of_ids_have_special_tokens_in_a_vocabulary_without_letters(tmp_
 def test_the_prompt_of_every_window_is_not_pooled() -> None:
     ids = np.arange(6, dtype=np.int32)
     row = TokenizedInput(ids, 0, skip=2, windows=[ids[:3], ids[3:]], weights=[1, 1])
-    assert [part.skip for part in split_windows([row, TokenizedInput(ids, 0, skip=1)])] == [2, 2, 1]
+    assert [window.skip for window in split_windows([row, TokenizedInput(ids, 0, skip=1)])] == [
+        2,
+        2,
+        1,
+    ]

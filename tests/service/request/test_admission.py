@@ -116,13 +116,13 @@ def test_a_failed_request_is_not_queued_any_more() -> None:
 
 
 def test_the_queues_of_all_processes_count(tables: list[SharedCounters]) -> None:
-    one, other = (Admission(1.0, lambda: 100.0, counters) for counters in tables)
-    with one.admit(150):
-        assert other.queued == 150
-        with pytest.raises(Overloaded), other.admit(150):
+    first, second = (Admission(1.0, lambda: 100.0, counters) for counters in tables)
+    with first.admit(150):
+        assert second.queued == 150
+        with pytest.raises(Overloaded), second.admit(150):
             raise AssertionError("admitted")
-    with other.admit(50):
-        assert one.queued == 50
+    with second.admit(50):
+        assert first.queued == 50
 
 
 def test_the_queue_of_a_dead_process_does_not_count(tables: list[SharedCounters]) -> None:

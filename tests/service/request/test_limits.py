@@ -11,12 +11,12 @@ from tests.service.responses import error
 from tests.service.server import Server
 
 
-def _key(value: str) -> httpx.Headers:
-    return httpx.Headers([(b"authorization", value.encode())])
+def authorization(key: str) -> httpx.Headers:
+    return httpx.Headers([(b"authorization", key.encode())])
 
 
 @pytest.fixture(scope="module")
-def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def strict_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with Server(
         tmp_path_factory.mktemp("strict") / "log",
         max_body_bytes=2000,
@@ -27,17 +27,20 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         api_key="old,sésame",
         served_name="mini",
         root_path="/models/mini",
-    ) as running:
-        running.client.headers = _key("Bearer sésame")
-        yield running
+    ) as server:
+        server.client.headers = authorization("Bearer sésame")
+        yield server
 
 
-def test_a_larger_body_is_refused_whether_or_not_its_length_is_announced(strict: Server) -> None:
-    announced = error(strict.post("/embed", {"inputs": "a" * 2000}), 413)
+def test_a_larger_body_is_refused_whether_or_not_its_length_is_announced(
+    strict_server: Server,
+) -> None:
+    announced = error(strict_server.post("/embed", {"inputs": "a" * 2000}), 413)
     assert announced["code"] == "body_too_large" and "2000" in announced["message"]
     chunks = (b'{"inputs": "', b"a" * 1990, b'"}')
     assert (
-        error(strict.client.post("/embed", content=iter(chunks)), 413)["code"] == "body_too_large"
+        error(strict_server.client.post("/embed", content=iter(chunks)), 413)["code"]
+        == "body_too_large"
     )
 
 
@@ -57,54 +60,64 @@ def test_a_larger_body_is_refused_whether_or_not_its_length_is_announced(strict:
         ("/similarity", {"a": [[1.0]] * 101, "b": [[1.0]] * 100}, "too_many_values"),
     ],
 )
-def test_every_limit_has_its_own_code(strict: Server, path: str, body: object, code: str) -> None:
-    assert error(strict.post(path, body), 413)["code"] == code
+def test_every_limit_has_its_own_code(
+    strict_server: Server, path: str, body: object, code: str
+) -> None:
+    assert error(strict_server.post(path, body), 413)["code"] == code
 
 
 def test_token_vectors_count_against_the_limit_of_values(minilm_folder: Path) -> None:
-    with local_server(minilm_folder, max_values=1000) as small:
-        assert error(small.post("/tokens", {"inputs": "a b"}), 413)["code"] == "too_many_values"
+    with local_server(minilm_folder, max_values=1000) as server:
+        assert error(server.post("/tokens", {"inputs": "a b"}), 413)["code"] == "too_many_values"
 
 
-def test_the_server_can_refuse_truncation_by_default(strict: Server) -> None:
-    found = error(strict.post("/embed", {"inputs": "a " * 300}), 400)
-    assert found["code"] == "input_too_long"
+def test_the_server_can_refuse_truncation_by_default(strict_server: Server) -> None:
+    failure = error(strict_server.post("/embed", {"inputs": "a " * 300}), 400)
+    assert failure["code"] == "input_too_long"
 
 
-@pytest.mark.parametrize("given", ["bearer sésame", "BEARER sésame", "Bearer  sésame"])
-def test_the_case_of_the_scheme_does_not_matter(strict: Server, given: str) -> None:
-    answer = strict.client.get("/info", headers=_key(given))
-    assert answer.status_code == 200
+@pytest.mark.parametrize("key", ["bearer sésame", "BEARER sésame", "Bearer  sésame"])
+def test_the_case_of_the_scheme_does_not_matter(strict_server: Server, key: str) -> None:
+    response = strict_server.client.get("/info", headers=authorization(key))
+    assert response.status_code == 200
 
 
 @pytest.mark.parametrize(
-    "given", [None, "Bearer wrong", "sésame", "Basic sésame", "Bearer", "Bearersésame"]
+    "key", [None, "Bearer wrong", "sésame", "Basic sésame", "Bearer", "Bearersésame"]
 )
-def test_without_the_key_only_health_checks_are_answered(strict: Server, given: str | None) -> None:
-    headers = None if given is None else _key(given)
-    bare = strict.url.removesuffix("/models/mini")
+def test_without_the_key_only_health_checks_are_answered(
+    strict_server: Server, key: str | None
+) -> None:
+    headers = None if key is None else authorization(key)
+    without_root_path = strict_server.url.removesuffix("/models/mini")
     for path in ("/info", "/v1/models", "/nothing"):
-        answer = httpx.get(bare + path, headers=headers)
-        assert error(answer, 401)["code"] == "invalid_api_key"
-        assert answer.headers["www-authenticate"] == "Bearer"
-    assert error(httpx.post(f"{bare}/", json={"inputs": "a"}, headers=headers), 401)
+        response = httpx.get(without_root_path + path, headers=headers)
+        assert error(response, 401)["code"] == "invalid_api_key"
+        assert response.headers["www-authenticate"] == "Bearer"
+    assert error(httpx.post(f"{without_root_path}/", json={"inputs": "a"}, headers=headers), 401)
     health = ("/", "/ping", "/live", "/ready", "/health")
     for path in (*health, "/metrics", "/docs", "/openapi.json"):
-        assert httpx.get(bare + path).status_code == httpx.get(strict.url + path).status_code == 200
+        assert (
+            httpx.get(without_root_path + path).status_code
+            == httpx.get(strict_server.url + path).status_code
+            == 200
+        )
 
 
-def test_the_key_is_never_logged(strict: Server) -> None:
-    assert "sésame" not in strict.log and "KEY" in strict.log
+def test_the_key_is_never_logged(strict_server: Server) -> None:
+    assert "sésame" not in strict_server.log and "KEY" in strict_server.log
 
 
-def test_the_served_name_is_the_model_of_the_openai_api(strict: Server) -> None:
-    assert strict.client.get("/v1/models").json()["data"][0]["id"] == "mini"
-    assert strict.post("/v1/embeddings", {"input": "a", "model": "mini"}).status_code == 200
-    found = error(strict.post("/v1/embeddings", {"input": "a", "model": "other"}), 404)
-    assert found["code"] == "model_not_found" and "mini" in found["message"]
+def test_the_served_name_is_the_model_of_the_openai_api(strict_server: Server) -> None:
+    assert strict_server.client.get("/v1/models").json()["data"][0]["id"] == "mini"
+    assert strict_server.post("/v1/embeddings", {"input": "a", "model": "mini"}).status_code == 200
+    failure = error(strict_server.post("/v1/embeddings", {"input": "a", "model": "other"}), 404)
+    assert failure["code"] == "model_not_found" and "mini" in failure["message"]
 
 
-def test_an_extra_slash_is_not_found_and_not_redirected(strict: Server) -> None:
+def test_an_extra_slash_is_not_found_and_not_redirected(strict_server: Server) -> None:
     for path in ("/embed/", "/models/mini/embed/", "/ready/"):
-        for answer in (strict.post(path, {"inputs": "a"}), strict.client.get(path)):
-            assert error(answer, 404)["code"] == "not_found" and "location" not in answer.headers
+        for response in (strict_server.post(path, {"inputs": "a"}), strict_server.client.get(path)):
+            assert (
+                error(response, 404)["code"] == "not_found" and "location" not in response.headers
+            )

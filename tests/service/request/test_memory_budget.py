@@ -29,8 +29,8 @@ def test_large_requests_pass_up_to_the_limit_together() -> None:
 
 def test_a_request_that_grows_in_steps_counts_completely() -> None:
     budget = MemoryBudget(10 * SMALL)
-    other, growing = Reservation(budget), Reservation(budget)
-    other.grow(4 * SMALL)
+    first, growing = Reservation(budget), Reservation(budget)
+    first.grow(4 * SMALL)
     for _ in range(6):
         growing.grow(SMALL)
     assert budget.reserved == 10 * SMALL

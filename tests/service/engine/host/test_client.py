@@ -65,8 +65,8 @@ def test_a_cancelled_wait_for_the_description_does_not_prevent_closing() -> None
 
 @asynccontextmanager
 async def connect() -> AsyncIterator[tuple[Client, Engine]]:
-    ours, theirs = socket.socketpair()
-    client, engine = await Client.connect((ours, running())), Engine(theirs)
+    client_end, engine_end = socket.socketpair()
+    client, engine = await Client.connect((client_end, running())), Engine(engine_end)
     try:
         yield client, engine
     finally:
@@ -165,9 +165,9 @@ def test_an_engine_that_exits_fails_waiting_and_later_jobs() -> None:
 
 def test_errors_of_a_dead_engine_say_which_jobs_it_was_computing() -> None:
     async def run() -> None:
-        ours, theirs = socket.socketpair()
+        client_end, engine_end = socket.socketpair()
         table = running()
-        client, engine = await Client.connect((ours, table)), Engine(theirs)
+        client, engine = await Client.connect((client_end, table)), Engine(engine_end)
         tasks = [asyncio.create_task(client.submit(job(n), LONG)) for n in (5, 6)]
         jobs = await engine.jobs()
         [number] = [number for number, sent in jobs.items() if sent.rows[0][0] == 6]

@@ -34,9 +34,9 @@ class Engine:
         self._computes, self._serving = computes, set[asyncio.Task[None]]()
 
     def connect(self) -> Connection:
-        ours, theirs = socket.socketpair()
-        self._serving.add(asyncio.create_task(self._serve(theirs)))
-        return ours, running()
+        host_end, engine_end = socket.socketpair()
+        self._serving.add(asyncio.create_task(self._serve(engine_end)))
+        return host_end, running()
 
     async def _serve(self, end: socket.socket) -> None:
         reader, writer = await asyncio.open_unix_connection(sock=end)
@@ -156,10 +156,10 @@ class Mortal(Engine):
     def connect(self) -> Connection:
         if not self.starting:
             raise OSError
-        ours, theirs = socket.socketpair()
-        self.ends.append(theirs.dup())
-        self._serving.add(asyncio.create_task(self._serve(theirs)))
-        return ours, running()
+        host_end, engine_end = socket.socketpair()
+        self.ends.append(engine_end.dup())
+        self._serving.add(asyncio.create_task(self._serve(engine_end)))
+        return host_end, running()
 
     def die(self) -> None:
         with self.ends.pop() as end:

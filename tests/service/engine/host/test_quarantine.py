@@ -48,9 +48,9 @@ def test_of_too_many_texts_the_oldest_is_released() -> None:
 
 def test_a_text_is_quarantined_in_all_processes() -> None:
     with counters_file(2) as file:
-        one, other = (Quarantine(SharedCounters.attach(file, 2, row)) for row in (0, 1))
-        assert other.find(job([1])) is None
-        one.add(job([1]))
-        other.add(job([2]))
-        assert [quarantine.find(job([3], [2], [1])) for quarantine in (one, other)] == [1, 1]
-        assert one.added == other.added == 2
+        first, second = (Quarantine(SharedCounters.attach(file, 2, row)) for row in (0, 1))
+        assert second.find(job([1])) is None
+        first.add(job([1]))
+        second.add(job([2]))
+        assert [quarantine.find(job([3], [2], [1])) for quarantine in (first, second)] == [1, 1]
+        assert first.added == second.added == 2

@@ -10,14 +10,14 @@ from service.engine.protocol.fd_handoff import accept_connection, handoff_pair, 
 def test_a_connection_has_an_end_in_the_requesting_process_and_one_in_the_engine() -> None:
     requesting, accepting = handoff_pair()
     with requesting, accepting:
-        (ours, running), (theirs, engine_running) = (
+        (host_end, running), (engine_end, engine_running) = (
             request_connection(requesting.fileno()),
             accept_connection(accepting),
         )
-        with ours, theirs:
-            ours.sendall(b"a job")
-            assert theirs.recv(10) == b"a job"
-            assert not theirs.get_inheritable()
+        with host_end, engine_end:
+            host_end.sendall(b"a job")
+            assert engine_end.recv(10) == b"a job"
+            assert not engine_end.get_inheritable()
         engine_running.begin(7)
         assert 7 in running and 8 not in running
 
@@ -26,11 +26,11 @@ def test_connections_are_accepted_in_the_order_of_their_requests() -> None:
     requesting, accepting = handoff_pair()
     with requesting, accepting:
         for number in range(3):
-            with request_connection(requesting.fileno())[0] as ours:
-                ours.sendall(b"%d" % number)
+            with request_connection(requesting.fileno())[0] as host_end:
+                host_end.sendall(b"%d" % number)
         for number in range(3):
-            with accept_connection(accepting)[0] as theirs:
-                assert theirs.recv(10) == b"%d" % number
+            with accept_connection(accepting)[0] as engine_end:
+                assert engine_end.recv(10) == b"%d" % number
 
 
 def test_a_request_that_is_refused_as_too_many_wait_leaks_no_descriptor() -> None:

@@ -25,9 +25,9 @@ MESSAGES: list[tuple[Any, Any]] = [
 
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    one, other = socket.socketpair()
-    with closing(one), closing(other):
-        yield one, other
+    first, second = socket.socketpair()
+    with closing(first), closing(second):
+        yield first, second
 
 
 def connect(sock: socket.socket) -> WorkerConnection:
@@ -51,42 +51,42 @@ def test_the_numbers_of_a_body_are_aligned() -> None:
 
 
 def test_one_call_receives_all_waiting_messages(pair: tuple[socket.socket, socket.socket]) -> None:
-    one, other = connect(pair[0]), connect(pair[1])
-    assert other.receive(wait=False) == []
+    first, second = connect(pair[0]), connect(pair[1])
+    assert second.receive(wait=False) == []
     for number in range(3):
-        one.send(number)
-    assert [header for header, _ in other.receive(wait=True)] == [0, 1, 2]
+        first.send(number)
+    assert [header for header, _ in second.receive(wait=True)] == [0, 1, 2]
 
 
 def test_messages_larger_than_any_buffer_arrive_in_order_without_blocking_the_sender(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    one, other = connect(pair[0]), connect(pair[1])
+    first, second = connect(pair[0]), connect(pair[1])
     body = random.Random(0).randbytes(5_000_000)
     sent = [("big", body), ("small", b""), ("again", body), ("last", b"")]
     for message in sent:
-        one.send(*message)
+        first.send(*message)
     received: list[tuple[object, object]] = []
     while len(received) < len(sent):
-        received += other.receive(wait=True)
+        received += second.receive(wait=True)
     assert received == sent
 
 
 def test_a_small_message_does_not_overtake_a_large_one(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    one, other = connect(pair[0]), connect(pair[1])
+    first, second = connect(pair[0]), connect(pair[1])
     received: list[object] = []
 
     def read() -> None:
         while len(received) < 400:
-            received.extend(header for header, _ in other.receive(wait=True))
+            received.extend(header for header, _ in second.receive(wait=True))
 
     reader = threading.Thread(target=read)
     reader.start()
     for number in range(200):
-        one.send(2 * number, bytes(700_000))
-        one.send(2 * number + 1)
+        first.send(2 * number, bytes(700_000))
+        first.send(2 * number + 1)
     reader.join()
     assert received == list(range(400))
 
@@ -94,32 +94,32 @@ def test_a_small_message_does_not_overtake_a_large_one(
 def test_a_message_waits_while_the_socket_is_full(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    one, other = connect(pair[0]), connect(pair[1])
+    first, second = connect(pair[0]), connect(pair[1])
     with pytest.raises(BlockingIOError):
         while True:
             pair[0].send(pack("more"), socket.MSG_DONTWAIT)
-    one.send("last")
+    first.send("last")
     received: list[object] = []
     while "last" not in received:
-        received += [header for header, _ in other.receive(wait=True)]
+        received += [header for header, _ in second.receive(wait=True)]
     assert set(received) == {"more", "last"}
 
 
 def test_a_connection_that_was_full_sends_without_a_thread_again(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    one, other = connect(pair[0]), connect(pair[1])
+    first, second = connect(pair[0]), connect(pair[1])
     before = threading.active_count()
     for number in range(3):
-        one.send(number, bytes(5_000_000))
+        first.send(number, bytes(5_000_000))
         assert threading.active_count() == before + 1
-        while not other.receive(wait=True):
+        while not second.receive(wait=True):
             pass
         while threading.active_count() > before:
             time.sleep(0.001)
-    one.send("short")
+    first.send("short")
     assert threading.active_count() == before
-    assert other.receive(wait=False) == [("short", b"")]
+    assert second.receive(wait=False) == [("short", b"")]
 
 
 def test_a_connection_closed_at_the_other_end_drops_what_is_sent(

@@ -84,7 +84,7 @@ def test_a_job_fails_with_the_first_text_that_fails_and_only_once() -> None:
         texts, [Failure("bad", 0), Failure("worse", 1)], 0.0, 1.0
     )
     assert results_by_connection == {CONNECTION: [(0, Failure("bad", 0))]}
-    assert job_table.waiting == 0, "nobody waits for the third"
+    assert job_table.waiting == 0, "the third job still waits"
 
 
 def test_a_removed_job_has_no_result() -> None:

@@ -77,4 +77,4 @@ def test_a_package_without_kernels_says_so_and_what_to_do(
         assert "compile.log" not in warned
         (tmp_path / "models/kernels/compile.log").write_text("there is no C++ compiler")
         assert f"said is in {tmp_path}/models/kernels/compile.log" in logs_of(EMBEDDING_ISA="auto")
-    assert "kernels" not in logs_of(EMBEDDING_ISA="none"), "no kernels are wanted"
+    assert "kernels" not in logs_of(EMBEDDING_ISA="none"), "kernels are disabled"

@@ -222,19 +222,19 @@ class BlockedFollowerModel(SumModel):
 
     def __init__(self) -> None:
         super().__init__()
-        self.begun, self.nines = threading.Event(), threading.Event()
+        self.batch_started, self.nine_computed = threading.Event(), threading.Event()
         self.threads: dict[int, int] = {}
 
     def encode(self, ids: Sequence[TokenIds], **options: Any) -> Floats:
         if threading.current_thread() is not threading.main_thread():
-            self.begun.set()
-            assert self.nines.wait(timeout=120)
+            self.batch_started.set()
+            assert self.nine_computed.wait(timeout=120)
             time.sleep(0.1)
-        assert self.begun.wait(timeout=120)
+        assert self.batch_started.wait(timeout=120)
         vectors = super().encode(ids, **options)
         self.threads[int(ids[-1][0])] = thread_count()
         if ids[-1][0] == 9:
-            self.nines.set()
+            self.nine_computed.set()
         return vectors
 
 
@@ -305,16 +305,16 @@ class PrefetchingModel(SumModel):
 
 
 class DelayedConnections(FakeConnections):
-    """Delivers the first message, and the others when a batch has begun."""
+    """Delivers the first message, and the others when a batch has started."""
 
-    def __init__(self, messages: ReceivedMessages, begun: Callable[[], bool]) -> None:
+    def __init__(self, messages: ReceivedMessages, batch_started: Callable[[], bool]) -> None:
         super().__init__()
-        self.received, self.later, self.begun = messages[:1], messages[1:], begun
+        self.received, self.later, self.batch_started = messages[:1], messages[1:], batch_started
 
     def receive(self, wait: bool) -> ReceivedMessages:
-        while wait and self.later and not self.received and not self.begun():
+        while wait and self.later and not self.received and not self.batch_started():
             time.sleep(0.01)
-        if self.begun():
+        if self.batch_started():
             self.received, self.later = self.received + self.later, []
         return super().receive(wait)
 
@@ -335,12 +335,12 @@ class StuckConnection(FakeConnection):
 
     def __init__(self, other: FakeConnection) -> None:
         super().__init__()
-        self.second_connection, self.sending = other, threading.Event()
+        self.other, self.sending = other, threading.Event()
 
     def send(self, header: Any, body: Any = b"") -> None:
         self.sending.set()
         deadline = time.monotonic() + 60
-        while not self.second_connection.sent:
+        while not self.other.sent:
             assert time.monotonic() < deadline, "a slow connection blocks another"
             time.sleep(0.01)
         super().send(header, body)

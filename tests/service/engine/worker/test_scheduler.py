@@ -98,7 +98,7 @@ def test_the_oldest_job_progresses_while_smaller_ones_keep_coming() -> None:
         for part in range(20):
             scheduler.add(100 * query + part, [10], "pooled", 0)
         done += jobs(scheduler.next(80)).count(0)
-    assert done == 35, "half, less the texts that every other pass begins with"
+    assert done == 35, "half the capacity, less the oldest text of every other batch"
 
 
 def test_a_long_text_that_came_first_begins_every_other_batch() -> None:
