@@ -18,7 +18,7 @@ from models.precision.calibration import Calibration
 from models.precision.encoder_factory import EncoderFactory
 from models.precision.trials import Trial, choose_precision
 from models.sentence_transformers.pooling import AUTO
-from models.tokenizer.tokenizer import Ids, Tokenizer
+from models.tokenizer.tokenizer import Tokenizer, TruncatedIds
 from models.torch_backend.encoder import Embeddings, Encoder
 from models.vectors import Floats, normalize
 
@@ -111,7 +111,7 @@ class Embedder:
         """How many more forward passes other threads may start while one is computed."""
         return self._encoder.prefetch_depth
 
-    def tokenize(self, texts: Sequence[str], *, prompt: str | None = None) -> list[Ids]:
+    def tokenize(self, texts: Sequence[str], *, prompt: str | None = None) -> list[TruncatedIds]:
         """Return the token ids of each text after a prompt, by default the model's."""
         prompt = self.sentence.default_prompt if prompt is None else prompt
         return self.tokenizer.encode([prompt + text for text in texts])
@@ -162,14 +162,14 @@ class Embedder:
         """
         prompt = self.sentence.default_prompt if prompt is None else prompt
         skip, side = self.sentence.skip(prompt, self.tokenizer), self.tokenizer.side
-        count = self.tokenizer.enough(skip, side)
-        rows = self.tokenizer.encode([prompt + text for text in texts], count=count)
+        count = self.tokenizer.count_limit(skip, side)
+        rows = self.tokenizer.encode([prompt + text for text in texts], count_limit=count)
         for index, row in enumerate(rows):
             if len(row.ids) < self.config.min_tokens:
                 raise EmptyTextError(index)
         vectors = np.empty((len(rows), self.dim), dtype=np.float32)
         for batch in _batches([len(row.ids) for row in rows], budget):
-            skips = [rows[i].left(skip, side) for i in batch]
+            skips = [rows[i].remaining(skip, side) for i in batch]
             vectors[batch] = self.encode([rows[i].ids for i in batch], skips=skips)
         return vectors
 

@@ -23,7 +23,7 @@ from models.sentence_transformers.refusals import (
 )
 from models.sentence_transformers.sentence import SentenceConfig
 from models.sentence_transformers.transformer import options_file
-from models.tokenizer import vocabulary
+from models.tokenizer.loading import loader
 from models.tokenizer.tokenizer import Tokenizer
 from models.vectors import Floats
 
@@ -67,7 +67,7 @@ class Folder:
         """The number of dimensions of a vector."""
         return self.sentence.width(self.spec.config.hidden_size)
 
-    def tokenizer(self, unbroken: int = sys.maxsize) -> Tokenizer:
+    def tokenizer(self, max_chunk_size: int = sys.maxsize) -> Tokenizer:
         """The tokenizer, as the model's options want it; one that has too many ids is logged."""
         sentence = self.sentence
         found = Tokenizer(
@@ -75,16 +75,16 @@ class Folder:
             sentence.max_length,
             sentence.lowercase,
             side=sentence.side,
-            bare=sentence.bare,
-            unknown=sentence.unknown,
-            unbroken=unbroken,
+            file_only=sentence.file_only,
+            keep_unknown=sentence.keep_unknown,
+            max_chunk_size=max_chunk_size,
         )
         last = self.spec.config.vocab_size - 1
-        if found.highest > last:
+        if found.max_id > last:
             log.warning(
                 "%s: the tokenizer has ids up to %s, the table up to %s; a text with a token "
                 "beyond it cannot be embedded",
-                *(self.encoder, found.highest, last),
+                *(self.encoder, found.max_id, last),
             )
         return found
 
@@ -115,7 +115,7 @@ class Folder:
         options = [self.path / name for name in ("modules.json", CARD)]
         options += [self.path / entry.path / "config.json" for entry in modules.entries(self.path)]
         options += options_file(self.encoder)
-        found = {*weights, *vocabulary.files(self.encoder), *filter(Path.is_file, options)}
+        found = {*weights, *loader.files(self.encoder), *filter(Path.is_file, options)}
         return sorted(found)
 
     def fingerprint(self) -> str:

@@ -13,11 +13,10 @@ from tokenizers.models import WordLevel
 
 from models.errors import ModelError
 from models.precision.calibration_sentences import SENTENCES
-from models.tokenizer import vocabulary
+from models.tokenizer.loading import added_tokens, loader
 from models.tokenizer.tokenizer import Tokenizer
-from models.tokenizer.vocabulary import added
 
-REPLACED = (*vocabulary.OLDER, *added.FILES, "entity_vocab.json")
+REPLACED = (*loader.OLDER_FILES, *added_tokens.FILES, "entity_vocab.json")
 """Files that tokenizer.json and a new tokenizer_config.json stand for."""
 _PLAIN = "the first word of this text and the last one of it"  # no family normalises it
 _ENDLESS = 1 << 20  # tokens

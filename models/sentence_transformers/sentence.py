@@ -21,8 +21,8 @@ class SentenceConfig:
     max_length: tokens, special ones included. side: where a longer text is truncated; None: as the
     tokenizer's files say. pooling, pooling_source, include_prompt: see PoolingChoice. modules:
     applied after the pooling, in order. normalize: whether vectors get unit length in the end.
-    bare: whether only tokenizer.json counts, and texts get no special tokens.
-    unknown: whether unknown tokens are kept. end: see Projection; None without.
+    file_only: whether only tokenizer.json counts, and texts get no special tokens.
+    keep_unknown: whether unknown tokens remain. end: see Projection; None without.
     """
 
     max_length: int
@@ -33,8 +33,8 @@ class SentenceConfig:
     normalize: bool = False
     lowercase: bool = False
     side: Side | None = None
-    bare: bool = False
-    unknown: bool = True
+    file_only: bool = False
+    keep_unknown: bool = True
     end: int | None = None
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt: str = ""
@@ -71,8 +71,8 @@ class SentenceConfig:
             end=choice.projection.end if choice.projection else None,
             lowercase=options.lowercase,
             side=options.side,
-            bare=static,
-            unknown=encoder.family != "model2vec",
+            file_only=static,
+            keep_unknown=encoder.family != "model2vec",
             prompts=prompts,
             default_prompt=_default_prompt(card, prompts),
         )

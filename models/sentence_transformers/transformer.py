@@ -56,7 +56,7 @@ class TransformerOptions:
         return cls(
             max_length=int(min(max_length, encoder.max_tokens)),
             lowercase=bool(options.get("do_lower_case", False)),
-            side=truncation.stated(tokenizer),
+            side=truncation.read_side(tokenizer),
         )
 
 

@@ -1,83 +1,107 @@
-"""Tokenise a long text piece by piece, with the same tokens as at once."""
+"""Tokenize a long text in chunks, with the same tokens as the whole text."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import tokenizers
 
-from models.tokenizer import word_cache
-from models.tokenizer.cooperative import Steps
+from models.tokenizer.cooperative import Cooperative
 from models.tokenizer.special_tokens import SpecialTokens
 from models.tokenizer.split_points import SplitPoints
 from models.tokenizer.truncation import Side
+from models.tokenizer.word_cache import fastest_tokenizer
 
 T = TypeVar("T")
-Place = tuple[int, int]
-Read = Callable[[tokenizers.Encoding, int], list[T]]
+Span = tuple[int, int]
+"""Start and stop of a chunk in its text."""
+Extract = Callable[[tokenizers.Encoding, int], list[T]]
+"""Lists the tokens of an encoding in some form, with its offsets shifted by a number."""
 
 
 class ChunkedTokenizer:
-    """Tokenises pieces of a text, each between the special tokens of a whole text."""
+    """Tokenizes chunks of a text; each gets the special tokens of a text."""
 
     def __init__(
-        self, rust: tokenizers.Tokenizer, frame: SpecialTokens, split_points: SplitPoints, size: int
+        self,
+        rust: tokenizers.Tokenizer,
+        special_tokens: SpecialTokens,
+        split_points: SplitPoints,
+        chunk_size: int,
     ) -> None:
-        """size: characters that are tokenised at once, or up to twice as many."""
-        self._rust, self._frame, self._split_points, self._size = rust, frame, split_points, size
-        self._ids = word_cache.fastest(rust, frame.prefix, frame.suffix)
+        """chunk_size: characters of a chunk, which may have up to twice as many."""
+        self._rust, self._special_tokens = rust, special_tokens
+        self._split_points, self._chunk_size = split_points, chunk_size
+        self._tokenizer = fastest_tokenizer(rust, special_tokens.prefix, special_tokens.suffix)
 
-    def once(self, text: str) -> bool:
-        """Whether a text is one piece."""
-        return len(text) <= 2 * self._size
+    def is_single_chunk(self, text: str) -> bool:
+        """Return whether a text is short enough for one chunk."""
+        return len(text) <= 2 * self._chunk_size
 
-    def places(self, text: str) -> Iterator[Place]:
-        """Where the pieces of a text start and stop; raises UnsplittableTextError."""
-        return self._split_points.pieces(text, self._size)
+    def spans(self, text: str) -> Iterator[Span]:
+        """Yield the spans of a text's chunks; raises UnsplittableTextError."""
+        return self._split_points.chunk_spans(text, self._chunk_size)
 
-    def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of texts of one piece."""
-        return self._ids.of(texts)
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of texts of a single chunk."""
+        return self._tokenizer.encode(texts)
 
-    def ids_at(self, text: str, place: Place) -> list[int]:
-        """The ids of a piece."""
-        return self._ids.of([text[slice(*place)]])[0]
+    def chunk_ids(self, text: str, span: Span) -> list[int]:
+        """Return the ids of a chunk."""
+        return self._tokenizer.encode([text[slice(*span)]])[0]
 
-    def read_at(
-        self, text: str, place: Place, read: Read[T], shift: int = 0, special: bool = True
+    def chunk_tokens(
+        self, text: str, span: Span, extract: Extract[T], shift: int = 0, special: bool = True
     ) -> list[T]:
-        """What is read of the encoding of a piece. shift: of its offsets, for that."""
-        start, stop = place
-        # At the start of a text, some tokenizers tell another place of a token with a space.
+        """Extract the tokens of a chunk. shift: added to offsets in the text."""
+        start, stop = span
+        # At the start of a text, some tokenizers give other offsets to a token with a space.
         before = text[max(start - 1, 0) : start]
-        encoding = self._encoding(before + text[start:stop], special)
-        found = read(encoding, start - len(before) + shift)
-        first = len(self._frame.prefix) if special else 0
-        del found[first : first + len(self._encoding(before, special=False).ids)]
-        return found
+        encoding = self._encode(before + text[start:stop], special)
+        tokens = extract(encoding, start - len(before) + shift)
+        first = len(self._special_tokens.prefix) if special else 0
+        del tokens[first : first + len(self._encode(before, special=False).ids)]
+        return tokens
 
-    def each(self, text: str, read: Read[T], shift: int, special: bool) -> Iterator[list[T]]:
-        """The same of each piece, in one frame."""
-        frame = self._frame if special else SpecialTokens([], [])
-        for place in self.places(text):
-            found = self.read_at(text, place, read, shift, special)
-            low = len(frame.prefix) if place[0] else 0
-            high = len(found) - (len(frame.suffix) if place[1] < len(text) else 0)
-            yield found[low:high]
+    def token_chunks(
+        self, text: str, extract: Extract[T], shift: int, special: bool
+    ) -> Iterator[list[T]]:
+        """Extract the tokens of each chunk, with special tokens around the text only."""
+        special_tokens = self._special_tokens if special else SpecialTokens([], [])
+        for span in self.spans(text):
+            tokens = self.chunk_tokens(text, span, extract, shift, special)
+            low = len(special_tokens.prefix) if span[0] else 0
+            high = len(tokens) - (len(special_tokens.suffix) if span[1] < len(text) else 0)
+            yield tokens[low:high]
 
-    def outer(
-        self, text: str, side: Side, most: int, read: Callable[[str, Place], list[T]]
-    ) -> Steps[list[T]]:
-        """Of the first pieces of a text, or the last: all tokens, or more than `most`."""
-        found: list[T] = []
-        places = self.places(text)
-        for place in places if side == "right" else reversed(list(places)):
-            more = read(text, place)
-            found = self._frame.join(*((found, more) if side == "right" else (more, found)))
-            if len(found) > most:
+    def outermost(
+        self, text: str, side: Side, limit: int, read: Callable[[str, Span], list[T]]
+    ) -> Cooperative[list[T]]:
+        """Read chunks from the start of a text, or from its end if `side` is "left".
+
+        Stops after more than `limit` tokens.
+        """
+        tokens: list[T] = []
+        spans = self.spans(text)
+        for span in spans if side == "right" else reversed(list(spans)):
+            chunk = read(text, span)
+            pair = (tokens, chunk) if side == "right" else (chunk, tokens)
+            tokens = self._special_tokens.join(*pair)
+            if len(tokens) > limit:
                 break
             yield
-        return found
+        return tokens
 
-    def _encoding(self, text: str, special: bool) -> tokenizers.Encoding:
-        # `encode` would keep all other threads of Python waiting, for seconds where a text is long.
+    def count(self, text: str, limit: float = math.inf) -> Cooperative[int]:
+        """Count the tokens of a text, special tokens included; stops above `limit`."""
+        total = len(self._special_tokens)
+        for span in self.spans(text):
+            total += len(self._special_tokens.strip(self.chunk_ids(text, span)))
+            if total > limit:
+                break
+            yield
+        return total
+
+    def _encode(self, text: str, special: bool) -> tokenizers.Encoding:
+        # `encode` would block all other Python threads, for seconds if the text is long.
         return self._rust.encode_batch([text], add_special_tokens=special)[0]

@@ -5,12 +5,12 @@ from typing import TypeVar
 
 R = TypeVar("R")
 
-Steps = Generator[None, None, R]
-"""Generator that yields after each step and returns the result of all."""
+Cooperative = Generator[None, None, R]
+"""Generator that yields after each step and returns the result of all steps."""
 
 
-def finish(steps: Steps[R]) -> R:
-    """Run all steps and return their result."""
+def run_to_completion(steps: Cooperative[R]) -> R:
+    """Run all steps without a pause, and return their result."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""The tokens of a text, and the characters that each has a part of."""
+"""Tokens of a text, with their character offsets."""
 
 import unicodedata
 from collections.abc import Collection
@@ -11,10 +11,11 @@ import tokenizers
 class Token:
     """One token of a text.
 
-    start and stop: the characters that it has a part of, with their combining marks, so that all
-    tokens of one emoji's bytes have that emoji; equal where the tokenizer trims a space away. None
-    for what is not part of the text: a special token, the prompt, a space put before the text.
-    text: those characters, or the name of a token that has no place.
+    start, stop: offsets of its characters in the text. A character of several tokens, as an emoji
+    of several bytes, belongs to all of them; combining marks belong to the token before them. Equal
+    if the tokenizer trims a space. None if the token is outside the text: a special token, the
+    prompt, a space put before the text.
+    text: the characters, or the token's name if it is outside the text.
     """
 
     id: int
@@ -25,29 +26,29 @@ class Token:
 
 
 def tokens_of(encoding: tokenizers.Encoding, shift: int, text: str) -> list[Token]:
-    """The tokens of an encoding. shift: from a place in what was encoded to that in the text."""
-    # Each of these is made anew when it is asked for.
-    kinds = zip(encoding.ids, encoding.tokens, encoding.special_tokens_mask, strict=True)
-    places = [(start + shift, stop + shift) for start, stop in encoding.offsets]
-    starts = {start for start, stop in places if start < stop}
+    """List the tokens of an encoding. shift: from its offsets to those of the text."""
+    # The library builds a new list at each access of these attributes.
+    columns = zip(encoding.ids, encoding.tokens, encoding.special_tokens_mask, strict=True)
+    spans = [(start + shift, stop + shift) for start, stop in encoding.offsets]
+    starts = {start for start, stop in spans if start < stop}
     return [
-        _token(*kind, (max(start, 0), _end(text, stop, starts)), text)
-        for kind, (start, stop) in zip(kinds, places, strict=True)
+        _token(*column, (max(start, 0), _after_marks(text, stop, starts)), text)
+        for column, (start, stop) in zip(columns, spans, strict=True)
     ]
 
 
-def outline_of(encoding: tokenizers.Encoding, shift: int) -> list[tuple[int, bool]]:
-    """The ids of an encoding, each with whether it is no part of the text; far sooner than tokens.
+def ids_of(encoding: tokenizers.Encoding, shift: int) -> list[tuple[int, bool]]:
+    """List the ids of an encoding, each with whether its token is outside the text.
 
-    shift: see `tokens_of`.
+    Much faster than `tokens_of`. shift: from its offsets to those of the text.
     """
-    places = zip(encoding.special_tokens_mask, encoding.offsets, strict=True)
-    outside = [bool(special) or stop + shift <= 0 for special, (_, stop) in places]
+    columns = zip(encoding.special_tokens_mask, encoding.offsets, strict=True)
+    outside = [bool(special) or stop + shift <= 0 for special, (_, stop) in columns]
     return list(zip(encoding.ids, outside, strict=True))
 
 
-def _end(text: str, stop: int, starts: Collection[int]) -> int:
-    # A normaliser that composes or strips a mark leaves it without a token.
+def _after_marks(text: str, stop: int, starts: Collection[int]) -> int:
+    # A normalizer that composes or strips a combining mark leaves it without a token.
     while (
         0 < stop < len(text) and stop not in starts and unicodedata.category(text[stop])[0] == "M"
     ):
@@ -55,8 +56,8 @@ def _end(text: str, stop: int, starts: Collection[int]) -> int:
     return stop
 
 
-def _token(id: int, piece: str, special: int, place: tuple[int, int], text: str) -> Token:
-    start, stop = place
+def _token(id: int, name: str, special: int, span: tuple[int, int], text: str) -> Token:
+    start, stop = span
     if special or stop <= 0:
-        return Token(id, piece, bool(special), None, None)
+        return Token(id, name, bool(special), None, None)
     return Token(id, text[start:stop], False, start, stop)

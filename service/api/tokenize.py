@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import Discriminator, NonNegativeInt, Tag
 
 from models.errors import UnsplittableTextError
-from models.tokenizer.cooperative import Steps
+from models.tokenizer.cooperative import Cooperative
 from models.tokenizer.tokenizer import Token
 from service.api.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
 from service.api.openapi_responses import BODY_ERRORS, route_responses
@@ -98,12 +98,12 @@ def router(reader: InputReader, max_texts: int, max_tokens: int) -> APIRouter:
 
 def _tokenize(
     reader: InputReader, texts: Sequence[str], prompt: str, special: bool, max_tokens: int
-) -> Steps[list[list[dict[str, Any]]]]:
+) -> Cooperative[list[list[dict[str, Any]]]]:
     total, results = 0, []
     for index, text in enumerate(texts):
         prompted, tokens = prompt + text, list[Token]()
         try:
-            for chunk in reader.tokenizer.pieces(prompted, special=special):
+            for chunk in reader.tokenizer.token_chunks(prompted, special=special):
                 tokens += chunk
                 total += len(chunk)
                 check_tokens(total, max_tokens)

@@ -22,7 +22,7 @@ def inspect(folder: Folder) -> dict[str, Any]:
         "family": config.family,
         **{name: getattr(config, name) for name in (*_SIZES, *_KINDS)},
         "positions": list(_positions(config)),
-        "tokenizer": {"kind": tokenizer.kind, "vocab_size": tokenizer.vocab_size},
+        "tokenizer": {"kind": tokenizer.model_type, "vocab_size": tokenizer.vocab_size},
         "max_length": sentence.max_length,
         "truncation_side": tokenizer.side,
         "lowercase": sentence.lowercase,

@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from models.errors import UnsplittableTextError
-from models.tokenizer.cooperative import Steps
+from models.tokenizer.cooperative import Cooperative
 from models.tokenizer.tokenizer import Side, Tokenizer
 from models.vectors import Floats
 from service.engine.protocol.messages import TokenIds
@@ -63,7 +63,9 @@ class ChunkReader:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
 
-    def read(self, texts: Sequence[str], prompt: str, side: Side | None) -> Steps[ChunkedDocument]:
+    def read(
+        self, texts: Sequence[str], prompt: str, side: Side | None
+    ) -> Cooperative[ChunkedDocument]:
         """Tokenize chunks in steps, and cut the row at `side`.
 
         Raises BadRequest for a chunk that cannot be split for tokenization, and, if `side` is None,
@@ -83,19 +85,19 @@ class ChunkReader:
                 raise _too_long(index, total, room)
         return self._cut(head, ids, room, side or "right")
 
-    def _first_chunk(self, text: str, prompt: str) -> Steps[TokenCollector]:
+    def _first_chunk(self, text: str, prompt: str) -> Cooperative[TokenCollector]:
         collector = TokenCollector()
         try:
-            for tokens in self._tokenizer.outline(text, prompt, special=False):
+            for tokens in self._tokenizer.id_chunks(text, prompt, special=False):
                 collector.add(tokens)
                 yield
         except UnsplittableTextError as error:
             raise unsplittable_text(error, 0) from None
         return collector
 
-    def _ids(self, text: str, index: int) -> Steps[Sequence[int]]:
+    def _ids(self, text: str, index: int) -> Cooperative[Sequence[int]]:
         try:
-            return (yield from self._tokenizer.ids(text))
+            return (yield from self._tokenizer.ids_without_special(text))
         except UnsplittableTextError as error:
             raise unsplittable_text(error, index) from None
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from models.errors import UnsplittableTextError
 from models.sentence_transformers.sentence import SentenceConfig
-from models.tokenizer.cooperative import Steps
-from models.tokenizer.tokenizer import Ids, Side, Token, Tokenizer
+from models.tokenizer.cooperative import Cooperative
+from models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
 from service.errors import BadRequest, ServiceError
 from service.inputs.chunks import ChunkedDocument, ChunkReader
 from service.inputs.options import InputOptions, Text
@@ -37,15 +37,15 @@ class InputTokenizer:
         max_tokens: of a request. auto_truncate: whether to cut inputs unless the options say.
         """
         self._tokenizer, self._sentence, self._min_tokens = tokenizer, sentence, min_tokens
-        self._last_id = min(tokenizer.highest, vocabulary_rows - 1)
-        self._ids_beyond_table = tokenizer.highest > self._last_id
+        self._last_id = min(tokenizer.max_id, vocabulary_rows - 1)
+        self._ids_beyond_table = tokenizer.max_id > self._last_id
         self._max_tokens, self._auto_truncate = max_tokens, auto_truncate
         self._windows = WindowSplitter(tokenizer, max_tokens)
         self._chunks = ChunkReader(tokenizer)
 
     def read(
         self, inputs: Sequence[Text], prompt: str, options: InputOptions, first: int
-    ) -> Steps[list[TokenizedInput]]:
+    ) -> Cooperative[list[TokenizedInput]]:
         """Tokenize inputs. first: index of the first one. Raises BadRequest, TooLarge."""
         try:
             return (yield from self._read(inputs, prompt, options, first))
@@ -54,7 +54,7 @@ class InputTokenizer:
 
     def attempt(
         self, inputs: Sequence[Text], prompt: str, options: InputOptions, first: int
-    ) -> Steps[list[TokenizedInput | ServiceError]]:
+    ) -> Cooperative[list[TokenizedInput | ServiceError]]:
         """Like `read`, with an error in place of each invalid input."""
         try:
             return [*(yield from self.read(inputs, prompt, options, first))]
@@ -68,11 +68,13 @@ class InputTokenizer:
 
     def describe(
         self, texts: Sequence[str], prompt: str, options: InputOptions, first: int
-    ) -> Steps[list[tuple[TokenizedInput, list[Token]]]]:
+    ) -> Cooperative[list[tuple[TokenizedInput, list[Token]]]]:
         """Like `read` for texts, with the tokens of each row."""
         results, count_limit = [], self._count_limit(options, 0)
         for index, text in enumerate(texts, first):
-            described = self._tokenizer.described(text, prompt, self._side(options), count_limit)
+            described = self._tokenizer.encode_with_tokens_cooperatively(
+                text, prompt, self._side(options), count_limit
+            )
             try:
                 ids, tokens = yield from described
             except UnsplittableTextError as error:
@@ -82,7 +84,7 @@ class InputTokenizer:
 
     def document(
         self, chunks: Sequence[str], prompt: str, options: InputOptions
-    ) -> Steps[ChunkedDocument]:
+    ) -> Cooperative[ChunkedDocument]:
         """Tokenize consecutive chunks of a text as one row; raises BadRequest."""
         side = self._side(options) if self._may_cut(options.truncate) else None
         document = yield from self._chunks.read(chunks, prompt, side)
@@ -95,7 +97,7 @@ class InputTokenizer:
     def max_characters(self, options: InputOptions) -> int:
         """Return how many characters of a text are usually tokenized at most."""
         unlimited = options.windows or self._count_limit(options, 0)
-        return sys.maxsize if unlimited else self._tokenizer.reach
+        return sys.maxsize if unlimited else self._tokenizer.max_excerpt
 
     def check_ids(self, ids: Sequence[int], index: int) -> None:
         """Raise BadRequest for a token id that is not in the vocabulary or the embedding table."""
@@ -109,11 +111,11 @@ class InputTokenizer:
 
     def _read(
         self, inputs: Sequence[Text], prompt: str, options: InputOptions, first: int
-    ) -> Steps[list[TokenizedInput]]:
+    ) -> Cooperative[list[TokenizedInput]]:
         texts = [prompt + item for item in inputs if isinstance(item, str)]
         skip, rows = self._sentence.skip(prompt, self._tokenizer), []
         side, count_limit = self._side(options), self._count_limit(options, skip)
-        encoded = iter((yield from self._tokenizer.encoded(texts, side, count_limit)))
+        encoded = iter((yield from self._tokenizer.encode_cooperatively(texts, side, count_limit)))
         for index, item in enumerate(inputs, first):
             is_text = isinstance(item, str)
             ids = next(encoded) if isinstance(item, str) else self._token_ids(index, item, side)
@@ -122,16 +124,16 @@ class InputTokenizer:
                 continue
             if options.max_length is not None:
                 ids = self._cut(ids, side, options.max_length, skip)
-            prompt_tokens = ids.left(skip, side) if is_text else 0
+            prompt_tokens = ids.remaining(skip, side) if is_text else 0
             rows.append(self._row(index, ids, options, prompt_tokens))
         return rows
 
-    def _cut(self, ids: Ids, side: Side, max_length: int, skip: int) -> Ids:
+    def _cut(self, ids: TruncatedIds, side: Side, max_length: int, skip: int) -> TruncatedIds:
         """Cut ids to a maximum length below the model's. skip: leading ids that are not pooled."""
         if skip + len(self._tokenizer.suffix) >= max_length and side == "right":
             raise prompt_too_long(max_length)
-        cut = self._tokenizer.cut(ids.ids, side, max_length)
-        return Ids(cut.ids, ids.dropped + cut.dropped)
+        cut = self._tokenizer.truncate(ids.ids, side, max_length)
+        return TruncatedIds(cut.ids, ids.dropped + cut.dropped)
 
     def _count_limit(self, options: InputOptions, skip: int) -> float:
         """Return how many tokens of a long text to count, to know how many are cut off."""
@@ -141,24 +143,26 @@ class InputTokenizer:
             return self._max_tokens
         if options.count_dropped:
             return math.inf
-        return self._tokenizer.enough(skip, self._side(options))
+        return self._tokenizer.count_limit(skip, self._side(options))
 
     def _split_windows(
         self, index: int, item: Text, prompt: str, skip: int
-    ) -> Steps[TokenizedInput]:
+    ) -> Cooperative[TokenizedInput]:
         if isinstance(item, str):
             row = yield from self._windows.of_text(item, prompt, index)
             return self._check_ids_in_table(replace(row, skip=skip), index)
         return self._windows.of_ids(item, index)
 
-    def _token_ids(self, index: int, ids: list[int], side: Side) -> Ids:
+    def _token_ids(self, index: int, ids: list[int], side: Side) -> TruncatedIds:
         # Ids are not changed: they include the special tokens.
         if not ids:
             raise BadRequest("an input has no token ids", code="no_input", index=index)
         self.check_ids(ids, index)
-        return self._tokenizer.cut(ids, side)
+        return self._tokenizer.truncate(ids, side)
 
-    def _row(self, index: int, row: Ids, options: InputOptions, skip: int = 0) -> TokenizedInput:
+    def _row(
+        self, index: int, row: TruncatedIds, options: InputOptions, skip: int = 0
+    ) -> TokenizedInput:
         if row.dropped and not self._may_cut(options.truncate):
             raise self._too_long(index, len(row.ids) + row.dropped, len(row.ids))
         if len(row.ids) < self._min_tokens:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from models.sentence_transformers.sentence import SentenceConfig
-from models.tokenizer.cooperative import Steps, finish
+from models.tokenizer.cooperative import Cooperative, run_to_completion
 from models.tokenizer.tokenizer import Token, Tokenizer
 from service.errors import ServiceError
 from service.inputs.chunks import ChunkedDocument
@@ -23,7 +23,7 @@ _GROUP_CHARACTERS = 1 << 17  # of short texts that are tokenized in one step
 
 T = TypeVar("T", bound=Sized)
 R = TypeVar("R")
-Tokenize = Callable[[Sequence[T], str, InputOptions, int], Steps[list[R]]]
+Tokenize = Callable[[Sequence[T], str, InputOptions, int], Cooperative[list[R]]]
 RowsOf = Callable[[Sequence[R]], Sequence[TokenizedInput]]
 
 
@@ -99,7 +99,7 @@ class InputReader:
         self._count(context, [document.row], len(chunks))
         return document
 
-    async def run(self, context: RequestContext, steps: Steps[R], size: int, read: int) -> R:
+    async def run(self, context: RequestContext, steps: Cooperative[R], size: int, read: int) -> R:
         """Run tokenization steps, in threads if the request is large.
 
         size: characters of all texts of the request. read: characters that are tokenized at most.
@@ -107,7 +107,7 @@ class InputReader:
         start = time.perf_counter()
         try:
             if size <= _MAX_INLINE_CHARACTERS:
-                return finish(steps)
+                return run_to_completion(steps)
             return await self._queue.run(steps, read, context.tokenize_us / 1e6)
         finally:
             context.tokenize_us += round((time.perf_counter() - start) * 1e6)
@@ -138,8 +138,8 @@ class InputReader:
         return await self.run(context, self._run_groups(context, steps, rows_of), size, read)
 
     def _run_groups(
-        self, context: RequestContext, groups: Iterable[Steps[list[R]]], rows_of: RowsOf[R]
-    ) -> Steps[list[R]]:
+        self, context: RequestContext, groups: Iterable[Cooperative[list[R]]], rows_of: RowsOf[R]
+    ) -> Cooperative[list[R]]:
         results: list[R] = []
         for steps in groups:
             group_results = yield from steps

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import TypeVar
 
-from models.tokenizer.cooperative import Steps
+from models.tokenizer.cooperative import Cooperative
 from service.engine.protocol.sizes import size_class
 from service.errors import TimedOut
 from service.process.shared_counters import SharedCounters
@@ -40,7 +40,7 @@ class TokenizationQueue:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap
         self._sequence = count()
 
-    async def run(self, steps: Steps[R], size: int, spent: float = 0) -> R:
+    async def run(self, steps: Cooperative[R], size: int, spent: float = 0) -> R:
         """Run steps that tokenize `size` characters; raises Overloaded and TimedOut.
 
         spent: seconds of the timeout that are already used.
@@ -52,7 +52,7 @@ class TokenizationQueue:
             except TimeoutError:
                 raise TimedOut(f"not read within {self._timeout:.0f} s", retry_after=1) from None
 
-    async def _run_steps(self, steps: Steps[R], size: int) -> R:
+    async def _run_steps(self, steps: Cooperative[R], size: int) -> R:
         priority, spent = (size_class(size), next(self._sequence)), 0.0
         try:
             while True:
@@ -76,7 +76,7 @@ class TokenizationQueue:
             self._free_slots += not slot.cancelled()
             raise
 
-    async def _run_slice(self, steps: Steps[R]) -> tuple[float, list[R]]:
+    async def _run_slice(self, steps: Cooperative[R]) -> tuple[float, list[R]]:
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._threads, _run_slice, steps, self._slice_seconds)
@@ -94,7 +94,7 @@ class TokenizationQueue:
         self._rate += (_SMOOTHING if self._rate else 1) * (rate - self._rate)
 
 
-def _run_slice(steps: Steps[R], slice_seconds: float) -> tuple[float, list[R]]:
+def _run_slice(steps: Cooperative[R], slice_seconds: float) -> tuple[float, list[R]]:
     """Run one time slice; return its seconds, and the result in a list if the steps are done."""
     start, result = time.perf_counter(), []
     try:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.tokenizer.cooperative import Steps
+from models.tokenizer.cooperative import Cooperative
 from models.tokenizer.tokenizer import Tokenizer
 from models.vectors import Floats
 from service.errors import TooLarge
@@ -24,10 +24,10 @@ class WindowSplitter:
         """max_tokens: limit for all windows of one input."""
         self._tokenizer, self._max_tokens = tokenizer, max_tokens
 
-    def of_text(self, text: str, prompt: str, index: int) -> Steps[TokenizedInput]:
+    def of_text(self, text: str, prompt: str, index: int) -> Cooperative[TokenizedInput]:
         """Split a text, in steps; raises BadRequest, TooLarge and UnsplittableTextError."""
         collector = TokenCollector()
-        for tokens in self._tokenizer.outline(text, prompt):
+        for tokens in self._tokenizer.id_chunks(text, prompt):
             collector.add(tokens)
             self._check(len(collector.ids), index)
             yield

@@ -95,7 +95,7 @@ SPECIAL = {
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_a_cut_keeps_the_special_tokens_of_the_template(kind: str, folder: Path, side: Any) -> None:
     short = Tokenizer(folder, 9)
-    _, found = short.describe("of the work that this license is for " * 3, "", side)
+    _, found = short.encode_with_tokens("of the work that this license is for " * 3, "", side)
     before, after = SPECIAL.get(kind, ([], []))
     names = [token.text for token in found]
     assert len(found) == 9

@@ -14,8 +14,8 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 from models.convert.tokenizer import convert
 from models.errors import UnsplittableTextError
 from models.tokenizer import tokenizer as tokenizing
-from models.tokenizer import vocabulary
-from models.tokenizer.cooperative import finish
+from models.tokenizer.cooperative import run_to_completion
+from models.tokenizer.loading import loader
 from models.tokenizer.split_points import SplitPoints
 from tests.models import kinds, raw
 
@@ -103,11 +103,11 @@ MORE = ["xlm_roberta", "albert", "mt5", "deberta", "deberta_split", "llama_legac
 def rust(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     name, folder = request.param, tmp_path_factory.mktemp(request.param)
     if name in kinds.BUILDERS:
-        return vocabulary.read(kinds.write(name, folder)).rust
+        return loader.load(kinds.write(name, folder)).rust
     target = folder / "converted"
     target.mkdir()
     convert(raw.write(name, folder), target)
-    return vocabulary.read(target).rust
+    return loader.load(target).rust
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def tokenizer(folder: Path) -> tokenizing.Tokenizer:
 
 @pytest.fixture(scope="module")
 def piecewise(folder: Path) -> tokenizing.Tokenizer:
-    return tokenizing.Tokenizer(folder, 6, piece=9)
+    return tokenizing.Tokenizer(folder, 6, chunk_size=9)
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +139,9 @@ def test_tokens_of_an_excerpt_are_the_first_or_last_of_the_text(
     rust: Tokenizer, excerpts: SplitPoints, text: str, size: int
 ) -> None:
     whole = rust.encode(text, add_special_tokens=False).ids
-    head = rust.encode(excerpts.of(text, "right", size), add_special_tokens=False).ids
+    head = rust.encode(excerpts.excerpt(text, "right", size), add_special_tokens=False).ids
     assert whole[: len(head)] == head
-    tail = rust.encode(excerpts.of(text, "left", size), add_special_tokens=False).ids
+    tail = rust.encode(excerpts.excerpt(text, "left", size), add_special_tokens=False).ids
     inner = tail[1:]  # the outermost may be a part of another
     assert whole[len(whole) - len(inner) :] == inner
 
@@ -151,7 +151,7 @@ def test_tokens_of_an_excerpt_are_the_first_or_last_of_the_text(
 def test_tokens_of_pieces_are_those_of_the_text(
     rust: Tokenizer, excerpts: SplitPoints, text: str, size: int
 ) -> None:
-    places = list(excerpts.pieces(text, size))
+    places = list(excerpts.chunk_spans(text, size))
     assert "".join(text[start:stop] for start, stop in places) == text
     found = [rust.encode(text[start:stop], add_special_tokens=False) for start, stop in places]
     whole = rust.encode(text, add_special_tokens=False)
@@ -161,8 +161,8 @@ def test_tokens_of_pieces_are_those_of_the_text(
 def test_a_text_that_cannot_be_cut_for_too_long_is_refused(rust: Tokenizer) -> None:
     excerpts, words = SplitPoints(rust, 1000), "a word " * 100
     with pytest.raises(UnsplittableTextError, match="more than 1000 characters in a row"):
-        list(excerpts.pieces(words + "-" * 1100 + words, 100))
-    assert "".join(words[slice(*place)] for place in excerpts.pieces(words, 400)) == words
+        list(excerpts.chunk_spans(words + "-" * 1100 + words, 100))
+    assert "".join(words[slice(*place)] for place in excerpts.chunk_spans(words, 400)) == words
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -174,8 +174,8 @@ def test_ids_are_those_of_the_whole_text(
     (row,), (whole,) = (tokenizer.encode([text * times], side, count) for count in (0, inf))
     assert row.ids == whole.ids
     assert bool(row.dropped) == bool(whole.dropped) and row.dropped <= whole.dropped
-    described, found = tokenizer.describe(text * times, "", side)
-    told, all_found = tokenizer.describe(text * times, "", side, count=inf)
+    described, found = tokenizer.encode_with_tokens(text * times, "", side)
+    told, all_found = tokenizer.encode_with_tokens(text * times, "", side, count_limit=inf)
     assert found == all_found and described == row and told == whole
 
 
@@ -194,14 +194,18 @@ def test_what_is_read_piece_by_piece_is_what_is_read_at_once(
         tokens = tokenizer.tokens(text, prompt, special)
         assert piecewise.tokens(text, prompt, special) == tokens
         outline = [(token.id, token.start is None) for token in tokens]
-        assert list(chain.from_iterable(piecewise.outline(text, prompt, special))) == outline
-        assert finish(piecewise.length(prompt + text, special=special)) == len(tokens)
-    assert list(finish(piecewise.ids(text))) == [t.id for t in tokenizer.tokens(text, "", False)]
+        assert list(chain.from_iterable(piecewise.id_chunks(text, prompt, special))) == outline
+    assert list(run_to_completion(piecewise.ids_without_special(text))) == [
+        t.id for t in tokenizer.tokens(text, "", False)
+    ]
+    ids = tokenizer.encode([text], count_limit=inf)[0]
+    assert run_to_completion(piecewise.count_tokens(text)) == len(ids.ids) + ids.dropped
     for side in SIDES:
         assert piecewise.encode([text], side, inf) == tokenizer.encode([text], side, inf)
         for count in (0, inf):
             (row, tokens), (other, others) = (
-                each.describe(text, prompt, side, count) for each in (piecewise, tokenizer)
+                each.encode_with_tokens(text, prompt, side, count)
+                for each in (piecewise, tokenizer)
             )
             assert (row.ids, tokens) == (other.ids, others)
             assert row.dropped == other.dropped or not count
@@ -220,14 +224,14 @@ def test_hardly_more_of_words_is_read_than_is_needed(
     request: pytest.FixtureRequest, rust: Tokenizer, excerpts: SplitPoints, side: Any
 ) -> None:
     name = request.node.callspec.params["rust"]
-    part = excerpts.of(LETTERS, side, 1000)
+    part = excerpts.excerpt(LETTERS, side, 1000)
     assert (part == LETTERS) == ((name, side) in WHOLE)
     assert part == LETTERS or 1000 <= len(part) <= 2000
 
 
 @pytest.mark.parametrize("rust", SPLIT, indirect=True, scope="module")
 def test_nor_of_sentences_without_a_space(excerpts: SplitPoints) -> None:
-    assert 1000 <= len(excerpts.of(CHINESE, "right", 1000)) <= 2000
+    assert 1000 <= len(excerpts.excerpt(CHINESE, "right", 1000)) <= 2000
 
 
 @pytest.mark.parametrize("rust", ["wordpiece"], indirect=True, scope="module")
@@ -237,15 +241,15 @@ def test_an_excerpt_with_too_few_tokens_does_not_do(
 ) -> None:
     text = ("x" * 150 + " ") * 9  # words so long that each is one unknown token
     (row,) = tokenizer.encode([text], side)
-    assert row == tokenizer.encode([text], side, count=inf)[0]
+    assert row == tokenizer.encode([text], side, count_limit=inf)[0]
     assert (len(row.ids), row.dropped) == (6, 5)
-    assert [token.id for token in tokenizer.describe(text, "", side)[1]] == row.ids
+    assert [token.id for token in tokenizer.encode_with_tokens(text, "", side)[1]] == row.ids
 
 
 def test_a_text_without_a_border_is_read_whole(excerpts: SplitPoints) -> None:
     for text in ("x" * 9000, "- " * 4500, "   " * 3000, "字" * 9000):
-        assert excerpts.of(text, "right", 1000) is text
-        assert excerpts.of(text, "left", 1000) is text
+        assert excerpts.excerpt(text, "right", 1000) is text
+        assert excerpts.excerpt(text, "left", 1000) is text
 
 
 def joined() -> Tokenizer:
@@ -299,15 +303,15 @@ TRAPS = {
 @pytest.mark.parametrize("trap", TRAPS)
 def test_a_tokenizer_that_looks_across_words_reads_all(trap: str) -> None:
     excerpts = SplitPoints(TRAPS[trap]())
-    assert excerpts.of(LETTERS, "right", 1000) is LETTERS
-    assert excerpts.of(LETTERS, "left", 1000) is LETTERS
+    assert excerpts.excerpt(LETTERS, "right", 1000) is LETTERS
+    assert excerpts.excerpt(LETTERS, "left", 1000) is LETTERS
 
 
 @pytest.mark.parametrize("looks", ["rstrip", "single_word"])
 def test_a_token_that_looks_to_its_left_is_minded_at_that_side_only(looks: Any) -> None:
     excerpts = SplitPoints(added(AddedToken(" word", **{looks: True}))())
-    assert excerpts.of(LETTERS, "left", 1000) is LETTERS
-    assert len(excerpts.of(LETTERS, "right", 1000)) < 2000
+    assert excerpts.excerpt(LETTERS, "left", 1000) is LETTERS
+    assert len(excerpts.excerpt(LETTERS, "right", 1000)) < 2000
 
 
 @pytest.mark.parametrize("side", SIDES)

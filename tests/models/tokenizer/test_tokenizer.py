@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from models.errors import ModelError
-from models.tokenizer.cooperative import finish
-from models.tokenizer.tokenizer import Ids, Token, Tokenizer
+from models.tokenizer.cooperative import run_to_completion
+from models.tokenizer.tokenizer import Token, Tokenizer, TruncatedIds
 from tests.conftest import WORDS, Folder
 from tests.models.tiny import SPECIAL
 
@@ -46,7 +46,7 @@ def test_ids_equal_those_of_transformers(
 
 def test_dropped_counts_what_was_cut(tokenizer: Tokenizer, theirs: Any, texts: list[str]) -> None:
     whole = [len(ids) for ids in theirs(texts, truncation=False, verbose=False)["input_ids"]]
-    rows = tokenizer.encode(texts, count=inf)
+    rows = tokenizer.encode(texts, count_limit=inf)
     assert [row.dropped for row in rows] == [max(length - 256, 0) for length in whole]
     assert any(row.dropped for row in rows)
 
@@ -56,7 +56,8 @@ def test_a_text_longer_than_the_model_reads_keeps_its_special_tokens(
     minilm_folder: Path, side: Any, kept: list[int]
 ) -> None:
     short = Tokenizer(minilm_folder, 5)
-    assert short.cut([CLS, 5, 6, 7, 8, 9, 10, 11, SEP], side) == Ids([CLS, *kept, SEP], 4)
+    row = short.truncate([CLS, 5, 6, 7, 8, 9, 10, 11, SEP], side)
+    assert row == TruncatedIds([CLS, *kept, SEP], 4)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +74,8 @@ def test_ids_that_were_given_keep_the_special_ones_that_they_have(
     minilm_folder: Path, given: list[int], right: list[int], left: list[int]
 ) -> None:
     short = Tokenizer(minilm_folder, 3)
-    assert short.cut(given).ids == right
-    assert short.cut(given, "left").ids == left
+    assert short.truncate(given).ids == right
+    assert short.truncate(given, "left").ids == left
 
 
 @given(
@@ -88,7 +89,7 @@ def test_a_cut_never_leaves_more_than_the_model_reads(
 ) -> None:
     body = list(range(1000, 1000 + length))
     ids = [CLS, *body, SEP] if special else body
-    row = Tokenizer(minilm_folder, room).cut(ids, side)
+    row = Tokenizer(minilm_folder, room).truncate(ids, side)
     assert len(row.ids) == min(len(ids), room)
     assert row.dropped == len(ids) - len(row.ids)
 
@@ -98,20 +99,19 @@ def test_an_excerpt_of_just_the_length_is_not_trusted(minilm_folder: Path, side:
     short = Tokenizer(minilm_folder, 4)  # of which an excerpt has 64 to 128 characters
     words = ["the", "x" * 101, "work" * 10, "work"]  # the second is one token, [UNK]
     text = " ".join(words if side == "right" else reversed(words))
-    assert short.encode([text], side) == short.encode([text], side, count=inf)
-    assert short.describe(text, "", side)[0] == short.encode([text], side)[0]
+    assert short.encode([text], side) == short.encode([text], side, count_limit=inf)
+    assert short.encode_with_tokens(text, "", side)[0] == short.encode([text], side)[0]
 
 
 def test_tokens_are_counted_no_further_than_is_asked(minilm_folder: Path) -> None:
-    tokenizer = Tokenizer(minilm_folder, 8, piece=100)
-    assert finish(tokenizer.length("word " * 1000)) == 1002
-    assert 50 < finish(tokenizer.length("word " * 1000, 50)) < 100
-    (row,) = tokenizer.encode(["word " * 1000], count=50)
+    tokenizer = Tokenizer(minilm_folder, 8, chunk_size=100)
+    assert run_to_completion(tokenizer.count_tokens("word " * 1000)) == 1002
+    (row,) = tokenizer.encode(["word " * 1000], count_limit=50)
     assert len(row.ids) == 8 and 42 < row.dropped < 100
 
 
 def test_no_text_is_still_two_special_tokens(tokenizer: Tokenizer) -> None:
-    assert tokenizer.encode([""]) == [Ids([CLS, SEP])]
+    assert tokenizer.encode([""]) == [TruncatedIds([CLS, SEP])]
     assert tokenizer.encode([]) == []
 
 
@@ -141,9 +141,9 @@ def test_a_token_shows_its_characters_of_the_text(tokenizer: Tokenizer, texts: l
 
 
 READINGS: dict[str, Callable[[Tokenizer, str], object]] = {
-    "encode": lambda tokenizer, text: tokenizer.encode([text], count=inf),
+    "encode": lambda tokenizer, text: tokenizer.encode([text], count_limit=inf),
     "tokens": lambda tokenizer, text: tokenizer.tokens(text),
-    "describe": lambda tokenizer, text: tokenizer.describe(text, count=inf),
+    "describe": lambda tokenizer, text: tokenizer.encode_with_tokens(text, count_limit=inf),
 }
 
 
@@ -207,7 +207,7 @@ def test_a_text_is_described_by_its_ids_and_the_token_of_each(
     tokenizer: Tokenizer, texts: list[str], side: Any
 ) -> None:
     for text in texts:
-        row, found = tokenizer.describe(text, "query: ", side)
+        row, found = tokenizer.encode_with_tokens(text, "query: ", side)
         assert row == tokenizer.encode(["query: " + text], side)[0]
         assert [token.id for token in found] == row.ids
         whole = tokenizer.tokens(text, "query: ")
@@ -273,9 +273,9 @@ def test_a_long_text_is_cut_where_the_files_say(
     expected = theirs(texts, truncation=True, max_length=16)["input_ids"]
     tokenizer = Tokenizer(folder, 16)
     assert [row.ids for row in tokenizer.encode(texts)] == expected
-    assert [tokenizer.describe(text)[0].ids for text in texts] == expected
+    assert [tokenizer.encode_with_tokens(text)[0].ids for text in texts] == expected
     whole = Tokenizer(folder, 10_000).encode(texts)
-    assert [tokenizer.cut(row.ids).ids for row in whole] == expected
+    assert [tokenizer.truncate(row.ids).ids for row in whole] == expected
     assert tokenizer.encode(texts, "left") != tokenizer.encode(texts, "right")
 
 
@@ -291,8 +291,8 @@ def test_a_tokenizer_without_special_tokens_adds_none(tmp_path: Path, tiny_bert:
     path.write_text(json.dumps(raw), encoding="utf-8")
     ids = Tokenizer(path.parent, 64).encode(["of the work"])[0].ids
     assert len(ids) == 3
-    assert Tokenizer(path.parent, 2).cut(ids) == Ids(ids[:2], 1)
-    assert Tokenizer(path.parent, 2).cut(ids, "left") == Ids(ids[1:], 1)
+    assert Tokenizer(path.parent, 2).truncate(ids) == TruncatedIds(ids[:2], 1)
+    assert Tokenizer(path.parent, 2).truncate(ids, "left") == TruncatedIds(ids[1:], 1)
 
 
 def test_several_special_tokens_on_each_side_are_kept(tmp_path: Path, tiny_bert: Folder) -> None:
@@ -312,8 +312,8 @@ def test_several_special_tokens_on_each_side_are_kept(tmp_path: Path, tiny_bert:
     path.write_text(json.dumps(raw), encoding="utf-8")
     whole = Tokenizer(path.parent, 64).encode(["of the work that"])[0].ids
     assert [whole[i] for i in (0, 1, -2, -1)] == list(special.values())
-    assert Tokenizer(path.parent, 6).cut(whole).ids == [*whole[:4], *whole[-2:]]
-    assert Tokenizer(path.parent, 6).cut(whole, "left").ids == [*whole[:2], *whole[-4:]]
+    assert Tokenizer(path.parent, 6).truncate(whole).ids == [*whole[:4], *whole[-2:]]
+    assert Tokenizer(path.parent, 6).truncate(whole, "left").ids == [*whole[:2], *whole[-4:]]
 
 
 def test_lowercasing_gives_the_ids_of_small_letters(tiny_bert: Folder) -> None:

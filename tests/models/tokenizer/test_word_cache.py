@@ -9,9 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers
 
-from models.tokenizer import vocabulary
-from models.tokenizer import word_cache as wordwise
-from models.tokenizer.word_cache import Whole, Wordwise
+from models.tokenizer.loading import loader
+from models.tokenizer.word_cache import CachingTokenizer, UncachedTokenizer, fastest_tokenizer
 from tests.models import kinds
 
 CLS, SEP = 101, 102
@@ -36,18 +35,18 @@ OPTIONS: list[dict[str, bool]] = [{}, CASED, ACCENTED, CASED | ACCENTED, RAW]
 
 @pytest.fixture(scope="module")
 def rust(minilm_folder: Path) -> Tokenizer:
-    return vocabulary.read(minilm_folder).rust
+    return loader.load(minilm_folder).rust
 
 
 @pytest.fixture
 def other(minilm_folder: Path) -> Tokenizer:
     """The same, to be changed."""
-    return vocabulary.read(minilm_folder).rust
+    return loader.load(minilm_folder).rust
 
 
 @pytest.fixture(scope="module", params=OPTIONS, ids=str)
 def optional(request: pytest.FixtureRequest, minilm_folder: Path) -> Tokenizer:
-    found = vocabulary.read(minilm_folder).rust
+    found = loader.load(minilm_folder).rust
     found.normalizer = normalizers.BertNormalizer(**request.param)
     return found
 
@@ -56,52 +55,56 @@ def optional(request: pytest.FixtureRequest, minilm_folder: Path) -> Tokenizer:
 @example(text="a\x0bb a\x1cb a\x85b a\xa0b a\u2028b")
 @pytest.mark.full(after=1)
 def test_ids_are_those_of_the_whole_text(optional: Tokenizer, text: str) -> None:
-    found = wordwise.fastest(optional, [CLS], [SEP])
-    assert isinstance(found, Wordwise)
-    assert found.of([text] * 5) == Whole(optional).of([text] * 5)  # its words are known at last
+    found = fastest_tokenizer(optional, [CLS], [SEP])
+    assert isinstance(found, CachingTokenizer)
+    assert found.encode([text] * 5) == UncachedTokenizer(optional).encode(
+        [text] * 5
+    )  # its words are known at last
 
 
 def test_ids_of_prose_are_those_of_the_whole_text(rust: Tokenizer, texts: list[str]) -> None:
     found = [*texts, kinds.PROSE, *kinds.PROSE.splitlines()]
-    wordwise, expected = Wordwise(rust, [CLS], [SEP]), Whole(rust).of(found)
+    wordwise, expected = CachingTokenizer(rust, [CLS], [SEP]), UncachedTokenizer(rust).encode(found)
     for _ in range(20):
-        assert wordwise.of(found) == expected
+        assert wordwise.encode(found) == expected
 
 
 def test_small_letters_made_first_change_nothing(other: Tokenizer) -> None:
     other.normalizer = normalizers.Sequence([normalizers.Lowercase(), other.normalizer])
-    found = wordwise.fastest(other, [CLS], [SEP])
-    assert isinstance(found, Wordwise)
-    assert found.of(["ISTANBUL İΣ"]) == Whole(other).of(["ISTANBUL İΣ"])
+    found = fastest_tokenizer(other, [CLS], [SEP])
+    assert isinstance(found, CachingTokenizer)
+    assert found.encode(["ISTANBUL İΣ"]) == UncachedTokenizer(other).encode(["ISTANBUL İΣ"])
 
 
 def test_an_added_token_is_found_inside_of_a_word(other: Tokenizer) -> None:
     other.add_tokens([AddedToken("ense", normalized=False)])
-    found = wordwise.fastest(other, [CLS], [SEP])
-    assert isinstance(found, Wordwise)
-    assert other.token_to_id("ense") in found.of(["license"])[0]
-    assert found.of(["license"]) == Whole(other).of(["license"])
+    found = fastest_tokenizer(other, [CLS], [SEP])
+    assert isinstance(found, CachingTokenizer)
+    assert other.token_to_id("ense") in found.encode(["license"])[0]
+    assert found.encode(["license"]) == UncachedTokenizer(other).encode(["license"])
 
 
 def test_a_tokenizer_without_added_tokens_looks_words_up() -> None:
     raw = {**json.loads(kinds.text("wordpiece")), "added_tokens": [], "post_processor": None}
     bare = Tokenizer.from_str(json.dumps(raw))
-    found = wordwise.fastest(bare, [], [])
-    assert isinstance(found, Wordwise)
-    assert found.of(["the work"]) == Whole(bare).of(["the work"])
-    assert "work" in found.words
+    found = fastest_tokenizer(bare, [], [])
+    assert isinstance(found, CachingTokenizer)
+    assert found.encode(["the work"]) == UncachedTokenizer(bare).encode(["the work"])
+    assert "work" in found.cache
 
 
 def test_without_special_tokens_there_are_none(other: Tokenizer) -> None:
     other.post_processor = None
-    found = wordwise.fastest(other, [], [])
-    assert isinstance(found, Wordwise)
-    assert found.of(["", "the work"]) == [[], [1996, 2147]]
+    found = fastest_tokenizer(other, [], [])
+    assert isinstance(found, CachingTokenizer)
+    assert found.encode(["", "the work"]) == [[], [1996, 2147]]
 
 
 @pytest.mark.parametrize("kind", sorted(set(kinds.BUILDERS) - {"wordpiece"}))
 def test_another_kind_of_tokenizer_reads_the_whole_text(kind: str) -> None:
-    assert isinstance(wordwise.fastest(Tokenizer.from_str(kinds.text(kind)), [], []), Whole)
+    assert isinstance(
+        fastest_tokenizer(Tokenizer.from_str(kinds.text(kind)), [], []), UncachedTokenizer
+    )
 
 
 def _strips(rust: Tokenizer) -> None:
@@ -134,42 +137,42 @@ def test_a_step_that_may_look_across_words_reads_the_whole_text(
     other: Tokenizer, change: Callable[[Tokenizer], None]
 ) -> None:
     change(other)
-    assert isinstance(wordwise.fastest(other, [CLS], [SEP]), Whole)
+    assert isinstance(fastest_tokenizer(other, [CLS], [SEP]), UncachedTokenizer)
 
 
 def test_a_frame_that_is_not_that_of_every_text_reads_the_whole_text(rust: Tokenizer) -> None:
-    assert isinstance(wordwise.fastest(rust, [CLS], []), Whole)
+    assert isinstance(fastest_tokenizer(rust, [CLS], []), UncachedTokenizer)
 
 
 def test_a_word_is_tokenised_once(rust: Tokenizer) -> None:
-    found = Wordwise(rust, [CLS], [SEP])
-    found.of(["the work"])
-    found.words["work"] = [7]
-    assert found.of(["work, the work"]) == [[CLS, 7, 1010, 1996, 7, SEP]]
+    found = CachingTokenizer(rust, [CLS], [SEP])
+    found.encode(["the work"])
+    found.cache["work"] = [7]
+    assert found.encode(["work, the work"]) == [[CLS, 7, 1010, 1996, 7, SEP]]
 
 
 def test_no_more_words_are_remembered_than_were_asked_for(rust: Tokenizer) -> None:
-    found = Wordwise(rust, [CLS], [SEP], most=3)
+    found = CachingTokenizer(rust, [CLS], [SEP], max_words=3)
     texts = ["one two", "three four", "five six one"]
-    assert found.of(texts) == Whole(rust).of(texts)
-    assert list(found.words) == ["five", "six", "one"]
+    assert found.encode(texts) == UncachedTokenizer(rust).encode(texts)
+    assert list(found.cache) == ["five", "six", "one"]
 
 
 def test_a_text_with_many_new_words_is_read_as_a_whole_and_some_are_remembered(
     rust: Tokenizer,
 ) -> None:
-    found = Wordwise(rust, [CLS], [SEP])
+    found = CachingTokenizer(rust, [CLS], [SEP])
     new = [f"{letter}ense" for letter in "abcdefghijklmnopqrst"]
     texts = ["the work", " ".join(new), "of the license"]
     for known in (8, 16, 20):
-        assert found.of(texts) == Whole(rust).of(texts)
-        assert len(found.words.keys() & set(new)) == known
+        assert found.encode(texts) == UncachedTokenizer(rust).encode(texts)
+        assert len(found.cache.keys() & set(new)) == known
 
 
 def test_what_is_long_is_not_looked_up(rust: Tokenizer) -> None:
-    found = Wordwise(rust, [CLS], [SEP])
-    found.words["the"] = [7]
-    assert found.of(["the"]) == [[CLS, 7, SEP]]
-    assert found.of(["the " * 5001]) == [[CLS, *[1996] * 5001, SEP]]
-    found.of(["x" * 25, "y" * 24])
-    assert list(found.words) == ["the", "y" * 24]
+    found = CachingTokenizer(rust, [CLS], [SEP])
+    found.cache["the"] = [7]
+    assert found.encode(["the"]) == [[CLS, 7, SEP]]
+    assert found.encode(["the " * 5001]) == [[CLS, *[1996] * 5001, SEP]]
+    found.encode(["x" * 25, "y" * 24])
+    assert list(found.cache) == ["the", "y" * 24]

@@ -4,8 +4,8 @@ import threading
 from collections.abc import Sequence
 
 from models.sentence_transformers.sentence import SentenceConfig
-from models.tokenizer.cooperative import Steps
-from models.tokenizer.tokenizer import Ids, Side, Token, Tokenizer
+from models.tokenizer.cooperative import Cooperative
+from models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
 from service.inputs.reader import InputReader
 from service.inputs.tokenization_queue import TokenizationQueue
 
@@ -18,18 +18,18 @@ class CountingTokenizer(Tokenizer):
     read = 0
     threads: frozenset[str] = frozenset()
 
-    def encoded(
-        self, texts: Sequence[str], side: Side | None = None, count: float = 0
-    ) -> Steps[list[Ids]]:
+    def encode_cooperatively(
+        self, texts: Sequence[str], side: Side | None = None, count_limit: float = 0
+    ) -> Cooperative[list[TruncatedIds]]:
         self.read += len(texts)
         self.threads |= {threading.current_thread().name}
-        return super().encoded(texts, side, count)
+        return super().encode_cooperatively(texts, side, count_limit)
 
-    def described(
-        self, text: str, prompt: str = "", side: Side | None = None, count: float = 0
-    ) -> Steps[tuple[Ids, list[Token]]]:
+    def encode_with_tokens_cooperatively(
+        self, text: str, prompt: str = "", side: Side | None = None, count_limit: float = 0
+    ) -> Cooperative[tuple[TruncatedIds, list[Token]]]:
         self.read += 1
-        return super().described(text, prompt, side, count)
+        return super().encode_with_tokens_cooperatively(text, prompt, side, count_limit)
 
 
 def reader_with(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models import Embedder
-from models.tokenizer.cooperative import finish
+from models.tokenizer.cooperative import run_to_completion
 from models.tokenizer.tokenizer import Tokenizer
 from models.vectors import normalize
 from service.errors import BadRequest
@@ -97,17 +97,17 @@ def test_without_cutting_the_first_chunk_that_does_not_fit_is_named(server: Http
 
 def test_chunks_that_just_fit_are_not_cut(minilm_folder: Path) -> None:
     chunks = ChunkReader(Tokenizer(minilm_folder, 8))
-    document = finish(chunks.read(["one two three", "four five six"], "", None))
+    document = run_to_completion(chunks.read(["one two three", "four five six"], "", None))
     assert document.ranges == [(1, 4), (4, 7)] and document.dropped == [0, 0]
     with pytest.raises(BadRequest, match="with chunk 1 the text has 7 tokens, the model reads 6 "):
-        finish(chunks.read(["one two three", "four five six seven"], "", None))
+        run_to_completion(chunks.read(["one two three", "four five six seven"], "", None))
 
 
 def test_a_prompt_that_leaves_exactly_no_room_is_refused(minilm_folder: Path) -> None:
     chunks = ChunkReader(Tokenizer(minilm_folder, 8))
-    assert finish(chunks.read(["one"], "long " * 5, None)).ranges == [(6, 7)]
+    assert run_to_completion(chunks.read(["one"], "long " * 5, None)).ranges == [(6, 7)]
     with pytest.raises(BadRequest, match="the prompt takes the 8 tokens"):
-        finish(chunks.read(["one"], "long " * 6, "right"))
+        run_to_completion(chunks.read(["one"], "long " * 6, "right"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from models.tokenizer.cooperative import Steps
+from models.tokenizer.cooperative import Cooperative
 from service.errors import BadRequest, Overloaded, TimedOut
 from service.inputs.tokenization_queue import TokenizationQueue
 
@@ -21,7 +21,7 @@ class Recorder:
         self.recorded: list[str] = []
         self.gate = threading.Semaphore(0)
 
-    def steps(self, name: str, count: int) -> Steps[str]:
+    def steps(self, name: str, count: int) -> Cooperative[str]:
         for _ in range(count):
             self.recorded.append(name)
             assert self.gate.acquire(timeout=120)
@@ -99,7 +99,7 @@ def test_the_time_spent_before_counts(recorder: Recorder) -> None:
     asyncio.run(run())
 
 
-def slow() -> Steps[str]:
+def slow() -> Cooperative[str]:
     time.sleep(0.05)
     yield
     return "measured"
@@ -124,7 +124,7 @@ def test_a_large_request_that_would_wait_too_long_is_refused(
 
 
 def test_an_error_is_raised_and_the_next_text_is_tokenized() -> None:
-    def wrong() -> Steps[str]:
+    def wrong() -> Cooperative[str]:
         yield
         raise BadRequest("it is wrong")
 

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer as Rust
 from tokenizers import models
 
 from models import Embedder
-from models.tokenizer.cooperative import finish
+from models.tokenizer.cooperative import run_to_completion
 from models.tokenizer.tokenizer import Tokenizer
 from models.vectors import Floats, normalize
 from service.errors import BadRequest, TooLarge
@@ -125,21 +125,21 @@ def test_a_prompt_that_leaves_no_room_is_refused(server: Server) -> None:
 def test_windows_are_counted_before_they_are_built(minilm_folder: Path) -> None:
     tokenizer = Tokenizer(minilm_folder, 256)
     windows = WindowSplitter(tokenizer, max_tokens=10_000)
-    assert len(finish(windows.of_text("a " * 2540, "", 0)).windows) == 10
+    assert len(run_to_completion(windows.of_text("a " * 2540, "", 0)).windows) == 10
     with pytest.raises(TooLarge, match="input 3 has 128000 tokens or more in windows") as refused:
-        finish(windows.of_text("a " * 1000, "b " * 252, 3))
+        run_to_completion(windows.of_text("a " * 1000, "b " * 252, 3))
     assert refused.value.index == 3
     with pytest.raises(BadRequest, match="shorten it"):
-        finish(windows.of_text("a " * 1000, "b " * 254, 0))
+        run_to_completion(windows.of_text("a " * 1000, "b " * 254, 0))
 
 
 def test_no_more_of_a_text_is_tokenized_than_its_windows_may_have(minilm_folder: Path) -> None:
-    windows = WindowSplitter(Tokenizer(minilm_folder, 256, piece=1000), max_tokens=10_000)
+    windows = WindowSplitter(Tokenizer(minilm_folder, 256, chunk_size=1000), max_tokens=10_000)
     steps = windows.of_text("a " * 50_000, "", 0)
     for _ in range(19):
         next(steps)
     with pytest.raises(TooLarge, match=r"input 0 has 10[0-9]{3} tokens or more"):
-        finish(steps)
+        run_to_completion(steps)
 
 
 def test_windows_of_ids_have_special_tokens_in_a_vocabulary_without_letters(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_windows_of_ids_have_special_tokens_in_a_vocabulary_without_letters(tmp_
     kinds.frame(rust, "< $A >")
     rust.save(str(tmp_path / "tokenizer.json"))
     windows = WindowSplitter(Tokenizer(tmp_path, 4), max_tokens=100)
-    text = finish(windows.of_text("12345", "", 0))
+    text = run_to_completion(windows.of_text("12345", "", 0))
     for row in (text, windows.of_ids([10, 1, 2, 3, 4, 5, 11], 0)):
         assert [window.tolist() for window in row.windows] == [
             *([10, 1, 2, 11], [10, 3, 4, 11], [10, 5, 11])

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer as Rust
 from transformers import AutoTokenizer
 
 from models.errors import ModelError
-from models.tokenizer import vocabulary
+from models.tokenizer.loading import loader
 from models.tokenizer.tokenizer import Tokenizer
 from tests.models import kinds
 
@@ -46,7 +46,7 @@ def options(**given: Any) -> dict[str, Any]:
 
 
 def assert_same(folder: Path) -> None:
-    """Ids and, but for special tokens, places equal those of transformers."""
+    """Ids and, but for special tokens, offsets equal those of transformers."""
     ours, theirs = Tokenizer(folder, 64), AutoTokenizer.from_pretrained(folder)
     for text in TEXTS:
         expected = theirs(text, return_offsets_mapping=True)
@@ -196,5 +196,5 @@ def test_a_tokenizer_that_splits_by_a_library_is_refused(
 
 def test_the_files_beside_a_tokenizer_decide_its_ids_too(tmp_path: Path) -> None:
     folder = write(tmp_path, "wordpiece", **options(do_lower_case=True), added_tokens={})
-    names = [path.name for path in vocabulary.files(folder)]
+    names = [path.name for path in loader.files(folder)]
     assert names == ["tokenizer.json", "tokenizer_config.json", "added_tokens.json"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import ModelError
-from models.tokenizer import vocabulary
+from models.tokenizer.loading import loader
 from models.tokenizer.tokenizer import Tokenizer
 from tests.models import kinds, raw
 
@@ -30,5 +30,5 @@ def test_a_broken_tokenizer_is_named(tmp_path: Path) -> None:
 
 def test_tokenizer_json_goes_before_all_others(tmp_path: Path) -> None:
     folder = kinds.write("wordlevel", raw.write("bert", tmp_path))
-    assert vocabulary.files(folder) == [folder / "tokenizer.json"]
+    assert loader.files(folder) == [folder / "tokenizer.json"]
     assert len(Tokenizer(folder, 64).encode(["the work"])[0].ids) == 2

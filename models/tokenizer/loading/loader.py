@@ -1,0 +1,95 @@
+"""Load the tokenizer of a folder, and validate it."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers
+
+from models.config.json_config import JsonConfig
+from models.errors import ModelError
+from models.tokenizer import truncation
+from models.tokenizer.loading import added_tokens, tokenizer_json
+from models.tokenizer.truncation import Side
+
+OLDER_FILES = (
+    *("vocab.txt", "vocab.json", "merges.txt"),
+    *("spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.model"),
+)
+"""Vocabularies and SentencePiece files, which models.convert turns into a tokenizer.json."""
+
+# Letters, punctuation and an unassigned character that hardly any vocabulary has.
+_RARE = "ꙮ 𒀱 ⌘∰ \U000e0ff0"
+
+
+@dataclass(frozen=True)
+class LoadedTokenizer:
+    """rust: tokenizer without padding, truncation and dropout. side: where to truncate."""
+
+    rust: Tokenizer
+    side: Side
+
+
+def load(folder: Path, file_only: bool = False, lowercase: bool = False) -> LoadedTokenizer:
+    """Load tokenizer.json with the options of the files beside it.
+
+    file_only: ignore those files, and add no special tokens. lowercase: lowercase texts first.
+    Raises ModelError for files that cannot be read, or a tokenizer that fails on some texts.
+    """
+    if not (folder / "tokenizer.json").exists():
+        raise ModelError(_missing(folder))
+    try:
+        rust = tokenizer_json.load_file_only(folder) if file_only else tokenizer_json.load(folder)
+    except (ModelError, MemoryError):
+        raise
+    except Exception as error:  # the library raises nothing narrower
+        raise ModelError(f"{folder}: tokenizer.json cannot be read: {error}") from None
+    side = _truncation_side(folder, rust)
+    _disable_batch_options(rust)
+    _fix_decoder(rust)
+    try:
+        rust.encode(_RARE)
+    except Exception as error:
+        raise ModelError(f"{folder}: its tokenizer cannot read every text: {error}") from None
+    if lowercase:
+        steps = [] if rust.normalizer is None else [rust.normalizer]
+        rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
+    return LoadedTokenizer(rust, side)
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the files of a folder that determine the token ids of a text."""
+    names = ("tokenizer.json", *added_tokens.FILES)
+    return [path for name in names if (path := folder / name).exists()]
+
+
+def _missing(folder: Path) -> str:
+    older = [path.name for name in OLDER_FILES if (path := folder / name).exists()]
+    if not older:
+        return f"{folder} has no tokenizer.json"
+    return (
+        f"{folder} has no tokenizer.json: `embedding-service convert MODEL` makes one of "
+        f"{' and '.join(older)}, once"
+    )
+
+
+def _truncation_side(folder: Path, rust: Tokenizer) -> Side:
+    default: Side = (rust.truncation or {"direction": "right"})["direction"]
+    return truncation.read_side(JsonConfig.optional(folder / "tokenizer_config.json")) or default
+
+
+def _disable_batch_options(rust: Tokenizer) -> None:
+    rust.no_padding()
+    rust.no_truncation()
+    if isinstance(rust.model, models.BPE):
+        rust.model.dropout = None
+
+
+def _fix_decoder(rust: Tokenizer) -> None:
+    # CLIP's tokenizer.json has a decoder that leaves the end-of-word suffix in the text.
+    suffix = rust.model.end_of_word_suffix if isinstance(rust.model, models.BPE) else None
+    if suffix:
+        steps = [] if rust.decoder is None else [rust.decoder]
+        last = Regex(re.escape(suffix) + "$")
+        steps += [decoders.Fuse(), decoders.Replace(last, ""), decoders.Replace(suffix, " ")]
+        rust.decoder = decoders.Sequence(steps)

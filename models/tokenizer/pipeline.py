@@ -1,0 +1,28 @@
+"""Parts of a Rust tokenizer that its Python classes do not expose, read from its JSON."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tokenizers import Tokenizer
+
+
+def pipeline_steps(rust: Tokenizer) -> list[dict[str, Any]]:
+    """Return the options of all normalizers, then of all pre-tokenizers; sequences flattened."""
+    parts = [part for part in (rust.normalizer, rust.pre_tokenizer) if part is not None]
+    return [step for part in parts for step in _flatten(json.loads(part.__getstate__()))]
+
+
+def unknown_id(rust: Tokenizer) -> int | None:
+    """Return the id of the token for unknown words; None if there is none."""
+    model = json.loads(rust.to_str())["model"]
+    if "unk_id" in model:  # of Unigram
+        return model["unk_id"]  # type: ignore[no-any-return]
+    return rust.token_to_id(model.get("unk_token") or "")
+
+
+def _flatten(state: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if state["type"] != "Sequence":
+        yield state
+    for inner in [*state.get("normalizers", []), *state.get("pretokenizers", [])]:
+        yield from _flatten(inner)
