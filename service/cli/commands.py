@@ -1,4 +1,4 @@
-"""The `embedding-service` command: serve, pull, convert, inspect, info, embed."""
+"""The `embedding-service` command: serve, pull, convert, inspect, info, embed, plot."""
 
 import json
 import os
@@ -15,6 +15,7 @@ from service import __version__
 from service.cli.atomic_file import replacing, writing
 from service.cli.env_file import unknown_settings
 from service.cli.options import ENGINE, MODEL, load_embedder, model_folder, options, read
+from service.cli.plot import plot
 from service.process.logging import configure_logging
 from service.process.signals import install_signal_handlers
 from service.settings import Settings
@@ -161,3 +162,6 @@ def _converted(settings: Settings, output: Path | None) -> Path:
     configure_logging(settings.log_level)
     convert_folder(source, target)
     return target
+
+
+main.add_command(plot)

@@ -1,0 +1,131 @@
+"""Read the texts of a file, and a column beside them."""
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_DEFAULT_COLUMN = "text"
+
+Row = tuple[int, Mapping[str, Any]]
+"""The number of a line, and its values by column."""
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """B texts, and for each its value in another column, if one was asked for.
+
+    Values are all numbers or None, or else strings, booleans or None.
+    """
+
+    texts: list[str]
+    values: list[Any]
+
+
+def read_texts(path: Path, column: str | None = None, value_column: str | None = None) -> TextTable:
+    """Read the texts of a file: a column of .csv, .tsv or .jsonl, lines of any other.
+
+    Blank texts are left out. column: "text" by default, or the only one.
+    Raises ClickException for a file that cannot be read, a missing column, or no texts.
+    """
+    rows = list(_read_rows(path, column or value_column))
+    columns = list(dict.fromkeys(name for _, row in rows for name in row))
+    text_column = column or (columns[0] if len(columns) == 1 else _DEFAULT_COLUMN)
+    for name in filter(None, (rows and text_column, rows and value_column)):
+        if name not in columns:
+            raise click.ClickException(
+                f"{path} has no column {name!r}; it has: {', '.join(columns)}"
+            )
+    texts = [_text(path, row, text_column) for row in rows]
+    kept = [index for index, text in enumerate(texts) if text.strip()]
+    if not kept:
+        raise click.ClickException(f"{path} has no texts")
+    values = [rows[index][1].get(value_column) for index in kept] if value_column else []
+    if path.suffix.lower() in _DELIMITERS:
+        values = _parse_numbers(values)
+    return TextTable([texts[index] for index in kept], values)
+
+
+def _read_rows(path: Path, column: str | None) -> Iterator[Row]:
+    suffix, content = path.suffix.lower(), _decode(path)
+    if suffix == ".json":
+        raise click.ClickException(f"{path}: JSON is read as .jsonl, one object on each line")
+    if suffix in _DELIMITERS:
+        return _csv_rows(path, content, _DELIMITERS[suffix])
+    if suffix == ".jsonl":
+        return _jsonl_rows(path, content)
+    if column is not None:
+        raise click.ClickException(
+            f"{path} is read as lines of text, without columns: name it .csv, .tsv or .jsonl"
+        )
+    lines = enumerate(content.split("\n"), start=1)
+    return ((number, {_DEFAULT_COLUMN: line.removesuffix("\r")}) for number, line in lines)
+
+
+def _decode(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise click.ClickException(
+            f"{path} is not UTF-8 (line {line}): convert it first, with iconv, say"
+        ) from None
+
+
+def _csv_rows(path: Path, content: str, delimiter: str) -> Iterator[Row]:
+    reader = csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True)
+    try:
+        for row in reader:
+            if None in row:
+                raise click.ClickException(
+                    f"{path}, line {reader.line_num}: more fields than the header has; "
+                    "a text with the separator in it must be quoted"
+                )
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise click.ClickException(f"{path}, line {reader.line_num}: {error}") from None
+
+
+def _jsonl_rows(path: Path, content: str) -> Iterator[Row]:
+    for number, line in enumerate(content.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise click.ClickException(f"{path}, line {number}: not JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise click.ClickException(f"{path}, line {number}: not a JSON object")
+        yield number, row
+
+
+def _text(path: Path, row: Row, column: str) -> str:
+    number, values = row
+    text = values.get(column)
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        raise click.ClickException(f"{path}, line {number}: {column!r} is not a string")
+    return text
+
+
+def _parse_numbers(values: Sequence[str | None]) -> list[Any]:
+    """Numbers for the strings of a CSV column, if all but the blank ones are numbers."""
+    strings = [value.strip() if value else "" for value in values]
+    try:
+        return [_finite(float(value)) if value else None for value in strings]
+    except ValueError:
+        return [value or None for value in strings]
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
