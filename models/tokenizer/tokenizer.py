@@ -128,7 +128,8 @@ class Tokenizer:
 
     def count_tokens(self, text: str) -> Cooperative[int]:
         """Count the ids that `encode` would return without truncation, in steps."""
-        return self._chunked.count(text)
+        ids = yield from self.ids_without_special(text)
+        return len(self._special_tokens) + len(ids)
 
     def prompt_length(self, prompt: str) -> int:
         """Count the tokens of a prompt as sentence-transformers does.

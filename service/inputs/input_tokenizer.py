@@ -72,11 +72,10 @@ class InputTokenizer:
         """Like `read` for texts, with the tokens of each row."""
         results, count_limit = [], self._count_limit(options, 0)
         for index, text in enumerate(texts, first):
-            described = self._tokenizer.encode_with_tokens_cooperatively(
-                text, prompt, self._side(options), count_limit
-            )
             try:
-                ids, tokens = yield from described
+                ids, tokens = yield from self._tokenizer.encode_with_tokens_cooperatively(
+                    text, prompt, self._side(options), count_limit
+                )
             except UnsplittableTextError as error:
                 raise unsplittable_text(error, index) from None
             results.append((self._row(index, ids, options), tokens))
@@ -164,7 +163,9 @@ class InputTokenizer:
         self, index: int, row: TruncatedIds, options: InputOptions, skip: int = 0
     ) -> TokenizedInput:
         if row.dropped and not self._may_cut(options.truncate):
-            raise self._too_long(index, len(row.ids) + row.dropped, len(row.ids))
+            # Not len(row.ids): it lacks the unknown tokens that some models drop.
+            limit = options.max_length or self._tokenizer.max_length
+            raise self._too_long(index, limit + row.dropped, limit)
         if len(row.ids) < self._min_tokens:
             raise BadRequest(
                 f"input {index} has no tokens, and the model needs one",

@@ -110,6 +110,14 @@ def test_tokens_are_counted_no_further_than_is_asked(minilm_folder: Path) -> Non
     assert len(row.ids) == 8 and 42 < row.dropped < 100
 
 
+def test_dropped_unknown_tokens_are_not_counted(minilm_folder: Path) -> None:
+    text = f"the {'x' * 101} " * 20  # every other token is unknown
+    for special in (True, False):
+        tokenizer = Tokenizer(minilm_folder, 64, file_only=not special, keep_unknown=False)
+        count = run_to_completion(tokenizer.count_tokens(text))
+        assert count == len(tokenizer.encode([text])[0].ids) == 20 + 2 * special
+
+
 def test_no_text_is_still_two_special_tokens(tokenizer: Tokenizer) -> None:
     assert tokenizer.encode([""]) == [TruncatedIds([CLS, SEP])]
     assert tokenizer.encode([]) == []

@@ -206,6 +206,18 @@ def test_a_text_longer_than_the_maximum_length_may_be_refused(reader: InputReade
         asyncio.run(reader.read(RequestContext("a"), ["many " * 7, "many " * 8], reading))
 
 
+@pytest.mark.parametrize(("max_length", "lengths"), [(None, (8, 40)), (5, (5, 37))])
+def test_the_error_for_a_long_text_with_dropped_unknown_tokens_states_the_maximum_length(
+    minilm_folder: Path, max_length: int | None, lengths: tuple[int, int]
+) -> None:
+    tokenizer = Tokenizer(minilm_folder, 8, file_only=True, keep_unknown=False)
+    text = f"the {'x' * 101} " * 20  # every other token is unknown
+    options = InputOptions(truncate=False, max_length=max_length)
+    message = "length is {} tokens, however you requested {} tokens in input 0".format(*lengths)
+    with pytest.raises(BadRequest, match=message):
+        asyncio.run(reader_with(tokenizer).read(RequestContext("a"), [text], options))
+
+
 @pytest.fixture
 def short(tiny_bert: Folder) -> InputReader:
     """A reader whose tokenizer has the token <new>, which is not in the model's table."""
