@@ -90,15 +90,8 @@ class Tokenizer:
 
     def encode_with_tokens(
         self, text: str, prompt: str = "", side: Side | None = None, count_limit: float = 0
-    ) -> tuple[TruncatedIds, list[Token]]:
-        """Like `encode` for a prompt and a text, with the token of each id."""
-        steps = self.encode_with_tokens_cooperatively(text, prompt, side, count_limit)
-        return run_to_completion(steps)
-
-    def encode_with_tokens_cooperatively(
-        self, text: str, prompt: str = "", side: Side | None = None, count_limit: float = 0
     ) -> Cooperative[tuple[TruncatedIds, list[Token]]]:
-        """Like `encode_with_tokens`, in steps."""
+        """Like `encode_cooperatively` for a prompt and a text, with the token of each id."""
         row, tokens = yield from self._excerpts.encode_with_tokens(
             text, prompt, side or self.side, count_limit
         )

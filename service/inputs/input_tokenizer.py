@@ -73,7 +73,7 @@ class InputTokenizer:
         results, count_limit = [], self._count_limit(options, 0)
         for index, text in enumerate(texts, first):
             try:
-                ids, tokens = yield from self._tokenizer.encode_with_tokens_cooperatively(
+                ids, tokens = yield from self._tokenizer.encode_with_tokens(
                     text, prompt, self._side(options), count_limit
                 )
             except UnsplittableTextError as error:

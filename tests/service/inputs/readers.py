@@ -25,11 +25,11 @@ class CountingTokenizer(Tokenizer):
         self.threads |= {threading.current_thread().name}
         return super().encode_cooperatively(texts, side, count_limit)
 
-    def encode_with_tokens_cooperatively(
+    def encode_with_tokens(
         self, text: str, prompt: str = "", side: Side | None = None, count_limit: float = 0
     ) -> Cooperative[tuple[TruncatedIds, list[Token]]]:
         self.read += 1
-        return super().encode_with_tokens_cooperatively(text, prompt, side, count_limit)
+        return super().encode_with_tokens(text, prompt, side, count_limit)
 
 
 def reader_with(

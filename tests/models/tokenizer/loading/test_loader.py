@@ -1,4 +1,4 @@
-"""Which files are a folder's tokenizer, and what is told where there is none."""
+"""Tests of the files of a folder's tokenizer, and of the errors if it has none."""
 
 from pathlib import Path
 
@@ -17,18 +17,18 @@ def test_older_files_are_refused_with_the_command(case: str, tmp_path: Path) -> 
         Tokenizer(folder, 64)
 
 
-def test_a_folder_without_a_tokenizer_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"has no tokenizer\.json$"):
         Tokenizer(tmp_path, 64)
 
 
-def test_a_broken_tokenizer_is_named(tmp_path: Path) -> None:
+def test_the_error_names_the_folder_of_a_broken_tokenizer(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ModelError, match=r"tokenizer\.json cannot be read"):
         Tokenizer(tmp_path, 64)
 
 
-def test_tokenizer_json_goes_before_all_others(tmp_path: Path) -> None:
+def test_tokenizer_json_takes_precedence_over_older_files(tmp_path: Path) -> None:
     folder = kinds.write("wordlevel", raw.write("bert", tmp_path))
     assert loader.files(folder) == [folder / "tokenizer.json"]
     assert len(Tokenizer(folder, 64).encode(["the work"])[0].ids) == 2

@@ -1,4 +1,4 @@
-"""tokenizer.json and what lies beside it, against transformers."""
+"""Tests of tokenizer.json with the files beside it, against transformers."""
 
 import json
 from collections.abc import Mapping
@@ -36,24 +36,24 @@ def listed(*tokens: AddedToken, start: int = 300) -> dict[str, Any]:
     """As added_tokens_decoder lists them."""
     ids = Rust.from_str(kinds.text("wordpiece")).get_vocab()
     return {
-        str(ids.get(token.content, start + place)): token.__getstate__()
-        for place, token in enumerate(tokens)
+        str(ids.get(token.content, start + index)): token.__getstate__()
+        for index, token in enumerate(tokens)
     }
 
 
-def options(**given: Any) -> dict[str, Any]:
-    return {"tokenizer_config": given}
+def options(**values: Any) -> dict[str, Any]:
+    return {"tokenizer_config": values}
 
 
 def assert_same(folder: Path) -> None:
-    """Ids and, but for special tokens, offsets equal those of transformers."""
+    """Assert that ids, and offsets of all but special tokens, equal those of transformers."""
     ours, theirs = Tokenizer(folder, 64), AutoTokenizer.from_pretrained(folder)
     for text in TEXTS:
         expected = theirs(text, return_offsets_mapping=True)
-        found = ours.tokens(text)
-        assert [token.id for token in found] == expected["input_ids"], text
-        places = [(token.start or 0, token.stop or 0) for token in found]
-        assert places == expected["offset_mapping"], text
+        tokens = ours.tokens(text)
+        assert [token.id for token in tokens] == expected["input_ids"], text
+        offsets = [(token.start or 0, token.stop or 0) for token in tokens]
+        assert offsets == expected["offset_mapping"], text
     assert ours.vocab_size == len(theirs)
 
 
@@ -68,21 +68,23 @@ BERT = {
 
 
 @pytest.mark.parametrize("named", ["BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer"])
-@pytest.mark.parametrize("given", BERT.values(), ids=BERT)
-def test_the_options_of_a_bert_class_go_before_its_file(
-    tmp_path: Path, named: str, given: Mapping[str, Any]
+@pytest.mark.parametrize("values", BERT.values(), ids=BERT)
+def test_the_options_of_a_bert_class_override_its_file(
+    tmp_path: Path, named: str, values: Mapping[str, Any]
 ) -> None:
-    said = options(tokenizer_class=named, **given)
-    assert_same(write(tmp_path, "wordpiece", config={"model_type": "bert"}, **said))
+    files = options(tokenizer_class=named, **values)
+    assert_same(write(tmp_path, "wordpiece", config={"model_type": "bert"}, **files))
 
 
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "electra", "ernie", "nomic_bert"])
-def test_a_model_that_names_no_class_has_that_of_its_family(tmp_path: Path, kind: str) -> None:
-    said = options(do_lower_case=False)
-    assert_same(write(tmp_path, "wordpiece", config={"model_type": kind}, **said))
+def test_a_model_without_a_tokenizer_class_uses_that_of_its_family(
+    tmp_path: Path, kind: str
+) -> None:
+    files = options(do_lower_case=False)
+    assert_same(write(tmp_path, "wordpiece", config={"model_type": kind}, **files))
 
 
-def test_a_file_of_large_letters_is_read_as_its_class_says(tmp_path: Path) -> None:
+def test_the_class_overrides_a_cased_file(tmp_path: Path) -> None:
     folder = write(tmp_path, "wordpiece", config={"model_type": "bert"})
     path = folder / "tokenizer.json"
     path.write_text(kinds.text("wordpiece").replace('"lowercase":true', '"lowercase":false'))
@@ -91,23 +93,23 @@ def test_a_file_of_large_letters_is_read_as_its_class_says(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("named", ["PreTrainedTokenizerFast", "TokenizersBackend"])
 def test_a_generic_class_leaves_the_file_as_it_is(tmp_path: Path, named: str) -> None:
-    said = options(tokenizer_class=named, do_lower_case=False)
+    files = options(tokenizer_class=named, do_lower_case=False)
     card = {"model_type": "bert", "tokenizer_class": "BertTokenizer"}
-    assert_same(write(tmp_path, "wordpiece", config=card, **said))
+    assert_same(write(tmp_path, "wordpiece", config=card, **files))
 
 
-def test_a_class_may_be_named_by_the_models_own_file(tmp_path: Path) -> None:
+def test_the_class_may_be_named_in_config_json(tmp_path: Path) -> None:
     card = {"model_type": "roberta", "tokenizer_class": "BertTokenizer"}
     assert_same(write(tmp_path, "wordpiece", config=card, **options(do_lower_case=False)))
 
 
-@pytest.mark.parametrize("given", [{}, {"add_prefix_space": True}, {"add_prefix_space": False}])
+@pytest.mark.parametrize("values", [{}, {"add_prefix_space": True}, {"add_prefix_space": False}])
 @pytest.mark.parametrize("kind", ["roberta", "gpt2"])
-def test_a_space_stands_before_a_text_if_the_options_say_so(
-    tmp_path: Path, kind: str, given: dict[str, Any]
+def test_the_options_decide_whether_a_space_is_put_before_a_text(
+    tmp_path: Path, kind: str, values: dict[str, Any]
 ) -> None:
-    said = options(eos_token={"roberta": "</s>", "gpt2": EOS}[kind], **given)
-    assert_same(write(tmp_path, kind, config={"model_type": kind}, **said))
+    files = options(eos_token={"roberta": "</s>", "gpt2": EOS}[kind], **values)
+    assert_same(write(tmp_path, kind, config={"model_type": kind}, **files))
 
 
 ADDED: Mapping[str, dict[str, Any]] = {
@@ -124,23 +126,23 @@ ADDED: Mapping[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("named", ["BertTokenizer", "PreTrainedTokenizerFast"])
 @pytest.mark.parametrize("files", ADDED.values(), ids=ADDED)
-def test_tokens_that_stand_beside_the_file_are_added(
+def test_tokens_of_the_files_beside_tokenizer_json_are_added(
     tmp_path: Path, files: Mapping[str, Any], named: str
 ) -> None:
-    said = {**files, **options(**files.get("tokenizer_config", {}), tokenizer_class=named)}
-    assert_same(write(tmp_path, "wordpiece", config={"model_type": "bert"}, **said))
+    files = {**files, **options(**files.get("tokenizer_config", {}), tokenizer_class=named)}
+    assert_same(write(tmp_path, "wordpiece", config={"model_type": "bert"}, **files))
 
 
-def test_a_token_with_another_id_than_beside_the_file_is_refused(tmp_path: Path) -> None:
-    said = options(added_tokens_decoder=listed(QUERY, start=777))
+def test_an_added_token_with_contradictory_ids_is_refused(tmp_path: Path) -> None:
+    files = options(added_tokens_decoder=listed(QUERY, start=777))
     with pytest.raises(ModelError, match=r"'\[Q\]' has id 300 in the vocabulary and 777 beside it"):
-        Tokenizer(write(tmp_path, "wordpiece", **said), 64)
+        Tokenizer(write(tmp_path, "wordpiece", **files), 64)
 
 
-def qwen(folder: Path, **given: Any) -> Path:
+def qwen(folder: Path, **values: Any) -> Path:
     """Qwen 2 without a template, as GTE lays it out."""
-    said = options(eos_token=EOS, tokenizer_class="Qwen2Tokenizer", **given)
-    write(folder, "qwen", config={"model_type": "qwen2"}, **said)
+    files = options(eos_token=EOS, tokenizer_class="Qwen2Tokenizer", **values)
+    write(folder, "qwen", config={"model_type": "qwen2"}, **files)
     rust = Rust.from_file(str(folder / "tokenizer.json"))
     rust.post_processor = processors.ByteLevel(trim_offsets=False)
     rust.save(str(folder / "tokenizer.json"))
@@ -155,9 +157,7 @@ OWN = {
 
 
 @pytest.mark.parametrize("auto_map", OWN.values(), ids=OWN)
-def test_code_of_the_repository_ends_a_text_if_the_options_say_so(
-    tmp_path: Path, auto_map: object
-) -> None:
+def test_a_custom_class_appends_eos_if_the_options_say_so(tmp_path: Path, auto_map: object) -> None:
     plain = Tokenizer(qwen(tmp_path), 64).encode(TEXTS)
     ended = Tokenizer(qwen(tmp_path, auto_map=auto_map, add_eos_token=True), 64)
     (eos,) = ended.suffix
@@ -167,34 +167,34 @@ def test_code_of_the_repository_ends_a_text_if_the_options_say_so(
     assert silent.encode(TEXTS) == plain
 
 
-def test_a_template_that_ends_a_text_does_so_once(tmp_path: Path) -> None:
-    said = options(auto_map=OWN["pair"], add_eos_token=True, eos_token=EOS)
-    ended = Tokenizer(write(tmp_path, "qwen", **said), 64)
+def test_eos_is_appended_only_once(tmp_path: Path) -> None:
+    files = options(auto_map=OWN["pair"], add_eos_token=True, eos_token=EOS)
+    ended = Tokenizer(write(tmp_path, "qwen", **files), 64)
     assert [token.text for token in ended.tokens("of")] == ["of", EOS]
 
 
-def test_a_class_of_the_library_ends_a_text_only_where_its_file_does(tmp_path: Path) -> None:
+def test_a_class_of_transformers_appends_eos_only_if_its_file_does(tmp_path: Path) -> None:
     assert_same(qwen(tmp_path, add_eos_token=True))
 
 
-def test_other_code_of_the_repository_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_custom_class_is_refused(tmp_path: Path) -> None:
     folder = qwen(tmp_path, auto_map={"AutoTokenizer": ["tokenization_own.OwnTokenizer", None]})
     with pytest.raises(ModelError, match=r"OwnTokenizer.* is code of the model, which is not run"):
         Tokenizer(folder, 64)
 
 
-@pytest.mark.parametrize("said", [{"tokenizer_class": "RoFormerTokenizerFast"}, {}])
-def test_a_tokenizer_that_splits_by_a_library_is_refused(
-    said: dict[str, str], tmp_path: Path
+@pytest.mark.parametrize("files", [{"tokenizer_class": "RoFormerTokenizerFast"}, {}])
+def test_a_tokenizer_that_needs_another_library_is_refused(
+    files: dict[str, str], tmp_path: Path
 ) -> None:
-    folder = write(tmp_path, "wordpiece", config={"model_type": "roformer"}, **options(**said))
+    folder = write(tmp_path, "wordpiece", config={"model_type": "roformer"}, **options(**files))
     with pytest.raises(ModelError, match="splits words by jieba"):
         Tokenizer(folder, 64)
     named = options(tokenizer_class="BertTokenizer")
     assert_same(write(tmp_path, "wordpiece", config={"model_type": "roformer"}, **named))
 
 
-def test_the_files_beside_a_tokenizer_decide_its_ids_too(tmp_path: Path) -> None:
+def test_the_files_beside_tokenizer_json_determine_ids_too(tmp_path: Path) -> None:
     folder = write(tmp_path, "wordpiece", **options(do_lower_case=True), added_tokens={})
     names = [path.name for path in loader.files(folder)]
     assert names == ["tokenizer.json", "tokenizer_config.json", "added_tokens.json"]
