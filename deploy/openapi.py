@@ -9,7 +9,7 @@ import httpx
 from models.hub.sources import DEFAULT, resolve
 from service.app import create_app
 from service.context import ServerContext
-from service.engine.host.engine_connection import EngineConnection
+from service.engine.client.engine_connection import EngineConnection
 from service.process.shared_counters import SharedCounters
 from service.settings import Settings
 

@@ -32,8 +32,8 @@ from service.api.info import server_info
 from service.api.router import direct_routes, head_routes
 from service.api.served_names import ServedNames
 from service.context import ServerContext
-from service.engine.host.engine_connection import EngineConnection
-from service.engine.host.replay import Replay
+from service.engine.client.engine_connection import EngineConnection
+from service.engine.client.replay import Replay
 from service.http import handlers
 from service.http.browser_checks import BrowserChecks
 from service.http.keys import ApiKeys

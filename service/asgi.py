@@ -19,7 +19,7 @@ from models.hub import sources
 from service.app import create_app
 from service.cli.options import read
 from service.context import ServerContext
-from service.engine.host.engine_connection import EngineConnection
+from service.engine.client.engine_connection import EngineConnection
 from service.engine.protocol.fd_handoff import handoff_pair
 from service.engine.protocol.messages import Description
 from service.http.cors import with_cors

@@ -6,7 +6,7 @@ from typing import Any
 from models.sentence_transformers.sentence import SentenceConfig
 from models.vectors import INT8
 from service import __version__
-from service.engine.host.engine_connection import EngineConnection
+from service.engine.client.engine_connection import EngineConnection
 from service.inference.dimensions import Dimensions
 from service.settings import Settings
 

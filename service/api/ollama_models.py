@@ -15,7 +15,7 @@ from service.api.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_respon
 from service.api.router import Context, api_router
 from service.api.schemas.ollama import Loaded, Shown, Tags, Version
 from service.api.served_names import ServedNames, tagged
-from service.engine.host.engine_connection import EngineConnection
+from service.engine.client.engine_connection import EngineConnection
 from service.errors import BadRequest
 
 _NEVER = "9999-12-31T23:59:59Z"

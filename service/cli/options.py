@@ -64,7 +64,7 @@ def model_folder(settings: Settings) -> Path:
 
 def load_embedder(settings: Settings) -> Any:
     """Load the model as an Embedder. Raises ClickException."""
-    from service.engine.worker.load import load
+    from service.engine.process.load import load
 
     try:
         return load(model_folder(settings), settings)

@@ -13,8 +13,8 @@ from dataclasses import asdict, replace
 
 import orjson
 
+from service.engine.process.main import run
 from service.engine.protocol.spec import Decisions, EngineSpec
-from service.engine.worker.process import run
 from service.process.logging import configure_logging
 from service.process.reports import report
 from service.process.supervisor import describe_end

@@ -10,7 +10,7 @@ import click
 from models.errors import ModelError
 from service.app import create_app
 from service.context import ServerContext
-from service.engine.host.engine_connection import EngineConnection
+from service.engine.client.engine_connection import EngineConnection
 from service.engine.protocol.messages import Description
 from service.process.gc_tuning import freeze
 from service.process.logging import configure_logging

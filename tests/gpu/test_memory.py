@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from models.embedder import Embedder
+from service.engine.process.batch_sizing import BatchSizing
+from service.engine.process.budget import choose_budget
+from service.engine.process.loop import Loop
 from service.engine.protocol.messages import POOLED, Job, Result, pack_jobs
-from service.engine.worker.batch_sizing import BatchSizing
-from service.engine.worker.budget import choose_budget
-from service.engine.worker.loop import Loop
 from tests.service.rig import FakeConnection, FakeConnections
 
 pytestmark = pytest.mark.gpu

@@ -12,7 +12,7 @@ from models.embedder import Embedder
 from models.errors import ModelError
 from models.precision.trials import MIN_COSINE
 from models.vectors import Floats, normalize
-from service.engine.worker.load import load
+from service.engine.process.load import load
 from service.settings import Settings
 from tests.gpu.card import since_ampere
 from tests.models.families.checkpoint import Case

@@ -14,13 +14,13 @@ import uvicorn
 
 from service.app import create_app
 from service.context import ServerContext
-from service.engine.host.engine_connection import EngineConnection
+from service.engine.client.engine_connection import EngineConnection
+from service.engine.process.batch_sizing import BatchSizing
+from service.engine.process.connections import Connections
+from service.engine.process.loop import Loop
+from service.engine.process.main import describe, load_and_measure
 from service.engine.protocol.fd_handoff import handoff_pair
 from service.engine.protocol.spec import EngineSpec
-from service.engine.worker.batch_sizing import BatchSizing
-from service.engine.worker.connections import Connections
-from service.engine.worker.loop import Loop
-from service.engine.worker.process import describe, load_and_measure
 from service.http.listeners import claim
 from service.process.shared_counters import counters_file
 from service.settings import Settings

@@ -8,6 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from service.engine.process.batch_sizing import BatchSizing
+from service.engine.process.connections import ReceivedMessages
+from service.engine.process.loop import Loop
 from service.engine.protocol.messages import (
     Failure,
     Job,
@@ -18,9 +21,6 @@ from service.engine.protocol.messages import (
 )
 from service.engine.protocol.running_jobs import RunningJobs
 from service.engine.protocol.wire import WorkerConnection
-from service.engine.worker.batch_sizing import BatchSizing
-from service.engine.worker.connections import ReceivedMessages
-from service.engine.worker.loop import Loop
 
 Floats = npt.NDArray[np.float32]
 POISON, NAN, BIG, HUGE, BROKEN = 13, 14, 15, 16, 17

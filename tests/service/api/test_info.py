@@ -8,7 +8,7 @@ import pytest
 from models.hub.sources import DEFAULT
 from models.sentence_transformers.sentence import SentenceConfig
 from service.api.info import server_info
-from service.engine.host.engine_connection import EngineConnection
+from service.engine.client.engine_connection import EngineConnection
 from service.engine.protocol.fd_handoff import request_connection
 from service.inference.dimensions import Dimensions
 from service.process.shared_counters import SharedCounters

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from service.engine.process.main import load_and_measure
 from service.engine.protocol.spec import EngineSpec
-from service.engine.worker.process import load_and_measure
 from service.process.supervisor import REFUSED
 
 

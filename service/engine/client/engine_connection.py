@@ -1,0 +1,155 @@
+"""Connection of an HTTP process to the current engine, renewed when an engine is replaced."""
+
+import asyncio
+import contextlib
+import logging
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from service.engine.client.engine_client import EngineClient
+from service.engine.client.rate import Rate
+from service.engine.protocol.fd_handoff import Connection
+from service.engine.protocol.messages import POOLED, Description, Job, Result
+from service.engine.protocol.progress import Liveness
+from service.errors import EncodingFailed, EngineLost
+from service.process.shared_counters import SharedCounters, Slot
+
+log = logging.getLogger(__name__)
+
+_PROBE_INTERVAL = 1.0  # seconds between the probes of an idle engine
+_NO_TIMEOUT = 1e9  # seconds
+_MAX_RESTART_SECONDS = 60.0
+_PROBE_IDS = np.zeros(2, dtype=np.int32)
+
+
+class EngineConnection:
+    """Submits jobs to the current engine; unfinished ones fail with EngineDied when it dies."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        counters: SharedCounters,
+        on_ready: Callable[[Description], None] = lambda _: None,
+        on_stall: Callable[[], None] = lambda: None,
+        probe_interval: float = _PROBE_INTERVAL,
+    ) -> None:
+        """connect: opens a connection to the engine; may raise OSError. counters: shared ones.
+
+        on_ready: called after the first result of each engine. on_stall: called after each check
+        that finds the engine hung. probe_interval: seconds between probes, and between checks,
+        which count it as one second.
+        """
+        self._connect, self._on_ready, self._on_stall = connect, on_ready, on_stall
+        self.counters = counters
+        self._client: EngineClient | None = None
+        self._connected, self._lost_at = asyncio.Event(), -math.inf
+        self._probe_interval, self._liveness = probe_interval, Liveness(counters)
+        self.generation = 0  # engine restarts before the current engine
+        self._embeds = False  # whether the last job or probe succeeded
+        self.rate = Rate()
+        self.description: Description | None = None
+
+    def expect_engine(self) -> None:
+        """Let requests wait for the first engine as if it were restarting."""
+        self._lost_at = time.monotonic()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the engine embeds and responds."""
+        return self._embeds and not self._liveness.unresponsive
+
+    @property
+    def restarts(self) -> int:
+        """Number of engine restarts."""
+        return int(self.counters.total(Slot.ENGINE_RESTARTS))
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        """Compute a job; raises EncodingFailed, EngineLost or TimeoutError."""
+        if self._client is None:
+            raise EngineLost("no engine is ready; try again shortly", retry_after=2)
+        if self._liveness.unresponsive:
+            raise EngineLost("the engine does not respond; try again shortly", retry_after=5)
+        return await self._submit(self._client, job, timeout)
+
+    async def wait_connected(
+        self, timeout: float, max_downtime: float = _MAX_RESTART_SECONDS
+    ) -> None:
+        """Wait until a restarting engine accepts jobs; raises TimeoutError.
+
+        Raises EngineLost if there never was an engine, or none for `max_downtime` seconds.
+        """
+        remaining = self._lost_at + max_downtime - time.monotonic()
+        try:
+            async with asyncio.timeout(max(0.0, min(timeout, remaining))):
+                await self._connected.wait()
+        except TimeoutError:
+            if timeout < remaining:
+                raise
+            raise EngineLost("no engine is ready; try again shortly", retry_after=2) from None
+
+    def computed_tokens(self, job: Job) -> int:
+        """Return the tokens to compute for a job: all of them."""
+        return job.tokens
+
+    async def run(self) -> None:
+        """Connect to one engine after another until cancelled."""
+        while True:
+            try:
+                client = await EngineClient.connect(self._connect(), self._disconnect)
+            except OSError as error:  # may be temporary, such as too many open files
+                log.error("cannot connect to the engine: %s", error)
+                await asyncio.sleep(_PROBE_INTERVAL)
+            else:
+                await self._use(client)
+
+    async def _use(self, client: EngineClient) -> None:
+        watchdog = asyncio.create_task(self._check_liveness(client))
+        try:
+            await self._probe(client)
+        except EngineLost:
+            pass
+        finally:
+            watchdog.cancel()
+            self._disconnect()
+            client.close(EngineLost("the engine died; try again", retry_after=2))
+
+    def _disconnect(self) -> None:
+        if self._client is not None:
+            self._client, self._embeds, self._lost_at = None, False, time.monotonic()
+            self._connected.clear()
+
+    async def _probe(self, client: EngineClient) -> None:
+        description = await client.describe()
+        self._client, self.description, self.rate = client, description, Rate()
+        self.generation = self.restarts
+        self._connected.set()
+        reported_ready = False
+        while True:
+            try:
+                await self._submit(client, Job(POOLED, [_PROBE_IDS]), _NO_TIMEOUT)
+            except EncodingFailed as error:
+                self._embeds = False
+                log.error("the engine cannot embed: %s", error)
+            else:
+                if not reported_ready:
+                    self._on_ready(description)
+                reported_ready = True
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(client.lost.wait(), self._probe_interval)
+
+    async def _check_liveness(self, client: EngineClient) -> None:
+        self._liveness = Liveness(self.counters)
+        while True:
+            await asyncio.sleep(self._probe_interval)
+            self._liveness.check(client.busy)
+            if self._liveness.hung:
+                self._on_stall()
+
+    async def _submit(self, client: EngineClient, job: Job, timeout: float) -> Result:
+        result = await client.submit(job, timeout)
+        self.rate.update(result.rate)
+        self._embeds = True
+        return result

@@ -1,0 +1,81 @@
+"""One forward pass of the model; retried in halves if it fails."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from models.vectors import Floats
+from service.engine.process.scheduler import Item
+from service.engine.protocol.messages import POOLED, Failure, TokenIds
+
+log = logging.getLogger(__name__)
+
+
+class Model(Protocol):
+    """The parts of models.embedder.Embedder that compute vectors."""
+
+    def encode(
+        self, ids: Sequence[TokenIds], *, normalized: bool | None = None, skips: Sequence[int] = ()
+    ) -> Floats: ...
+    def hidden(self, ids: Sequence[TokenIds], layer: int | str | None = None) -> list[Floats]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One text of one job. skip: leading tokens that are not pooled.
+
+    output, exclusive: of its job, see service.engine.protocol.messages.
+    """
+
+    item: Item[Any]
+    ids: TokenIds
+    skip: int
+    output: str | int
+    exclusive: bool
+
+
+def forward(model: Model, texts: Sequence[Text]) -> list[Floats | Failure]:
+    """Compute the vectors of each text, or its failure; all texts are of one kind.
+
+    If a pass fails, its halves are retried separately, so that one bad text fails alone, and a
+    batch too large for the device's memory succeeds in parts. Raises torch.AcceleratorError, after
+    which the device is unusable in this process: the engine ends, and the server starts another.
+    """
+    try:
+        results = zip(texts, _encode(model, texts), strict=True)
+        return [_check_finite(vectors, text.item.index) for text, vectors in results]
+    except torch.AcceleratorError:
+        raise
+    except Exception as error:
+        out_of_memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
+        if len(texts) == 1:
+            log.exception("a text of %d tokens cannot be encoded", len(texts[0].ids))
+            reason = (
+                "the memory of the device is too small for it" if out_of_memory else "see the log"
+            )
+            return [Failure(f"the model failed on this input: {reason}", texts[0].item.index)]
+        tokens, kind = sum(len(text.ids) for text in texts), type(error).__name__
+        log.warning("%d texts of %d tokens, in halves after %s", len(texts), tokens, kind)
+    # Outside of the handler, as the error's traceback keeps the memory of the failed pass alive.
+    if out_of_memory:
+        torch.cuda.empty_cache()  # free memory may be fragmented
+    half = len(texts) // 2
+    return forward(model, texts[:half]) + forward(model, texts[half:])
+
+
+def _encode(model: Model, texts: Sequence[Text]) -> Iterable[Floats]:
+    rows, output = [text.ids for text in texts], texts[0].output
+    if output != POOLED:
+        return model.hidden(rows, output)
+    return model.encode(rows, normalized=False, skips=[text.skip for text in texts])
+
+
+def _check_finite(vectors: Floats, index: int) -> Floats | Failure:
+    if np.isfinite(vectors).all():
+        return vectors
+    message = "the model gave a vector that is not finite; try another precision"
+    return Failure(message, index, finite=False)

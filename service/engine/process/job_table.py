@@ -1,0 +1,123 @@
+"""Unfinished jobs, and the vectors of each so far."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
+
+from models.vectors import Floats
+from service.engine.process.forward import Text
+from service.engine.process.scheduler import Item, Scheduler
+from service.engine.protocol.messages import Failure, Job, Result
+from service.engine.protocol.wire import WorkerConnection
+
+Key = tuple[WorkerConnection, int]  # of a job: its number on its connection
+ResultsByConnection = Mapping[WorkerConnection, Sequence[tuple[int, Result | Failure]]]
+
+
+@dataclass
+class _OpenJob:
+    """A job without a result yet."""
+
+    job: Job
+    started_at: float = inf
+    vectors: dict[int, Floats] = field(default_factory=dict)
+
+    def text(self, item: Item[Key]) -> Text:
+        job, index = self.job, item.index
+        skip = job.skips[index] if job.skips else 0
+        return Text(item, job.rows[index], skip, job.output, job.exclusive)
+
+    def collect(
+        self, index: int, vectors: Floats | Failure, rate: float
+    ) -> Result | Failure | None:
+        """Store the vectors of one text; return the job's result if it was the last."""
+        if isinstance(vectors, Failure):
+            return vectors
+        self.vectors[index] = np.atleast_2d(vectors)
+        return self._result(rate) if len(self.vectors) == len(self.job.rows) else None
+
+    def _result(self, rate: float) -> Result:
+        parts = [self.vectors[index] for index in range(len(self.job.rows))]
+        vectors = np.concatenate(parts) if len(parts) > 1 else np.ascontiguousarray(parts[0])
+        queued, computed = (
+            self.started_at - self.job.created_at,
+            time.perf_counter() - self.started_at,
+        )
+        return Result(vectors, round(queued * 1e6), round(computed * 1e6), rate)
+
+
+class JobTable:
+    """Accepts jobs, hands out their texts for forward passes, and collects the vectors."""
+
+    def __init__(self) -> None:
+        self._scheduler: Scheduler[Key] = Scheduler()
+        self._open_jobs: dict[Key, _OpenJob] = {}
+
+    def __len__(self) -> int:
+        """Return the number of unfinished jobs."""
+        return len(self._open_jobs)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no text waits; a waiting text may have no tokens."""
+        return not self._scheduler
+
+    @property
+    def waiting(self) -> int:
+        """Tokens of all waiting texts."""
+        return self._scheduler.tokens
+
+    def add(self, key: Key, job: Job) -> None:
+        """Queue the texts of a job."""
+        self._open_jobs[key] = _OpenJob(job)
+        kind = (job.output, key) if job.exclusive else job.output
+        self._scheduler.add(key, [len(row) for row in job.rows], kind, job.size_class)
+
+    def remove(self, key: Key) -> None:
+        """Remove a job that is cancelled or done, if it is there."""
+        self._scheduler.cancel(key)
+        self._open_jobs.pop(key, None)
+
+    def remove_connection(self, connection: WorkerConnection) -> None:
+        """Remove the jobs of a closed connection."""
+        for key in [key for key in self._open_jobs if key[0] is connection]:
+            self.remove(key)
+
+    def take_batch(self, budget: int) -> list[Text]:
+        """Take the texts of the next batch: at most `budget` tokens, or one longer text."""
+        return self._texts(self._scheduler.next(budget))
+
+    def take_short_texts(self, budget: int) -> list[Text]:
+        """Take a batch of texts that fit the budget; empty if only longer ones wait."""
+        return self._texts(self._scheduler.take_short_texts(budget))
+
+    def collect(
+        self,
+        texts: Sequence[Text],
+        vectors_by_text: Iterable[Floats | Failure],
+        started_at: float,
+        rate: float,
+    ) -> ResultsByConnection:
+        """Store the vectors of texts; return results of completed jobs, by connection.
+
+        started_at: time.perf_counter at the start of their forward pass. rate: see Result.
+        """
+        results_by_connection = defaultdict(list)
+        for text, vectors in zip(texts, vectors_by_text, strict=True):
+            key = text.item.job
+            job = self._open_jobs.get(key)
+            if job is None:  # cancelled, or another of its texts has failed
+                continue
+            job.started_at = min(job.started_at, started_at)
+            result = job.collect(text.item.index, vectors, rate)
+            if result is not None:
+                self.remove(key)
+                results_by_connection[key[0]].append((key[1], result))
+        return results_by_connection
+
+    def _texts(self, items: Iterable[Item[Key]]) -> list[Text]:
+        return [self._open_jobs[item.job].text(item) for item in items]

@@ -1,0 +1,180 @@
+"""Tests of the connection to an engine that the test controls."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+
+from service.engine.client.engine_client import EngineClient
+from service.engine.protocol.messages import Failure, Job, Result, pack_results, unpack_jobs
+from service.engine.protocol.wire import Message, WorkerConnection
+from service.errors import EncodingFailed, EngineDied, EngineLost
+from tests.service.rig import running
+
+LONG = 60.0
+
+
+class Engine:
+    """Stores received messages; a text's vector is its first id."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket, self._connection = sock, WorkerConnection(sock, running())
+        self._messages: list[Message] = []
+
+    async def receive(self) -> Message:
+        while not self._messages:
+            await asyncio.sleep(0.001)
+            self._messages += self._connection.receive(wait=False)
+        return self._messages.pop(0)
+
+    async def jobs(self) -> dict[int, Job]:
+        (message_type, content), body = await self.receive()
+        assert message_type == "jobs"
+        return dict(unpack_jobs(content, body))
+
+    def reply(self, jobs: dict[int, Job]) -> None:
+        def result(job: Job) -> Result | Failure:
+            first = float(job.rows[0][0])
+            if first < 0:
+                return Failure("negative", 0)
+            return Result(np.array([[first]], dtype=np.float32), 0, 0, 1.0)
+
+        self._connection.send(
+            *pack_results([(number, result(job)) for number, job in jobs.items()])
+        )
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def test_a_cancelled_wait_for_the_description_does_not_prevent_closing() -> None:
+    async def scenario() -> None:
+        async with connect() as (client, _):
+            waiting = asyncio.create_task(client.describe())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            client.close(EngineLost("over"))
+            assert client.lost.is_set()
+
+    asyncio.run(scenario())
+
+
+@asynccontextmanager
+async def connect() -> AsyncIterator[tuple[EngineClient, Engine]]:
+    client_end, engine_end = socket.socketpair()
+    client, engine = await EngineClient.connect((client_end, running())), Engine(engine_end)
+    try:
+        yield client, engine
+    finally:
+        client.close(EngineLost("over"))
+        engine.close()
+        await asyncio.sleep(0)  # the loop closes our end in its next turn
+
+
+def job(first: int) -> Job:
+    return Job("pooled", [np.array([first], dtype=np.int32)])
+
+
+def in_loop(test: Callable[[EngineClient, Engine], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(120), connect() as (client, engine):
+            await test(client, engine)
+
+    asyncio.run(run())
+
+
+def test_jobs_submitted_together_are_sent_as_one_message() -> None:
+    async def test(client: EngineClient, engine: Engine) -> None:
+        tasks = [asyncio.create_task(client.submit(job(n), LONG)) for n in range(5)]
+        jobs = await engine.jobs()
+        assert len(jobs) == 5
+        engine.reply(jobs)
+        firsts = [float(result.vectors[0, 0]) for result in await asyncio.gather(*tasks)]
+        assert firsts == [0, 1, 2, 3, 4]
+
+    in_loop(test)
+
+
+def test_a_failure_fails_its_own_job() -> None:
+    async def test(client: EngineClient, engine: Engine) -> None:
+        tasks = [asyncio.create_task(client.submit(job(n), LONG)) for n in (1, -1)]
+        engine.reply(await engine.jobs())
+        good, bad = await asyncio.gather(*tasks, return_exceptions=True)
+        assert isinstance(good, Result) and isinstance(bad, EncodingFailed)
+
+    in_loop(test)
+
+
+def test_a_cancelled_job_is_removed_from_the_queue() -> None:
+    async def test(client: EngineClient, engine: Engine) -> None:
+        task = asyncio.create_task(client.submit(job(1), LONG))
+        await asyncio.sleep(0)  # submitted, and not sent yet
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        (number,) = await engine.jobs()
+        assert (await engine.receive())[0] == ["cancel", number]
+
+    in_loop(test)
+
+
+def test_a_job_is_cancelled_after_its_timeout() -> None:
+    async def test(client: EngineClient, engine: Engine) -> None:
+        with pytest.raises(TimeoutError):
+            await client.submit(job(1), 0.05)
+        jobs = await engine.jobs()
+        assert (await engine.receive())[0][0] == "cancel"
+        engine.reply(jobs)  # too late, and harmless
+        again = asyncio.create_task(client.submit(job(2), LONG))
+        engine.reply(await engine.jobs())
+        assert (await again).vectors[0, 0] == 2
+
+    in_loop(test)
+
+
+def test_a_closed_connection_fails_waiting_and_later_jobs() -> None:
+    async def test(client: EngineClient, engine: Engine) -> None:
+        task = asyncio.create_task(client.submit(job(1), LONG))
+        await engine.jobs()
+        client.close(EngineLost("died"))
+        with pytest.raises(EngineLost, match="died"):
+            await task
+        with pytest.raises(EngineLost):
+            await client.submit(job(2), LONG)
+
+    in_loop(test)
+
+
+def test_an_engine_that_exits_fails_waiting_and_later_jobs() -> None:
+    async def test(client: EngineClient, engine: Engine) -> None:
+        task = asyncio.create_task(client.submit(job(1), LONG))
+        await engine.jobs()
+        engine.close()
+        with pytest.raises(EngineLost, match="died"):
+            await task
+        assert client.lost.is_set()
+        with pytest.raises(EngineLost):
+            await client.submit(job(1), LONG)
+
+    in_loop(test)
+
+
+def test_errors_of_a_dead_engine_say_which_jobs_it_was_computing() -> None:
+    async def run() -> None:
+        client_end, engine_end = socket.socketpair()
+        table = running()
+        client, engine = await EngineClient.connect((client_end, table)), Engine(engine_end)
+        tasks = [asyncio.create_task(client.submit(job(n), LONG)) for n in (5, 6)]
+        jobs = await engine.jobs()
+        [number] = [number for number, sent in jobs.items() if sent.rows[0][0] == 6]
+        table.begin(number)
+        engine.close()
+        errors = await asyncio.gather(*tasks, return_exceptions=True)
+        computing = [isinstance(error, EngineDied) and error.computing for error in errors]
+        assert computing == [False, True]
+
+    asyncio.run(run())

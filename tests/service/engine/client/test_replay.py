@@ -1,0 +1,199 @@
+"""Tests of the jobs of engines that die, with an engine that some ids crash."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+from service.engine.client.replay import Replay
+from service.engine.protocol.messages import Description, Job, Result
+from service.errors import EncodingFailed, EngineCrash, EngineDied, EngineLost
+from service.process.shared_counters import SharedCounters
+from tests.service.rig import ids
+
+DEADLY, BAD = 13, 14
+T = TypeVar("T")
+
+
+class Engine:
+    """Crashes on the deadly text, and at as many other submissions as the test says.
+
+    A text's vector is its first id. present: whether another engine starts when one has died.
+    """
+
+    def __init__(self, deaths: list[bool] | None = None, present: bool = True) -> None:
+        """deaths: at the first submissions, whether the job was being computed."""
+        self.deaths, self.present = deaths or [], present
+        self.unresponsive = 0
+        self.submitted: list[Job] = []
+        self.waits: list[float] = []
+        self.description: Description | None = None
+
+    def computed_tokens(self, job: Job) -> int:
+        return job.tokens
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        await asyncio.sleep(0)
+        self.submitted.append(job)
+        if self.unresponsive:
+            self.unresponsive -= 1
+            raise EngineLost("it does not respond")
+        if self.deaths:
+            raise EngineDied(computing=self.deaths.pop(0))
+        if any(DEADLY in row for row in job.rows):
+            raise EngineDied(computing=True)
+        if any(BAD in row for row in job.rows):
+            raise EncodingFailed("bad", index=next(i for i, r in enumerate(job.rows) if BAD in r))
+        vectors = np.array([[row[0]] for row in job.rows], dtype=np.float32)
+        return Result(vectors, queue_us=5, compute_us=10, rate=1.0)
+
+    async def wait_connected(self, timeout: float, max_downtime: float = 1.0) -> None:
+        self.waits.append(max_downtime)
+        if not self.present:
+            if max_downtime > timeout:
+                raise TimeoutError
+            raise EngineLost("not there")
+
+
+def job(*rows: list[int], **options: Any) -> Job:
+    return Job("pooled", [ids(row) for row in rows], **options)
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    async def limited() -> T:
+        async with asyncio.timeout(60):
+            return await work
+
+    return asyncio.run(limited())
+
+
+def replay(engine: Engine) -> Replay:
+    return Replay(engine, SharedCounters.private())
+
+
+def test_a_waiting_job_is_resubmitted_unchanged() -> None:
+    engine = Engine([False])
+    replaying = replay(engine)
+    sent = job([1], [2], skips=[1, 0])
+    assert run(replaying.submit(sent, 60)).vectors.tolist() == [[1], [2]]
+    assert engine.submitted == [sent, sent]
+    assert (replaying.replayed_jobs, replaying.quarantined_texts) == (1, 0)
+
+
+def test_the_texts_of_a_job_that_was_computed_are_resubmitted_one_by_one() -> None:
+    engine = Engine([True])
+    result = run(replay(engine).submit(job([1], [2], [3], skips=[1, 0, 0]), 60))
+    assert result.vectors.tolist() == [[1], [2], [3]]
+    assert (result.queue_us, result.compute_us) == (5, 30)
+    assert engine.submitted[1:] == [
+        job([1], skips=[1], exclusive=True),
+        job([2], skips=[0], exclusive=True),
+        job([3], skips=[0], exclusive=True),
+    ]
+
+
+def test_a_text_survives_crashes_that_it_did_not_cause() -> None:
+    engine = Engine([True, False, True, False])
+    assert run(replay(engine).submit(job([1]), 60)).vectors.tolist() == [[1]]
+    assert [job.exclusive for job in engine.submitted] == [False, True, True, True, True]
+
+
+def test_a_text_that_crashes_the_engine_alone_is_named_and_refused() -> None:
+    engine = Engine()
+    replaying = replay(engine)
+    with pytest.raises(EngineCrash) as crash:
+        run(replaying.submit(job([1], [DEADLY], [3]), 60))
+    error = crash.value
+    assert (error.status, error.code, error.index) == (500, "engine_crash", 1)
+    assert error.headers["x-should-retry"] == "false"
+    before = len(engine.submitted)
+    with pytest.raises(EngineCrash) as crash:
+        run(replaying.submit(job([7], [8], [DEADLY]), 60))
+    assert crash.value.index == 2 and len(engine.submitted) == before
+    assert run(replaying.submit(job([1], [3]), 60)).vectors.tolist() == [[1], [3]]
+    assert replaying.quarantined_texts == 1
+
+
+class Starting(Engine):
+    """Delays the first wait until the test says that it has started."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started = asyncio.Event()
+
+    async def wait_connected(self, timeout: float, max_downtime: float = 1.0) -> None:
+        await super().wait_connected(timeout, max_downtime)
+        if len(self.waits) == 1:
+            await self.started.wait()
+
+
+def test_a_text_that_was_quarantined_meanwhile_is_not_resubmitted() -> None:
+    async def scenario() -> None:
+        engine = Starting()
+        replaying = replay(engine)
+        early = asyncio.create_task(replaying.submit(job([1], [DEADLY]), 60))
+        while not engine.waits:
+            await asyncio.sleep(0)
+        with pytest.raises(EngineCrash):
+            await replaying.submit(job([DEADLY]), 60)
+        before = len(engine.submitted)
+        engine.started.set()
+        with pytest.raises(EngineCrash) as crash:
+            await early
+        assert crash.value.index == 1 and replaying.quarantined_texts == 1
+        assert engine.submitted[before:] == [job([1], exclusive=True)]
+
+    run(scenario())
+
+
+def test_a_text_that_fails_alone_is_named() -> None:
+    with pytest.raises(EncodingFailed, match="bad") as failed:
+        run(replay(Engine([True])).submit(job([1], [2], [BAD]), 60))
+    assert failed.value.index == 2
+
+
+def test_a_job_is_resubmitted_six_times_at_most() -> None:
+    engine = Engine([False] * 99)
+    with pytest.raises(EngineDied):
+        run(replay(engine).submit(job([1]), 60))
+    assert len(engine.submitted) == 7
+
+
+def test_a_suspected_job_is_never_answered_with_a_retry() -> None:
+    # A gateway would send it to another server, and crash its engine, too.
+    engine = Engine([True] + [False] * 99)
+    with pytest.raises(EngineCrash):
+        run(replay(engine).submit(job([1]), 60))
+    engine = Engine([True], present=False)
+    with pytest.raises(TimeoutError):
+        run(replay(engine).submit(job([1]), 60))
+
+
+def test_a_suspected_job_waits_while_an_engine_hangs_and_others_fail() -> None:
+    async def scenario() -> None:
+        engine = Engine([True])
+        suspect = asyncio.create_task(replay(engine).submit(job([1]), 60))
+        while not engine.submitted:
+            await asyncio.sleep(0)
+        engine.unresponsive = 2
+        assert (await suspect).vectors.tolist() == [[1]] and engine.unresponsive == 0
+        engine.unresponsive = 99
+        with pytest.raises(EngineLost, match="not respond"):
+            await replay(engine).submit(job([1]), 60)
+
+    run(scenario())
+
+
+def test_a_job_fails_if_no_engine_starts() -> None:
+    engine = Engine([False], present=False)
+    with pytest.raises(EngineLost, match="not there"):
+        run(replay(engine).submit(job([1]), 60))
+
+
+def test_a_job_is_not_resubmitted_after_its_timeout() -> None:
+    engine = Engine([False])
+    with pytest.raises(TimeoutError):
+        run(replay(engine).submit(job([1], created_at=-100.0), 60))
+    assert len(engine.submitted) == 1
