@@ -146,7 +146,7 @@ def _admission(settings: Settings, connection: EngineConnection) -> Admission:
         lambda: connection.rate.latest,
         connection.counters,
         timeout=settings.request_timeout,
-        reliable_rate=lambda: connection.rate.reliable,
+        reliable_rate=lambda: connection.rate.reliable_rate,
     )
 
 

@@ -21,9 +21,9 @@ from service.cli.options import read
 from service.context import ServerContext
 from service.engine.client.engine_connection import EngineConnection
 from service.engine.protocol.fd_handoff import handoff_pair
-from service.engine.protocol.messages import Description
+from service.engine.protocol.messages import EngineDescription
 from service.http.cors import with_cors
-from service.process.gc_tuning import freeze
+from service.process.gc_tuning import settle_heap
 from service.process.logging import configure_logging
 from service.process.shared_counters import counters_file
 from service.server.engine_supervisor import EngineSupervisor
@@ -54,15 +54,15 @@ def create() -> ASGIApp:
     )
     engine = EngineSupervisor(context, engine_socket.fileno())
 
-    def on_ready(description: Description) -> None:
-        freeze()
+    def on_ready(description: EngineDescription) -> None:
+        settle_heap()
         log.info("the engine is ready: %s", asdict(description))
 
     connection = EngineConnection(
         context.connect_engine,
         context.counters(0),
         on_ready,
-        lambda: engine.replace_stalled(connection.generation),
+        lambda: engine.replace_stalled(connection.restarts_when_connected),
     )
 
     async def run_engine() -> None:

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 import orjson
 
 from service.engine.process.main import run
-from service.engine.protocol.spec import Decisions, EngineSpec
+from service.engine.protocol.spec import EngineSpec, StartupChoices
 from service.process.logging import configure_logging
 from service.process.reports import report
 from service.process.supervisor import describe_end
@@ -32,18 +32,18 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # a collection in the engine would copy memory pages shared with this process
     while True:
-        decisions, status = _run_engine(spec)
+        choices, status = _run_engine(spec)
         if status == 0:  # the server has ended
             return
-        if decisions is None:
+        if choices is None:
             sys.exit(status if status > 0 else 128 - status)
         log.error("the engine %s; starting another", describe_end(status))
         report("restarting")
-        spec = replace(spec, decisions=decisions)
+        spec = replace(spec, startup_choices=choices)
 
 
-def _run_engine(spec: EngineSpec) -> tuple[Decisions | None, int]:
-    """Fork an engine and wait for its end; return its decisions if it was ready, and its status."""
+def _run_engine(spec: EngineSpec) -> tuple[StartupChoices | None, int]:
+    """Fork an engine and wait for its end; return its choices if it was ready, and its status."""
     reader, writer = os.pipe()
     pid = os.fork()
     if not pid:
@@ -52,16 +52,16 @@ def _run_engine(spec: EngineSpec) -> tuple[Decisions | None, int]:
     os.close(writer)
     with open(reader, "rb") as pipe:
         line = pipe.readline()  # empty if it ends before it is ready
-    decisions = Decisions(**orjson.loads(line)) if line else None
-    if decisions:
-        report("ready", engine=pid, decisions=asdict(decisions))
-    return decisions, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    choices = StartupChoices(**orjson.loads(line)) if line else None
+    if choices:
+        report("ready", engine=pid, startup_choices=asdict(choices))
+    return choices, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def _run_in_child(spec: EngineSpec, writer: int) -> None:
-    def on_ready(decisions: Decisions) -> None:
+    def on_ready(choices: StartupChoices) -> None:
         with open(writer, "wb") as pipe:
-            pipe.write(orjson.dumps(decisions) + b"\n")
+            pipe.write(orjson.dumps(choices) + b"\n")
 
     run(spec, on_ready)
     sys.exit()

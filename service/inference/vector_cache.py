@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from models.vectors import Floats
-from service.engine.protocol.messages import POOLED, Description, Job, Result
+from service.engine.protocol.messages import POOLED, EngineDescription, Job, Result
 from service.errors import EncodingFailed
 
 Key = tuple[bytes, int]  # token ids of a text, and how many of them are not pooled
@@ -20,7 +20,7 @@ class Engine(Protocol):
     """Computes jobs. description: replaced when the engine restarts."""
 
     @property
-    def description(self) -> Description | None: ...
+    def description(self) -> EngineDescription | None: ...
 
     async def submit(self, job: Job, timeout: float) -> Result: ...
 

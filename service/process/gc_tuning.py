@@ -9,7 +9,7 @@ _TRIM = getattr(_LIBRARY, "malloc_trim", lambda _: 0)  # glibc's
 _MALLOPT, _MMAP_THRESHOLD = getattr(_LIBRARY, "mallopt", lambda *_: 0), -3
 
 
-def freeze() -> None:
+def settle_heap() -> None:
     """Exclude the objects that exist now from garbage collections; call it after loading.
 
     Memory that loading has freed goes back to the system: 160 MB after an engine has tried several

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 # Exit status of a process that has logged why it will never start. No other program uses it, as
 # uvicorn does 3 for a failed start.
-REFUSED = os.EX_CONFIG
+EXIT_PERMANENT_FAILURE = os.EX_CONFIG
 _STEADY = 30.0  # seconds after which a start counts as successful
 _ATTEMPTS = 5  # starts of a process that was never ready; another is restarted for ever
 _TICK = 1.0  # seconds between two checks of a process
@@ -73,9 +73,10 @@ class Supervisor:
         while not self._stopping:
             started = time.monotonic()
             status, ending = await self._life()
-            if status == REFUSED and self._was_ready:  # a failed first start has logged why
+            # A failed first start has logged why.
+            if status == EXIT_PERMANENT_FAILURE and self._was_ready:
                 log.error("%s and is not started again", ending)
-            if self._stopping or status == REFUSED:
+            if self._stopping or status == EXIT_PERMANENT_FAILURE:
                 return
             failures += 1
             if not self._was_ready and failures == _ATTEMPTS:
@@ -93,12 +94,12 @@ class Supervisor:
         timeout: seconds for that, in place of the usual limit.
         """
         self._stopping = True
-        self._watchdog.stop(timeout)
+        self._watchdog.stop_requested(timeout)
         self._close_input()
 
-    def expect_ready(self) -> None:
+    def restart_start_timer(self) -> None:
         """Restart the time limit for getting ready."""
-        self._watchdog.start()
+        self._watchdog.process_started()
 
     def kill(self) -> None:
         """Kill the process and its children."""
@@ -129,7 +130,7 @@ class Supervisor:
             reports.close()
 
     async def _start(self, output: int) -> Process:
-        self._watchdog.start()
+        self._watchdog.process_started()
         try:
             process = await asyncio.create_subprocess_exec(
                 # -P: without the working directory, whose files could shadow modules.
@@ -165,9 +166,9 @@ class Supervisor:
     def _note(self, report: Report) -> None:
         if report["event"] == "ready":
             self._was_ready = True
-            self._watchdog.ready()
+            self._watchdog.became_ready()
         elif report["event"] == "restarting":
-            self._watchdog.start()
+            self._watchdog.process_started()
             self._on_restart()
         self._on_report(report)
 

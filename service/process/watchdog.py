@@ -9,13 +9,13 @@ from math import inf
 class Limits:
     """Time limits of a process, in seconds.
 
-    start: until it is ready. stop: until it has finished. silence: without a change of its
-    heartbeat, once it is ready.
+    start: until it is ready. stop: until it has finished. heartbeat_timeout: without a change of
+    its heartbeat, once it is ready.
     """
 
     start: float = inf
     stop: float = 5.0
-    silence: float = inf
+    heartbeat_timeout: float = inf
     heartbeat: Callable[[], float] = lambda: 0.0
 
 
@@ -31,29 +31,29 @@ class Watchdog:
         self._ready = self._stopping = False
         self._heartbeat, self._waited = 0.0, 0.0
 
-    def start(self) -> None:
-        """The process was started, or started anew."""
+    def process_started(self) -> None:
+        """Note that the process was started, or started anew."""
         self._ready, self._waited = False, 0.0
 
-    def ready(self) -> None:
-        """The process is ready."""
+    def became_ready(self) -> None:
+        """Note that the process is ready."""
         self._ready, self._waited = True, 0.0
 
-    def stop(self, timeout: float | None = None) -> None:
-        """The process was told to stop. timeout: seconds in place of the usual limit."""
+    def stop_requested(self, timeout: float | None = None) -> None:
+        """Note that the process was told to stop. timeout: seconds in place of the usual limit."""
         self._stopping, self._waited = True, 0.0
         if timeout is not None:
             self._stop_limit = timeout
 
     def check(self) -> str | None:
-        """What the process has failed to do in time, or None."""
+        """Return what the process has failed to do in time, or None."""
         self._waited += self._tick
         if self._stopping:
             limit, fault = self._stop_limit, "has not finished in {:g} s"
         elif not self._ready:
             limit, fault = self._limits.start, "is not ready after {:g} s"
         else:
-            limit, fault = self._limits.silence, "has not moved for {:g} s"
+            limit, fault = self._limits.heartbeat_timeout, "has not moved for {:g} s"
             heartbeat = self._limits.heartbeat()
             if heartbeat != self._heartbeat:
                 self._heartbeat, self._waited = heartbeat, 0.0

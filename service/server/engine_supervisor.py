@@ -9,7 +9,7 @@ from dataclasses import replace
 import orjson
 
 from service.context import ServerContext
-from service.engine.protocol.spec import Decisions, EngineSpec
+from service.engine.protocol.spec import EngineSpec, StartupChoices
 from service.process.reports import Report
 from service.process.shared_counters import Slot
 from service.process.supervisor import Child, Supervisor
@@ -19,13 +19,13 @@ log = logging.getLogger(__name__)
 
 
 class EngineSupervisor(Supervisor):
-    """Runs the launcher of the engine, and passes on the decisions of the previous engine."""
+    """Runs the launcher of the engine, and passes on the choices of the previous engine."""
 
     def __init__(self, context: ServerContext, engine_fd: int) -> None:
         """engine_fd: the engine's end of the socket pair that hands over connections."""
         self._row = context.rows - 1  # of the shared counters
         self._counters = context.counters(self._row)
-        self._decisions: Decisions | None = None  # of the latest engine
+        self._startup_choices: StartupChoices | None = None  # of the latest engine
         self._engine_pid: int | None = None
         settings = context.settings
         spec = EngineSpec(
@@ -43,7 +43,7 @@ class EngineSupervisor(Supervisor):
         )
 
         def config() -> bytes:
-            return orjson.dumps(replace(spec, decisions=self._decisions))
+            return orjson.dumps(replace(spec, startup_choices=self._startup_choices))
 
         pass_fds = [engine_fd, context.counters_fd]
         limits = Limits(start=settings.load_timeout)
@@ -63,11 +63,11 @@ class EngineSupervisor(Supervisor):
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._engine_pid, signal.SIGKILL)  # its launcher forks another
         self._engine_pid = None
-        self.expect_ready()
+        self.restart_start_timer()
 
     def _on_engine_report(self, report: Report) -> None:
         if report["event"] == "ready":
-            self._decisions = Decisions(**report["decisions"])
+            self._startup_choices = StartupChoices(**report["startup_choices"])
             self._engine_pid = report["engine"]
 
     def _count_restart(self) -> None:

@@ -11,13 +11,13 @@ from models.errors import ModelError
 from service.app import create_app
 from service.context import ServerContext
 from service.engine.client.engine_connection import EngineConnection
-from service.engine.protocol.messages import Description
-from service.process.gc_tuning import freeze
+from service.engine.protocol.messages import EngineDescription
+from service.process.gc_tuning import settle_heap
 from service.process.logging import configure_logging
 from service.process.reports import report
 from service.process.shared_counters import SharedCounters, Slot
 from service.process.signals import install_signal_handlers
-from service.process.supervisor import REFUSED
+from service.process.supervisor import EXIT_PERMANENT_FAILURE
 from service.uvicorn_adapter.server import Server, config, vital
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ def main() -> None:
             log.error("%s", error)
             sys.exit(1)
         click.echo(f"Error: {error}", err=True)
-        sys.exit(REFUSED)
+        sys.exit(EXIT_PERMANENT_FAILURE)
     server.run(sockets=context.listeners(row))
     sys.exit(int(server.failed or not server.started))
 
@@ -58,12 +58,12 @@ def _server(context: ServerContext, counters: SharedCounters) -> Server:
         loop.remove_reader(sys.stdin.fileno())  # end of file stays readable
         server.should_exit = True
 
-    def on_ready(engine: Description) -> None:
-        freeze()
-        report("engine_ready", engine=asdict(engine), restarts=connection.generation)
+    def on_ready(engine: EngineDescription) -> None:
+        settle_heap()
+        report("engine_ready", engine=asdict(engine), restarts=connection.restarts_when_connected)
 
     def on_stall() -> None:
-        report("engine_stalled", restarts=connection.generation)
+        report("engine_stalled", restarts=connection.restarts_when_connected)
 
     def fail() -> None:
         server.fail()
@@ -71,7 +71,7 @@ def _server(context: ServerContext, counters: SharedCounters) -> Server:
     settings = context.settings
     connection = EngineConnection(context.connect_engine, counters, on_ready, on_stall)
     if counters.row[Slot.HEARTBEAT]:  # restarted: requests come before the engine connects
-        connection.expect_engine()
+        connection.treat_as_restarting()
     background = [vital(connection.run, fail), beat, wait_for_stop]
     app = create_app(context, connection, background, lambda: server.should_exit)
     server = Server(config(settings, app), settings.drain_delay)

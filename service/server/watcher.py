@@ -22,7 +22,7 @@ from service.server.engine_supervisor import EngineSupervisor
 log = logging.getLogger(__name__)
 
 _START = 120.0  # seconds until an HTTP process serves
-_SILENCE = 30.0  # seconds without a turn of the event loop after which it hangs
+_HEARTBEAT_TIMEOUT = 30.0  # seconds without a turn of the event loop after which it hangs
 _GRACE = 5.0  # seconds for the error responses to requests that were given up
 _FAILED = 1.0  # seconds for HTTP processes to end after a failure
 
@@ -110,7 +110,7 @@ class Watcher:
         limits = Limits(
             start=_START,
             stop=settings.drain_delay + settings.shutdown_timeout + _GRACE,
-            silence=_SILENCE,
+            heartbeat_timeout=_HEARTBEAT_TIMEOUT,
             heartbeat=partial(self._counters.read, Slot.HEARTBEAT, row),
         )
         pass_fds = [*context.listener_fds[row], context.counters_fd, context.handoff_fd]

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from models.embedder import Embedder
+from service.engine.process.batch_limit import choose_batch_limit
 from service.engine.process.batch_sizing import BatchSizing
-from service.engine.process.budget import choose_budget
 from service.engine.process.loop import Loop
 from service.engine.protocol.messages import POOLED, Job, Result, pack_jobs
 from tests.service.rig import FakeConnection, FakeConnections
@@ -51,5 +51,5 @@ def test_a_budget_is_found_however_little_memory_there_is(
 ) -> None:
     gpu = Embedder.load(minilm_folder, device="cuda", dtype="float16")
     gpu.warm()
-    budget = choose_budget(gpu, 0)
-    assert 2048 <= budget.tokens <= 65536 and budget.rate > 0
+    limit = choose_batch_limit(gpu, 0)
+    assert 2048 <= limit.tokens <= 65536 and limit.rate > 0

@@ -77,11 +77,15 @@ def _engine(context: ServerContext, handoff: socket.socket) -> Iterator[None]:
         counters_fd=context.counters_fd,
         counters_rows=context.rows,
     )
-    embedder, budget = load_and_measure(spec)
+    embedder, batch_limit = load_and_measure(spec)
     reader, writer = os.pipe()
-    connections = Connections(handoff, reader, (["description", describe(embedder, budget)], b""))
-    sizing = BatchSizing(budget.tokens, embedder.max_concurrent_batches, embedder.prefetch_depth)
-    thread = threading.Thread(target=Loop(connections, embedder, sizing, budget.rate).run)
+    connections = Connections(
+        handoff, reader, (["description", describe(embedder, batch_limit)], b"")
+    )
+    sizing = BatchSizing(
+        batch_limit.tokens, embedder.max_concurrent_batches, embedder.prefetch_depth
+    )
+    thread = threading.Thread(target=Loop(connections, embedder, sizing, batch_limit.rate).run)
     thread.start()
     try:
         yield

@@ -19,8 +19,8 @@ from service.engine.protocol.messages import (
     pack_jobs,
     unpack_results,
 )
-from service.engine.protocol.running_jobs import RunningJobs
-from service.engine.protocol.wire import WorkerConnection
+from service.engine.protocol.running_text_counts import RunningTextCounts
+from service.engine.protocol.wire import HttpProcessConnection
 
 Floats = npt.NDArray[np.float32]
 POISON, NAN, BIG, HUGE, BROKEN = 13, 14, 15, 16, 17
@@ -73,12 +73,12 @@ class SumModel:
         return [np.full((len(row), 2), layer, dtype=np.float32) for row in ids]
 
 
-def running() -> RunningJobs:
+def running() -> RunningTextCounts:
     """An empty table of running jobs."""
-    return RunningJobs(mmap.mmap(-1, 1 << 14))
+    return RunningTextCounts(mmap.mmap(-1, 1 << 14))
 
 
-class FakeConnection(WorkerConnection):
+class FakeConnection(HttpProcessConnection):
     """A connection that stores the sent results."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class FakeConnections:
 class Rig:
     def __init__(
         self,
-        budget: int = 100,
+        max_batch_tokens: int = 100,
         max_concurrent_batches: int = 1,
         model: SumModel | None = None,
         prefetch_depth: int = 0,
@@ -126,7 +126,7 @@ class Rig:
         self.loop = Loop(
             self.connections,
             self.model,
-            BatchSizing(budget, max_concurrent_batches, prefetch_depth),
+            BatchSizing(max_batch_tokens, max_concurrent_batches, prefetch_depth),
             rate,
         )
 

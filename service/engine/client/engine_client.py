@@ -7,14 +7,14 @@ from typing import Any, cast
 
 from service.engine.protocol.fd_handoff import Connection
 from service.engine.protocol.messages import (
-    Description,
+    EngineDescription,
     Failure,
     Job,
     Result,
     pack_jobs,
     unpack_results,
 )
-from service.engine.protocol.running_jobs import RunningJobs
+from service.engine.protocol.running_text_counts import RunningTextCounts
 from service.engine.protocol.wire import MessageReader, enlarge_send_buffer, pack
 from service.errors import EncodingFailed, EngineDied, EngineLost, NotFinite, ServiceError
 
@@ -25,14 +25,16 @@ class EngineClient(asyncio.Protocol):
     Jobs submitted in the same iteration of the loop are sent as one message.
     """
 
-    def __init__(self, running: RunningJobs, on_lost: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, running: RunningTextCounts, on_lost: Callable[[], None] = lambda: None
+    ) -> None:
         """running: the table of the connection's jobs that the engine is computing.
 
         on_lost: called when the connection ends, before any job fails.
         """
         self._running, self._on_lost = running, on_lost
         self._loop = asyncio.get_running_loop()
-        self._description: asyncio.Future[Description] = self._loop.create_future()
+        self._description: asyncio.Future[EngineDescription] = self._loop.create_future()
         self._results: dict[int, asyncio.Future[Result]] = {}  # by the number of the job
         self._unsent: list[tuple[int, Job]] = []
         self._numbers = count()
@@ -49,7 +51,7 @@ class EngineClient(asyncio.Protocol):
         _, client = await create(lambda: cls(running, on_lost), sock=sock)
         return client
 
-    async def describe(self) -> Description:
+    async def describe(self) -> EngineDescription:
         """Wait until the engine is loaded and return its description; raises EngineLost."""
         return await self._description
 
@@ -111,7 +113,7 @@ class EngineClient(asyncio.Protocol):
         """Handle messages of the engine; called by the event loop."""
         for (message_type, content), body in self._reader.feed(data):
             if message_type == "description":
-                self._description.set_result(Description(**content))
+                self._description.set_result(EngineDescription(**content))
                 continue
             for number, result in unpack_results(content, body):
                 future = self._results.get(number)

@@ -12,7 +12,7 @@ import numpy as np
 from service.engine.client.engine_client import EngineClient
 from service.engine.client.rate import Rate
 from service.engine.protocol.fd_handoff import Connection
-from service.engine.protocol.messages import POOLED, Description, Job, Result
+from service.engine.protocol.messages import POOLED, EngineDescription, Job, Result
 from service.engine.protocol.progress import Liveness
 from service.errors import EncodingFailed, EngineLost
 from service.process.shared_counters import SharedCounters, Slot
@@ -32,7 +32,7 @@ class EngineConnection:
         self,
         connect: Callable[[], Connection],
         counters: SharedCounters,
-        on_ready: Callable[[Description], None] = lambda _: None,
+        on_ready: Callable[[EngineDescription], None] = lambda _: None,
         on_stall: Callable[[], None] = lambda: None,
         probe_interval: float = _PROBE_INTERVAL,
     ) -> None:
@@ -47,12 +47,12 @@ class EngineConnection:
         self._client: EngineClient | None = None
         self._connected, self._lost_at = asyncio.Event(), -math.inf
         self._probe_interval, self._liveness = probe_interval, Liveness(counters)
-        self.generation = 0  # engine restarts before the current engine
+        self.restarts_when_connected = 0  # engine restarts before the current engine
         self._embeds = False  # whether the last job or probe succeeded
         self.rate = Rate()
-        self.description: Description | None = None
+        self.description: EngineDescription | None = None
 
-    def expect_engine(self) -> None:
+    def treat_as_restarting(self) -> None:
         """Let requests wait for the first engine as if it were restarting."""
         self._lost_at = time.monotonic()
 
@@ -124,7 +124,7 @@ class EngineConnection:
     async def _probe(self, client: EngineClient) -> None:
         description = await client.describe()
         self._client, self.description, self.rate = client, description, Rate()
-        self.generation = self.restarts
+        self.restarts_when_connected = self.restarts
         self._connected.set()
         reported_ready = False
         while True:

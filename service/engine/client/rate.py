@@ -25,7 +25,7 @@ class Rate:
             self._changes += 1
 
     @property
-    def reliable(self) -> float:
+    def reliable_rate(self) -> float:
         """The latest rate, if it was measured several times under load and recently; else 0."""
         recent = self._clock() - self._changed < _MAX_AGE
         return self.latest if recent and self._changes >= _MIN_CHANGES else 0.0

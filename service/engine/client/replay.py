@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from service.engine.client.quarantine import Quarantine
-from service.engine.protocol.messages import Description, Job, Result
+from service.engine.protocol.messages import EngineDescription, Job, Result
 from service.errors import EncodingFailed, EngineCrash, EngineDied, EngineLost
 from service.process.shared_counters import SharedCounters
 
@@ -26,7 +26,7 @@ class Engine(Protocol):
     """The current engine: see service.engine.client.engine_connection."""
 
     @property
-    def description(self) -> Description | None: ...
+    def description(self) -> EngineDescription | None: ...
     def computed_tokens(self, job: Job) -> int: ...
     def submit(self, job: Job, timeout: float) -> Awaitable[Result]: ...
     def wait_connected(self, timeout: float, max_downtime: float = ...) -> Awaitable[None]: ...
@@ -46,7 +46,7 @@ class Replay:
         self._counters, self._replayed_slot = counters, counters.allocate()
 
     @property
-    def description(self) -> Description | None:
+    def description(self) -> EngineDescription | None:
         """Description of the current engine."""
         return self._engine.description
 

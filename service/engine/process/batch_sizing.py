@@ -16,14 +16,14 @@ _BALANCE = 0.8  # share of threads with work left while one computes a long text
 class BatchSizing:
     """Batch sizes in tokens, from the measured speed.
 
-    budget: maximum tokens of a batch. max_concurrent_batches: each on its own thread.
+    max_batch_tokens: maximum tokens of a batch. max_concurrent_batches: each on its own thread.
     prefetch_depth: batches that can wait on the device for the running one; 0 on a CPU.
 
     rate: tokens per second of the whole engine, as lately measured. Batches are smaller on a
     slow CPU, so that a query beside many long texts waits no longer than on a fast one.
     """
 
-    budget: int
+    max_batch_tokens: int
     max_concurrent_batches: int = 1
     prefetch_depth: int = 0
     rate: float = inf
@@ -47,7 +47,7 @@ class BatchSizing:
             return self.full_multi_threaded
         max_concurrent_batches = self.max_concurrent_batches
         more = int(self.full_single_threaded * jobs / _FEW_JOBS)
-        enough = min(self.budget, _MAX_TOKENS_SINGLE_THREADED)
+        enough = min(self.max_batch_tokens, _MAX_TOKENS_SINGLE_THREADED)
         limit = max(self.full_single_threaded, min(more, enough))
         rounds = max(1, -(-waiting // (max_concurrent_batches * limit)))
         return min(
@@ -81,7 +81,11 @@ class BatchSizing:
 
     def _full_batch(self, threads: int, enough: int) -> int:
         if self.prefetch_depth:  # a device, which is slower with fewer
-            return self.budget
-        limit = self.budget if self.max_concurrent_batches == 1 else min(self.budget, enough)
+            return self.max_batch_tokens
+        limit = (
+            self.max_batch_tokens
+            if self.max_concurrent_batches == 1
+            else min(self.max_batch_tokens, enough)
+        )
         target = _TARGET_SECONDS * self.rate * threads / self.max_concurrent_batches
         return int(min(limit, max(target, _MIN_TOKENS_PER_THREAD * threads)))

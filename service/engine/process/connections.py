@@ -5,25 +5,25 @@ import socket
 from collections.abc import Callable
 
 from service.engine.protocol.fd_handoff import accept_connection
-from service.engine.protocol.wire import Message, WorkerConnection
+from service.engine.protocol.wire import HttpProcessConnection, Message
 
 CLOSED: Message = (["closed", None], b"")  # the last message of a connection
 
-ReceivedMessages = list[tuple[WorkerConnection, Message]]
+ReceivedMessages = list[tuple[HttpProcessConnection, Message]]
 
 
 class Connections:
     """Accepts connections, and sends the greeting on each."""
 
-    def __init__(self, handoff: socket.socket, lifeline: int, greeting: Message) -> None:
+    def __init__(self, handoff: socket.socket, shutdown_fd: int, greeting: Message) -> None:
         """handoff: the engine's end of the hand-off socket pair (see fd_handoff).
 
-        lifeline: a descriptor that reaches end of file when the server shuts down.
+        shutdown_fd: a descriptor that reaches end of file when the server shuts down.
         """
         self._handoff, self._greeting = handoff, greeting
         self._selector = selectors.DefaultSelector()
         self._watch(handoff, self._accept)
-        self._watch(lifeline, _raise_shutdown)
+        self._watch(shutdown_fd, _raise_shutdown)
 
     def receive(self, wait: bool) -> ReceivedMessages:
         """Receive messages of all connections. wait: block until there is one.
@@ -45,12 +45,12 @@ class Connections:
 
     def _accept(self) -> ReceivedMessages:
         sock, running = accept_connection(self._handoff)
-        connection = WorkerConnection(sock, running)
+        connection = HttpProcessConnection(sock, running)
         self._watch(sock, lambda: self._read(sock, connection))
         connection.send(*self._greeting)
         return []
 
-    def _read(self, sock: socket.socket, connection: WorkerConnection) -> ReceivedMessages:
+    def _read(self, sock: socket.socket, connection: HttpProcessConnection) -> ReceivedMessages:
         try:
             return [(connection, message) for message in connection.receive(wait=False)]
         except EOFError:

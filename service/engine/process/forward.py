@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from models.vectors import Floats
-from service.engine.process.scheduler import Item
+from service.engine.process.scheduler import QueuedText
 from service.engine.protocol.messages import POOLED, Failure, TokenIds
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class Text:
     output, exclusive: of its job, see service.engine.protocol.messages.
     """
 
-    item: Item[Any]
+    item: QueuedText[Any]
     ids: TokenIds
     skip: int
     output: str | int

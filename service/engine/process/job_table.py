@@ -10,12 +10,12 @@ import numpy as np
 
 from models.vectors import Floats
 from service.engine.process.forward import Text
-from service.engine.process.scheduler import Item, Scheduler
+from service.engine.process.scheduler import QueuedText, Scheduler
 from service.engine.protocol.messages import Failure, Job, Result
-from service.engine.protocol.wire import WorkerConnection
+from service.engine.protocol.wire import HttpProcessConnection
 
-Key = tuple[WorkerConnection, int]  # of a job: its number on its connection
-ResultsByConnection = Mapping[WorkerConnection, Sequence[tuple[int, Result | Failure]]]
+Key = tuple[HttpProcessConnection, int]  # of a job: its number on its connection
+ResultsByConnection = Mapping[HttpProcessConnection, Sequence[tuple[int, Result | Failure]]]
 
 
 @dataclass
@@ -26,7 +26,7 @@ class _OpenJob:
     started_at: float = inf
     vectors: dict[int, Floats] = field(default_factory=dict)
 
-    def text(self, item: Item[Key]) -> Text:
+    def text(self, item: QueuedText[Key]) -> Text:
         job, index = self.job, item.index
         skip = job.skips[index] if job.skips else 0
         return Text(item, job.rows[index], skip, job.output, job.exclusive)
@@ -82,18 +82,18 @@ class JobTable:
         self._scheduler.cancel(key)
         self._open_jobs.pop(key, None)
 
-    def remove_connection(self, connection: WorkerConnection) -> None:
+    def remove_connection(self, connection: HttpProcessConnection) -> None:
         """Remove the jobs of a closed connection."""
         for key in [key for key in self._open_jobs if key[0] is connection]:
             self.remove(key)
 
-    def take_batch(self, budget: int) -> list[Text]:
-        """Take the texts of the next batch: at most `budget` tokens, or one longer text."""
-        return self._texts(self._scheduler.next(budget))
+    def take_batch(self, max_tokens: int) -> list[Text]:
+        """Take the texts of the next batch: `max_tokens` at most, or one longer text."""
+        return self._texts(self._scheduler.next(max_tokens))
 
-    def take_short_texts(self, budget: int) -> list[Text]:
-        """Take a batch of texts that fit the budget; empty if only longer ones wait."""
-        return self._texts(self._scheduler.take_short_texts(budget))
+    def take_short_texts(self, max_tokens: int) -> list[Text]:
+        """Take a batch of texts that fit; empty if only longer ones wait."""
+        return self._texts(self._scheduler.take_short_texts(max_tokens))
 
     def collect(
         self,
@@ -119,5 +119,5 @@ class JobTable:
                 results_by_connection[key[0]].append((key[1], result))
         return results_by_connection
 
-    def _texts(self, items: Iterable[Item[Key]]) -> list[Text]:
+    def _texts(self, items: Iterable[QueuedText[Key]]) -> list[Text]:
         return [self._open_jobs[item.job].text(item) for item in items]

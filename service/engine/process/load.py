@@ -10,7 +10,7 @@ from models.cpu_backend import library
 from models.embedder import Embedder
 from models.precision.trials import Trial
 from service.engine.process.cpus import available_cpus
-from service.engine.protocol.spec import Decisions
+from service.engine.protocol.spec import StartupChoices
 
 log = logging.getLogger("service.engine")
 
@@ -33,10 +33,10 @@ class Options(Protocol):
     def threads(self) -> int: ...
 
 
-def load(folder: str | Path, options: Options, previous: Decisions | None = None) -> Embedder:
+def load(folder: str | Path, options: Options, previous: StartupChoices | None = None) -> Embedder:
     """Load the model of a folder for this process.
 
-    previous: decisions of an earlier load, which are reused.
+    previous: choices of an earlier load, which are reused.
     Raises ModelError when the model, device or precision is not available.
     """
     library.cap_isa(options.isa)

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 
 from models.encoder.threads import single_threaded
+from service.engine.process.batch_dispatcher import Batch, BatchDispatcher
 from service.engine.process.batch_sizing import BatchSizing
-from service.engine.process.batches import Batch, Batches
 from service.engine.process.forward import Model, forward
 from service.engine.process.job_table import JobTable
 from service.engine.process.receiver import Connections, Receiver
@@ -54,7 +54,7 @@ class Loop:
         self._lock = threading.Lock()  # of the job table and the batches
         self._receiver = Receiver(connections, self._job_table, self._lock, linger)
         progress = progress or Progress()
-        self._batches = Batches(self._job_table, self._throughput, progress, self._lock)
+        self._dispatcher = BatchDispatcher(self._job_table, self._throughput, progress, self._lock)
 
     def run(self) -> None:
         """Serve until the server shuts down."""
@@ -69,7 +69,7 @@ class Loop:
             helper.start()
         with contextlib.suppress(EOFError):
             self._run_leader()
-        self._batches.shut_down()
+        self._dispatcher.shut_down()
         for helper in helpers:
             helper.join()
 
@@ -80,20 +80,20 @@ class Loop:
     def run_once(self) -> None:
         """Receive messages, waiting if there is no work, and compute one batch."""
         self._receiver.poll_or_wait()
-        if batch := self._batches.next_for_leader():
+        if batch := self._dispatcher.next_for_leader():
             with single_threaded() if batch.single_threaded else contextlib.nullcontext():
                 self._compute(batch)
 
     def _run_follower(self) -> None:
         with single_threaded():
-            while batch := self._batches.next_for_follower():
+            while batch := self._dispatcher.next_for_follower():
                 self._compute(batch)
                 self._receiver.poll()
 
     def _run_spare_thread(self) -> None:
         with single_threaded():
-            while self._batches.wait_until_leader_blocked():
-                if batch := self._batches.next_for_spare_thread():
+            while self._dispatcher.wait_until_leader_blocked():
+                if batch := self._dispatcher.next_for_spare_thread():
                     self._compute(batch)
                     self._receiver.poll()
                 else:
@@ -103,7 +103,7 @@ class Loop:
         start = time.perf_counter()
         vectors = forward(self._model, batch.texts)
         with self._lock:
-            self._batches.finish(batch)
+            self._dispatcher.finish(batch)
             started_at = self._throughput.observe(
                 batch.tokens, start, time.perf_counter(), batch.single_threaded
             )

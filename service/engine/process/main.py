@@ -10,18 +10,18 @@ import torch
 
 from models.embedder import Embedder
 from models.errors import ModelError
+from service.engine.process.batch_limit import BatchLimit, choose_batch_limit
 from service.engine.process.batch_sizing import BatchSizing
-from service.engine.process.budget import Budget, choose_budget
 from service.engine.process.connections import Connections
 from service.engine.process.cpus import available_cpus
 from service.engine.process.load import load
 from service.engine.process.loop import Loop
-from service.engine.protocol.messages import Description
+from service.engine.protocol.messages import EngineDescription
 from service.engine.protocol.progress import Progress
-from service.engine.protocol.spec import Decisions, EngineSpec
-from service.process.gc_tuning import freeze
+from service.engine.protocol.spec import EngineSpec, StartupChoices
+from service.process.gc_tuning import settle_heap
 from service.process.shared_counters import SharedCounters
-from service.process.supervisor import REFUSED
+from service.process.supervisor import EXIT_PERMANENT_FAILURE
 
 log = logging.getLogger("service.engine")
 
@@ -31,36 +31,40 @@ _LINGER_SECONDS = 0.001
 _TRANSIENT_ERRORS = (MemoryError, OSError, torch.OutOfMemoryError, torch.AcceleratorError)
 
 
-def run(spec: EngineSpec, on_ready: Callable[[Decisions], None]) -> None:
+def run(spec: EngineSpec, on_ready: Callable[[StartupChoices], None]) -> None:
     """Load and warm the model, then serve jobs until the server shuts down."""
-    embedder, budget = load_and_measure(spec)
-    greeting = ["description", describe(embedder, budget)], b""
+    embedder, batch_limit = load_and_measure(spec)
+    greeting = ["description", describe(embedder, batch_limit)], b""
     connections = Connections(socket.socket(fileno=spec.handoff_fd), sys.stdin.fileno(), greeting)
-    on_ready(_decisions(embedder, budget))
-    freeze()
-    sizing = BatchSizing(budget.tokens, embedder.max_concurrent_batches, embedder.prefetch_depth)
+    on_ready(_startup_choices(embedder, batch_limit))
+    settle_heap()
+    sizing = BatchSizing(
+        batch_limit.tokens, embedder.max_concurrent_batches, embedder.prefetch_depth
+    )
     counters = SharedCounters.attach(spec.counters_fd, spec.counters_rows, spec.counters_rows - 1)
     linger = _LINGER_SECONDS * (available_cpus() > 1)
     progress = Progress(counters)
-    Loop(connections, embedder, sizing, budget.rate, linger=linger, progress=progress).run()
+    Loop(connections, embedder, sizing, batch_limit.rate, linger=linger, progress=progress).run()
 
 
-def load_and_measure(spec: EngineSpec) -> tuple[Embedder, Budget]:
-    """Load and warm the model, and choose the batch budget.
+def load_and_measure(spec: EngineSpec) -> tuple[Embedder, BatchLimit]:
+    """Load and warm the model, and choose the batch limit.
 
     Raises errors that may pass (no memory, files or device at the moment); exits on permanent ones.
     """
     try:
-        embedder = load(spec.folder, spec, spec.decisions)
+        embedder = load(spec.folder, spec, spec.startup_choices)
         embedder.warm()
-        if spec.decisions:
-            return embedder, Budget(spec.decisions.max_batch_tokens, spec.decisions.rate)
+        if spec.startup_choices:
+            return embedder, BatchLimit(
+                spec.startup_choices.max_batch_tokens, spec.startup_choices.rate
+            )
         for trial in embedder.trials[1:]:
             log.info(
                 "%s: cosine to float32 at least %.5f, %.1f times as fast",
                 *(trial.dtype, trial.cosine, trial.speedup),
             )
-        return embedder, choose_budget(embedder, spec.max_batch_tokens)
+        return embedder, choose_batch_limit(embedder, spec.max_batch_tokens)
     except ModelError as error:
         log.error("%s", error)
     except _TRANSIENT_ERRORS:
@@ -69,22 +73,22 @@ def load_and_measure(spec: EngineSpec) -> tuple[Embedder, Budget]:
         # The same files give the same error: exit, so that the process manager sees the failure,
         # instead of restarting the engine forever.
         log.exception("the model cannot be loaded")
-    sys.exit(REFUSED)
+    sys.exit(EXIT_PERMANENT_FAILURE)
 
 
-def _decisions(embedder: Embedder, budget: Budget) -> Decisions:
-    return Decisions(
+def _startup_choices(embedder: Embedder, batch_limit: BatchLimit) -> StartupChoices:
+    return StartupChoices(
         device=str(embedder.device),
         dtype=embedder.dtype,
         trials=[asdict(trial) for trial in embedder.trials],
-        max_batch_tokens=budget.tokens,
-        rate=budget.rate,
+        max_batch_tokens=batch_limit.tokens,
+        rate=batch_limit.rate,
     )
 
 
-def describe(embedder: Embedder, budget: Budget) -> Description:
+def describe(embedder: Embedder, batch_limit: BatchLimit) -> EngineDescription:
     """Describe the model to the HTTP process."""
-    return Description(
+    return EngineDescription(
         dim=embedder.dim,
         max_length=embedder.max_length,
         num_layers=embedder.config.num_layers,
@@ -97,7 +101,7 @@ def describe(embedder: Embedder, budget: Budget) -> Description:
         dtype=embedder.dtype,
         trials=[asdict(trial) for trial in embedder.trials],
         threads=torch.get_num_threads(),
-        max_batch_tokens=budget.tokens,
+        max_batch_tokens=batch_limit.tokens,
         fingerprint=embedder.fingerprint,
         kernels=embedder.isa,
     )

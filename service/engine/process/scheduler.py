@@ -5,7 +5,7 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from service.engine.protocol.sizes import max_tokens
+from service.engine.protocol.sizes import size_class_limit
 
 JobKey = TypeVar("JobKey")  # identifies a job
 Kind = Hashable  # only jobs of the same kind share a batch
@@ -15,7 +15,7 @@ _DUE_FACTOR = 16  # a job is due when the engine has served this many times its 
 
 
 @dataclass(frozen=True, slots=True)
-class Item(Generic[JobKey]):
+class QueuedText(Generic[JobKey]):
     """One text of one job. Only items of one kind can share a batch.
 
     size_class: of its job: see service.engine.protocol.sizes.
@@ -38,7 +38,7 @@ class _Waiting(Generic[JobKey]):
     kind: Kind
     size_class: int
     due: int
-    items: deque[Item[JobKey]]
+    items: deque[QueuedText[JobKey]]
 
 
 _Jobs = OrderedDict[JobKey, _Waiting[JobKey]]  # oldest first
@@ -68,8 +68,10 @@ class Scheduler(Generic[JobKey]):
 
     def add(self, job: JobKey, lengths: Sequence[int], kind: Kind, size_class: int) -> None:
         """Queue the texts of a new job. lengths: tokens of each."""
-        items = (Item(job, index, length, kind, size_class) for index, length in enumerate(lengths))
-        due = self._served + _DUE_FACTOR * max_tokens(size_class)
+        items = (
+            QueuedText(job, index, length, kind, size_class) for index, length in enumerate(lengths)
+        )
+        due = self._served + _DUE_FACTOR * size_class_limit(size_class)
         waiting = _Waiting(kind, size_class, due, deque(items))
         self._jobs[job] = waiting
         self._queues.setdefault((kind, size_class), OrderedDict())[job] = waiting
@@ -82,35 +84,37 @@ class Scheduler(Generic[JobKey]):
             self.tokens -= sum(item.length for item in waiting.items)
             self._remove(job, waiting)
 
-    def next(self, budget: int) -> list[Item[JobKey]]:
-        """Take the next batch: at most `budget` tokens, or one longer text; [] if none waits."""
+    def next(self, max_tokens: int) -> list[QueuedText[JobKey]]:
+        """Take the next batch: `max_tokens` at most, or one longer text; [] if none waits."""
         if not self._jobs:
             return []
         self._oldest_first = not self._oldest_first
         oldest_first, queues = self._oldest_first, self._queues.values()
-        return self._batch(_oldest(self._jobs) if oldest_first else _most_urgent(queues), budget)
+        return self._batch(
+            _oldest(self._jobs) if oldest_first else _most_urgent(queues), max_tokens
+        )
 
-    def take_short_texts(self, budget: int) -> list[Item[JobKey]]:
-        """Take a batch of jobs whose next text is at most `budget` tokens long; [] if none."""
+    def take_short_texts(self, max_tokens: int) -> list[QueuedText[JobKey]]:
+        """Take a batch of jobs whose next text has at most `max_tokens`; [] if none."""
         candidates = [
-            waiting for waiting in self._jobs.values() if waiting.items[0].length <= budget
+            waiting for waiting in self._jobs.values() if waiting.items[0].length <= max_tokens
         ]
         most_urgent = min(candidates, key=lambda waiting: waiting.due, default=None)
-        return self._batch(most_urgent, budget) if most_urgent else []
+        return self._batch(most_urgent, max_tokens) if most_urgent else []
 
-    def _batch(self, waiting: _Waiting[JobKey], budget: int) -> list[Item[JobKey]]:
+    def _batch(self, waiting: _Waiting[JobKey], max_tokens: int) -> list[QueuedText[JobKey]]:
         first = self._take(waiting)
         batch = [first]
-        self._fill(batch, self._by_age(first.kind), budget - budget // 2)
+        self._fill(batch, self._by_age(first.kind), max_tokens - max_tokens // 2)
         self._fill(
-            batch, self._by_urgency(first.kind, min(item.size_class for item in batch)), budget
+            batch, self._by_urgency(first.kind, min(item.size_class for item in batch)), max_tokens
         )
         return batch
 
     def _fill(
-        self, batch: list[Item[JobKey]], jobs: Iterator[_Waiting[JobKey]], budget: int
+        self, batch: list[QueuedText[JobKey]], jobs: Iterator[_Waiting[JobKey]], max_tokens: int
     ) -> None:
-        room = budget - sum(item.length for item in batch)
+        room = max_tokens - sum(item.length for item in batch)
         for waiting in jobs:
             room -= waiting.items[0].length
             if room < 0:
@@ -135,7 +139,7 @@ class Scheduler(Generic[JobKey]):
                 return
             yield waiting
 
-    def _take(self, waiting: _Waiting[JobKey]) -> Item[JobKey]:
+    def _take(self, waiting: _Waiting[JobKey]) -> QueuedText[JobKey]:
         item = waiting.items.popleft()
         self.tokens -= item.length
         self._served += item.length

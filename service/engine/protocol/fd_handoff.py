@@ -7,9 +7,9 @@ or removed by others.
 import os
 import socket
 
-from service.engine.protocol.running_jobs import RunningJobs
+from service.engine.protocol.running_text_counts import RunningTextCounts
 
-Connection = tuple[socket.socket, RunningJobs]
+Connection = tuple[socket.socket, RunningTextCounts]
 """One end of a connection to the engine, and the table of its running jobs."""
 
 
@@ -28,7 +28,7 @@ def request_connection(handoff_fd: int) -> Connection:
 
     handoff_fd: the HTTP processes' end of the handoff pair.
     """
-    running, file = RunningJobs.create()
+    running, file = RunningTextCounts.create()
     with file:
         ours, theirs = socket.socketpair()
         try:
@@ -47,6 +47,6 @@ def accept_connection(handoff: socket.socket) -> Connection:
     """
     _, [connection_fd, table_fd], *_ = socket.recv_fds(handoff, 16, 2)
     os.set_inheritable(connection_fd, False)
-    running = RunningJobs.attach(table_fd)
+    running = RunningTextCounts.attach(table_fd)
     os.close(table_fd)
     return socket.socket(fileno=connection_fd), running

@@ -121,7 +121,7 @@ def unpack_results(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Res
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class EngineDescription:
     """Properties of a loaded engine.
 
     trials: how each tried precision compares with float32.

@@ -9,6 +9,6 @@ def size_class(tokens: int) -> int:
     return min(((max(tokens, 1) - 1) // _QUERY_TOKENS).bit_length(), SIZE_CLASSES - 1)
 
 
-def max_tokens(size: int) -> int:
+def size_class_limit(size: int) -> int:
     """Return the most tokens of a size class; the last class is in fact unlimited."""
     return _QUERY_TOKENS << size

@@ -7,7 +7,7 @@ import orjson
 
 
 @dataclass(frozen=True, slots=True)
-class Decisions:
+class StartupChoices:
     """Choices and measurements of an engine at its start, reused when another replaces it.
 
     trials: how each tried precision compares with float32. rate: tokens per second of a full batch.
@@ -28,7 +28,7 @@ class EngineSpec:
     auto. max_batch_tokens: 0 to let the engine choose.
     handoff_fd: the socket on which it receives connections from HTTP processes.
     counters_fd, counters_rows: the shared counters; the last row is the engine's.
-    decisions: of the previous engine, if there was one.
+    startup_choices: of the previous engine, if there was one.
     """
 
     folder: str
@@ -42,11 +42,13 @@ class EngineSpec:
     handoff_fd: int
     counters_fd: int
     counters_rows: int
-    decisions: Decisions | None = None
+    startup_choices: StartupChoices | None = None
 
     @classmethod
     def from_json(cls, line: bytes) -> "EngineSpec":
         """Parse a spec that orjson.dumps has written."""
         fields = orjson.loads(line)
-        decisions = fields.pop("decisions")
-        return cls(**fields, decisions=Decisions(**decisions) if decisions else None)
+        startup_choices = fields.pop("startup_choices")
+        return cls(
+            **fields, startup_choices=StartupChoices(**startup_choices) if startup_choices else None
+        )

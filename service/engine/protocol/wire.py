@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from service.engine.protocol.running_jobs import RunningJobs
+from service.engine.protocol.running_text_counts import RunningTextCounts
 
 _LENGTHS = struct.Struct("<QQ")  # bytes of the header and of the body
 _ALIGNMENT = 8  # bytes; headers are padded, so that the numbers of the body are aligned
@@ -52,13 +52,15 @@ class MessageReader:
             yield orjson.loads(message[:header_size]), message[header_size:]
 
 
-class WorkerConnection:
+class HttpProcessConnection:
     """The engine's end of a connection to one HTTP process.
 
     running: its jobs that are being computed.
     """
 
-    def __init__(self, sock: socket.socket, running: RunningJobs, send_timeout: int = 10) -> None:
+    def __init__(
+        self, sock: socket.socket, running: RunningTextCounts, send_timeout: int = 10
+    ) -> None:
         """send_timeout: seconds until a process that does not read is disconnected."""
         self.running = running
         enlarge_send_buffer(sock)

@@ -7,7 +7,7 @@ import pytest
 
 from service.engine.process.main import load_and_measure
 from service.engine.protocol.spec import EngineSpec
-from service.process.supervisor import REFUSED
+from service.process.supervisor import EXIT_PERMANENT_FAILURE
 
 
 def spec(folder: Path, threads: int = 1) -> EngineSpec:
@@ -19,6 +19,6 @@ def test_an_unexpected_error_is_logged_and_prevents_a_restart(
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         load_and_measure(spec(minilm_folder, threads=-1))  # which settings do not let through
-    assert ended.value.code == REFUSED
+    assert ended.value.code == EXIT_PERMANENT_FAILURE
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert record.message == "the model cannot be loaded" and record.exc_info

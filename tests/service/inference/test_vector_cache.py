@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from models.vectors import Floats
-from service.engine.protocol.messages import POOLED, Description, Job, Result
+from service.engine.protocol.messages import POOLED, EngineDescription, Job, Result
 from service.errors import EncodingFailed
 from service.inference.vector_cache import VectorCache
 from tests.service.local_server import local_server
@@ -19,17 +19,17 @@ WIDTH = 4
 COST = WIDTH * 4 + 4 + 400  # bytes of the vector of one token id
 
 
-def described() -> Description:
+def described() -> EngineDescription:
     """Description of a newly started engine."""
     figures = [4, 256, 6, 512, 100, ["mean"], True, "bert", "cpu", "float32", [], 1, 512, "f", None]
-    return Description(*figures)  # type: ignore[arg-type]
+    return EngineDescription(*figures)  # type: ignore[arg-type]
 
 
 @dataclass
 class RecordingEngine:
     """A text's vector is the sum of its ids plus 100 per skipped token; fails at the id 13."""
 
-    description: Description | None = field(default_factory=described)
+    description: EngineDescription | None = field(default_factory=described)
     computed: list[list[int]] = field(default_factory=list)
 
     async def submit(self, job: Job, timeout: float) -> Result:

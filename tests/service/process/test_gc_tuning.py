@@ -5,13 +5,13 @@ import sys
 
 SCRIPT = """
 import psutil
-from service.process.gc_tuning import freeze
+from service.process.gc_tuning import settle_heap
 
 blocks = [bytes(2000) for _ in range(100_000)]
 last = blocks.pop()  # a block at the end of the heap prevents its trimming
 blocks.clear()
 before = psutil.Process().memory_info().rss
-freeze()
+settle_heap()
 print(before - psutil.Process().memory_info().rss)
 """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from service.process.reports import Report
-from service.process.supervisor import REFUSED, Child, Supervisor
+from service.process.supervisor import EXIT_PERMANENT_FAILURE, Child, Supervisor
 from service.process.watchdog import Limits
 
 TICK = 0.01
@@ -42,7 +42,7 @@ def test_a_failed_spawn_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixt
         supervisor = Supervisor(child(str(path)), on_restart=lambda: restarts.append(None))
         running = asyncio.create_task(supervisor.run())
         await wait_until(lambda: len(restarts) == 2)
-        program(path, f"exit {REFUSED}")
+        program(path, f"exit {EXIT_PERMANENT_FAILURE}")
         await asyncio.wait_for(running, 60)
 
     with caplog.at_level(logging.ERROR):
@@ -118,7 +118,7 @@ def test_modules_are_not_imported_from_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "this.py").write_text(f"raise SystemExit({REFUSED})")
+    (tmp_path / "this.py").write_text(f"raise SystemExit({EXIT_PERMANENT_FAILURE})")
     restarts: list[None] = []
 
     async def run() -> None:
@@ -222,7 +222,7 @@ def test_a_process_is_killed_only_when_its_heartbeat_stops(tmp_path: Path) -> No
     beats, restarted = [0.0], list[None]()
 
     async def run() -> None:
-        limits = Limits(silence=0.2, heartbeat=lambda: beats[0])
+        limits = Limits(heartbeat_timeout=0.2, heartbeat=lambda: beats[0])
         process = child(program(tmp_path / "python", f"{READY}; exec sleep 600"), limits=limits)
         supervisor = Supervisor(process, on_restart=lambda: restarted.append(None), tick=TICK)
         running = asyncio.create_task(supervisor.run())
@@ -241,7 +241,7 @@ def test_children_of_a_process_end_with_it(tmp_path: Path) -> None:
     output = tmp_path / "found"
 
     async def run() -> None:
-        script = f"sleep 600 & echo $! > {output}; exit {REFUSED}"
+        script = f"sleep 600 & echo $! > {output}; exit {EXIT_PERMANENT_FAILURE}"
         await Supervisor(child(program(tmp_path / "python", script))).run()
         await wait_until(lambda: not is_alive(int(output.read_text())))
 

@@ -10,7 +10,7 @@ import pytest
 
 from service.engine.client.engine_client import EngineClient
 from service.engine.protocol.messages import Failure, Job, Result, pack_results, unpack_jobs
-from service.engine.protocol.wire import Message, WorkerConnection
+from service.engine.protocol.wire import HttpProcessConnection, Message
 from service.errors import EncodingFailed, EngineDied, EngineLost
 from tests.service.rig import running
 
@@ -21,7 +21,7 @@ class Engine:
     """Stores received messages; a text's vector is its first id."""
 
     def __init__(self, sock: socket.socket) -> None:
-        self._socket, self._connection = sock, WorkerConnection(sock, running())
+        self._socket, self._connection = sock, HttpProcessConnection(sock, running())
         self._messages: list[Message] = []
 
     async def receive(self) -> Message:

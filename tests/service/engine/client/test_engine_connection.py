@@ -200,7 +200,7 @@ def test_the_first_requests_of_a_restarted_process_wait_for_the_engine() -> None
     async def run() -> None:
         engine = Mortal()
         connection = EngineConnection(engine.connect, SharedCounters.private())
-        connection.expect_engine()
+        connection.treat_as_restarting()
         with pytest.raises(TimeoutError):
             await connection.wait_connected(0.01)
         waiting = asyncio.create_task(connection.wait_connected(60))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from service.engine.client.replay import Replay
-from service.engine.protocol.messages import Description, Job, Result
+from service.engine.protocol.messages import EngineDescription, Job, Result
 from service.errors import EncodingFailed, EngineCrash, EngineDied, EngineLost
 from service.process.shared_counters import SharedCounters
 from tests.service.rig import ids
@@ -29,7 +29,7 @@ class Engine:
         self.unresponsive = 0
         self.submitted: list[Job] = []
         self.waits: list[float] = []
-        self.description: Description | None = None
+        self.description: EngineDescription | None = None
 
     def computed_tokens(self, job: Job) -> int:
         return job.tokens

@@ -15,26 +15,32 @@ BUDGETS, CONCURRENT, WAITING = (
 
 @given(BUDGETS, WAITING, st.integers(0, 9))
 def test_without_concurrent_batches_each_may_fill_the_budget(
-    budget: int, waiting: int, busy: int
+    max_batch_tokens: int, waiting: int, busy: int
 ) -> None:
-    sizing = BatchSizing(budget)
+    sizing = BatchSizing(max_batch_tokens)
     assert not sizing.single_threaded(waiting, busy)
     assert (
         sizing.size(waiting, single_threaded=False)
         == sizing.full_batch(single_threaded=False)
-        == budget
+        == max_batch_tokens
     )
 
 
 @given(BUDGETS, CONCURRENT, WAITING, st.booleans(), st.floats(0))
 @example(2048, 2, 0, True, 0.0)
 def test_no_batch_is_larger_than_the_budget_or_empty(
-    budget: int, max_concurrent_batches: int, waiting: int, single_threaded: bool, rate: float
+    max_batch_tokens: int,
+    max_concurrent_batches: int,
+    waiting: int,
+    single_threaded: bool,
+    rate: float,
 ) -> None:
     assert (
         1
-        <= BatchSizing(budget, max_concurrent_batches, rate=rate).size(waiting, single_threaded)
-        <= budget
+        <= BatchSizing(max_batch_tokens, max_concurrent_batches, rate=rate).size(
+            waiting, single_threaded
+        )
+        <= max_batch_tokens
     )
 
 
@@ -90,12 +96,13 @@ def test_concurrent_batches_that_start_together_have_equal_sizes(waiting: int, s
 
 
 @pytest.mark.parametrize(
-    ("budget", "max_concurrent_batches", "limit"), [(2048, 2, 512), (400, 2, 400), (2048, 1, 2048)]
+    ("max_batch_tokens", "max_concurrent_batches", "limit"),
+    [(2048, 2, 512), (400, 2, 400), (2048, 1, 2048)],
 )
 def test_a_text_is_long_if_it_exceeds_a_single_threaded_batch(
-    budget: int, max_concurrent_batches: int, limit: int
+    max_batch_tokens: int, max_concurrent_batches: int, limit: int
 ) -> None:
-    sizing = BatchSizing(budget, max_concurrent_batches)
+    sizing = BatchSizing(max_batch_tokens, max_concurrent_batches)
     assert not sizing.is_long(limit) and sizing.is_long(limit + 1)
 
 

@@ -15,7 +15,7 @@ GREETING = ["description", {"dim": 3}], b""
 
 
 class Server:
-    """A handoff pair and a lifeline."""
+    """A handoff pair and a shutdown_fd."""
 
     def __init__(self) -> None:
         self._requesting, self._accepting = handoff_pair()

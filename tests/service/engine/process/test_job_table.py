@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from service.engine.process.job_table import JobTable
-from service.engine.process.scheduler import Item
+from service.engine.process.scheduler import QueuedText
 from service.engine.protocol.messages import Failure, Job, Result
 from tests.service.rig import FakeConnection, ids
 
@@ -37,7 +37,7 @@ def test_a_text_has_its_number_of_skipped_tokens() -> None:
     job_table.add((CONNECTION, 1), Job(2, [ids([1, 2]), ids([3])], skips=[1, 0]))
     first, second = job_table.take_batch(10)
     assert (first.ids.tolist(), first.skip, second.skip) == ([1, 2], 1, 0)
-    assert first.item == Item((CONNECTION, 1), 0, 2, 2)
+    assert first.item == QueuedText((CONNECTION, 1), 0, 2, 2)
 
 
 def test_a_result_is_complete_with_the_last_text_and_in_order() -> None:

@@ -43,7 +43,7 @@ def test_the_results_of_a_batch_are_one_message() -> None:
 
 
 def test_jobs_that_arrive_during_a_batch_are_in_the_next() -> None:
-    rig = Rig(budget=4)
+    rig = Rig(max_batch_tokens=4)
     rig.send(1, [1, 1, 1], [2, 2, 2])
     rig.loop.run_once()
     rig.send(2, [3])
@@ -53,7 +53,7 @@ def test_jobs_that_arrive_during_a_batch_are_in_the_next() -> None:
 
 
 def test_a_job_larger_than_a_batch_has_one_result() -> None:
-    rig = Rig(budget=4)
+    rig = Rig(max_batch_tokens=4)
     rig.send(1, [1, 1, 1], [2, 2], [3], [4, 4])
     rig.run()
     assert len(rig.model.batches) > 1 and rig.result(1) == [[3], [4], [3], [8]]
@@ -128,7 +128,7 @@ def test_a_closed_connection_removes_its_jobs_and_no_others() -> None:
 
 
 def test_a_full_batch_updates_the_rate() -> None:
-    rig = Rig(budget=8, rate=1.0)
+    rig = Rig(max_batch_tokens=8, rate=1.0)
     rig.send(1, [1])
     rig.loop.run_once()
     rig.send(2, [1] * 8)
@@ -155,7 +155,7 @@ class TwoThreadsModel(SumModel):
 
 
 def test_many_texts_are_computed_by_two_threads_single_threaded() -> None:
-    rig = Rig(budget=2048, max_concurrent_batches=2, model=TwoThreadsModel())
+    rig = Rig(max_batch_tokens=2048, max_concurrent_batches=2, model=TwoThreadsModel())
     for number in range(20, 40):
         rig.send(number, [number] * 60)
     rig.run()
@@ -165,7 +165,7 @@ def test_many_texts_are_computed_by_two_threads_single_threaded() -> None:
 
 
 def test_a_job_that_is_divided_among_threads_has_one_result() -> None:
-    rig = Rig(budget=2048, max_concurrent_batches=2, model=TwoThreadsModel())
+    rig = Rig(max_batch_tokens=2048, max_concurrent_batches=2, model=TwoThreadsModel())
     rig.send(1, *[[number] * 100 for number in range(10)])
     rig.run()
     assert rig.result(1) == [[100 * number] for number in range(10)]
@@ -210,7 +210,7 @@ class ThreadCountModel(SumModel):
 
 
 def test_few_texts_are_computed_by_all_threads_together() -> None:
-    rig = Rig(budget=2048, max_concurrent_batches=2, model=ThreadCountModel())
+    rig = Rig(max_batch_tokens=2048, max_concurrent_batches=2, model=ThreadCountModel())
     rig.send(1, [1] * 500, [2])
     rig.run()
     assert isinstance(rig.model, ThreadCountModel)
@@ -268,7 +268,7 @@ def test_the_leader_computes_new_jobs_beside_a_follower_and_then_with_all_thread
 
 
 def test_waiting_texts_are_not_computed_after_shutdown() -> None:
-    rig = Rig(max_concurrent_batches=2, budget=600, model=TwoThreadsModel())
+    rig = Rig(max_concurrent_batches=2, max_batch_tokens=600, model=TwoThreadsModel())
     rig.send(1, *[[1] * 600] * 20)
     rig.connections = ShutdownConnections(rig.connections.received)
     rig.loop = Loop(rig.connections, rig.model, BatchSizing(600, 2), FAST)
@@ -401,7 +401,7 @@ class ProgressModel(SumModel):
 
 
 def test_alternating_leaders_compute_every_job_once() -> None:
-    rig = Rig(budget=8, prefetch_depth=1)
+    rig = Rig(max_batch_tokens=8, prefetch_depth=1)
     numbers = range(100, 300)
     for number in numbers:
         rig.send(number, [number], [1] * 3)
@@ -427,19 +427,19 @@ class LongTextModel(SumModel):
 
 
 def compute_short_beside_long(
-    long: int, max_concurrent_batches: int, budget: int = 2048
+    long: int, max_concurrent_batches: int, max_batch_tokens: int = 2048
 ) -> LongTextModel:
     """Compute a short text that arrives while several long ones are computed."""
     model = LongTextModel()
     rig = Rig(model=model)
-    rig.send(1, *[[1] * (budget + 1)] * long)
+    rig.send(1, *[[1] * (max_batch_tokens + 1)] * long)
     rig.send(2, [5])
     connections = DelayedConnections(
         rig.connections.received, lambda: len(model.batches) >= min(long, max_concurrent_batches)
     )
-    rig.loop = Loop(connections, model, BatchSizing(budget, max_concurrent_batches), FAST)
+    rig.loop = Loop(connections, model, BatchSizing(max_batch_tokens, max_concurrent_batches), FAST)
     rig.run()
-    assert rig.result(1) == [[budget + 1]] * long and rig.result(2) == [[5]]
+    assert rig.result(1) == [[max_batch_tokens + 1]] * long and rig.result(2) == [[5]]
     return model
 
 
@@ -501,7 +501,7 @@ class FailingModel(SumModel):
 def fail(max_concurrent_batches: int, prefetch_depth: int) -> None:
     """Run a loop in which one thread fails."""
     rig = Rig(
-        budget=512,
+        max_batch_tokens=512,
         max_concurrent_batches=max_concurrent_batches,
         model=FailingModel(),
         prefetch_depth=prefetch_depth,

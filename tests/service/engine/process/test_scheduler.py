@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.engine.process.scheduler import Item, Scheduler
+from service.engine.process.scheduler import QueuedText, Scheduler
 
 Jobs = list[tuple[list[int], int]]  # the lengths of its texts, and its size class
 
@@ -20,14 +20,14 @@ def singles(*lengths: int) -> Scheduler[int]:
     return fill(*(([length], 0) for length in lengths))
 
 
-def drain(scheduler: Scheduler[int], budget: int) -> list[list[int]]:
+def drain(scheduler: Scheduler[int], max_tokens: int) -> list[list[int]]:
     batches = []
     while scheduler:
-        batches.append([item.length for item in scheduler.next(budget)])
+        batches.append([item.length for item in scheduler.next(max_tokens)])
     return batches
 
 
-def jobs(batch: list[Item[int]]) -> list[int]:
+def jobs(batch: list[QueuedText[int]]) -> list[int]:
     return [item.job for item in batch]
 
 
@@ -55,11 +55,13 @@ def test_small_jobs_do_not_share_their_batch_with_much_larger_ones() -> None:
     assert jobs(scheduler.next(80)) == [0, 1, 1, 1, 2, 2, 2, 2], "1 as the oldest"
 
 
-def batches_until(scheduler: Scheduler[int], job: int, budget: int, kind: str = "pooled") -> int:
+def batches_until(
+    scheduler: Scheduler[int], job: int, max_tokens: int, kind: str = "pooled"
+) -> int:
     """Count the batches until a job is served while a new query arrives before each."""
     for number in range(1, 2000):
         scheduler.add(1000 + number, [12], kind, 0)
-        if job in jobs(scheduler.next(budget)):
+        if job in jobs(scheduler.next(max_tokens)):
             return number
     raise AssertionError("never")
 
@@ -143,7 +145,7 @@ def test_a_cancelled_job_is_removed_and_others_stay() -> None:
     st.integers(1, 400),
 )
 def test_every_text_is_served_once_within_the_budget_and_the_oldest_in_every_other_batch(
-    submitted: Jobs, budget: int
+    submitted: Jobs, max_tokens: int
 ) -> None:
     scheduler = fill(*submitted)
     odd = False
@@ -153,16 +155,16 @@ def test_every_text_is_served_once_within_the_budget_and_the_oldest_in_every_oth
     while remaining:
         assert scheduler
         assert scheduler.tokens == sum(submitted[job][0][index] for job, index in remaining)
-        batch = scheduler.next(budget)
+        batch = scheduler.next(max_tokens)
         taken = {(item.job, item.index) for item in batch}
         assert len(taken) == len(batch) and taken <= remaining
         # The first of every two passes begins with it.
         odd = not odd
         assert min(remaining) in taken or not odd
-        assert len(batch) == 1 or sum(item.length for item in batch) <= budget
+        assert len(batch) == 1 or sum(item.length for item in batch) <= max_tokens
         assert all(item.length == submitted[item.job][0][item.index] for item in batch)
         remaining -= taken
-    assert not scheduler and not scheduler.tokens and not scheduler.next(budget)
+    assert not scheduler and not scheduler.tokens and not scheduler.next(max_tokens)
 
 
 def test_of_short_texts_those_that_are_due_first_are_taken() -> None:

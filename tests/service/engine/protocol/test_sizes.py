@@ -1,6 +1,6 @@
 """Tests of the size classes of requests."""
 
-from service.engine.protocol.sizes import SIZE_CLASSES, max_tokens, size_class
+from service.engine.protocol.sizes import SIZE_CLASSES, size_class, size_class_limit
 
 
 def test_a_query_is_of_the_first_class_and_each_next_is_twice_as_large() -> None:
@@ -10,7 +10,10 @@ def test_a_query_is_of_the_first_class_and_each_next_is_twice_as_large() -> None
 
 def test_a_class_has_requests_up_to_its_maximum() -> None:
     for size in range(SIZE_CLASSES - 1):
-        assert (size_class(max_tokens(size)), size_class(max_tokens(size) + 1)) == (size, size + 1)
+        assert (size_class(size_class_limit(size)), size_class(size_class_limit(size) + 1)) == (
+            size,
+            size + 1,
+        )
 
 
 def test_there_is_a_last_class() -> None:

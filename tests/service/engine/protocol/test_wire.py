@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.engine.protocol.wire import MessageReader, WorkerConnection, pack
+from service.engine.protocol.wire import HttpProcessConnection, MessageReader, pack
 from tests.service.rig import running
 
 MESSAGES: list[tuple[Any, Any]] = [
@@ -30,8 +30,8 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield first, second
 
 
-def connect(sock: socket.socket) -> WorkerConnection:
-    return WorkerConnection(sock, running())
+def connect(sock: socket.socket) -> HttpProcessConnection:
+    return HttpProcessConnection(sock, running())
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 16, 17, 1000])
@@ -143,7 +143,7 @@ def test_a_connection_closed_at_our_end_drops_what_is_sent(
 def test_a_connection_is_closed_if_the_other_end_does_not_read(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
-    connection = WorkerConnection(pair[0], running(), send_timeout=1)
+    connection = HttpProcessConnection(pair[0], running(), send_timeout=1)
     connection.send("much", bytes(5_000_000))
     with pytest.raises(EOFError):
         connection.receive(wait=True)

@@ -1,4 +1,4 @@
-"""Tests of the batch budget, with fake devices and a real model."""
+"""Tests of the batch limit, with fake devices and a real model."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ import torch
 from models.embedder import Embedder
 from models.encoder.batch import Rows
 from models.vectors import Floats
-from service.engine.process.budget import Budget, choose_budget, grow_budget
+from service.engine.process.batch_limit import BatchLimit, choose_batch_limit, find_gpu_batch_limit
 
 
 class Device:
@@ -40,7 +40,7 @@ def test_the_budget_doubles_while_that_is_faster(
     rates: Mapping[int, float], best: int, tried: int
 ) -> None:
     device = Device(rates)
-    assert grow_budget(device) == Budget(best, rates[best])
+    assert find_gpu_batch_limit(device) == BatchLimit(best, rates[best])
     assert device.tried == [2048 << n for n in range(tried)]
 
 
@@ -60,22 +60,22 @@ class RecordingModel:
 
 def test_a_cpu_is_measured_once_with_the_longest_texts() -> None:
     model = RecordingModel("cpu", 512)
-    assert choose_budget(model, 0).tokens == 2048
+    assert choose_batch_limit(model, 0).tokens == 2048
     assert model.batches == [[512] * 4]
 
 
 def test_a_requested_budget_is_used() -> None:
     for device in ("cpu", "meta"):
         model = RecordingModel(device, 512)
-        assert choose_budget(model, 300).tokens == 300
+        assert choose_batch_limit(model, 300).tokens == 300
         assert model.batches == [[300]]
 
 
 def test_a_gpu_is_measured_with_texts_of_typical_length() -> None:
     model = RecordingModel("meta", 8192)
-    assert choose_budget(model, 0).tokens == 2048
+    assert choose_batch_limit(model, 0).tokens == 2048
     assert model.batches == [[256] * 8] * 3 + [[256] * 16]
 
 
 def test_a_real_model_has_a_rate(embedder: Embedder) -> None:
-    assert choose_budget(embedder, 64).rate > 0
+    assert choose_batch_limit(embedder, 64).rate > 0

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from service.engine.protocol.running_jobs import RunningJobs
+from service.engine.protocol.running_text_counts import RunningTextCounts
 from tests.service.rig import running
 
 ROOT = Path(__file__).parents[4]
@@ -31,10 +31,11 @@ def test_job_numbers_may_exceed_the_slots() -> None:
 
 def test_the_counts_of_a_process_outlive_it() -> None:
     program = (
-        "import os, signal, sys; from service.engine.protocol.running_jobs import RunningJobs;"
-        "RunningJobs.attach(int(sys.argv[1])).begin(3); os.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal, sys;"
+        "from service.engine.protocol.running_text_counts import RunningTextCounts;"
+        "RunningTextCounts.attach(int(sys.argv[1])).begin(3); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    table, file = RunningJobs.create()
+    table, file = RunningTextCounts.create()
     with file:
         command = [sys.executable, "-c", program, str(file.fileno())]
         done = subprocess.run(command, pass_fds=[file.fileno()], cwd=ROOT, check=False)
@@ -42,6 +43,6 @@ def test_the_counts_of_a_process_outlive_it() -> None:
 
 
 def test_the_disk_space_of_the_table_is_allocated_at_the_start() -> None:
-    _, file = RunningJobs.create()
+    _, file = RunningTextCounts.create()
     with file:
         assert os.fstat(file.fileno()).st_blocks * 512 >= mmap.PAGESIZE

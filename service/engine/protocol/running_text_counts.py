@@ -8,7 +8,7 @@ _SLOTS = 4096
 _BYTES = 4  # of a slot
 
 
-class RunningJobs:
+class RunningTextCounts:
     """Number of texts in running batches, for each job of one connection.
 
     The engine writes before and after a batch, the HTTP process reads when the connection is lost.
@@ -20,7 +20,7 @@ class RunningJobs:
         self._counts = memoryview(memory).cast("i")
 
     @classmethod
-    def create(cls) -> tuple["RunningJobs", BinaryIO]:
+    def create(cls) -> tuple["RunningTextCounts", BinaryIO]:
         """Return an empty table, and the file by which the engine maps it; raises OSError."""
         file = TemporaryFile()  # noqa: SIM115
         try:
@@ -33,7 +33,7 @@ class RunningJobs:
             raise
 
     @classmethod
-    def attach(cls, fd: int) -> "RunningJobs":
+    def attach(cls, fd: int) -> "RunningTextCounts":
         """Map the table of a file descriptor, which may be closed afterwards."""
         return cls(mmap.mmap(fd, _SLOTS * _BYTES))
 

@@ -24,7 +24,7 @@ class Batch:
     blocks_leader: bool
 
 
-class Batches:
+class BatchDispatcher:
     """Assigns batches to threads; see `loop` for the leader, followers and the spare thread.
 
     An exclusive text is computed while no other batch runs. Before a batch begins, its

@@ -13,7 +13,7 @@ from models.vectors import Floats
 
 _CPU_TOKENS = 2048  # more are no faster, and delay short queries
 _MIN_GPU_TOKENS, _MAX_GPU_TOKENS = 2048, 65536  # range tried on a GPU
-_MIN_SPEEDUP = 1.05  # of doubling the budget
+_MIN_SPEEDUP = 1.05  # of doubling the limit
 _TYPICAL_LENGTH = 256  # tokens of a text: in longer ones attention hides whether a GPU is full
 
 
@@ -28,29 +28,31 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class Budget:
+class BatchLimit:
     """Maximum tokens of a batch. rate: tokens per second of a full one."""
 
     tokens: int
     rate: float
 
 
-def choose_budget(model: Model, requested: int) -> Budget:
-    """Return the requested budget; for 0 the default of a CPU, or one that fills the GPU."""
+def choose_batch_limit(model: Model, requested: int) -> BatchLimit:
+    """Return the requested limit; for 0 the default of a CPU, or one that fills the GPU."""
     if requested or model.device.type == "cpu":
         tokens = requested or _CPU_TOKENS
-        return Budget(tokens, _measure_rate(model, tokens, model.max_length))
+        return BatchLimit(tokens, _measure_rate(model, tokens, model.max_length))
     typical = min(model.max_length, _TYPICAL_LENGTH)
     # The first pass of a size also waits for its memory.
-    return grow_budget(lambda tokens: max(_measure_rate(model, tokens, typical) for _ in range(3)))
+    return find_gpu_batch_limit(
+        lambda tokens: max(_measure_rate(model, tokens, typical) for _ in range(3))
+    )
 
 
-def grow_budget(rate: Callable[[int], float]) -> Budget:
-    """Double the budget while that is faster and fits the device's memory."""
-    best = Budget(_MIN_GPU_TOKENS, rate(_MIN_GPU_TOKENS))
+def find_gpu_batch_limit(rate: Callable[[int], float]) -> BatchLimit:
+    """Double the limit while that is faster and fits the device's memory."""
+    best = BatchLimit(_MIN_GPU_TOKENS, rate(_MIN_GPU_TOKENS))
     while best.tokens < _MAX_GPU_TOKENS:
         try:
-            doubled = Budget(2 * best.tokens, rate(2 * best.tokens))
+            doubled = BatchLimit(2 * best.tokens, rate(2 * best.tokens))
         except torch.OutOfMemoryError:
             break
         if doubled.rate <= _MIN_SPEEDUP * best.rate:
