@@ -117,18 +117,19 @@ class Embedder:
         return self.tokenizer.encode([prompt + text for text in texts])
 
     def encode(
-        self, ids: Rows, *, normalized: bool | None = None, skips: Sequence[int] = ()
+        self, ids: Rows, *, normalized: bool | None = None, prompt_token_counts: Sequence[int] = ()
     ) -> Floats:
         """Embed B sequences of token ids in one forward pass: -> (B, dim).
 
-        normalized: divide by the Euclidean length; by default as the model's files say. skips: how
-        many of each sequence's first tokens are left out of the pooling; by default none.
+        normalized: divide by the Euclidean length; by default as the model's files say.
+        prompt_token_counts: how many of each sequence's first tokens are left out of the pooling;
+        by default none.
 
         Raises ValueError for an id or a length that the model does not have.
         """
         if (end := self.sentence.end) is not None:
             ids = [truncate_after(row, end) for row in ids]
-        batch = self._batch(ids, skips)
+        batch = self._batch(ids, prompt_token_counts)
         vectors = self._head(self._encoder.vectors(batch, self.sentence.pooling))
         normalized = self.sentence.normalize if normalized is None else normalized
         return normalize(vectors) if normalized else vectors
@@ -161,16 +162,19 @@ class Embedder:
         Raises EmptyTextError and UnsplittableTextError.
         """
         prompt = self.sentence.default_prompt if prompt is None else prompt
-        skip, side = self.sentence.skip(prompt, self.tokenizer), self.tokenizer.side
-        count = self.tokenizer.count_limit(skip, side)
+        side = self.tokenizer.side
+        prompt_token_count = self.sentence.prompt_token_count(prompt, self.tokenizer)
+        count = self.tokenizer.count_limit(prompt_token_count, side)
         rows = self.tokenizer.encode([prompt + text for text in texts], count_limit=count)
         for index, row in enumerate(rows):
             if len(row.ids) < self.config.min_tokens:
                 raise EmptyTextError(index)
         vectors = np.empty((len(rows), self.dim), dtype=np.float32)
         for batch in _batches([len(row.ids) for row in rows], budget):
-            skips = [rows[i].remaining(skip, side) for i in batch]
-            vectors[batch] = self.encode([rows[i].ids for i in batch], skips=skips)
+            prompt_token_counts = [rows[i].remaining(prompt_token_count, side) for i in batch]
+            vectors[batch] = self.encode(
+                [rows[i].ids for i in batch], prompt_token_counts=prompt_token_counts
+            )
         return vectors
 
     def warm(self) -> None:
@@ -178,8 +182,8 @@ class Embedder:
         self._encoder.warm()
         self.encode([[0]] * 4)  # every vocabulary has the id 0
 
-    def _batch(self, ids: Rows, skips: Sequence[int] = ()) -> Batch:
-        batch, config = Batch.of(ids, skips), self.config
+    def _batch(self, ids: Rows, prompt_token_counts: Sequence[int] = ()) -> Batch:
+        batch, config = Batch.of(ids, prompt_token_counts), self.config
         batch.check(config.vocab_size, config.max_tokens, config.min_tokens)
         return batch
 

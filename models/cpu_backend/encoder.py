@@ -92,7 +92,7 @@ class KernelEncoder:
         """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
         indices = (c_int64 * len(poolings))(*map(_POOLINGS.index, poolings))
         vectors = np.empty((len(batch.lengths), len(poolings) * self._width), dtype=np.float32)
-        states = self._empty_states(batch) if batch.skips.any() else None
+        states = self._empty_states(batch) if batch.prompt_token_counts.any() else None
         self._run(
             batch,
             count=len(self._layers.layers),
@@ -102,7 +102,7 @@ class KernelEncoder:
             states=0 if states is None else states.ctypes.data,
         )
         if states is not None:  # the kernels pool whole texts
-            skipping = batch.skips > 0
+            skipping = batch.prompt_token_counts > 0
             vectors[skipping] = _pool(states, batch, poolings)[skipping]
         return vectors
 
@@ -149,10 +149,9 @@ def _rotation(tables: Tensor) -> Rotation:
 
 
 def _pool(states: Floats, batch: Batch, poolings: Sequence[str]) -> Floats:
-    layout, skips = SequenceLayout(batch.lengths.tolist(), torch.device("cpu")), batch.skips
-    vectors: Floats = pool(
-        torch.from_numpy(states), layout, poolings, torch.from_numpy(skips)
-    ).numpy()
+    layout = SequenceLayout(batch.lengths.tolist(), torch.device("cpu"))
+    prompt_token_counts = torch.from_numpy(batch.prompt_token_counts)
+    vectors: Floats = pool(torch.from_numpy(states), layout, poolings, prompt_token_counts).numpy()
     return vectors
 
 

@@ -24,20 +24,20 @@ def truncate_after(row: Row, end: int) -> Row:
 class Batch:
     """B sequences with T token ids in total.
 
-    ids: (T,). lengths: (B,). skips: (B,) how many of each sequence's first tokens are left out of
-    the pooling.
+    ids: (T,). lengths: (B,). prompt_token_counts: (B,) how many of each sequence's first tokens are
+    left out of the pooling.
     """
 
     ids: Integers
     lengths: Integers
-    skips: Integers
+    prompt_token_counts: Integers
 
     @classmethod
-    def of(cls, rows: Rows, skips: Sequence[int] = ()) -> "Batch":
-        """Concatenate sequences. skips: one for each of them; by default zeros."""
+    def of(cls, rows: Rows, prompt_token_counts: Sequence[int] = ()) -> "Batch":
+        """Concatenate sequences. prompt_token_counts: one for each of them; by default zeros."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         ids = np.concatenate(rows, dtype=np.int64, casting="unsafe")
-        return cls(ids, lengths, np.array(skips or [0] * len(rows), dtype=np.int64))
+        return cls(ids, lengths, np.array(prompt_token_counts or [0] * len(rows), dtype=np.int64))
 
     @property
     def positions(self) -> Integers:

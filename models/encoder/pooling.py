@@ -15,11 +15,14 @@ from models.encoder.sequence_layout import SequenceLayout
 
 @dataclass(frozen=True)
 class Segments:
-    """The rows of B sequences that are pooled; skips: how many rows before them are not."""
+    """The rows of B sequences that are pooled.
+
+    prompt_token_counts: how many rows before them are not.
+    """
 
     starts: Tensor
     lengths: Tensor
-    skips: Tensor
+    prompt_token_counts: Tensor
 
 
 Pool = Callable[[Tensor, Segments], Tensor]
@@ -52,7 +55,7 @@ def mean_sqrt(hidden: Tensor, segments: Segments) -> Tensor:
 
 def weighted_mean(hidden: Tensor, segments: Segments) -> Tensor:
     """The average weighted by position, counted from one (arXiv 2202.08904): (T, D) -> (B, D)."""
-    count, before = segments.lengths, segments.skips
+    count, before = segments.lengths, segments.prompt_token_counts
     # From a row's number to its position in its text, counted from one.
     shift = (before + 1 - segments.starts).repeat_interleave(count, output_size=len(hidden))
     weights = (torch.arange(len(hidden), device=hidden.device) + shift)[:, None]
@@ -71,33 +74,38 @@ POOLINGS: dict[str, Pool] = {
 
 
 def pool(
-    hidden: Tensor, layout: SequenceLayout, modes: Sequence[str], skips: Tensor | None = None
+    hidden: Tensor,
+    layout: SequenceLayout,
+    modes: Sequence[str],
+    prompt_token_counts: Tensor | None = None,
 ) -> Tensor:
     """Concatenate the poolings of these names, in float32: (T, D) -> (B, D * modes).
 
-    skips: (B,) how many of each sequence's first rows are left out; by default none.
+    prompt_token_counts: (B,) how many of each sequence's first rows are left out; by default none.
     A sequence without remaining rows has the zero vector.
     """
     states = hidden[: layout.tokens].to(torch.float32)  # without padding rows
     segments = Segments(layout.starts, layout.lengths, torch.zeros_like(layout.lengths))
-    if skips is not None and skips.any():
-        states, segments = _without_skipped(states, layout, skips)
+    if prompt_token_counts is not None and prompt_token_counts.any():
+        states, segments = _without_skipped(states, layout, prompt_token_counts)
     pooled = torch.cat([POOLINGS[mode](states, segments) for mode in modes], dim=1)
     return pooled.masked_fill(segments.lengths[:, None] == 0, 0.0)
 
 
 def _without_skipped(
-    hidden: Tensor, layout: SequenceLayout, skips: Tensor
+    hidden: Tensor, layout: SequenceLayout, prompt_token_counts: Tensor
 ) -> tuple[Tensor, Segments]:
     # Indices are computed on the host, which would otherwise wait for the device to know their
     # number.
     counts = torch.tensor(layout.host_lengths)
-    lengths = (counts - skips).clamp(min=0)
+    lengths = (counts - prompt_token_counts).clamp(min=0)
     starts = lengths.cumsum(0) - lengths
-    shift = (counts.cumsum(0) - counts + skips - starts).repeat_interleave(lengths)
+    shift = (counts.cumsum(0) - counts + prompt_token_counts - starts).repeat_interleave(lengths)
     rows = torch.arange(len(shift)) + shift
-    rows, starts, lengths, skips = to_device(hidden.device, rows, starts, lengths, skips)
-    return hidden.index_select(0, rows), Segments(starts, lengths, skips)
+    rows, starts, lengths, prompt_token_counts = to_device(
+        hidden.device, rows, starts, lengths, prompt_token_counts
+    )
+    return hidden.index_select(0, rows), Segments(starts, lengths, prompt_token_counts)
 
 
 def _reduce(hidden: Tensor, segments: Segments, how: str) -> Tensor:

@@ -77,7 +77,7 @@ class SentenceConfig:
             default_prompt=_default_prompt(card, prompts),
         )
 
-    def skip(self, prompt: str, tokenizer: Tokenizer) -> int:
+    def prompt_token_count(self, prompt: str, tokenizer: Tokenizer) -> int:
         """Return how many tokens of a text with a prompt are left out of the pooling."""
         return 0 if self.include_prompt or not prompt else tokenizer.prompt_length(prompt)
 

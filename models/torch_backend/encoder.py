@@ -141,7 +141,9 @@ class TorchEncoder:
         ids, layout = self._prepare(batch, self._runner.shape)
         with self._lock:
             hidden = self._runner(ids, layout)
-            copy = HostCopy(pool(hidden, layout, poolings, torch.from_numpy(batch.skips)))
+            copy = HostCopy(
+                pool(hidden, layout, poolings, torch.from_numpy(batch.prompt_token_counts))
+            )
         return copy.wait()
 
     @torch.inference_mode()

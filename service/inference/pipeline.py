@@ -78,17 +78,17 @@ class Pipeline:
         ]
 
     async def hidden(
-        self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
+        self, context: RequestContext, rows: Sequence[TokenizedInput], layer_or_pooled: str | int
     ) -> list[Floats]:
         """Return hidden states after some layers, or a summand of the input: (T, D) of each row."""
-        states = await self.submit(context, rows, output)
+        states = await self.submit(context, rows, layer_or_pooled)
         return np.split(states, np.cumsum([len(row.ids) for row in rows])[:-1])
 
     async def submit(
-        self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
+        self, context: RequestContext, rows: Sequence[TokenizedInput], layer_or_pooled: str | int
     ) -> Floats:
         """Compute the vectors of rows; raises EncodingFailed, Overloaded, TimedOut, EngineLost."""
-        job = _job(rows, output, sum(len(row.ids) for row in rows))
+        job = _job(rows, layer_or_pooled, sum(len(row.ids) for row in rows))
         with self._admission.admit(self._engine.computed_tokens(job)):
             result = await self._submit_job(context, job)
         _record(context, [result])
@@ -137,8 +137,9 @@ def _record(context: RequestContext, results: Sequence[Result]) -> None:
         context.compute_us += end - start
 
 
-def _job(rows: Sequence[TokenizedInput], output: str | int, tokens: int) -> Job:
+def _job(rows: Sequence[TokenizedInput], layer_or_pooled: str | int, tokens: int) -> Job:
     """Build a job. tokens: of the whole request, which may be several jobs."""
-    skips = [row.skip for row in rows]
+    prompt_token_counts = [row.prompt_token_count for row in rows]
     ids = [row.ids for row in rows]
-    return Job(output, ids, skips if any(skips) else (), size_class(tokens))
+    counts = prompt_token_counts if any(prompt_token_counts) else ()
+    return Job(layer_or_pooled, ids, counts, size_class(tokens))

@@ -39,7 +39,7 @@ class VectorCache:
 
     async def submit(self, job: Job, timeout: float) -> Result:
         """Compute a job; raises like the engine."""
-        if job.output != POOLED:
+        if job.layer_or_pooled != POOLED:
             return await self._engine.submit(job, timeout)
         self._clear_if_engine_changed()
         keys = _keys(job)
@@ -55,15 +55,16 @@ class VectorCache:
 
     def computed_tokens(self, job: Job) -> int:
         """Return the tokens of a job's distinct texts that are not cached."""
-        if job.output != POOLED:
+        if job.layer_or_pooled != POOLED:
             return job.tokens
         self._clear_if_engine_changed()
-        sizes = zip(_keys(job), map(len, job.rows), strict=True)
+        sizes = zip(_keys(job), map(len, job.texts_ids), strict=True)
         return sum({key: size for key, size in sizes if key not in self._vectors}.values())
 
     async def _compute(self, job: Job, missing: Sequence[int], timeout: float) -> Result:
-        rows, skips = [job.rows[position] for position in missing], _skips(job)
-        part = replace(job, rows=rows, skips=[skips[position] for position in missing])
+        rows, counts = [job.texts_ids[position] for position in missing], _prompt_token_counts(job)
+        counts = [counts[position] for position in missing]
+        part = replace(job, texts_ids=rows, prompt_token_counts=counts)
         try:
             return await self._engine.submit(part, timeout)
         except EncodingFailed as error:
@@ -88,11 +89,12 @@ class VectorCache:
 
 
 def _keys(job: Job) -> list[Key]:
-    return [(row.tobytes(), skip) for row, skip in zip(job.rows, _skips(job), strict=True)]
+    counts = _prompt_token_counts(job)
+    return [(row.tobytes(), count) for row, count in zip(job.texts_ids, counts, strict=True)]
 
 
-def _skips(job: Job) -> Sequence[int]:
-    return job.skips or [0] * len(job.rows)
+def _prompt_token_counts(job: Job) -> Sequence[int]:
+    return job.prompt_token_counts or [0] * len(job.texts_ids)
 
 
 def _entry_size(key: Key, vector: Floats) -> int:

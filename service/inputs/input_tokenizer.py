@@ -112,29 +112,36 @@ class InputTokenizer:
         self, inputs: Sequence[Text], prompt: str, options: InputOptions, first: int
     ) -> Cooperative[list[TokenizedInput]]:
         texts = [prompt + item for item in inputs if isinstance(item, str)]
-        skip, rows = self._sentence.skip(prompt, self._tokenizer), []
-        side, count_limit = self._side(options), self._count_limit(options, skip)
+        prompt_token_count, rows = self._sentence.prompt_token_count(prompt, self._tokenizer), []
+        side, count_limit = self._side(options), self._count_limit(options, prompt_token_count)
         encoded = iter((yield from self._tokenizer.encode_cooperatively(texts, side, count_limit)))
         for index, item in enumerate(inputs, first):
             is_text = isinstance(item, str)
             ids = next(encoded) if isinstance(item, str) else self._token_ids(index, item, side)
             if ids.dropped and options.windows:
-                rows.append((yield from self._split_windows(index, item, prompt, skip)))
+                rows.append(
+                    (yield from self._split_windows(index, item, prompt, prompt_token_count))
+                )
                 continue
             if options.max_length is not None:
-                ids = self._cut(ids, side, options.max_length, skip)
-            prompt_tokens = ids.remaining(skip, side) if is_text else 0
+                ids = self._cut(ids, side, options.max_length, prompt_token_count)
+            prompt_tokens = ids.remaining(prompt_token_count, side) if is_text else 0
             rows.append(self._row(index, ids, options, prompt_tokens))
         return rows
 
-    def _cut(self, ids: TruncatedIds, side: Side, max_length: int, skip: int) -> TruncatedIds:
-        """Cut ids to a maximum length below the model's. skip: leading ids that are not pooled."""
-        if skip + len(self._tokenizer.suffix) >= max_length and side == "right":
+    def _cut(
+        self, ids: TruncatedIds, side: Side, max_length: int, prompt_token_count: int
+    ) -> TruncatedIds:
+        """Cut ids to a maximum length below the model's.
+
+        prompt_token_count: leading ids that are not pooled.
+        """
+        if prompt_token_count + len(self._tokenizer.suffix) >= max_length and side == "right":
             raise prompt_too_long(max_length)
         cut = self._tokenizer.truncate(ids.ids, side, max_length)
         return TruncatedIds(cut.ids, ids.dropped + cut.dropped)
 
-    def _count_limit(self, options: InputOptions, skip: int) -> float:
+    def _count_limit(self, options: InputOptions, prompt_token_count: int) -> float:
         """Return how many tokens of a long text to count, to know how many are cut off."""
         if options.windows:
             return 0
@@ -142,14 +149,16 @@ class InputTokenizer:
             return self._max_tokens
         if options.count_dropped:
             return math.inf
-        return self._tokenizer.count_limit(skip, self._side(options))
+        return self._tokenizer.count_limit(prompt_token_count, self._side(options))
 
     def _split_windows(
-        self, index: int, item: Text, prompt: str, skip: int
+        self, index: int, item: Text, prompt: str, prompt_token_count: int
     ) -> Cooperative[TokenizedInput]:
         if isinstance(item, str):
             row = yield from self._windows.of_text(item, prompt, index)
-            return self._check_ids_in_table(replace(row, skip=skip), index)
+            return self._check_ids_in_table(
+                replace(row, prompt_token_count=prompt_token_count), index
+            )
         return self._windows.of_ids(item, index)
 
     def _token_ids(self, index: int, ids: list[int], side: Side) -> TruncatedIds:
@@ -160,7 +169,7 @@ class InputTokenizer:
         return self._tokenizer.truncate(ids, side)
 
     def _row(
-        self, index: int, row: TruncatedIds, options: InputOptions, skip: int = 0
+        self, index: int, row: TruncatedIds, options: InputOptions, prompt_token_count: int = 0
     ) -> TokenizedInput:
         if row.dropped and not self._may_cut(options.truncate):
             # Not len(row.ids): it lacks the unknown tokens that some models drop.
@@ -173,7 +182,8 @@ class InputTokenizer:
                 index=index,
             )
         return self._check_ids_in_table(
-            TokenizedInput(np.array(row.ids, dtype=np.int32), row.dropped, skip), index
+            TokenizedInput(np.array(row.ids, dtype=np.int32), row.dropped, prompt_token_count),
+            index,
         )
 
     def _too_long(self, index: int, tokens: int, limit: int) -> BadRequest:

@@ -11,14 +11,14 @@ class TokenizedInput:
     """Token ids of one input.
 
     dropped: number of tokens that were cut off; a lower bound unless all were counted.
-    skip: number of leading ids (of each window) that are not pooled.
+    prompt_token_count: number of leading ids (of each window) that are not pooled.
     windows: ids of each window, whose concatenation is `ids`; () if the input is not split.
     weights: number of ids in each window without prompt and special tokens.
     """
 
     ids: TokenIds
     dropped: int
-    skip: int = 0
+    prompt_token_count: int = 0
     windows: Sequence[TokenIds] = ()
     weights: Sequence[int] = ()
 

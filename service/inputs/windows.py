@@ -85,4 +85,4 @@ def average(rows: Sequence[TokenizedInput], vectors: Floats) -> Floats:
 
 
 def _windows_of(row: TokenizedInput) -> list[TokenizedInput]:
-    return [TokenizedInput(ids, 0, row.skip) for ids in row.windows] or [row]
+    return [TokenizedInput(ids, 0, row.prompt_token_count) for ids in row.windows] or [row]

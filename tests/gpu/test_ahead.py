@@ -26,9 +26,9 @@ def unwaited() -> Iterator[None]:
 
 @pytest.mark.parametrize("case", EVERY, ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("skip", [0, 1])
+@pytest.mark.parametrize("prompt_token_count", [0, 1])
 def test_a_pass_is_started_without_waiting_for_another(
-    case: Case, dtype: str, skip: int, tmp_path: Path
+    case: Case, dtype: str, prompt_token_count: int, tmp_path: Path
 ) -> None:
     write_model(case, tmp_path)
     gpu = Embedder.load(tmp_path, device="cuda", dtype=dtype)
@@ -36,4 +36,4 @@ def test_a_pass_is_started_without_waiting_for_another(
     gpu.warm()
     gpu.encode(ids)  # what is made at first use
     with unwaited():
-        gpu.encode(ids, skips=[skip] * len(ids))
+        gpu.encode(ids, prompt_token_counts=[prompt_token_count] * len(ids))

@@ -82,8 +82,8 @@ def test_a_prompt_has_the_length_that_sentence_transformers_finds(
     rust.save(str(path))
     features = reference(folder).preprocess(["work"], prompt=prompt)
     read = Folder.read(folder)
-    skip = read.sentence.skip(prompt, read.tokenizer())
-    assert skip == features.get("prompt_length", 0)
+    prompt_token_count = read.sentence.prompt_token_count(prompt, read.tokenizer())
+    assert prompt_token_count == features.get("prompt_length", 0)
 
 
 def test_an_added_token_that_is_not_special_at_the_prompts_end_counts(tiny_bert: Write) -> None:
@@ -107,11 +107,11 @@ def test_of_a_text_that_is_cut_at_the_left_what_is_left_of_the_prompt_is_left_ou
     path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
     ours = load(folder)
     room = ours.max_length - len(ours.tokenizer.prefix) - len(ours.tokenizer.suffix)
-    skip = ours.sentence.skip(PROMPT, ours.tokenizer)
-    for over in (0, 1, skip - 1, skip, 5 * room, 5000 * room):  # tokens
-        text = " ".join(["work"] * (room - skip + 1 + over))
+    prompt_token_count = ours.sentence.prompt_token_count(PROMPT, ours.tokenizer)
+    for over in (0, 1, prompt_token_count - 1, prompt_token_count, 5 * room, 5000 * room):  # tokens
+        text = " ".join(["work"] * (room - prompt_token_count + 1 + over))
         ids = ours.tokenize([text], prompt=PROMPT)[0].ids
-        expected = ours.encode([ids], skips=[max(skip - over, 0)])
+        expected = ours.encode([ids], prompt_token_counts=[max(prompt_token_count - over, 0)])
         np.testing.assert_array_equal(ours.embed([text], prompt=PROMPT), expected)
     # Of so long words a part of the text is read that has hardly more tokens than the model takes.
     text = " ".join(["ж" * 30] * 1000)
@@ -125,7 +125,10 @@ def test_a_text_is_the_same_bits_alone_and_beside_others_with_other_prompts(
 ) -> None:
     ours = load(write(tiny_bert, ["mean", "max", "weightedmean"], SIZES[sizes]))
     rows = [[2, *range(9, 9 + count), 3] for count in (1, 4, 12, 30)]
-    skips = [1, 4, 0, 17]
-    together = ours.encode(rows, skips=skips)
-    alone = [ours.encode([row], skips=[skip]) for row, skip in zip(rows, skips, strict=True)]
+    prompt_token_counts = [1, 4, 0, 17]
+    together = ours.encode(rows, prompt_token_counts=prompt_token_counts)
+    alone = [
+        ours.encode([row], prompt_token_counts=[prompt_token_count])
+        for row, prompt_token_count in zip(rows, prompt_token_counts, strict=True)
+    ]
     assert together.tobytes() == np.concatenate(alone).tobytes()

@@ -47,14 +47,18 @@ class SumModel:
 
     def __init__(self) -> None:
         self.batches: list[int] = []
-        self.skips: list[int] = []
+        self.prompt_token_counts: list[int] = []
         self.allocations: set[object] = set()
 
     def encode(
-        self, ids: Sequence[TokenIds], *, normalized: bool | None = None, skips: Sequence[int] = ()
+        self,
+        ids: Sequence[TokenIds],
+        *,
+        normalized: bool | None = None,
+        prompt_token_counts: Sequence[int] = (),
     ) -> Floats:
         assert normalized is False
-        self.skips += skips
+        self.prompt_token_counts += prompt_token_counts
         self.batches.append(len(ids))
         if any(POISON in row for row in ids):
             raise RuntimeError("poison")
@@ -135,10 +139,10 @@ class Rig:
         number: int,
         *rows: list[int],
         output: str | int = "pooled",
-        skips: Sequence[int] = (),
+        prompt_token_counts: Sequence[int] = (),
         connection: FakeConnection | None = None,
     ) -> None:
-        job = Job(output, [ids(row) for row in rows], skips)
+        job = Job(output, [ids(row) for row in rows], prompt_token_counts)
         self.connections.received.append(
             (connection or self.connection, pack_jobs([(number, job)]))
         )

@@ -33,7 +33,7 @@ class Quarantine:
     def add(self, job: Job) -> None:
         """Quarantine the texts of a job."""
         counters = self._counters.row
-        for ids in job.rows:
+        for ids in job.texts_ids:
             slot = int(counters[self._added]) % _MAX_TEXTS
             counters[self._hashes + slot] = _hash(job, ids)
             counters[self._ends + slot] = self._clock() + _SECONDS
@@ -47,7 +47,7 @@ class Quarantine:
             return None
         now = self._clock()
         self._end_by_hash = {text: end for text, end in self._end_by_hash.items() if end > now}
-        hashes = (_hash(job, ids) for ids in job.rows)
+        hashes = (_hash(job, ids) for ids in job.texts_ids)
         return next((i for i, text in enumerate(hashes) if text in self._end_by_hash), None)
 
     def _load(self) -> dict[float, float]:
@@ -57,5 +57,5 @@ class Quarantine:
 
 def _hash(job: Job, ids: TokenIds) -> float:
     """Hash a text to 48 bits, which a float64 of the shared counters represents exactly."""
-    text = f"{job.output} ".encode() + ids.tobytes()
+    text = f"{job.layer_or_pooled} ".encode() + ids.tobytes()
     return float(int.from_bytes(blake2b(text, digest_size=6).digest()))

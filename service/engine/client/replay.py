@@ -92,10 +92,10 @@ class Replay:
 
     async def _one_by_one(self, job: Job, deadline: float) -> Result:
         results = []
-        for index, row in enumerate(job.rows):
-            skips = job.skips[index : index + 1]
+        for index, row in enumerate(job.texts_ids):
+            counts = job.prompt_token_counts[index : index + 1]
             try:
-                single = replace(job, rows=[row], skips=skips, exclusive=True)
+                single = replace(job, texts_ids=[row], prompt_token_counts=counts, exclusive=True)
                 results.append(await self._submit_exclusively(single, deadline))
             except EncodingFailed as error:
                 error.index = index

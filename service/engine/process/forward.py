@@ -19,22 +19,26 @@ class Model(Protocol):
     """The parts of models.embedder.Embedder that compute vectors."""
 
     def encode(
-        self, ids: Sequence[TokenIds], *, normalized: bool | None = None, skips: Sequence[int] = ()
+        self,
+        ids: Sequence[TokenIds],
+        *,
+        normalized: bool | None = None,
+        prompt_token_counts: Sequence[int] = (),
     ) -> Floats: ...
     def hidden(self, ids: Sequence[TokenIds], layer: int | str | None = None) -> list[Floats]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One text of one job. skip: leading tokens that are not pooled.
+    """One text of one job. prompt_token_count: leading tokens that are not pooled.
 
-    output, exclusive: of its job, see service.engine.protocol.messages.
+    layer_or_pooled, exclusive: of its job, see service.engine.protocol.messages.
     """
 
     item: QueuedText[Any]
     ids: TokenIds
-    skip: int
-    output: str | int
+    prompt_token_count: int
+    layer_or_pooled: str | int
     exclusive: bool
 
 
@@ -68,10 +72,12 @@ def forward(model: Model, texts: Sequence[Text]) -> list[Floats | Failure]:
 
 
 def _encode(model: Model, texts: Sequence[Text]) -> Iterable[Floats]:
-    rows, output = [text.ids for text in texts], texts[0].output
-    if output != POOLED:
-        return model.hidden(rows, output)
-    return model.encode(rows, normalized=False, skips=[text.skip for text in texts])
+    rows, layer = [text.ids for text in texts], texts[0].layer_or_pooled
+    if layer != POOLED:
+        return model.hidden(rows, layer)
+    return model.encode(
+        rows, normalized=False, prompt_token_counts=[text.prompt_token_count for text in texts]
+    )
 
 
 def _check_finite(vectors: Floats, index: int) -> Floats | Failure:

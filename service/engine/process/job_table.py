@@ -28,8 +28,10 @@ class _OpenJob:
 
     def text(self, item: QueuedText[Key]) -> Text:
         job, index = self.job, item.index
-        skip = job.skips[index] if job.skips else 0
-        return Text(item, job.rows[index], skip, job.output, job.exclusive)
+        prompt_token_count = job.prompt_token_counts[index] if job.prompt_token_counts else 0
+        return Text(
+            item, job.texts_ids[index], prompt_token_count, job.layer_or_pooled, job.exclusive
+        )
 
     def collect(
         self, index: int, vectors: Floats | Failure, rate: float
@@ -38,10 +40,10 @@ class _OpenJob:
         if isinstance(vectors, Failure):
             return vectors
         self.vectors[index] = np.atleast_2d(vectors)
-        return self._result(rate) if len(self.vectors) == len(self.job.rows) else None
+        return self._result(rate) if len(self.vectors) == len(self.job.texts_ids) else None
 
     def _result(self, rate: float) -> Result:
-        parts = [self.vectors[index] for index in range(len(self.job.rows))]
+        parts = [self.vectors[index] for index in range(len(self.job.texts_ids))]
         vectors = np.concatenate(parts) if len(parts) > 1 else np.ascontiguousarray(parts[0])
         queued, computed = (
             self.started_at - self.job.created_at,
@@ -74,8 +76,8 @@ class JobTable:
     def add(self, key: Key, job: Job) -> None:
         """Queue the texts of a job."""
         self._open_jobs[key] = _OpenJob(job)
-        kind = (job.output, key) if job.exclusive else job.output
-        self._scheduler.add(key, [len(row) for row in job.rows], kind, job.size_class)
+        kind = (job.layer_or_pooled, key) if job.exclusive else job.layer_or_pooled
+        self._scheduler.add(key, [len(row) for row in job.texts_ids], kind, job.size_class)
 
     def remove(self, key: Key) -> None:
         """Remove a job that is cancelled or done, if it is there."""

@@ -13,23 +13,23 @@ from service.engine.protocol.wire import Message
 
 TokenIds = npt.NDArray[np.int32]
 
-POOLED = "pooled"  # the output with one vector per text; every other output is hidden states
+POOLED = "pooled"  # one vector per text; all other values of layer_or_pooled are hidden states
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """Token ids of texts whose vectors the engine computes.
 
-    output: POOLED, a number of layers, or a summand of the input embeddings ('token', …).
-    rows: token ids of each text. skips: leading tokens of each text that are not pooled; () for
-    none. size_class: of the whole request, which may be several jobs; see `sizes`.
+    layer_or_pooled: POOLED, a number of layers, or a summand of the input embeddings ('token', …).
+    texts_ids: token ids of each text. prompt_token_counts: leading tokens of each text that are not
+    pooled; () for none. size_class: of the whole request, which may be several jobs; see `sizes`.
     created_at: time.perf_counter, which all processes of a machine share.
     exclusive: whether to compute nothing else at the same time; such a job has one text.
     """
 
-    output: str | int
-    rows: list[TokenIds]
-    skips: Sequence[int] = ()
+    layer_or_pooled: str | int
+    texts_ids: list[TokenIds]
+    prompt_token_counts: Sequence[int] = ()
     size_class: int = 0
     created_at: float = field(default_factory=time.perf_counter, compare=False)
     exclusive: bool = False
@@ -37,7 +37,7 @@ class Job:
     @property
     def tokens(self) -> int:
         """Total tokens of all texts."""
-        return sum(map(len, self.rows))
+        return sum(map(len, self.texts_ids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +76,21 @@ def pack_jobs(jobs: Jobs) -> Message:
     """Build one message of numbered jobs."""
     header = [
         (
-            *(number, job.output, [*map(len, job.rows)], job.skips),
+            *(number, job.layer_or_pooled, [*map(len, job.texts_ids)], job.prompt_token_counts),
             *(job.size_class, job.created_at, job.exclusive),
         )
         for number, job in jobs
     ]
-    return ["jobs", header], np.concatenate([row for _, job in jobs for row in job.rows])
+    return ["jobs", header], np.concatenate([row for _, job in jobs for row in job.texts_ids])
 
 
 def unpack_jobs(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Job]]:
     """Parse numbered jobs. headers: the message header without its type."""
     flat = np.frombuffer(body, dtype=np.int32)
     start = 0
-    for number, output, lengths, *rest in headers:
+    for number, layer_or_pooled, lengths, *rest in headers:
         stops = list(accumulate(lengths, initial=start))
-        yield number, Job(output, [flat[a:b] for a, b in pairwise(stops)], *rest)
+        yield number, Job(layer_or_pooled, [flat[a:b] for a, b in pairwise(stops)], *rest)
         start = stops[-1]
 
 

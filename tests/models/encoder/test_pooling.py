@@ -18,10 +18,10 @@ PACKING = SequenceLayout(LENGTHS, torch.device("cpu"))
 HIDDEN = torch.randn(PACKING.rows, 5, generator=torch.Generator().manual_seed(1))
 
 
-def by_hand(mode: str, states: Floats, skip: int = 0) -> Floats:
+def by_hand(mode: str, states: Floats, prompt_token_count: int = 0) -> Floats:
     """One sequence (length, D) without its first rows, as the mode is defined."""
-    count = np.arange(skip + 1, len(states) + 1)[:, None]
-    states = states[skip:]
+    count = np.arange(prompt_token_count + 1, len(states) + 1)[:, None]
+    states = states[prompt_token_count:]
     results = {
         "cls": states[0],
         "max": states.max(axis=0),
@@ -45,14 +45,16 @@ def test_a_pooling_is_its_definition_in_each_sequence(mode: str) -> None:
         assert_allclose(row, by_hand(mode, states), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("skips", [[2, 0, 3], [0, 0, 7]], ids=str)
+@pytest.mark.parametrize("prompt_token_counts", [[2, 0, 3], [0, 0, 7]], ids=str)
 @pytest.mark.parametrize("mode", POOLINGS)
 def test_the_first_rows_of_a_sequence_can_be_left_out_and_the_others_keep_their_places(
-    mode: str, skips: list[int]
+    mode: str, prompt_token_counts: list[int]
 ) -> None:
-    pooled = pool(HIDDEN, PACKING, [mode], torch.tensor(skips)).numpy()
-    for row, states, skip in zip(pooled, sequences(), skips, strict=True):
-        assert_allclose(row, by_hand(mode, states, skip), rtol=1e-5, atol=1e-6)
+    pooled = pool(HIDDEN, PACKING, [mode], torch.tensor(prompt_token_counts)).numpy()
+    for row, states, prompt_token_count in zip(
+        pooled, sequences(), prompt_token_counts, strict=True
+    ):
+        assert_allclose(row, by_hand(mode, states, prompt_token_count), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("mode", POOLINGS)
@@ -74,13 +76,13 @@ def test_the_rows_after_the_last_token_are_never_pooled(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", POOLINGS)
-@pytest.mark.parametrize("skips", [[0, 0, 0], [2, 0, 9]], ids=str)
+@pytest.mark.parametrize("prompt_token_counts", [[0, 0, 0], [2, 0, 9]], ids=str)
 def test_a_pooling_needs_to_know_nothing_that_the_device_has_computed(
-    mode: str, skips: list[int]
+    mode: str, prompt_token_counts: list[int]
 ) -> None:
     layout = SequenceLayout(LENGTHS, META)
     with Sent():  # type: ignore[no-untyped-call]
-        pooled = pool(HIDDEN.to(META), layout, [mode], torch.tensor(skips))
+        pooled = pool(HIDDEN.to(META), layout, [mode], torch.tensor(prompt_token_counts))
     assert pooled.device == META and pooled.shape == (3, 5)
 
 

@@ -83,7 +83,7 @@ def test_tokens_that_are_not_pooled_are_left_out_of_a_replayed_pass(tmp_path: Pa
     write(CASES[0], tmp_path)
     eager, graphs = encoders(tmp_path, Recorder())
     graphs.warm()
-    batch = Batch.of([np.arange(6, 12), np.arange(20, 23)], skips=[2, 1])
+    batch = Batch.of([np.arange(6, 12), np.arange(20, 23)], prompt_token_counts=[2, 1])
     assert np.array_equal(graphs.vectors(batch, ["mean"]), eager.vectors(batch, ["mean"]))
 
 

@@ -24,9 +24,9 @@ class FailingEngine:
     index: int
 
     async def submit(self, job: Job, timeout: float) -> Result:
-        if len(job.rows) > self.index:
+        if len(job.texts_ids) > self.index:
             raise EncodingFailed("it fails", index=self.index)
-        return Result(np.ones((len(job.rows), 384), dtype=np.float32), 5, 7, 1.0)
+        return Result(np.ones((len(job.texts_ids), 384), dtype=np.float32), 5, 7, 1.0)
 
     def computed_tokens(self, job: Job) -> int:
         return job.tokens
@@ -43,7 +43,7 @@ class RecordingEngine:
     async def submit(self, job: Job, timeout: float) -> Result:
         self.jobs.append(job)
         self.timeouts.append(timeout)
-        return Result(np.ones((len(job.rows), 384), dtype=np.float32), 0, 0, 1.0)
+        return Result(np.ones((len(job.texts_ids), 384), dtype=np.float32), 0, 0, 1.0)
 
     def computed_tokens(self, job: Job) -> int:
         return job.tokens - self.cached

@@ -33,21 +33,27 @@ class RecordingEngine:
     computed: list[list[int]] = field(default_factory=list)
 
     async def submit(self, job: Job, timeout: float) -> Result:
-        self.computed += [row.tolist() for row in job.rows]
-        for index, row in enumerate(job.rows):
+        self.computed += [row.tolist() for row in job.texts_ids]
+        for index, row in enumerate(job.texts_ids):
             if 13 in row:
                 raise EncodingFailed("it fails", index=index)
-        skips = job.skips or [0] * len(job.rows)
-        sums = [row.sum() + 100 * skip for row, skip in zip(job.rows, skips, strict=True)]
+        prompt_token_counts = job.prompt_token_counts or [0] * len(job.texts_ids)
+        sums = [
+            row.sum() + 100 * prompt_token_count
+            for row, prompt_token_count in zip(job.texts_ids, prompt_token_counts, strict=True)
+        ]
         vectors = np.array(sums, dtype=np.float32)[:, None] * np.ones((1, WIDTH), np.float32)
         return Result(vectors, 5, 7, 1.0)
 
 
 def submit_to(
-    cache: VectorCache, *texts: Sequence[int], skips: Sequence[int] = (), output: str = POOLED
+    cache: VectorCache,
+    *texts: Sequence[int],
+    prompt_token_counts: Sequence[int] = (),
+    output: str = POOLED,
 ) -> Result:
     rows = [np.array(text, dtype=np.int32) for text in texts]
-    return asyncio.run(cache.submit(Job(output, rows, skips), 1))
+    return asyncio.run(cache.submit(Job(output, rows, prompt_token_counts), 1))
 
 
 def first(result: Result) -> list[float]:
@@ -80,7 +86,7 @@ def test_computed_tokens_are_those_of_distinct_uncached_texts(engine: RecordingE
     submit_to(cache, [1, 2, 3])
     assert (
         cache.computed_tokens(job) == 1
-        and cache.computed_tokens(replace(job, output=6)) == job.tokens == 7
+        and cache.computed_tokens(replace(job, layer_or_pooled=6)) == job.tokens == 7
     )
     engine.description = described()  # of another engine: the cache is void
     assert cache.computed_tokens(job) == 4
@@ -94,8 +100,8 @@ def test_a_repeated_text_is_computed_once(engine: RecordingEngine) -> None:
 
 def test_the_number_of_skipped_tokens_is_part_of_the_key(engine: RecordingEngine) -> None:
     cache = VectorCache(engine, 10 * COST)
-    assert first(submit_to(cache, [1, 2], [1, 2], skips=[0, 1])) == [3, 103]
-    assert first(submit_to(cache, [1, 2], skips=[1])) == [103]
+    assert first(submit_to(cache, [1, 2], [1, 2], prompt_token_counts=[0, 1])) == [3, 103]
+    assert first(submit_to(cache, [1, 2], prompt_token_counts=[1])) == [103]
     assert first(submit_to(cache, [1, 2])) == [3]
     assert len(engine.computed) == 2
 

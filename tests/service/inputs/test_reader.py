@@ -36,7 +36,7 @@ class Zeros:
     """An engine whose vectors are zeros."""
 
     async def submit(self, job: Job, timeout: float) -> Result:
-        length = sum(len(row) for row in job.rows)
+        length = sum(len(row) for row in job.texts_ids)
         return Result(np.zeros((length, 384), dtype=np.float32), 0, 0, 1.0)
 
     def computed_tokens(self, job: Job) -> int:
@@ -166,7 +166,7 @@ def test_a_long_input_is_cut_at_the_side_of_the_model_or_the_request(
         late = asyncio.run(ends.document(RequestContext("a"), ["the ", "of " * 99], options, 300))
         assert described[0].ids.tolist() == rows[0].ids.tolist()
         expected = [len(row.ids) for row in late.rows()]
-        return [*([*row.ids.tolist(), row.skip] for row in rows), expected]
+        return [*([*row.ids.tolist(), row.prompt_token_count] for row in rows), expected]
 
     assert read(None) == read("left") != read("right")
 
@@ -189,11 +189,11 @@ def test_a_maximum_length_keeps_special_tokens_and_the_tokens_of_its_side(
         expected = all_ids if len(all_ids) <= length else [2, *all_ids[len(all_ids) - length + 1 :]]
         assert row.ids.tolist() == expected
         cut_off = len(all_ids) - len(expected)
-        assert row.skip == max(3 - cut_off, 0) and (row.dropped > 0) == (cut_off > 0)
+        assert row.prompt_token_count == max(3 - cut_off, 0) and (row.dropped > 0) == (cut_off > 0)
     for length in (5, 6, 64):
         row = read("right", length)
         expected = all_ids if len(all_ids) <= length else [*all_ids[: length - 1], 3]
-        assert row.ids.tolist() == expected and row.skip == 3
+        assert row.ids.tolist() == expected and row.prompt_token_count == 3
     with pytest.raises(BadRequest, match="the prompt takes the 4 tokens"):
         read("right", 4)
 
@@ -270,4 +270,7 @@ def test_the_prompt_of_every_window_is_not_pooled(minilm_folder: Path) -> None:
     parts = split_windows([row])
     assert len(parts) == 3
     for part in parts:
-        assert part.skip == len(prompt) and part.ids[: part.skip].tolist() == prompt
+        assert (
+            part.prompt_token_count == len(prompt)
+            and part.ids[: part.prompt_token_count].tolist() == prompt
+        )

@@ -158,8 +158,11 @@ def test_windows_of_ids_have_special_tokens_in_a_vocabulary_without_letters(tmp_
 
 def test_the_prompt_of_every_window_is_not_pooled() -> None:
     ids = np.arange(6, dtype=np.int32)
-    row = TokenizedInput(ids, 0, skip=2, windows=[ids[:3], ids[3:]], weights=[1, 1])
-    assert [window.skip for window in split_windows([row, TokenizedInput(ids, 0, skip=1)])] == [
+    row = TokenizedInput(ids, 0, prompt_token_count=2, windows=[ids[:3], ids[3:]], weights=[1, 1])
+    assert [
+        window.prompt_token_count
+        for window in split_windows([row, TokenizedInput(ids, 0, prompt_token_count=1)])
+    ] == [
         2,
         2,
         1,

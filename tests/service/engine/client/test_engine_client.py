@@ -37,7 +37,7 @@ class Engine:
 
     def reply(self, jobs: dict[int, Job]) -> None:
         def result(job: Job) -> Result | Failure:
-            first = float(job.rows[0][0])
+            first = float(job.texts_ids[0][0])
             if first < 0:
                 return Failure("negative", 0)
             return Result(np.array([[first]], dtype=np.float32), 0, 0, 1.0)
@@ -170,7 +170,7 @@ def test_errors_of_a_dead_engine_say_which_jobs_it_was_computing() -> None:
         client, engine = await EngineClient.connect((client_end, table)), Engine(engine_end)
         tasks = [asyncio.create_task(client.submit(job(n), LONG)) for n in (5, 6)]
         jobs = await engine.jobs()
-        [number] = [number for number, sent in jobs.items() if sent.rows[0][0] == 6]
+        [number] = [number for number, sent in jobs.items() if sent.texts_ids[0][0] == 6]
         table.begin(number)
         engine.close()
         errors = await asyncio.gather(*tasks, return_exceptions=True)

@@ -45,7 +45,7 @@ class Engine:
         while data := await reader.read(1 << 16):
             for (message_type, content), body in messages.feed(data):
                 for number, job in unpack_jobs(content, body) if message_type == "jobs" else ():
-                    if self._computes(len(job.rows[0])):
+                    if self._computes(len(job.texts_ids[0])):
                         writer.write(pack(*pack_results([(number, Result(VECTOR, 1, 2, 3.0))])))
         writer.close()
 

@@ -42,11 +42,13 @@ class Engine:
             raise EngineLost("it does not respond")
         if self.deaths:
             raise EngineDied(computing=self.deaths.pop(0))
-        if any(DEADLY in row for row in job.rows):
+        if any(DEADLY in row for row in job.texts_ids):
             raise EngineDied(computing=True)
-        if any(BAD in row for row in job.rows):
-            raise EncodingFailed("bad", index=next(i for i, r in enumerate(job.rows) if BAD in r))
-        vectors = np.array([[row[0]] for row in job.rows], dtype=np.float32)
+        if any(BAD in row for row in job.texts_ids):
+            raise EncodingFailed(
+                "bad", index=next(i for i, r in enumerate(job.texts_ids) if BAD in r)
+            )
+        vectors = np.array([[row[0]] for row in job.texts_ids], dtype=np.float32)
         return Result(vectors, queue_us=5, compute_us=10, rate=1.0)
 
     async def wait_connected(self, timeout: float, max_downtime: float = 1.0) -> None:
@@ -76,7 +78,7 @@ def replay(engine: Engine) -> Replay:
 def test_a_waiting_job_is_resubmitted_unchanged() -> None:
     engine = Engine([False])
     replaying = replay(engine)
-    sent = job([1], [2], skips=[1, 0])
+    sent = job([1], [2], prompt_token_counts=[1, 0])
     assert run(replaying.submit(sent, 60)).vectors.tolist() == [[1], [2]]
     assert engine.submitted == [sent, sent]
     assert (replaying.replayed_jobs, replaying.quarantined_texts) == (1, 0)
@@ -84,13 +86,13 @@ def test_a_waiting_job_is_resubmitted_unchanged() -> None:
 
 def test_the_texts_of_a_job_that_was_computed_are_resubmitted_one_by_one() -> None:
     engine = Engine([True])
-    result = run(replay(engine).submit(job([1], [2], [3], skips=[1, 0, 0]), 60))
+    result = run(replay(engine).submit(job([1], [2], [3], prompt_token_counts=[1, 0, 0]), 60))
     assert result.vectors.tolist() == [[1], [2], [3]]
     assert (result.queue_us, result.compute_us) == (5, 30)
     assert engine.submitted[1:] == [
-        job([1], skips=[1], exclusive=True),
-        job([2], skips=[0], exclusive=True),
-        job([3], skips=[0], exclusive=True),
+        job([1], prompt_token_counts=[1], exclusive=True),
+        job([2], prompt_token_counts=[0], exclusive=True),
+        job([3], prompt_token_counts=[0], exclusive=True),
     ]
 
 

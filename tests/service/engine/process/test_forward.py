@@ -61,11 +61,15 @@ class LimitedMemory(SumModel):
     """Has memory for one text per pass."""
 
     def encode(
-        self, ids: Sequence[TokenIds], *, normalized: bool | None = None, skips: Sequence[int] = ()
+        self,
+        ids: Sequence[TokenIds],
+        *,
+        normalized: bool | None = None,
+        prompt_token_counts: Sequence[int] = (),
     ) -> Floats:
         if len(ids) > 1 or HUGE in ids[0]:
             raise MemoryError("there is not enough")
-        return super().encode(ids, normalized=normalized, skips=skips)
+        return super().encode(ids, normalized=normalized, prompt_token_counts=prompt_token_counts)
 
 
 def test_batches_too_large_for_the_memory_of_the_host_are_split() -> None:

@@ -34,9 +34,13 @@ def test_tokens_are_waiting_until_they_are_taken_or_removed() -> None:
 
 def test_a_text_has_its_number_of_skipped_tokens() -> None:
     job_table = JobTable()
-    job_table.add((CONNECTION, 1), Job(2, [ids([1, 2]), ids([3])], skips=[1, 0]))
+    job_table.add((CONNECTION, 1), Job(2, [ids([1, 2]), ids([3])], prompt_token_counts=[1, 0]))
     first, second = job_table.take_batch(10)
-    assert (first.ids.tolist(), first.skip, second.skip) == ([1, 2], 1, 0)
+    assert (first.ids.tolist(), first.prompt_token_count, second.prompt_token_count) == (
+        [1, 2],
+        1,
+        0,
+    )
     assert first.item == QueuedText((CONNECTION, 1), 0, 2, 2)
 
 

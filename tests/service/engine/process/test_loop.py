@@ -94,11 +94,15 @@ def test_a_text_without_tokens_is_computed_without_waiting() -> None:
 
 def test_each_text_keeps_its_number_of_skipped_tokens() -> None:
     rig = Rig()
-    rig.send(1, [1, 1, 1], [2], skips=[2, 0])
+    rig.send(1, [1, 1, 1], [2], prompt_token_counts=[2, 0])
     rig.send(2, [3, 3])
     rig.run()
     assert rig.model.batches == [3]
-    assert rig.model.skips == [2, 0, 0] or sorted(rig.model.skips) == [0, 0, 2]
+    assert rig.model.prompt_token_counts == [2, 0, 0] or sorted(rig.model.prompt_token_counts) == [
+        0,
+        0,
+        2,
+    ]
 
 
 def test_jobs_of_two_connections_with_the_same_number_share_a_batch() -> None:

@@ -30,11 +30,13 @@ def test_jobs_survive_the_wire_together() -> None:
         ("token", [[8, 9], [10]]),
     ]
     jobs = [Job(out, [np.array(row, dtype=np.int32) for row in rows]) for out, rows in texts]
-    jobs[0] = replace(jobs[0], skips=[2, 0, 1], size_class=3, created_at=1.5)
+    jobs[0] = replace(jobs[0], prompt_token_counts=[2, 0, 1], size_class=3, created_at=1.5)
     received = dict(unpack_jobs(*transfer(pack_jobs(list(enumerate(jobs, 5))))))
     assert list(received) == [5, 6, 7]
-    assert [(job.output, [row.tolist() for row in job.rows]) for job in received.values()] == texts
-    assert [list(job.skips) for job in received.values()] == [[2, 0, 1], [], []]
+    assert [
+        (job.layer_or_pooled, [row.tolist() for row in job.texts_ids]) for job in received.values()
+    ] == texts
+    assert [list(job.prompt_token_counts) for job in received.values()] == [[2, 0, 1], [], []]
     assert (received[5].size_class, received[5].created_at) == (3, 1.5)
 
 
