@@ -84,7 +84,7 @@ def _umap(vectors: Floats) -> Projection:
     neighbors = min(15, len(vectors) - 1)
     umap = UMAP(n_neighbors=neighbors, init="pca", random_state=_SEED, n_jobs=1)
     points = umap.fit_transform(vectors)
-    return Projection(points, ("UMAP 1", "UMAP 2"), f"UMAP, {neighbors} neighbors")
+    return Projection(points, ("UMAP 1", "UMAP 2"), f"UMAP, {neighbors} neighbours")
 
 
 _METHODS: dict[str, Callable[[Floats], Projection]] = {"pca": _pca, "tsne": _tsne, "umap": _umap}

@@ -48,7 +48,7 @@ def draw_map(
 def _draw_points(axes: Axes, projection: Projection, coloring: Coloring | None) -> None:
     count = len(projection.points)
     style: dict[str, Any] = {
-        "s": float(np.clip(4000 / count, 8, 40)),  # square points
+        "s": float(np.clip(6000 / count, 10, 40)),  # square points
         "edgecolors": axes.get_facecolor(),  # around points that overlap
         "linewidths": 0.4,
         "rasterized": count > _MANY,

@@ -32,7 +32,7 @@ def draw_similarity(
     image = axes.imshow(
         values,
         cmap="viridis_r" if is_distance else "viridis",
-        vmin=min(0.0, values.min()),
+        vmin=min(0.0, values.min()) if metric == "cosine" else None,
         vmax=1.0 if metric == "cosine" else None,
         aspect="auto",
         interpolation="nearest",
@@ -67,7 +67,8 @@ def _label_sides(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> Non
         axis.set_ticks(range(len(texts)), [shorten(text, length) for text in texts], fontsize=8)
         axis.set_tick_params(length=0)
     for tick in axes.get_xticklabels() if len(columns) <= _MAX_LABELS else ():
-        tick.set(rotation=45, ha="right", rotation_mode="anchor")
+        rotation = 45 if len(columns) <= _MAX_NUMBERS else 90  # between narrow columns
+        tick.set(rotation=rotation, ha="right", va="center", rotation_mode="anchor")
 
 
 def _write_values(axes: Axes, image: AxesImage) -> None:

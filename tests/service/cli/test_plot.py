@@ -1,6 +1,7 @@
 """`embedding-service plot`."""
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -12,14 +13,18 @@ import orjson
 import pytest
 from click.testing import CliRunner
 from matplotlib.image import imread
+from transformers import T5EncoderModel
 
 from models.embedder import Embedder
+from models.folder import Folder as ModelFolder
 from models.vectors import normalize
 from service.api.positions_request import PositionsRequest, SchemeName
 from service.cli import position_options
 from service.cli.commands import main
 from service.plots.projection import project
 from tests.conftest import Folder
+from tests.models.families.checkpoint import Case, write
+from tests.models.tiny import VOCABULARY, write_tokenizer
 from tests.service.server import Server
 
 TOPICS = {
@@ -133,6 +138,37 @@ def test_the_first_vectors_of_a_learned_table_are_drawn(embedder: Embedder, tmp_
     assert "the model's table has 512 positions" in run(
         "positions", "-o", page, "--count", "513", status=1
     )
+
+
+def test_a_trained_bias_is_drawn_for_each_head(tmp_path: Path) -> None:
+    model, page = tmp_path / "t5", tmp_path / "positions.html"
+    model.mkdir()
+    sizes = {"d_model": 64, "num_layers": 2, "num_heads": 4, "vocab_size": len(VOCABULARY)}
+    write(Case("t5", {}, sizes, model=T5EncoderModel), model)
+    write_tokenizer(model)
+    run("positions", "-o", page, "--count", "3", "--model", model)
+    table = ModelFolder.read(model).bias_table()
+    assert table is not None
+    grids = data_of(page)["grids"]
+    assert len(grids) == table.shape[1]
+    buckets = np.array([[0, 17, 18], [1, 0, 17], [2, 1, 0]])
+    np.testing.assert_allclose(grids[1]["values"], table[buckets, 1], atol=1e-4)
+    run("positions", "-o", page, "--count", "3", "--model", model, "--buckets", "16")
+    (grid,) = data_of(page)["grids"]
+    np.testing.assert_array_equal(grid["values"][0], [0, 9, 10])
+
+
+@pytest.mark.full
+def test_the_examples_of_the_documentation_draw_pictures(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[3] / "docs" / "plots.md"
+    _, *blocks = re.findall(r"```sh\n(.*?)```", docs.read_text(encoding="utf-8"), re.DOTALL)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    script = "\n".join(["set -e", *blocks])
+    subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, check=True, env={**os.environ, "PATH": path}
+    )
+    targets = set(re.findall(r" -o (\S+)", script))
+    assert {file.name for file in tmp_path.iterdir()} == {*targets, "reviews.csv"}
 
 
 BAD = "no-such-model"

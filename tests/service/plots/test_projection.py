@@ -44,7 +44,7 @@ def test_groups_stay_apart(method: str) -> None:
 def test_groups_stay_apart_in_umap_and_its_seed_is_fixed() -> None:
     vectors = blobs(3, 20)
     projection = project(vectors, "umap")
-    assert projection.name == "UMAP, 15 neighbors"
+    assert projection.name == "UMAP, 15 neighbours"
     assert separation(projection.points, 20) > 2
     np.testing.assert_array_equal(projection.points, project(vectors, "umap").points)
 
