@@ -75,6 +75,12 @@ def test_a_map_names_its_axes_and_labels_its_points() -> None:
     assert "one" not in texts_of(draw_map(points, ["one", "two", "three"], "a title"))
 
 
+def test_dollar_signs_are_no_formula() -> None:
+    points = projection([(0, 0), (1, 1)])
+    picture = draw_map(points, ["$5 or $6", "b"], "title", with_labels=True)
+    assert "$5 or $6" in texts_of(picture)
+
+
 def test_a_legend_names_the_categories_and_the_points_without_one() -> None:
     points = projection([(0, 0), (1, 1), (0, 1)])
     coloring = color_by_column("kind", ["a", "b", None])
@@ -163,7 +169,7 @@ def test_a_page_has_the_cells_of_a_heat_map_where_they_are() -> None:
     values = np.arange(12.0).reshape(3, 4)
     values[0, 3] = np.nan
     panel = Panel("a panel", values, "query", "key", Scale("value", 0, 12), first_row=-1)
-    picture = draw_panels([panel, panel], "title")
+    picture = draw_panels([panel, panel], "a title\nof\nfour\nlines")
     first, second = Page(render(picture, ".html", "title")).data["grids"]
     assert first["rows"] == ["query -1", "query 0", "query 1"]
     assert first["columns"][3] == "key 3" and first["values"][0] == [0, 1, 2, None]
@@ -173,6 +179,10 @@ def test_a_page_has_the_cells_of_a_heat_map_where_they_are() -> None:
     height, width = image.shape[:2]
     cell = image[int((top + 0.01) * height), int((left + 0.01) * width), :3]
     np.testing.assert_allclose(cell, (0.267, 0.005, 0.329), atol=0.02)  # the least of viridis
+    column = image[:, int((left + 0.01) * width), :3]
+    drawn = np.flatnonzero(column.min(axis=1) < 0.8) / height
+    np.testing.assert_allclose([drawn[0], drawn[-1]], [top, bottom], atol=0.005)
+    assert picture.grids[0].axes.get_ylim() == (1.5, -1.5)  # the first row is at the top
 
 
 def test_a_similarity_shows_values_and_shortened_texts() -> None:
