@@ -100,7 +100,7 @@ class EmbeddingService:
             rows, vectors = stack_results(await self._embed_chunks(context, body))
         else:
             inputs = input_list(body.inputs)
-            options = body.input_options(count=body.details).with_max_length(max_length)
+            options = body.input_options(count_dropped=body.details).with_max_length(max_length)
             context.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
             rows, vectors = await self.pipeline.embed(context, inputs, options)
         return rows, finish(vectors, body.dimensions, body.normalize)
@@ -124,7 +124,7 @@ class EmbeddingService:
         if body.late_chunking:
             results = await self._embed_chunks(context, body)
         else:
-            options, inputs = body.input_options(count=True), input_list(body.inputs)
+            options, inputs = body.input_options(count_dropped=True), input_list(body.inputs)
             context.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
             results = await self.pipeline.embed_partial(context, inputs, options)
         pooled = stack_vectors(results, self.dimensions.full)

@@ -15,6 +15,7 @@ from service.api.openapi_responses import AUTH_ERRORS, ENGINE_ERRORS, route_resp
 from service.api.router import Context, api_router
 from service.api.schemas.common import OpenAIError
 from service.api.schemas.vendors import InfinityModels, Model, Models, OpenAIAnswer
+from service.api.served_names import ServedNames
 from service.api.tokens import TokenVectorService
 from service.request.request_context import RequestContext
 
@@ -31,9 +32,16 @@ def router(
 
     created: creation time to report for the model, in seconds since 1970.
     """
-    routes, names = api_router("OpenAI"), embedding.names
-    list_responses = route_responses(AUTH_ERRORS, OpenAIError)
+    routes = api_router("OpenAI")
+    _add_embedding_routes(routes, embedding, token_vectors)
+    _add_list_routes(routes, embedding.names, created, queued_tokens)
+    _add_model_route(routes, embedding.names, created)
+    return routes
 
+
+def _add_embedding_routes(
+    routes: APIRouter, embedding: EmbeddingService, token_vectors: TokenVectorService
+) -> None:
     @routes.post(
         "/v1/embeddings",
         summary="OpenAI embeddings",
@@ -42,6 +50,7 @@ def router(
     )
     @routes.post("/embeddings", include_in_schema=False)
     async def embeddings(context: Context, body: EmbeddingsRequest) -> Any:
+        names = embedding.names
         request = body.to_embed_request(names.role_of(body.model or names.primary))
         max_length = body.max_length(embedding.pipeline.reader.tokenizer)
         if body.return_multivector:
@@ -55,23 +64,26 @@ def router(
         encoded = encode_rows(values, request.encoding_format)
         return _response("embedding", encoded, names.primary, context)
 
-    def describe(name: str) -> dict[str, Any]:
-        return {"id": name, "object": "model", "created": created, "owned_by": "self-hosted"}
+
+def _add_list_routes(
+    routes: APIRouter, names: ServedNames, created: int, queued_tokens: Callable[[], int]
+) -> None:
+    responses = route_responses(AUTH_ERRORS, OpenAIError)
 
     @routes.get(
         "/v1/models",
         summary="The served model, under each of its names",
         response_model=Models,
-        responses=list_responses,
+        responses=responses,
     )
     async def models() -> Any:
-        return {"object": "list", "data": [*map(describe, names.names)]}
+        return {"object": "list", "data": [_model_entry(name, created) for name in names.names]}
 
     @routes.get(
         "/models",
         summary="The names of the served model",
         response_model=InfinityModels,
-        responses=list_responses,
+        responses=responses,
     )
     async def infinity_models() -> Any:
         stats = {"queued_tokens": queued_tokens()}
@@ -79,6 +91,8 @@ def router(
         data = [{"id": name, **shared, "capabilities": ["embed"]} for name in names.names]
         return {"object": "list", "data": data}
 
+
+def _add_model_route(routes: APIRouter, names: ServedNames, created: int) -> None:
     @routes.get(
         "/v1/models/{name:path}",
         summary="One model",
@@ -87,9 +101,11 @@ def router(
     )
     async def model(name: Annotated[str, _NAME]) -> Any:
         names.check(name)
-        return describe(name)
+        return _model_entry(name, created)
 
-    return routes
+
+def _model_entry(name: str, created: int) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": created, "owned_by": "self-hosted"}
 
 
 def _encode_multivectors(states: Sequence[Floats], request: EmbedRequest) -> list[Any]:

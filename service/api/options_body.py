@@ -39,6 +39,10 @@ class PromptBody(Body):
     prompt: str | None = None
     input_type: Role | None = None
 
+    def prompt_options(self) -> InputOptions:
+        """Build options with the prompt alone."""
+        return InputOptions(prompt=self.prompt, prompt_name=self.prompt_name, role=self.input_type)
+
 
 class ReadingBody(PromptBody):
     """Fields for prompts, and for texts that are longer than the model's limit.
@@ -53,13 +57,13 @@ class ReadingBody(PromptBody):
     truncation_direction: TruncationDirection | None = None
     on_overflow: Overflow | None = None
 
-    def input_options(self, count: bool = False) -> InputOptions:
+    def input_options(self, count_dropped: bool = False) -> InputOptions:
         """Build the tokenization options; raises BadRequest for contradictory fields.
 
-        count: report how many tokens were cut off, even where that needs extra work.
+        count_dropped: report how many tokens were cut off, even where that needs extra work.
         """
         options = self._input_options()
-        return replace(options, count_dropped=True) if count else options
+        return replace(options, count_dropped=True) if count_dropped else options
 
     def _input_options(self) -> InputOptions:
         if self.model_fields_set.isdisjoint(OPTION_FIELDS):

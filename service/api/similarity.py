@@ -86,7 +86,7 @@ class _SimilarityService:
         second: TextsByPath,
     ) -> tuple[EmbeddedTexts, EmbeddedTexts]:
         """Embed the texts of both inputs; normalise the vectors if the model does."""
-        options, paths = body.input_options(count=body.details), [*first, *second]
+        options, paths = body.input_options(count_dropped=body.details), [*first, *second]
         if not paths:
             return ([], _NO_VECTORS), ([], _NO_VECTORS)
         texts, count = [*first.values(), *second.values()], len(first)

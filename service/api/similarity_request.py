@@ -44,15 +44,15 @@ class SimilarityRequest(HuggingFaceBody):
     top_k: PositiveInt | None = None
     details: bool = False
 
-    def input_options(self, count: bool = False) -> InputOptions:
+    def input_options(self, count_dropped: bool = False) -> InputOptions:
         """Build the options from `parameters` or the fields beside it; raises BadRequest."""
         if self.parameters is None:
-            return super().input_options(count)
+            return super().input_options(count_dropped)
         if repeated := sorted(self.model_fields_set & OPTION_FIELDS):
             raise BadRequest(
                 f"give {repeated[0]} in parameters or beside it, not both", param=repeated[0]
             )
-        return self.parameters.input_options(count)
+        return self.parameters.input_options(count_dropped)
 
     def check_source(self) -> None:
         """Raise BadRequest if the fields do not fit `inputs`."""

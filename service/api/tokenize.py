@@ -16,7 +16,6 @@ from service.api.options_body import PromptBody
 from service.api.router import Context, api_router
 from service.api.schemas.tokens import TextToken
 from service.inputs.offsets import ByteOffsets, byte_offsets
-from service.inputs.options import InputOptions
 from service.inputs.reader import InputReader
 from service.request.limits import check_texts, check_tokens, unsplittable_text
 from service.request.run_in_thread import run_in_thread
@@ -71,14 +70,11 @@ def router(reader: InputReader, max_texts: int, max_tokens: int) -> APIRouter:
     async def tokenize(context: Context, body: TokenizeRequest) -> Any:
         texts = text_list(body.inputs)
         check_texts(len(texts), max_texts)
-        options = InputOptions(
-            prompt=body.prompt, prompt_name=body.prompt_name, role=body.input_type
-        )
-        special, prompt = body.add_special_tokens, reader.prompt(options).text
+        special, prompt = body.add_special_tokens, reader.prompt(body.prompt_options()).text
         steps = _tokenize(reader, texts, prompt, special, max_tokens)
         size = sum(map(len, texts)) + len(texts) * len(prompt)
         context.memory.grow(_BYTES_PER_CHARACTER * size)
-        return await reader.run(context, steps, size, size)
+        return await reader.run_steps(context, steps, size, size)
 
     @routes.post(
         "/decode", summary="Texts of token ids", response_model=list[str], responses=responses

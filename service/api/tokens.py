@@ -79,7 +79,9 @@ class TokenVectorService:
             values = sum(map(len, body.spans)) * self.config.hidden_size
             check_values(values, self.max_values)
             context.memory.grow_by_numbers(values)
-        rows, tokens = await self.pipeline.reader.describe(context, texts, body.token_options())
+        rows, tokens = await self.pipeline.reader.read_with_tokens(
+            context, texts, body.token_options()
+        )
         states = await self._hidden_states(context, rows, layer)
         read_texts = list(zip(texts, rows, tokens, states, strict=True))
         if body.spans is None:

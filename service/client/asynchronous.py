@@ -8,18 +8,18 @@ from typing import Any, TypeVar, Unpack
 import httpx
 import numpy as np
 
-from service.client import requests
+from service.client import request_builders
 from service.client.options import ClientOptions
 from service.client.progress import bar
-from service.client.requests import (
+from service.client.request_builders import (
+    ComparisonInput,
     EmbedOptions,
     Request,
-    Side,
     SimilarityOptions,
     Text,
     TokensOptions,
 )
-from service.client.responses import Array, Tokens
+from service.client.responses import Array, TokenVectors
 from service.client.retry import AttemptResult, is_retryable, retry_delay
 
 A = TypeVar("A")
@@ -37,7 +37,7 @@ class AsyncClient(ClientOptions):
     def __post_init__(self) -> None:
         if self.concurrency < 1:  # nothing would be sent, and no vectors be there to join
             raise ValueError(f"concurrency is {self.concurrency}; it must be 1 or more")
-        self._http = httpx.AsyncClient(**self.connection)
+        self._http = httpx.AsyncClient(**self.httpx_arguments)
 
     async def __aenter__(self) -> "AsyncClient":
         return self
@@ -57,15 +57,17 @@ class AsyncClient(ClientOptions):
         **options: Unpack[EmbedOptions],
     ) -> Array:
         """As Client.embed."""
-        inputs = requests.as_list(texts)
-        self._limits = self._limits or await self._send(requests.limits())
-        numbered = enumerate(requests.embed(inputs, options, self._limits, self.batch))
+        inputs = request_builders.as_list(texts)
+        self._limits = self._limits or await self._send(request_builders.build_limits_request())
+        numbered = enumerate(
+            request_builders.build_embed_requests(inputs, options, self._limits, self.batch)
+        )
         arrays: dict[int, Array] = {}
 
         async def send_all(advance: Callable[[int], object]) -> None:
             for number, request in numbered:
                 arrays[number] = await self._send(request)
-                advance(request.count)
+                advance(request.num_inputs)
 
         with bar(progress, len(inputs)) as advance:
             await _gather([send_all(advance) for _ in range(self.concurrency)])
@@ -73,21 +75,23 @@ class AsyncClient(ClientOptions):
 
     async def tokens(
         self, texts: str | Sequence[str] | None = None, **options: Unpack[TokensOptions]
-    ) -> list[Tokens]:
+    ) -> list[TokenVectors]:
         """As Client.tokens."""
-        return await self._send(requests.tokens(texts, options))
+        return await self._send(request_builders.build_tokens_request(texts, options))
 
-    async def similarity(self, a: Side, b: Side, **options: Unpack[SimilarityOptions]) -> Array:
+    async def similarity(
+        self, a: ComparisonInput, b: ComparisonInput, **options: Unpack[SimilarityOptions]
+    ) -> Array:
         """As Client.similarity."""
-        return await self._send(requests.similarity(a, b, options))
+        return await self._send(request_builders.build_similarity_request(a, b, options))
 
     async def positions(self, **options: Any) -> dict[str, Any]:
         """As Client.positions."""
-        return await self._send(requests.positions(options))
+        return await self._send(request_builders.build_positions_request(options))
 
     async def info(self) -> dict[str, Any]:
         """As Client.info."""
-        return await self._send(requests.info())
+        return await self._send(request_builders.build_info_request())
 
     async def _send(self, request: Request[A]) -> A:
         for number in range(self.retries):

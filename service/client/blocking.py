@@ -8,18 +8,18 @@ from typing import Any, TypeVar, Unpack
 import httpx
 import numpy as np
 
-from service.client import requests
+from service.client import request_builders
 from service.client.options import ClientOptions
 from service.client.progress import bar
-from service.client.requests import (
+from service.client.request_builders import (
+    ComparisonInput,
     EmbedOptions,
     Request,
-    Side,
     SimilarityOptions,
     Text,
     TokensOptions,
 )
-from service.client.responses import Array, Tokens
+from service.client.responses import Array, TokenVectors
 from service.client.retry import AttemptResult, is_retryable, retry_delay
 
 A = TypeVar("A")
@@ -30,7 +30,7 @@ class Client(ClientOptions):
     """Sends one request after the other. Every method raises RequestFailed."""
 
     def __post_init__(self) -> None:
-        self._http = httpx.Client(**self.connection)
+        self._http = httpx.Client(**self.httpx_arguments)
 
     def __enter__(self) -> "Client":
         return self
@@ -53,32 +53,36 @@ class Client(ClientOptions):
 
         progress: show a bar; raises ImportError without tqdm. Raises TypeError for bytes.
         """
-        inputs = requests.as_list(texts)
-        self._limits = self._limits or self._send(requests.limits())
+        inputs = request_builders.as_list(texts)
+        self._limits = self._limits or self._send(request_builders.build_limits_request())
         arrays = []
         with bar(progress, len(inputs)) as advance:
-            for request in requests.embed(inputs, options, self._limits, self.batch):
+            for request in request_builders.build_embed_requests(
+                inputs, options, self._limits, self.batch
+            ):
                 arrays.append(self._send(request))
-                advance(request.count)
+                advance(request.num_inputs)
         return np.concatenate(arrays)
 
     def tokens(
         self, texts: str | Sequence[str] | None = None, **options: Unpack[TokensOptions]
-    ) -> list[Tokens]:
+    ) -> list[TokenVectors]:
         """The vectors of each text's tokens, spans or chunks; one request."""
-        return self._send(requests.tokens(texts, options))
+        return self._send(request_builders.build_tokens_request(texts, options))
 
-    def similarity(self, a: Side, b: Side, **options: Unpack[SimilarityOptions]) -> Array:
+    def similarity(
+        self, a: ComparisonInput, b: ComparisonInput, **options: Unpack[SimilarityOptions]
+    ) -> Array:
         """Scores (A, B), or (A,) of pairs; with top_k (A, k) of the fields index and score."""
-        return self._send(requests.similarity(a, b, options))
+        return self._send(request_builders.build_similarity_request(a, b, options))
 
     def positions(self, **options: Any) -> dict[str, Any]:
         """The response of /positions, with arrays for numbers; fields: see docs/positions.md."""
-        return self._send(requests.positions(options))
+        return self._send(request_builders.build_positions_request(options))
 
     def info(self) -> dict[str, Any]:
         """The model, its precision and the limits."""
-        return self._send(requests.info())
+        return self._send(request_builders.build_info_request())
 
     def _send(self, request: Request[A]) -> A:
         for number in range(self.retries):

@@ -46,8 +46,8 @@ def unreadable_response(response: httpx.Response, error: Exception) -> RequestFa
     )
 
 
-def error_response(response: httpx.Response, first: int) -> RequestFailed:
-    """Error for an error response, maybe a gateway's. first: index of the request's first input."""
+def error_response(response: httpx.Response, first_index: int) -> RequestFailed:
+    """Error for an error response, maybe a gateway's. first_index: of the request's first input."""
     details, request_id = _error_details(response), _request_id(response)
     code, message, param, index = map(details.get, ("code", "message", "param", "index"))
     if not isinstance(code, str):
@@ -56,7 +56,7 @@ def error_response(response: httpx.Response, first: int) -> RequestFailed:
         message = response.text[:200] or response.reason_phrase
     if not isinstance(index, int):
         return RequestFailed(response.status_code, code, message, param, None, request_id)
-    index_of_all = index + first  # the server counts from the start of the batch
+    index_of_all = index + first_index  # the server counts from the start of the batch
     message = re.sub(rf"\b(input |inputs\.){index}\b", rf"\g<1>{index_of_all}", message)
     return RequestFailed(response.status_code, code, message, param, index_of_all, request_id)
 

@@ -24,7 +24,7 @@ class ClientOptions:
     _limits: Mapping[str, int] = field(default_factory=dict, init=False, repr=False)
 
     @property
-    def connection(self) -> dict[str, Any]:
-        """The arguments of a client of httpx."""
+    def httpx_arguments(self) -> dict[str, Any]:
+        """The keyword arguments of the httpx client."""
         key = {} if self.api_key is None else {b"authorization": f"Bearer {self.api_key}".encode()}
         return {"base_url": self.url, "headers": key, "timeout": self.timeout}

@@ -15,7 +15,7 @@ _INTEGERS = {"positions", "pairs", "buckets", "distances"}
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TokenVectors:
     """The vectors of a text's tokens, spans or chunks: (N, dim), one for each of items.
 
     items: the descriptions of the tokens, spans or chunks. dropped: how many tokens were cut off.
@@ -50,12 +50,12 @@ def _little_endian(dtype: str) -> np.dtype[Any]:
     return np.dtype(stored).newbyteorder("<")
 
 
-def tokens(response: httpx.Response) -> list[Tokens]:
+def tokens(response: httpx.Response) -> list[TokenVectors]:
     """The results of /tokens in layout block."""
     body = content(response)
     dtype = _little_endian(body["dtype"])
     return [
-        Tokens(
+        TokenVectors(
             next(result[name] for name in ("tokens", "spans", "chunks") if name in result),
             np.frombuffer(b64decode(result["embeddings"]), dtype).reshape(result["shape"]).copy(),
             result["dropped"],

@@ -14,7 +14,7 @@ from service.inference.item_result import ItemResult
 from service.inputs.options import InputOptions, Text
 from service.inputs.reader import InputReader
 from service.inputs.tokenized_input import TokenizedInput
-from service.inputs.windows import average, split_windows, window_owners
+from service.inputs.windows import average, split_windows, window_input_indices
 from service.request.admission import Admission
 from service.request.request_context import RequestContext
 
@@ -50,7 +50,7 @@ class Pipeline:
         self, context: RequestContext, inputs: Sequence[Text], options: InputOptions
     ) -> list[ItemResult]:
         """Like `embed`, with an error in place of each input that fails."""
-        rows = await self.reader.attempt(context, inputs, options)
+        rows = await self.reader.read_partial(context, inputs, options)
         valid = {index: row for index, row in enumerate(rows) if isinstance(row, TokenizedInput)}
         tokens = sum(len(row.ids) for row in valid.values())
         jobs = [_job(split_windows([row]), POOLED, tokens) for row in valid.values()]
@@ -101,7 +101,7 @@ class Pipeline:
             return average(rows, await self.submit(context, split_windows(rows), POOLED))
         except EncodingFailed as error:  # translate the index of a window to that of its input
             if error.index is not None:
-                error.index = window_owners(rows)[error.index]
+                error.index = window_input_indices(rows)[error.index]
             raise
 
     async def _submit_all(

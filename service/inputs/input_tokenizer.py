@@ -44,34 +44,34 @@ class InputTokenizer:
         self._chunks = ChunkReader(tokenizer)
 
     def read(
-        self, inputs: Sequence[Text], prompt: str, options: InputOptions, first: int
+        self, inputs: Sequence[Text], prompt: str, options: InputOptions, first_index: int
     ) -> Cooperative[list[TokenizedInput]]:
-        """Tokenize inputs. first: index of the first one. Raises BadRequest, TooLarge."""
+        """Tokenize inputs. first_index: of the first one. Raises BadRequest, TooLarge."""
         try:
-            return (yield from self._read(inputs, prompt, options, first))
+            return (yield from self._read(inputs, prompt, options, first_index))
         except UnsplittableTextError as error:  # such a text is long, and alone in its group
-            raise unsplittable_text(error, first) from None
+            raise unsplittable_text(error, first_index) from None
 
-    def attempt(
-        self, inputs: Sequence[Text], prompt: str, options: InputOptions, first: int
+    def read_partial(
+        self, inputs: Sequence[Text], prompt: str, options: InputOptions, first_index: int
     ) -> Cooperative[list[TokenizedInput | ServiceError]]:
         """Like `read`, with an error in place of each invalid input."""
         try:
-            return [*(yield from self.read(inputs, prompt, options, first))]
+            return [*(yield from self.read(inputs, prompt, options, first_index))]
         except ServiceError as error:
             if len(inputs) == 1:
                 return [error]
         results: list[TokenizedInput | ServiceError] = []
-        for index, item in enumerate(inputs, first):
-            results += yield from self.attempt([item], prompt, options, index)
+        for index, item in enumerate(inputs, first_index):
+            results += yield from self.read_partial([item], prompt, options, index)
         return results
 
-    def describe(
-        self, texts: Sequence[str], prompt: str, options: InputOptions, first: int
+    def read_with_tokens(
+        self, texts: Sequence[str], prompt: str, options: InputOptions, first_index: int
     ) -> Cooperative[list[tuple[TokenizedInput, list[Token]]]]:
         """Like `read` for texts, with the tokens of each row."""
         results, count_limit = [], self._count_limit(options, 0)
-        for index, text in enumerate(texts, first):
+        for index, text in enumerate(texts, first_index):
             try:
                 ids, tokens = yield from self._tokenizer.encode_with_tokens(
                     text, prompt, self._side(options), count_limit
@@ -109,13 +109,13 @@ class InputTokenizer:
             )
 
     def _read(
-        self, inputs: Sequence[Text], prompt: str, options: InputOptions, first: int
+        self, inputs: Sequence[Text], prompt: str, options: InputOptions, first_index: int
     ) -> Cooperative[list[TokenizedInput]]:
         texts = [prompt + item for item in inputs if isinstance(item, str)]
         prompt_token_count, rows = self._sentence.prompt_token_count(prompt, self._tokenizer), []
         side, count_limit = self._side(options), self._count_limit(options, prompt_token_count)
         encoded = iter((yield from self._tokenizer.encode_cooperatively(texts, side, count_limit)))
-        for index, item in enumerate(inputs, first):
+        for index, item in enumerate(inputs, first_index):
             is_text = isinstance(item, str)
             ids = next(encoded) if isinstance(item, str) else self._token_ids(index, item, side)
             if ids.dropped and options.windows:

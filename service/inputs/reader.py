@@ -65,21 +65,21 @@ class InputReader:
         """Tokenize inputs; raises BadRequest, TooLarge, Overloaded or TimedOut."""
         return await self._tokenize_all(context, inputs, options, self._input_tokenizer.read, list)
 
-    async def attempt(
+    async def read_partial(
         self, context: RequestContext, inputs: Sequence[Text], options: InputOptions
     ) -> list[TokenizedInput | ServiceError]:
         """Like `read`, with an error in place of each invalid input."""
         return await self._tokenize_all(
-            context, inputs, options, self._input_tokenizer.attempt, _valid_rows
+            context, inputs, options, self._input_tokenizer.read_partial, _valid_rows
         )
 
-    async def describe(
+    async def read_with_tokens(
         self, context: RequestContext, texts: Sequence[str], options: InputOptions
     ) -> tuple[list[TokenizedInput], list[list[Token]]]:
         """Like `read` for texts, with the tokens of each row; slower."""
         options = replace(options, count_dropped=True)
         results = await self._tokenize_all(
-            context, texts, options, self._input_tokenizer.describe, _described_rows
+            context, texts, options, self._input_tokenizer.read_with_tokens, _described_rows
         )
         return _described_rows(results), [tokens for _, tokens in results]
 
@@ -93,22 +93,28 @@ class InputReader:
         for texts in (len(chunks), context.texts + len(chunks)):
             check_texts(texts, self._max_texts)
         prompt = self.prompt(options).text
-        read = sum(map(len, chunks), len(prompt))
+        to_tokenize = sum(map(len, chunks), len(prompt))
         steps = self._input_tokenizer.document(chunks, prompt, options)
-        document = await self.run(context, steps, size + len(prompt), read)
+        document = await self.run_steps(context, steps, size + len(prompt), to_tokenize)
         self._count(context, [document.row], len(chunks))
         return document
 
-    async def run(self, context: RequestContext, steps: Cooperative[R], size: int, read: int) -> R:
+    async def run_steps(
+        self,
+        context: RequestContext,
+        steps: Cooperative[R],
+        request_characters: int,
+        characters_to_tokenize: int,
+    ) -> R:
         """Run tokenization steps, in threads if the request is large.
 
-        size: characters of all texts of the request. read: characters that are tokenized at most.
+        request_characters: of all texts of the request. characters_to_tokenize: at most.
         """
         start = time.perf_counter()
         try:
-            if size <= _MAX_INLINE_CHARACTERS:
+            if request_characters <= _MAX_INLINE_CHARACTERS:
                 return run_to_completion(steps)
-            return await self._queue.run(steps, read, context.tokenize_us / 1e6)
+            return await self._queue.run(steps, characters_to_tokenize, context.tokenize_us / 1e6)
         finally:
             context.tokenize_us += round((time.perf_counter() - start) * 1e6)
 
@@ -128,14 +134,18 @@ class InputReader:
         prompt = self.prompt(options).text
         size = sum(map(len, inputs)) + len(inputs) * len(prompt)
         if size <= _MAX_INLINE_CHARACTERS:
-            results = await self.run(context, tokenize(inputs, prompt, options, 0), size, size)
+            results = await self.run_steps(
+                context, tokenize(inputs, prompt, options, 0), size, size
+            )
             self._count(context, rows_of(results))
             return results
         limit = self._input_tokenizer.max_characters(options)
-        read = sum(min(len(prompt) + len(item), limit) for item in inputs)
+        to_tokenize = sum(min(len(prompt) + len(item), limit) for item in inputs)
         groups = _groups(inputs, len(prompt))
-        steps = (tokenize(group, prompt, options, first) for first, group in groups)
-        return await self.run(context, self._run_groups(context, steps, rows_of), size, read)
+        steps = (tokenize(group, prompt, options, first_index) for first_index, group in groups)
+        return await self.run_steps(
+            context, self._run_groups(context, steps, rows_of), size, to_tokenize
+        )
 
     def _run_groups(
         self, context: RequestContext, groups: Iterable[Cooperative[list[R]]], rows_of: RowsOf[R]

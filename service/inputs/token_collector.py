@@ -18,12 +18,12 @@ class TokenCollector:
         self._outside.extend(outside for _, outside in batch)
 
     @property
-    def before(self) -> int:
+    def leading_special_count(self) -> int:
         """Number of tokens before the first one of the text."""
         return _leading(self._outside)
 
     @property
-    def after(self) -> int:
+    def trailing_special_count(self) -> int:
         """Number of tokens after the last one of the text."""
         return _leading(reversed(self._outside))
 

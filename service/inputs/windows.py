@@ -31,7 +31,9 @@ class WindowSplitter:
             collector.add(tokens)
             self._check(len(collector.ids), index)
             yield
-        return self._cut(collector.ids, collector.before, collector.after, index)
+        return self._cut(
+            collector.ids, collector.leading_special_count, collector.trailing_special_count, index
+        )
 
     def of_ids(self, ids: list[int], index: int) -> TokenizedInput:
         """Split token ids; raises BadRequest and TooLarge."""
@@ -70,8 +72,8 @@ def split_windows(rows: Sequence[TokenizedInput]) -> list[TokenizedInput]:
     return [part for row in rows for part in _windows_of(row)]
 
 
-def window_owners(rows: Sequence[TokenizedInput]) -> list[int]:
-    """Return the index of the row that each window belongs to."""
+def window_input_indices(rows: Sequence[TokenizedInput]) -> list[int]:
+    """Return the index of the input that each window belongs to."""
     return [index for index, row in enumerate(rows) for _ in _windows_of(row)]
 
 

@@ -5,7 +5,7 @@ from typing import Literal, NotRequired
 from pydantic import ConfigDict, NonNegativeInt, with_config
 from typing_extensions import TypedDict
 
-closed = with_config(ConfigDict(extra="forbid"))
+forbid_extra = with_config(ConfigDict(extra="forbid"))
 
 Vector = list[float] | str
 """Numbers, or their bytes in base64."""
@@ -13,7 +13,7 @@ Matrix = list[list[float]]
 Vectors = Matrix | list[str]
 
 
-@closed
+@forbid_extra
 class Fault(TypedDict):
     """An error. code: stable, for programs. param, index: the field and the input at fault."""
 
@@ -24,14 +24,14 @@ class Fault(TypedDict):
     index: NonNegativeInt | None
 
 
-@closed
+@forbid_extra
 class Told(Fault):
     """An error with the id of its request."""
 
     request_id: str
 
 
-@closed
+@forbid_extra
 class Error(TypedDict):
     """An error for TEI's and Ollama's clients. error: the message. error_type: TEI's category."""
 
@@ -43,7 +43,7 @@ class Error(TypedDict):
     request_id: str
 
 
-@closed
+@forbid_extra
 class OpenAIError(TypedDict):
     """detail: the message again, for Voyage's client."""
 
@@ -51,7 +51,7 @@ class OpenAIError(TypedDict):
     detail: str
 
 
-@closed
+@forbid_extra
 class CohereError(TypedDict):
     """An error for Cohere's clients. id: of the request."""
 
@@ -62,7 +62,7 @@ class CohereError(TypedDict):
     index: NonNegativeInt | None
 
 
-@closed
+@forbid_extra
 class Input(TypedDict):
     """Token count of an input. dropped: tokens cut off. windows: if it was read in several."""
 
@@ -72,7 +72,7 @@ class Input(TypedDict):
     windows: NotRequired[NonNegativeInt]
 
 
-@closed
+@forbid_extra
 class Prompt(TypedDict):
     """The prompt before each text. name: null if the request has the text itself."""
 
@@ -80,13 +80,13 @@ class Prompt(TypedDict):
     text: str
 
 
-@closed
+@forbid_extra
 class Usage(TypedDict):
     texts: NonNegativeInt
     tokens: NonNegativeInt
 
 
-@closed
+@forbid_extra
 class Timing(TypedDict):
     """Durations in microseconds."""
 
@@ -96,8 +96,8 @@ class Timing(TypedDict):
     total_us: NonNegativeInt
 
 
-@closed
-class Account(TypedDict):
+@forbid_extra
+class RequestSummary(TypedDict):
     """Prompt, usage and timing of the request."""
 
     prompt: Prompt

@@ -3,11 +3,11 @@
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from service.api.schemas.common import Account, Fault, Input, Vector, Vectors, closed
+from service.api.schemas.common import Fault, Input, RequestSummary, Vector, Vectors, forbid_extra
 
 
-@closed
-class Embeddings(Account):
+@forbid_extra
+class Embeddings(RequestSummary):
     """Response with details."""
 
     embeddings: Vectors
@@ -16,18 +16,18 @@ class Embeddings(Account):
     inputs: list[Input]
 
 
-@closed
+@forbid_extra
 class Embedded(Input):
     embedding: Vector
 
 
-@closed
+@forbid_extra
 class Failed(TypedDict):
     error: Fault
 
 
-@closed
-class Partial(Account):
+@forbid_extra
+class Partial(RequestSummary):
     """Response with partial: a vector or an error for each input."""
 
     results: list[Embedded | Failed]

@@ -5,10 +5,10 @@ from typing import Literal
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from service.api.schemas.common import Matrix, closed
+from service.api.schemas.common import Matrix, forbid_extra
 
 
-@closed
+@forbid_extra
 class OllamaAnswer(TypedDict):
     """Durations in nanoseconds. load_duration: 0, as the model is always loaded."""
 
@@ -19,12 +19,12 @@ class OllamaAnswer(TypedDict):
     prompt_eval_count: NonNegativeInt
 
 
-@closed
+@forbid_extra
 class OllamaEmbedding(TypedDict):
     embedding: list[float]
 
 
-@closed
+@forbid_extra
 class Details(TypedDict):
     """quantization_level: the precision of the computation; empty until the engine has started."""
 
@@ -36,7 +36,7 @@ class Details(TypedDict):
     quantization_level: str
 
 
-@closed
+@forbid_extra
 class TaggedModel(TypedDict):
     """size: bytes of the weight files. digest: fingerprint; empty until the engine has started."""
 
@@ -49,12 +49,12 @@ class TaggedModel(TypedDict):
     capabilities: list[Literal["embedding"]]
 
 
-@closed
+@forbid_extra
 class Tags(TypedDict):
     models: list[TaggedModel]
 
 
-@closed
+@forbid_extra
 class LoadedModel(TypedDict):
     """size_vram: as size on a GPU, 0 on a CPU. context_length: maximum tokens of a text."""
 
@@ -68,19 +68,19 @@ class LoadedModel(TypedDict):
     context_length: NonNegativeInt
 
 
-@closed
+@forbid_extra
 class Loaded(TypedDict):
     """Empty until the engine has started."""
 
     models: list[LoadedModel]
 
 
-@closed
+@forbid_extra
 class Version(TypedDict):
     version: str
 
 
-@closed
+@forbid_extra
 class Shown(TypedDict):
     """model_info: under Ollama's keys, some with the architecture before the dot."""
 

@@ -5,16 +5,16 @@ from typing import NotRequired
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from service.api.schemas.common import Input, Matrix, Prompt, Timing, Usage, closed
+from service.api.schemas.common import Input, Matrix, Prompt, Timing, Usage, forbid_extra
 
 
-@closed
+@forbid_extra
 class SourceInputs(TypedDict):
     source_sentence: Input
     sentences: list[Input]
 
 
-@closed
+@forbid_extra
 class SideInputs(TypedDict):
     """Inputs that are texts; vectors have no entry."""
 
@@ -29,7 +29,7 @@ class _Details(TypedDict):
     timing: NotRequired[Timing]
 
 
-@closed
+@forbid_extra
 class Scores(_Details):
     """scores: a row for each a in mode matrix, otherwise a number for each pair."""
 
@@ -37,13 +37,13 @@ class Scores(_Details):
     scores: list[float] | Matrix
 
 
-@closed
+@forbid_extra
 class Best(TypedDict):
     index: NonNegativeInt
     score: float
 
 
-@closed
+@forbid_extra
 class Top(_Details):
     """Response with top_k. top: for each a, the closest b."""
 

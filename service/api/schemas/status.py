@@ -5,37 +5,37 @@ from typing import Any, Literal
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from service.api.schemas.common import closed
+from service.api.schemas.common import forbid_extra
 
 
-@closed
+@forbid_extra
 class Live(TypedDict):
     status: Literal["live"]
 
 
-@closed
+@forbid_extra
 class Ready(TypedDict):
     status: Literal["ready"]
     queued_tokens: NonNegativeInt
 
 
-@closed
+@forbid_extra
 class Dimensions(TypedDict):
     full: NonNegativeInt
     allowed: Literal["any"] | list[NonNegativeInt]
 
 
-@closed
+@forbid_extra
 class Pooled(TypedDict):
     pooling: str
 
 
-@closed
+@forbid_extra
 class ModelType(TypedDict):
     embedding: Pooled
 
 
-@closed
+@forbid_extra
 class Info(TypedDict):
     """engine, model_dtype: null until the engine has started.
 

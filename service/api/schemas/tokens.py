@@ -5,18 +5,18 @@ from typing import NotRequired
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from service.api.schemas.common import Matrix, Vector, closed
+from service.api.schemas.common import Matrix, Vector, forbid_extra
 
 
-@closed
-class Place(TypedDict):
+@forbid_extra
+class WithEmbedding(TypedDict):
     """embedding: not in layout block."""
 
     embedding: NotRequired[Vector]
 
 
-@closed
-class TokenPlace(Place):
+@forbid_extra
+class TokenPlace(WithEmbedding):
     """Offsets in characters and bytes of the text; null for a special token."""
 
     id: NonNegativeInt
@@ -28,20 +28,20 @@ class TokenPlace(Place):
     stop_byte: NonNegativeInt | None
 
 
-@closed
-class SpanPlace(Place):
+@forbid_extra
+class SpanPlace(WithEmbedding):
     start: NonNegativeInt
     stop: NonNegativeInt
 
 
-@closed
-class ChunkPlace(Place):
+@forbid_extra
+class ChunkPlace(WithEmbedding):
     tokens: NonNegativeInt
     truncated: bool
     dropped: NonNegativeInt
 
 
-@closed
+@forbid_extra
 class Block(TypedDict):
     """shape, embeddings: only in layout block."""
 
@@ -51,29 +51,29 @@ class Block(TypedDict):
     embeddings: NotRequired[Matrix | str]
 
 
-@closed
+@forbid_extra
 class TextTokens(Block):
     tokens: list[TokenPlace]
 
 
-@closed
+@forbid_extra
 class TextSpans(Block):
     spans: list[SpanPlace]
 
 
-@closed
+@forbid_extra
 class TextChunks(Block):
     chunks: list[ChunkPlace]
 
 
-@closed
+@forbid_extra
 class TokensAnswer(TypedDict):
     layer: NonNegativeInt | str
     dtype: str
     results: list[TextTokens | TextSpans | TextChunks]
 
 
-@closed
+@forbid_extra
 class PositionsAnswer(TypedDict):
     """parameters: every option of the scheme. Arrays that the scheme does not have are absent."""
 
@@ -90,7 +90,7 @@ class PositionsAnswer(TypedDict):
     distances: NotRequired[list[int]]
 
 
-@closed
+@forbid_extra
 class TextToken(TypedDict):
     """start, stop: bytes. start_char, stop_char: characters. Null for a special token."""
 

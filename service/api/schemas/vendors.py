@@ -5,17 +5,17 @@ from typing import Literal, NotRequired
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from service.api.schemas.common import Matrix, Vector, Vectors, closed
+from service.api.schemas.common import Matrix, Vector, Vectors, forbid_extra
 
 
-@closed
+@forbid_extra
 class OpenAIEmbedding(TypedDict):
     object: Literal["embedding"]
     index: NonNegativeInt
     embedding: Vector
 
 
-@closed
+@forbid_extra
 class JinaEmbeddings(TypedDict):
     """An input's result with return_multivector: a vector for each token."""
 
@@ -24,13 +24,13 @@ class JinaEmbeddings(TypedDict):
     embeddings: Vectors
 
 
-@closed
+@forbid_extra
 class OpenAIUsage(TypedDict):
     prompt_tokens: NonNegativeInt
     total_tokens: NonNegativeInt
 
 
-@closed
+@forbid_extra
 class OpenAIAnswer(TypedDict):
     """id: of the request, as in Mistral's and Infinity's APIs."""
 
@@ -41,7 +41,7 @@ class OpenAIAnswer(TypedDict):
     usage: OpenAIUsage
 
 
-@closed
+@forbid_extra
 class Model(TypedDict):
     """created: when the server was started, in seconds since 1970."""
 
@@ -51,18 +51,18 @@ class Model(TypedDict):
     owned_by: str
 
 
-@closed
+@forbid_extra
 class Models(TypedDict):
     object: Literal["list"]
     data: list[Model]
 
 
-@closed
+@forbid_extra
 class Stats(TypedDict):
     queued_tokens: NonNegativeInt
 
 
-@closed
+@forbid_extra
 class InfinityModel(TypedDict):
     """created: when the server was started, in seconds since 1970."""
 
@@ -73,7 +73,7 @@ class InfinityModel(TypedDict):
     capabilities: list[Literal["embed"]]
 
 
-@closed
+@forbid_extra
 class InfinityModels(TypedDict):
     object: Literal["list"]
     data: list[InfinityModel]
@@ -88,24 +88,24 @@ class CohereVectors(TypedDict):
     base64: NotRequired[list[str]]
 
 
-@closed
+@forbid_extra
 class CohereVersion(TypedDict):
     version: str
 
 
-@closed
+@forbid_extra
 class CohereUnits(TypedDict):
     input_tokens: NonNegativeInt
 
 
-@closed
+@forbid_extra
 class CohereMeta(TypedDict):
     api_version: CohereVersion
     billed_units: CohereUnits
     warnings: NotRequired[list[str]]
 
 
-@closed
+@forbid_extra
 class CohereFloats(TypedDict):
     """Response of version 1 to a request without embedding_types."""
 
@@ -116,7 +116,7 @@ class CohereFloats(TypedDict):
     response_type: Literal["embeddings_floats"]
 
 
-@closed
+@forbid_extra
 class CohereAnswer(TypedDict):
     """embeddings: in each of the requested types."""
 

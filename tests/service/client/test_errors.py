@@ -6,13 +6,15 @@ from typing import Any
 import httpx
 import pytest
 
-from service.client import requests, responses
+from service.client import request_builders, responses
 from service.client.errors import RequestFailed
 
 LIMITS = {"max_texts": 9, "max_tokens": 999, "max_body_bytes": 999}
 
 
-def error_of(reply: httpx.Response | httpx.RequestError, api_request: requests.Request[Any]) -> Any:
+def error_of(
+    reply: httpx.Response | httpx.RequestError, api_request: request_builders.Request[Any]
+) -> Any:
     """The error that a response or a transport error becomes."""
     with pytest.raises(RequestFailed) as raised:
         api_request.result(reply)
@@ -21,17 +23,17 @@ def error_of(reply: httpx.Response | httpx.RequestError, api_request: requests.R
 
 
 REQUESTS = [
-    requests.info(),
-    requests.limits(),
-    requests.tokens("a", {}),
-    requests.similarity("a", "b", {}),
-    requests.positions({}),
-    next(requests.embed(["a"], {}, LIMITS, 2)),
+    request_builders.build_info_request(),
+    request_builders.build_limits_request(),
+    request_builders.build_tokens_request("a", {}),
+    request_builders.build_similarity_request("a", "b", {}),
+    request_builders.build_positions_request({}),
+    next(request_builders.build_embed_requests(["a"], {}, LIMITS, 2)),
 ]
 HTML = "<html>Sign in</html>"
 
 
-@pytest.mark.parametrize("api_request", REQUESTS, ids=lambda api_request: api_request.read.__name__)
+@pytest.mark.parametrize("api_request", REQUESTS, ids=lambda request: request.parse.__name__)
 @pytest.mark.parametrize(
     ("content", "headers"),
     [
@@ -43,9 +45,9 @@ HTML = "<html>Sign in</html>"
     ],
 )
 def test_an_unreadable_response_is_an_error(
-    api_request: requests.Request[Any], content: str, headers: dict[str, str]
+    api_request: request_builders.Request[Any], content: str, headers: dict[str, str]
 ) -> None:
-    if api_request.read is responses.content and content != HTML:
+    if api_request.parse is responses.content and content != HTML:
         return  # any JSON will do
     error = error_of(httpx.Response(200, text=content, headers=headers), api_request)
     assert (error.status, error.code) == (200, "invalid_answer")
@@ -53,7 +55,9 @@ def test_an_unreadable_response_is_an_error(
 
 
 def test_a_response_that_cannot_be_decompressed_is_an_error() -> None:
-    error = error_of(httpx.DecodingError("incorrect header check"), requests.info())
+    error = error_of(
+        httpx.DecodingError("incorrect header check"), request_builders.build_info_request()
+    )
     assert (error.status, error.code) == (None, "invalid_answer")
     assert error.message == "incorrect header check"
 
@@ -72,7 +76,7 @@ def test_a_response_that_cannot_be_decompressed_is_an_error() -> None:
 def test_an_error_body_of_another_shape_is_read_as_far_as_possible(
     error: object, code: str, message: str, index: int | None
 ) -> None:
-    api_request = requests.Request("/embed", responses.array, b"{}", first=4)
+    api_request = request_builders.Request("/embed", responses.array, b"{}", first_index=4)
     raised = error_of(httpx.Response(502, json={"error": error}), api_request)
     assert (raised.status, raised.code, raised.index, raised.param) == (502, code, index, None)
     assert raised.message.startswith(message)

@@ -53,11 +53,13 @@ def test_token_vectors_tokenize_each_text_once(reader: InputReader, minilm_folde
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_describe_returns_the_rows_of_read(reader: InputReader, side: Side) -> None:
+def test_read_with_tokens_returns_the_rows_of_read(reader: InputReader, side: Side) -> None:
     reading, texts = InputOptions(side=side, prompt="query: "), ["short", LONG, ""]
     plain, described_context = RequestContext("a"), RequestContext("b")
     rows = asyncio.run(reader.read(plain, texts, reading))
-    described_rows, described = asyncio.run(reader.describe(described_context, texts, reading))
+    described_rows, described = asyncio.run(
+        reader.read_with_tokens(described_context, texts, reading)
+    )
     for row, described_row, tokens in zip(rows, described_rows, described, strict=True):
         assert row.ids.tolist() == described_row.ids.tolist() == [token.id for token in tokens]
         assert row.dropped == described_row.dropped
@@ -71,7 +73,9 @@ def test_describe_returns_the_rows_of_read(reader: InputReader, side: Side) -> N
 
 def test_describe_refuses_long_texts_that_may_not_be_cut(reader: InputReader) -> None:
     with pytest.raises(BadRequest, match="602 tokens in input 1"):
-        asyncio.run(reader.describe(RequestContext("a"), ["a", LONG], InputOptions(truncate=False)))
+        asyncio.run(
+            reader.read_with_tokens(RequestContext("a"), ["a", LONG], InputOptions(truncate=False))
+        )
 
 
 VERY_LONG = "many words " * 3000
@@ -79,7 +83,7 @@ VERY_LONG = "many words " * 3000
 
 def test_the_error_of_a_very_long_text_has_its_length(reader: InputReader) -> None:
     refused = InputOptions(truncate=False)
-    for work in (reader.read, reader.describe):
+    for work in (reader.read, reader.read_with_tokens):
         with pytest.raises(BadRequest, match="6002 tokens in input 0"):
             asyncio.run(work(RequestContext("a"), [VERY_LONG], refused))
 
@@ -96,7 +100,7 @@ def test_tokens_that_are_cut_off_are_counted_on_request(reader: InputReader) -> 
 def test_the_error_of_a_text_beyond_all_limits_does_not_count_its_tokens(
     reader: InputReader,
 ) -> None:
-    for work in (reader.read, reader.describe):
+    for work in (reader.read, reader.read_with_tokens):
         with pytest.raises(BadRequest, match="more than 10000 tokens in input 0"):
             asyncio.run(work(RequestContext("a"), [VERY_LONG * 9], InputOptions(truncate=False)))
 
@@ -106,7 +110,7 @@ def test_no_more_texts_are_tokenized_than_the_tokens_of_a_request_allow(
 ) -> None:
     tokenizer = CountingTokenizer(minilm_folder, 256)
     small = reader_with(tokenizer, max_tokens=600)
-    for work in (small.read, small.attempt):
+    for work in (small.read, small.read_partial):
         tokenizer.read = 0
         with pytest.raises(TooLarge, match="has 768 tokens or more, the limit is 600"):
             asyncio.run(work(RequestContext("a"), [VERY_LONG * 9] * 10, InputOptions()))
@@ -132,7 +136,7 @@ def test_a_text_that_cannot_be_split_is_refused_with_its_index(
     texts, context, plain = ["short", "x" * 200_000], RequestContext("a"), InputOptions()
     for call in (
         reader.read(context, texts, plain),
-        reader.describe(context, texts, plain),
+        reader.read_with_tokens(context, texts, plain),
         reader.document(context, texts, plain, 200_000),
         reader.document(context, texts[::-1], plain, 200_000),
     ):
@@ -140,7 +144,7 @@ def test_a_text_that_cannot_be_split_is_refused_with_its_index(
             asyncio.run(call)
         assert refused.value.code == "unbroken_text"
     assert refused.value.index == 0
-    good, bad = asyncio.run(reader.attempt(context, texts, plain))
+    good, bad = asyncio.run(reader.read_partial(context, texts, plain))
     assert isinstance(good, TokenizedInput) and isinstance(bad, BadRequest) and bad.index == 1
 
 
@@ -162,7 +166,7 @@ def test_a_long_input_is_cut_at_the_side_of_the_model_or_the_request(
     def read(side: Side | None) -> list[list[int]]:
         options = InputOptions(side=side, prompt="any license ")
         rows = asyncio.run(ends.read(RequestContext("a"), [text, ids], options))
-        described, _ = asyncio.run(ends.describe(RequestContext("a"), [text], options))
+        described, _ = asyncio.run(ends.read_with_tokens(RequestContext("a"), [text], options))
         late = asyncio.run(ends.document(RequestContext("a"), ["the ", "of " * 99], options, 300))
         assert described[0].ids.tolist() == rows[0].ids.tolist()
         expected = [len(row.ids) for row in late.rows()]
@@ -238,13 +242,13 @@ def test_a_token_that_is_not_in_the_table_is_refused_by_every_method(
     for call in (
         short.read(context, texts, plain),
         short.read(context, long, windows),
-        short.describe(context, texts, plain),
+        short.read_with_tokens(context, texts, plain),
         short.document(context, texts, plain, 99),
     ):
         with pytest.raises(BadRequest, match=MISSING) as refused:
             asyncio.run(call)
         assert (refused.value.code, refused.value.index) == ("unknown_token", 1)
-    good, bad = asyncio.run(short.attempt(context, texts, plain))
+    good, bad = asyncio.run(short.read_partial(context, texts, plain))
     assert isinstance(good, TokenizedInput) and isinstance(bad, BadRequest)
 
 

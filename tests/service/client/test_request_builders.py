@@ -9,9 +9,9 @@ from service.api.body import Body
 from service.api.embed import EmbedRequest
 from service.api.similarity_request import SimilarityRequest
 from service.api.tokens_request import TokensRequest
-from service.client import requests
+from service.client import request_builders
 from service.client.errors import RequestFailed
-from service.client.requests import EmbedOptions, SimilarityOptions, TokensOptions
+from service.client.request_builders import EmbedOptions, SimilarityOptions, TokensOptions
 
 TEI = {"truncate", "truncation_direction"}  # on_overflow replaces them
 LIMITS = {"max_texts": 9, "max_tokens": 999, "max_body_bytes": 999}
@@ -42,14 +42,14 @@ def test_the_options_match_the_fields_of_the_route(options: Any, body: type[Body
 
 def batches(texts: list[Any], batch: int, **limits: int) -> list[list[Any]]:
     limits = LIMITS | limits
-    sent = list(requests.embed(texts, {}, limits, batch))
+    sent = list(request_builders.build_embed_requests(texts, {}, limits, batch))
     inputs_sent = [orjson.loads(request.body)["inputs"] for request in sent]
-    assert [request.count for request in sent] == [len(inputs) for inputs in inputs_sent]
-    assert [request.first for request in sent] == [
-        sum(request.count for request in sent[:index]) for index in range(len(sent))
+    assert [request.num_inputs for request in sent] == [len(inputs) for inputs in inputs_sent]
+    assert [request.first_index for request in sent] == [
+        sum(request.num_inputs for request in sent[:index]) for index in range(len(sent))
     ]
     max_body_bytes = limits["max_body_bytes"]
-    assert all(len(request.body) <= max_body_bytes or request.count == 1 for request in sent)
+    assert all(len(request.body) <= max_body_bytes or request.num_inputs == 1 for request in sent)
     return inputs_sent
 
 
@@ -77,7 +77,7 @@ def test_an_empty_list_is_sent_to_the_server() -> None:
     [("ab", ["ab"]), (("a", "b"), ["a", "b"]), ([1, 2], [[1, 2]]), ([[1], [2]], [[1], [2]])],
 )
 def test_a_single_input_becomes_a_list(inputs: Any, expected: list[Any]) -> None:
-    assert requests.as_list(inputs) == expected
+    assert request_builders.as_list(inputs) == expected
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_single_input_becomes_a_list(inputs: Any, expected: list[Any]) -> None
 )
 def test_bytes_are_refused_as_inputs(inputs: Any, message: str) -> None:
     with pytest.raises(TypeError, match=f"^{message}: decode them$"):
-        requests.as_list(inputs)
+        request_builders.as_list(inputs)
 
 
 @pytest.mark.parametrize("options", [{}, {"late_chunking": True}])
@@ -99,15 +99,19 @@ def test_the_error_of_a_text_that_cannot_be_encoded_has_its_index(
     options: EmbedOptions,
 ) -> None:
     with pytest.raises(RequestFailed, match=r"^input 3 cannot be sent: .*surrogates") as raised:
-        list(requests.embed(["a", "b", "c", "half \ud83d", "e"], options, LIMITS, 2))
+        list(
+            request_builders.build_embed_requests(
+                ["a", "b", "c", "half \ud83d", "e"], options, LIMITS, 2
+            )
+        )
     assert (raised.value.status, raised.value.code) == (None, "invalid_request")
     assert raised.value.index == 3
 
 
 def test_other_requests_that_cannot_be_encoded_are_errors() -> None:
     for build in (
-        lambda: requests.tokens(["half \ud83d"], {}),
-        lambda: requests.similarity("a", "half \ud83d", {}),
+        lambda: request_builders.build_tokens_request(["half \ud83d"], {}),
+        lambda: request_builders.build_similarity_request("a", "half \ud83d", {}),
     ):
         with pytest.raises(RequestFailed, match=r"^the request cannot be sent: .*surrogates"):
             build()

@@ -1,4 +1,4 @@
-"""Requests of the Python clients, each with the function that reads its response."""
+"""Build the requests of the Python clients, each with the parser of its response."""
 
 import logging
 import sys
@@ -13,12 +13,12 @@ import orjson
 
 from service.client import responses
 from service.client.errors import RequestFailed, error_response, no_response, unreadable_response
-from service.client.responses import Array, Tokens
+from service.client.responses import Array, TokenVectors
 from service.client.retry import AttemptResult
 
 Text = str | Sequence[int]
 """A text or its token ids."""
-Side = str | Sequence[str] | Sequence[Sequence[float]] | Array
+ComparisonInput = str | Sequence[str] | Sequence[Sequence[float]] | Array
 """A text, texts, or vectors (B, dim)."""
 
 A = TypeVar("A")
@@ -66,17 +66,17 @@ class SimilarityOptions(InputOptions, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[A]):
-    """A request, and how its response is read.
+    """A request, and how its response is parsed.
 
-    first, count: the index of its first input among all inputs, and how many it has.
+    first_index, num_inputs: the index of its first input among all inputs, and how many it has.
     """
 
     path: str
-    read: Callable[[httpx.Response], A]
+    parse: Callable[[httpx.Response], A]
     body: bytes = b""
     accept: str = JSON
-    first: int = 0
-    count: int = 0
+    first_index: int = 0
+    num_inputs: int = 0
 
     @property
     def method(self) -> str:
@@ -91,22 +91,22 @@ class Request(Generic[A]):
         if isinstance(attempt, httpx.RequestError):
             raise no_response(attempt) from attempt
         if not attempt.is_success:
-            raise error_response(attempt, self.first)
+            raise error_response(attempt, self.first_index)
         try:
-            return self.read(attempt)
+            return self.parse(attempt)
         except Exception as error:  # another program may have answered, with anything
             raise unreadable_response(attempt, error) from error
 
 
-def limits() -> Request[Mapping[str, int]]:
+def build_limits_request() -> Request[Mapping[str, int]]:
     return Request("/info", responses.limits)
 
 
-def info() -> Request[dict[str, Any]]:
+def build_info_request() -> Request[dict[str, Any]]:
     return Request("/info", responses.content)
 
 
-def embed(
+def build_embed_requests(
     inputs: list[Text], options: EmbedOptions, limits: Mapping[str, int], batch: int
 ) -> Iterator[Request[Array]]:
     """Split inputs into requests of at most `batch` texts, within the server's limits.
@@ -120,28 +120,32 @@ def embed(
     if options.get("late_chunking"):  # the chunks of a document are embedded together
         max_texts, max_bytes = len(inputs), sys.maxsize
 
-    def read(response: httpx.Response) -> Array:
+    def parse(response: httpx.Response) -> Array:
         truncated = response.headers["x-truncated"]
         if truncated != "0" and options.get("on_overflow") is None:
             log.warning("%s inputs were cut; see on_overflow", truncated)
         return responses.array(response)
 
-    for first, fragments in _batches(inputs, max_texts, max_bytes):
+    for first_index, fragments in _batches(inputs, max_texts, max_bytes):
         body = dump({"inputs": fragments, **options})
-        yield Request("/embed", read, body, BYTES, first, len(fragments))
+        yield Request("/embed", parse, body, BYTES, first_index, len(fragments))
 
 
-def tokens(texts: str | Sequence[str] | None, options: TokensOptions) -> Request[list[Tokens]]:
+def build_tokens_request(
+    texts: str | Sequence[str] | None, options: TokensOptions
+) -> Request[list[TokenVectors]]:
     encoding = {"layout": "block", "encoding_format": "base64"}
     inputs = {} if texts is None else {"inputs": texts}
     return Request("/tokens", responses.tokens, dump({**inputs, **encoding, **options}))
 
 
-def similarity(a: Side, b: Side, options: SimilarityOptions) -> Request[Array]:
+def build_similarity_request(
+    a: ComparisonInput, b: ComparisonInput, options: SimilarityOptions
+) -> Request[Array]:
     return Request("/similarity", responses.scores, dump({"a": a, "b": b, **options}))
 
 
-def positions(options: Mapping[str, Any]) -> Request[dict[str, Any]]:
+def build_positions_request(options: Mapping[str, Any]) -> Request[dict[str, Any]]:
     return Request("/positions", responses.arrays, dump(options))
 
 
@@ -179,13 +183,13 @@ def _batches(
     inputs: Iterable[Text], max_texts: int, max_bytes: int
 ) -> Iterator[tuple[int, list[orjson.Fragment]]]:
     """Batches of inputs as JSON, each with the index of its first input."""
-    first, size = 0, 0
+    first_index, size = 0, 0
     batch: list[orjson.Fragment] = []
     for index, item in enumerate(inputs):
         json = dump(item, index)
         if batch and (len(batch) >= max_texts or size + len(json) > max_bytes):
-            yield first, batch
-            first, batch, size = index, [], 0
+            yield first_index, batch
+            first_index, batch, size = index, [], 0
         batch.append(orjson.Fragment(json))
         size += len(json) + 1  # the comma
-    yield first, batch  # also an empty one: the server's error says what is wrong with it
+    yield first_index, batch  # also an empty one: the server's error says what is wrong with it
