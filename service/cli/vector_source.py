@@ -20,7 +20,8 @@ from service.api.positions_request import PositionsRequest
 from service.cli import embed_file
 from service.cli.options import load_embedder, model_folder, read
 from service.client import Client, RequestFailed
-from service.errors import BadRequest
+from service.errors import ServiceError
+from service.request.limits import check_values
 from service.settings import Settings
 
 
@@ -107,6 +108,7 @@ class LocalModel:
         try:
             folder = Folder.read(model_folder(self.settings), self.settings.pooling)
             encoding = PositionsRequest(**options).encoding(folder.spec.config)
+            check_values(encoding.max_values, self.settings.max_values)
             if isinstance(encoding.scheme, Learned):
                 size = folder.spec.config.max_positions
                 tables = self._learned_table(len(encoding.positions), size, encoding.scheme.padding)
@@ -116,7 +118,7 @@ class LocalModel:
         except ValidationError as error:
             (problem, *_) = error.errors(include_url=False)
             raise click.UsageError(f"--{problem['loc'][0]}: {problem['msg']}") from None
-        except (BadRequest, ModelError) as error:
+        except (ServiceError, ModelError) as error:
             raise click.ClickException(str(error)) from None
         if bias_table is not None and "buckets" in tables:
             tables["bias"] = bias_table.T[:, tables["buckets"]]

@@ -47,7 +47,7 @@ def cluster(vectors: Floats, count: int) -> npt.NDArray[np.int64]:
     different = len(np.unique(vectors, axis=0))
     if different < count:
         raise click.ClickException(
-            f"--clusters is {count}, but the texts have only {different} different vectors"
+            f"--clusters is {count}; the number of different vectors is {different}"
         )
     labels: Any = KMeans(count, n_init=10, random_state=_SEED).fit_predict(vectors)
     return np.asarray(labels, np.int64)

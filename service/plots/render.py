@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import orjson
 from matplotlib.axes import Axes
@@ -18,6 +19,7 @@ from models.vectors import Doubles
 
 SUFFIXES = (".png", ".svg", ".html")
 
+_MAX_CELLS = 1_000_000  # of a page: about 10 MB
 _DPI = 200  # twice the 100 of matplotlib
 _PAGE = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
 
@@ -65,7 +67,10 @@ def freeze_layout(figure: Figure) -> None:
 
 
 def render(picture: Picture, suffix: str, title: str) -> bytes:
-    """A picture in the format of a suffix, one of SUFFIXES; the same bytes for the same picture."""
+    """A picture in the format of a suffix, one of SUFFIXES; the same bytes for the same picture.
+
+    Raises ClickException for a page of too many numbers.
+    """
     if suffix == ".png":
         return _save(picture.figure, "png", {})
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -80,6 +85,12 @@ def _save(figure: Figure, format: str, metadata: dict[str, Any]) -> bytes:
 
 
 def _page(picture: Picture, svg: str, title: str) -> bytes:
+    cells = sum(grid.values.size for grid in picture.grids)
+    if cells > _MAX_CELLS:
+        raise click.ClickException(
+            f"the page would have {cells:,} numbers, of at most {_MAX_CELLS:,}: draw fewer "
+            "positions or heads, or write .png or .svg"
+        )
     data = {"points": picture.points, "grids": [grid.as_json() for grid in picture.grids]}
     json = orjson.dumps(data, option=orjson.OPT_SERIALIZE_NUMPY).decode()
     parts = {

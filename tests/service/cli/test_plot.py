@@ -233,6 +233,7 @@ def test_a_failure_leaves_an_older_picture_as_it_was(lines: Path, tmp_path: Path
         (("--scheme", "rotary", "--dim", "0"), "--dim: Input should be greater than or equal to 1"),
         (("--scheme", "rotary", "--dim", "7"), "dim is 7; rotary needs an even number"),
         (("--layer", "99"), "layer is 99, the model has 6"),
+        (("--scheme", "alibi", "--heads", "1000", "--count", "2048"), "the limit is 4000000"),
     ],
 )
 def test_an_option_that_the_scheme_lacks_is_named(

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
 
+import click
 import numpy as np
 import orjson
 import pytest
@@ -183,6 +184,14 @@ def test_a_page_has_the_cells_of_a_heat_map_where_they_are() -> None:
     drawn = np.flatnonzero(column.min(axis=1) < 0.8) / height
     np.testing.assert_allclose([drawn[0], drawn[-1]], [top, bottom], atol=0.005)
     assert picture.grids[0].axes.get_ylim() == (1.5, -1.5)  # the first row is at the top
+
+
+def test_a_page_of_too_many_numbers_is_refused() -> None:
+    panel = Panel("a panel", np.eye(1001), "query", "key", Scale("value", 0, 1))
+    picture = draw_panels([panel], "title")
+    with pytest.raises(click.ClickException, match="1,002,001 numbers, of at most 1,000,000"):
+        render(picture, ".html", "title")
+    assert render(picture, ".svg", "title")
 
 
 def test_a_similarity_shows_values_and_shortened_texts() -> None:
