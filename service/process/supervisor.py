@@ -177,5 +177,6 @@ def describe_end(status: int) -> str:
     """Describe an exit status; a negative one is the number of a signal."""
     if status >= 0:
         return f"ended with status {status}"
-    hint = " (is there too little memory?)" if status == -signal.SIGKILL else ""
-    return f"was ended by {signal.Signals(-status).name}{hint}"
+    if status == -signal.SIGKILL:
+        return "was killed by signal 9, often for lack of memory"
+    return f"was ended by {signal.Signals(-status).name}"

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import resource
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -17,10 +18,19 @@ from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
+_MIN_OPEN_FILES = 20  # of the first process, and 4 for each HTTP process
+
 
 def run(settings: Settings, model: Path) -> int:
     """Serve until told to stop; return 0, or 1 when it cannot listen or load the model."""
     configure_logging(settings.log_level)
+    open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= open_files < _MIN_OPEN_FILES + 4 * settings.workers:
+        log.error(
+            "the server cannot start: it may open %d files only; allow more, as with ulimit -n 1024",
+            open_files,
+        )
+        return 1
     with ExitStack() as stack:
         try:
             # Before the model is loaded: an address in use is reported at once.

@@ -40,7 +40,7 @@ class Watcher:
         """engine_fd: the engine's end of the socket pair that hands over connections."""
         self._context, self._listeners = context, listeners
         self._counters = context.counters(context.rows - 1)
-        self._greeted = -1  # the restart count of the engine whose greeting was printed
+        self._announced = -1  # the restart count of the latest engine that was logged
         self._stop, self._serving = asyncio.Event(), asyncio.Event()
         self._engine = EngineSupervisor(context, engine_fd)
         workers = range(context.settings.workers)
@@ -98,10 +98,13 @@ class Watcher:
     def _on_report(self, report: Report) -> None:
         if report["event"] == "ready":
             self._serving.set()
-        elif report["event"] == "engine_ready" and report["restarts"] > self._greeted:
-            self._greeted = report["restarts"]
-            with contextlib.suppress(OSError):  # standard error may be closed
-                click.echo(greeting(self._context, report["engine"]), err=True)
+        elif report["event"] == "engine_ready" and report["restarts"] > self._announced:
+            first, self._announced = self._announced < 0, report["restarts"]
+            if first:
+                with contextlib.suppress(OSError):  # standard error may be closed
+                    click.echo(greeting(self._context, report["engine"]), err=True)
+            else:
+                log.warning("engine replaced; %d restarts so far", report["restarts"])
         elif report["event"] == "engine_stalled":
             self._engine.replace_stalled(report["restarts"])
 

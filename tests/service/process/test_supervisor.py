@@ -59,7 +59,7 @@ def test_a_process_that_is_never_ready_is_not_restarted_after_five_starts(
         asyncio.run(asyncio.wait_for(Supervisor(child(path)).run(), 60))
     assert starts.read_text() == "\n" * 5
     assert (
-        "the thing was ended by SIGKILL (is there too little memory?); "
+        "the thing was killed by signal 9, often for lack of memory; "
         "it was started 5 times and never was ready" in caplog.text
     )
 

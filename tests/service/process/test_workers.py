@@ -103,7 +103,7 @@ def test_the_queue_of_a_killed_process_is_dropped_at_once(server: Server) -> Non
             pool.submit(embed, server, "a " * 100)
         server.wait_until(lambda: metric(server, "embedding_queued_tokens") == 16 * 102)
         worker.kill()
-        server.wait_until(lambda: "an HTTP process was ended by SIGKILL" in server.log)
+        server.wait_until(lambda: "an HTTP process was killed by signal 9" in server.log)
         # While the engine is stopped, nothing else can shorten the queue.
         assert metric(server, "embedding_queued_tokens") < 16 * 102
         os.kill(server.engine, signal.SIGCONT)
