@@ -27,7 +27,7 @@ def run(settings: Settings, model: Path) -> int:
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= open_files < _MIN_OPEN_FILES + 4 * settings.workers:
         log.error(
-            "the server cannot start: it may open %d files only; allow more, as with ulimit -n 1024",
+            "the server cannot start: it may open %d files only; allow more with ulimit -n 1024",
             open_files,
         )
         return 1

@@ -104,7 +104,7 @@ class Watcher:
                 with contextlib.suppress(OSError):  # standard error may be closed
                     click.echo(greeting(self._context, report["engine"]), err=True)
             else:
-                log.warning("engine replaced; %d restarts so far", report["restarts"])
+                log.warning("engine replaced (restart %d)", report["restarts"])
         elif report["event"] == "engine_stalled":
             self._engine.replace_stalled(report["restarts"])
 
