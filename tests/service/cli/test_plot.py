@@ -115,7 +115,7 @@ def test_a_server_and_a_model_here_give_the_same_pictures(
         assert f"{table.name}" in here.read_text() or arguments[0] == "positions"
 
 
-@pytest.mark.parametrize("scheme", set(get_args(SchemeName)) - {"none", "learned"})
+@pytest.mark.parametrize("scheme", sorted(set(get_args(SchemeName)) - {"none", "learned"}))
 def test_every_scheme_has_a_picture(tiny_bert: Folder, tmp_path: Path, scheme: str) -> None:
     picture = tmp_path / "positions.png"
     model = ("--model", tiny_bert())
