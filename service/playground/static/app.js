@@ -1,5 +1,5 @@
 // The page around the views: navigation, theme and API key.
-import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
+import { html, render, useEffect, useLayoutEffect, useState } from "./vendor/htm-preact.js";
 import { apiKey, sendJson, setApiKey } from "./api.js";
 import { readAddress } from "./url_state.js";
 
@@ -16,23 +16,23 @@ const THEMES = ["system", "light", "dark"];
 function App() {
   const [view, setView] = useState(currentView);
   const [visit, setVisit] = useState(0); // a new key makes a view start from the address again
-  const [loaded, setLoaded] = useState({});
+  const [components, setComponents] = useState({});
   const [theme, setTheme] = useTheme();
-  useEffect(() => {
+  useLayoutEffect(() => { // not after the paint: a link may be pressed as soon as it is there
     const navigate = () => { setView(currentView()); setVisit((count) => count + 1); };
     addEventListener("hashchange", navigate);
     return () => removeEventListener("hashchange", navigate);
   }, []);
   useEffect(() => {
     document.title = `${VIEWS[view]} · embedding-service`;
-    import(`./views/${view}.js`).then((module) => setLoaded({ view, Component: module.default }));
+    import(`./views/${view}.js`).then((module) => setComponents((others) => ({ ...others, [view]: module.default })));
   }, [view]);
   return html`
     <a class="skip" href="#${view}" onClick=${(event) => { event.preventDefault(); document.querySelector("main").focus(); }}>Skip to the view</a>
     <${Header} view=${view} theme=${theme} setTheme=${setTheme} onKey=${() => setVisit((count) => count + 1)} />
     <main tabindex="-1">
       <h1>${VIEWS[view]}</h1>
-      ${loaded.view === view && html`<${loaded.Component} key=${`${view} ${visit}`} theme=${theme} />`}
+      ${components[view] && html`<${components[view]} key=${`${view} ${visit}`} theme=${theme} />`}
     </main>
     <footer>Vectors and positions are computed by this server alone. <a href="docs">API</a></footer>`;
 }

@@ -173,8 +173,10 @@ def test_two_lists_are_compared_by_any_metric(
     np.testing.assert_allclose(matrix(page), expected, atol=6e-4)
 
 
-def test_smaller_vectors_show_what_they_change(cutting: Server, open_view: OpenView) -> None:
-    page = open_view("similarity", cutting.url)
+def test_smaller_vectors_show_what_they_change(
+    server_any_dimensions: Server, open_view: OpenView
+) -> None:
+    page = open_view("similarity", server_any_dimensions.url)
     page.get_by_label("Queries").fill("a red fox\na ship")
     page.get_by_label("Texts").fill("an animal\na boat\na stone")
     expect(page.locator("table.matrix")).to_contain_text("a stone")
@@ -185,7 +187,7 @@ def test_smaller_vectors_show_what_they_change(cutting: Server, open_view: OpenV
     )
     texts = ["a red fox", "a ship", "an animal", "a boat", "a stone"]
     body = {"inputs": texts, "dimensions": 64, "output_dtype": "int8"}
-    vectors = np.array(cutting.post("/embed", body).json(), dtype=float)
+    vectors = np.array(server_any_dimensions.post("/embed", body).json(), dtype=float)
     expected = [[cosine(a, b) for b in vectors[2:]] for a in vectors[:2]]
     np.testing.assert_allclose(matrix(page), expected, atol=6e-4)
 

@@ -1,0 +1,37 @@
+"""The links between the views, pressed before all is loaded."""
+
+from playwright.sync_api import BrowserContext, Route, expect
+
+from tests.service.playground.conftest import OpenView
+
+PRESS_WHEN_SHOWN = """
+new MutationObserver((_, observer) => {
+  const link = document.querySelector('a[href="#positions"]');
+  if (link) { observer.disconnect(); link.click(); }
+}).observe(document, { childList: true, subtree: true });
+"""
+
+
+def test_a_link_works_as_soon_as_it_is_there(context: BrowserContext, open_view: OpenView) -> None:
+    context.add_init_script(PRESS_WHEN_SHOWN)
+    page = open_view("tokens")
+    page.get_by_role("heading", name="Positions", exact=True).wait_for()
+
+
+def test_a_view_that_loads_late_does_not_replace_the_chosen_one(
+    context: BrowserContext, open_view: OpenView
+) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    context.route("**/views/tokens.js", hold)
+    page = open_view("tokens")
+    page.get_by_role("link", name="Positions").click()
+    chart = page.locator("figure.chart").first
+    expect(chart).to_be_visible()
+    held[0].continue_()
+    page.evaluate("import('/playground/views/tokens.js')")
+    page.evaluate("new Promise(requestAnimationFrame)")  # what its arrival changes is drawn
+    expect(chart).to_be_visible(timeout=1)
