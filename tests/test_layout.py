@@ -20,7 +20,7 @@ ORDER = {
     "models": "errors checksum vectors positions config checkpoint tokenizer sentence_transformers "
     "encoder torch_backend cpu_backend precision families folder footprint convert hub embedder",
     "service": "setting_types settings errors process engine request inputs inference metrics api "
-    "http client context playground app uvicorn_adapter server plots cli asgi __main__",
+    "http client context playground app uvicorn_adapter server plots evaluation cli asgi __main__",
 }
 
 

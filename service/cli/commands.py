@@ -1,4 +1,4 @@
-"""The `embedding-service` command: serve, pull, convert, inspect, info, embed, plot."""
+"""The `embedding-service` command: serve, pull, convert, inspect, info, embed, plot, evaluate."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from models.hub import sources
 from service import __version__
 from service.cli.atomic_file import replacing, writing
 from service.cli.env_file import unknown_settings
+from service.cli.evaluate import evaluate
 from service.cli.options import ENGINE, MODEL, load_embedder, model_folder, options, read
 from service.cli.plot import plot
 from service.process.logging import configure_logging
@@ -165,3 +166,4 @@ def _converted(settings: Settings, output: Path | None) -> Path:
 
 
 main.add_command(plot)
+main.add_command(evaluate)

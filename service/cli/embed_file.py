@@ -1,7 +1,7 @@
 """Embed the lines of a file into a file of vectors."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import BinaryIO
 
@@ -33,11 +33,21 @@ def read(source: BinaryIO) -> list[str]:
 
 def embed(embedder: Embedder, texts: Sequence[str], prompt: str | None) -> Floats:
     """Vectors (B, dim), with a progress bar; raises ClickException for a line without tokens."""
-    arrays = [np.empty((0, embedder.dim), dtype=np.float32)]
+    if not texts:
+        return np.empty((0, embedder.dim), dtype=np.float32)
+    return embed_chunks(texts, lambda chunk: embedder.embed(chunk, prompt=prompt))
+
+
+def embed_chunks(texts: Sequence[str], embed_chunk: Callable[[Sequence[str]], Floats]) -> Floats:
+    """Embed texts chunk by chunk, with a progress bar: -> (B, dim).
+
+    Raises ClickException for an EmptyTextError.
+    """
+    arrays = []
     with click.progressbar(length=len(texts), label="embedding", file=sys.stderr) as bar:
         for chunk in _chunks(texts):
             try:
-                arrays.append(embedder.embed(chunk, prompt=prompt))
+                arrays.append(embed_chunk(chunk))
             except EmptyTextError as error:
                 line = bar.pos + error.index + 1
                 raise click.ClickException(

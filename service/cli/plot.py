@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.plot_options import TEXT_FILE, drawing_options, require, text_options
+from service.cli.extras import require
+from service.cli.plot_options import TEXT_FILE, drawing_options, text_options
 from service.cli.position_options import NAMES as POSITION_OPTIONS
 from service.cli.position_options import position_options
 
@@ -60,7 +61,7 @@ def draw_map(  # noqa: PLR0913 - options
     if color_by and clusters:
         raise click.UsageError("colours stand for --color-by or for --clusters: leave one out")
     if method == "umap":
-        require("umap")
+        require("plot", "umap")
     table = read_texts(file, column, color_by)
     least = max(MIN_TEXTS[method], clusters or 0)
     if len(table.texts) < least:

@@ -20,7 +20,9 @@ from service.api.positions_request import PositionsRequest
 from service.cli import embed_file
 from service.cli.options import load_embedder, model_folder, read
 from service.client import Client, RequestFailed
+from service.client.request_builders import EmbedOptions
 from service.errors import ServiceError
+from service.inputs.prompts import Prompts, Role
 from service.request.limits import check_values
 from service.settings import Settings
 
@@ -31,8 +33,15 @@ class VectorSource(Protocol):
     @property
     def model(self) -> str: ...
 
-    def embed(self, texts: Sequence[str]) -> Floats:
-        """The vectors of B texts: (B, D)."""
+    @property
+    def precision(self) -> str:
+        """float32, bfloat16, float16 or int8."""
+
+    def embed(self, texts: Sequence[str], role: Role | None = None) -> Floats:
+        """The vectors of B texts, with a progress bar: (B, D).
+
+        role: whose prompt is taken, if the model has one and no other prompt was chosen.
+        """
 
     def similarity(self, a: Sequence[str], b: Sequence[str], metric: str) -> Floats:
         """The score of every pair of texts: (A, B)."""
@@ -55,23 +64,33 @@ def vector_source(flags: Mapping[str, Any]) -> Iterator[VectorSource]:
     key = api_key and api_key.split(",")[0]  # a server may have several
     try:
         with Client(server, key, retries=0) as client:
-            model = client.info()["model"]
+            info = client.info()
+        if info["engine"] is None:
+            raise click.ClickException(f"{server} has not loaded its model yet: try again")
+        precision, normalize = info["engine"]["dtype"], info["engine"]["normalize"]
         with Client(server, key) as client:
-            yield RunningServer(client, model, prompt)
+            yield RunningServer(client, info["model"], precision, normalize, prompt)
     except RequestFailed as error:
         raise click.ClickException(f"{server}: {error}") from None
 
 
 @dataclass(frozen=True)
 class RunningServer:
-    """A server as a VectorSource."""
+    """A server as a VectorSource. normalize: whether the model's files say so."""
 
     client: Client
     model: str
+    precision: str
+    normalize: bool
     prompt: str | None
 
-    def embed(self, texts: Sequence[str]) -> Floats:
-        return self.client.embed(texts, prompt=self.prompt)
+    def embed(self, texts: Sequence[str], role: Role | None = None) -> Floats:
+        options: EmbedOptions = {"normalize": self.normalize}
+        if self.prompt is None and role is not None:
+            options["input_type"] = role
+        else:
+            options["prompt"] = self.prompt
+        return embed_file.embed_chunks(texts, lambda chunk: self.client.embed(chunk, **options))
 
     def similarity(self, a: Sequence[str], b: Sequence[str], metric: str) -> Floats:
         return self.client.similarity(a, b, metric=metric, prompt=self.prompt)
@@ -95,8 +114,15 @@ class LocalModel:
     def _embedder(self) -> Any:
         return load_embedder(self.settings)
 
-    def embed(self, texts: Sequence[str]) -> Floats:
-        return embed_file.embed(self._embedder, texts, self.prompt)
+    @property
+    def precision(self) -> str:
+        return str(self._embedder.dtype)
+
+    def embed(self, texts: Sequence[str], role: Role | None = None) -> Floats:
+        prompt = self.prompt
+        if prompt is None:
+            prompt = Prompts(self._embedder.sentence).resolve(None, None, role).text
+        return embed_file.embed(self._embedder, texts, prompt)
 
     def similarity(self, a: Sequence[str], b: Sequence[str], metric: str) -> Floats:
         texts = list(dict.fromkeys([*a, *b]))

@@ -54,7 +54,7 @@ def read_texts(path: Path, column: str | None = None, value_column: str | None =
 
 
 def _read_rows(path: Path, column: str | None) -> Iterator[Row]:
-    suffix, content = path.suffix.lower(), _decode(path)
+    suffix, content = path.suffix.lower(), read_utf8(path)
     if suffix == ".json":
         raise click.ClickException(f"{path}: JSON is read as .jsonl, one object on each line")
     if suffix in _DELIMITERS:
@@ -69,7 +69,8 @@ def _read_rows(path: Path, column: str | None) -> Iterator[Row]:
     return ((number, {_DEFAULT_COLUMN: line.removesuffix("\r")}) for number, line in lines)
 
 
-def _decode(path: Path) -> str:
+def read_utf8(path: Path) -> str:
+    """The text of a file, without a byte order mark. Raises ClickException."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:

@@ -1,0 +1,244 @@
+"""`embedding-service evaluate`."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.evaluation import (
+    EmbeddingSimilarityEvaluator,
+    InformationRetrievalEvaluator,
+)
+
+from models.precision.calibration_sentences import SENTENCES
+from service.cli.commands import main
+from tests.service.local_server import local_server
+from tests.service.server import Server
+
+FLOAT32 = ("--dtype", "float32")
+PAIRS = [
+    ("A man plays a guitar.", "Someone plays an instrument.", 4.0),
+    ("A dog runs.", "A dog is running.", 5.0),
+    ("The sky is blue.", "A train left the station.", 0.2),
+    ("She cooks rice.", "She eats rice.", 2.5),
+]
+
+
+def run(*arguments: str | Path, status: int = 0) -> str:
+    result = CliRunner().invoke(main, ["evaluate", *map(str, arguments)])
+    assert result.exit_code == status, result.output
+    return result.output
+
+
+def run_json(*arguments: str | Path) -> dict[str, Any]:
+    result = CliRunner().invoke(main, ["evaluate", *map(str, arguments), "--json"])
+    assert result.exit_code == 0, result.output
+    report: dict[str, Any] = json.loads(result.stdout)
+    return report
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.csv"
+    path.write_text("\n".join(",".join(map(str, row)) for row in PAIRS))
+    return path
+
+
+@pytest.fixture
+def beir(tmp_path: Path) -> Path:
+    folder = tmp_path / "small"
+    (folder / "qrels").mkdir(parents=True)
+    for name, texts in (("corpus", SENTENCES), ("queries", SENTENCES[:6])):
+        rows = [{"_id": f"{name}{n}", "text": text[5:]} for n, text in enumerate(texts)]
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    judged = [f"queries{n}\tcorpus{(n + n % 3) % len(SENTENCES)}\t1" for n in range(6)]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(["query\tdocument\tscore", *judged]))
+    return folder
+
+
+def write_unnormalized(source: Path, target: Path) -> Path:
+    """A copy of a model whose last module, Normalize, was forgotten."""
+    shutil.copytree(source, target)
+    modules = json.loads((target / "modules.json").read_text())
+    assert modules[-1]["type"].endswith("Normalize")
+    (target / "modules.json").write_text(json.dumps(modules[:-1]))
+    return target
+
+
+def test_the_default_model_has_the_vectors_of_sentence_transformers() -> None:
+    report = run_json("parity", *FLOAT32)
+    assert report["num_texts"] == len(SENTENCES)
+    assert report["min_cosine"] == 0.99999
+    assert 0.999999 < report["least_cosine"] <= report["mean_cosine"] < 1.000001
+    assert report["largest_difference"] < 1e-5
+
+
+def test_a_wrong_pooling_is_found(tmp_path: Path) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(SENTENCES[:6]))
+    chosen = ("parity", "--texts", texts, "--limit", "3", "--pooling", "cls", *FLOAT32)
+    output = run(*chosen, status=1)
+    assert re.search(r"texts +3\n", output)
+    assert any(f"the most that of the text {text!r}" in output for text in SENTENCES[:3])
+    run(*chosen, "--min-cosine", "-1")
+
+
+def test_a_missing_normalisation_is_found(minilm_folder: Path, tmp_path: Path) -> None:
+    folder = write_unnormalized(minilm_folder, tmp_path / "model")
+    chosen = ("parity", "--model", folder, "--reference", minilm_folder, *FLOAT32)
+    assert "the lengths differ" in run(*chosen, status=1)
+    run("parity", "--model", folder, *FLOAT32)
+
+
+def test_a_server_is_compared_with_the_model_that_it_should_serve(
+    server: Server, minilm_folder: Path, tmp_path: Path
+) -> None:
+    report = run_json("parity", "--server", server.url, "--reference", "all-MiniLM-L6-v2")
+    assert report["precision"] == server.client.get("/info").json()["model_dtype"]
+    folder = write_unnormalized(minilm_folder, tmp_path / "model")
+    with local_server(folder) as other:
+        chosen = ("parity", "--server", other.url, "--reference", minilm_folder)
+        assert "the lengths differ" in run(*chosen, status=1)
+
+
+def test_scores_are_those_of_sentence_transformers(
+    minilm_folder: Path, pairs: Path, beir: Path
+) -> None:
+    report = run_json("tasks", "--sts", pairs, "--retrieval", beir, *FLOAT32)
+    similarity, retrieval = report["results"]
+    model = SentenceTransformer(str(minilm_folder), device="cpu")
+    first, second, scores = zip(*PAIRS, strict=True)
+    expected = EmbeddingSimilarityEvaluator(list(first), list(second), list(scores))(model)
+    assert similarity["scores"]["spearman"] == pytest.approx(100 * expected["spearman_cosine"])
+    assert similarity["scores"]["pearson"] == pytest.approx(
+        100 * expected["pearson_cosine"], abs=1e-3
+    )
+    rows = {
+        name: {
+            row["_id"]: row["text"]
+            for row in map(json.loads, (beir / f"{name}.jsonl").read_text().splitlines())
+        }
+        for name in ("queries", "corpus")
+    }
+    judged: dict[str, set[str]] = {}
+    for line in (beir / "qrels" / "test.tsv").read_text().splitlines()[1:]:
+        query, document, _ = line.split("\t")
+        judged.setdefault(query, set()).add(document)
+    search = InformationRetrievalEvaluator(rows["queries"], rows["corpus"], judged)(model)
+    assert retrieval["scores"]["ndcg@10"] == pytest.approx(100 * search["cosine_ndcg@10"])
+    assert 0 < retrieval["scores"]["ndcg@10"] < 100
+
+
+def test_roles_choose_the_prompts_here_and_on_a_server(
+    minilm_folder: Path, tmp_path: Path, beir: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(minilm_folder, folder)
+    path = folder / "config_sentence_transformers.json"
+    prompts = {"query": "Cooking: ", "document": "Cats and dogs: "}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "prompts": prompts}))
+    chosen = ("tasks", "--retrieval", beir)
+    here = run_json(*chosen, "--model", folder, *FLOAT32)
+    with local_server(folder, dtype="float32") as server:
+        there = run_json(*chosen, "--server", server.url)
+        no_prompt = run_json(*chosen, "--server", server.url, "--prompt", "")
+    assert here["results"] == there["results"]
+    assert no_prompt["results"] != there["results"]
+    assert run_json(*chosen, *FLOAT32)["results"] == no_prompt["results"]
+
+
+def test_every_form_of_the_vectors_is_scored_and_drawn(pairs: Path, tmp_path: Path) -> None:
+    page = tmp_path / "costs.html"
+    forms = ("--dimensions", "64, 384", "--output-types", "float32,binary", *FLOAT32)
+    output = run("tasks", "--sts", pairs, *forms, "--plot", page)
+    rows = [line.split() for line in output.splitlines() if line.startswith("similarity")]
+    assert [row[2:6] for row in rows] == [
+        ["float32", "64", "float32", "256"],
+        ["float32", "64", "binary", "8"],
+        ["float32", "384", "float32", "1,536"],
+        ["float32", "384", "binary", "48"],
+    ]
+    found = re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"))
+    assert found is not None
+    points = json.loads(found[1])["points"]
+    assert len(points) == 4 and all(0 < x < 1 and 0 < y < 1 for x, y, _ in points)
+    xs = {text.split()[5]: x for x, _, text in points}
+    assert xs["8"] < xs["48"] < xs["256"] < xs["1,536"]
+
+
+def test_precisions_are_scored_one_after_the_other(pairs: Path) -> None:
+    report = run_json("tasks", "--sts", pairs, "--precisions", "float32,float32")
+    assert [result["precision"] for result in report["results"]] == ["float32"] * 2
+
+
+def test_a_score_that_is_too_low_is_named(pairs: Path) -> None:
+    chosen = ("tasks", "--sts", pairs, *FLOAT32, "--min-score")
+    assert "similarity pairs.csv: spearman" in (low := run(*chosen, "100.1", status=1))
+    assert "is less than 100.1" in low
+    run(*chosen, "50")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("parity", "--server", "http://127.0.0.1:9"), "--server needs --reference"),
+        (("tasks",), "name at least one file"),
+        (("tasks", "--sts", "pairs.csv", "--plot", "costs.jpg"), "the name must end in .png"),
+        (("tasks", "--sts", "pairs.csv", "--precisions", "int4"), "'int4' is not one of"),
+        (("tasks", "--sts", "pairs.csv", "--dimensions", "8,x"), "'x' is not a valid integer"),
+        (
+            ("tasks", "--sts", "pairs.csv", "--precisions", "int8", "--server", "http://h"),
+            "a server has one precision",
+        ),
+        (("tasks", "--clustering", "pairs.csv"), "pairs.csv has no column"),
+    ],
+)
+@pytest.mark.usefixtures("pairs")
+def test_a_mistake_is_named_before_the_model_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["evaluate", *arguments, "--model", "no-such-model"])
+    assert result.exit_code != 0 and problem in " ".join(result.output.split())
+    assert "no-such-model" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("sentence_transformers", ("parity",)),
+        ("sklearn", ("tasks", "--sts", "pairs.csv")),
+    ],
+)
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(
+    pairs: Path, module: str, arguments: tuple[str, ...]
+) -> None:
+    program = (
+        f"import sys; sys.modules[{module!r}] = None\n"
+        f"from service.cli.commands import main; main(['evaluate', *{arguments}])"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=pairs.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"Error: {module} is not installed: pip install 'embedding-service[evaluate]'\n"
+    )
+
+
+@pytest.mark.full
+def test_the_examples_of_the_documentation_run(tmp_path: Path, server: Server) -> None:
+    docs = Path(__file__).parents[3] / "docs" / "evaluate.md"
+    _, *blocks = re.findall(r"```sh\n(.*?)```", docs.read_text(encoding="utf-8"), re.DOTALL)
+    script = "\n".join(["set -e", *blocks]).replace("http://localhost:8080", server.url)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, check=True, env={**os.environ, "PATH": path}
+    )
+    assert (tmp_path / "costs.svg").stat().st_size > 1000
