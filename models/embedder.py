@@ -146,11 +146,10 @@ class Embedder:
         if isinstance(layer, str):
             states = self._embeddings.part(layer, batch)
         else:
-            num_layers = self.config.num_layers
-            count = num_layers if layer is None else layer
-            if not 0 <= count <= num_layers:
-                raise ValueError(f"layers are 0 to {num_layers}")
-            states = self._encoder.states(batch, count)
+            num_layers = self.config.num_layers if layer is None else layer
+            if not 0 <= num_layers <= self.config.num_layers:
+                raise ValueError(f"layers are 0 to {self.config.num_layers}")
+            states = self._encoder.states(batch, num_layers)
         return np.split(states, batch.lengths.cumsum()[:-1])
 
     def embed(
@@ -164,8 +163,8 @@ class Embedder:
         prompt = self.sentence.default_prompt if prompt is None else prompt
         side = self.tokenizer.side
         prompt_token_count = self.sentence.prompt_token_count(prompt, self.tokenizer)
-        count = self.tokenizer.count_limit(prompt_token_count, side)
-        rows = self.tokenizer.encode([prompt + text for text in texts], count_limit=count)
+        limit = self.tokenizer.count_limit(prompt_token_count, side)
+        rows = self.tokenizer.encode([prompt + text for text in texts], count_limit=limit)
         for index, row in enumerate(rows):
             if len(row.ids) < self.config.min_tokens:
                 raise EmptyTextError(index)

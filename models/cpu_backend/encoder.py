@@ -82,10 +82,10 @@ class KernelEncoder:
         """None: there is no device beside the CPU."""
         return 0
 
-    def states(self, batch: Batch, count: int) -> Floats:
-        """Return the hidden states after the first `count` layers: (T, D)."""
+    def states(self, batch: Batch, num_layers: int) -> Floats:
+        """Return the hidden states after the first `num_layers` layers: (T, D)."""
         states = self._empty_states(batch)
-        self._run(batch, count=count, states=states.ctypes.data)
+        self._run(batch, num_layers, states=states.ctypes.data)
         return states
 
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
@@ -95,7 +95,7 @@ class KernelEncoder:
         states = self._empty_states(batch) if batch.prompt_token_counts.any() else None
         self._run(
             batch,
-            count=len(self._layers.layers),
+            len(self._layers.layers),
             poolings=addressof(indices),
             pooled=len(poolings),
             vectors=vectors.ctypes.data,
@@ -112,17 +112,17 @@ class KernelEncoder:
     def _empty_states(self, batch: Batch) -> Floats:
         return np.empty((len(batch.ids), self._width), dtype=np.float32)
 
-    def _run(self, batch: Batch, count: int, **outputs: int) -> None:
+    def _run(self, batch: Batch, num_layers: int, **outputs: int) -> None:
         layers, max_length = self._layers, int(batch.lengths.max())
         bias = self._bias(max_length)
         tables = [cache.tables(max_length) for cache in self._rope_caches]
         rotations = _Rotations(*map(_rotation, tables))
         places = batch.positions if tables else batch.ids  # without tables not read as positions
-        last = layers.last if count == len(layers.layers) else Norm()
+        last = layers.last if num_layers == len(layers.layers) else Norm()
         call = ForwardCall(
             shape=addressof(self._shape),
             layers=addressof(layers.layers),
-            count=count,
+            count=num_layers,
             last=addressof(last),
             tables=addressof(self._tables),
             bias=Bias(None if bias is None else bias.data_ptr(), max_length),

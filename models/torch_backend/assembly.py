@@ -51,11 +51,11 @@ class TorchLayers:
         if any(layer.attention.attend is padded_attention for layer in self._layers):
             _ = layout.groups
 
-    def __call__(self, hidden: Tensor, layout: SequenceLayout, count: int) -> Tensor:
-        """Apply the first `count` layers, and the final norm after the last: (T, D) -> (T, D)."""
-        for layer in self._layers[:count]:
+    def __call__(self, hidden: Tensor, layout: SequenceLayout, num_layers: int) -> Tensor:
+        """Apply the first `num_layers` layers, and the final norm after all: (T, D) -> (T, D)."""
+        for layer in self._layers[:num_layers]:
             hidden = layer(hidden, layout)
-        return self._final(hidden) if count == len(self) else hidden
+        return self._final(hidden) if num_layers == len(self) else hidden
 
     @torch.inference_mode()
     def warm(self) -> None:

@@ -40,8 +40,8 @@ class Encoder(Protocol):
         """How many more forward passes can wait on the device for the one that it computes."""
         ...
 
-    def states(self, batch: Batch, count: int) -> Floats:
-        """Return the hidden states after the first `count` layers: (T, D)."""
+    def states(self, batch: Batch, num_layers: int) -> Floats:
+        """Return the hidden states after the first `num_layers` layers: (T, D)."""
         ...
 
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
@@ -127,11 +127,11 @@ class TorchEncoder:
         return int(self._embeddings.device.type == "cuda")
 
     @torch.inference_mode()
-    def states(self, batch: Batch, count: int) -> Floats:
-        """Return the hidden states after the first `count` layers: (T, D)."""
+    def states(self, batch: Batch, num_layers: int) -> Floats:
+        """Return the hidden states after the first `num_layers` layers: (T, D)."""
         ids, layout = self._prepare(batch, BatchShape.of)
         with self._lock:
-            hidden = _run(self._embeddings, self._layers, count, ids, layout)
+            hidden = _run(self._embeddings, self._layers, num_layers, ids, layout)
             copy = HostCopy(hidden[: layout.tokens].to(torch.float32))
         return copy.wait()
 
@@ -165,8 +165,12 @@ class TorchEncoder:
 
 
 def _run(
-    embeddings: Embeddings, layers: TorchLayers, count: int, ids: Tensor, layout: SequenceLayout
+    embeddings: Embeddings,
+    layers: TorchLayers,
+    num_layers: int,
+    ids: Tensor,
+    layout: SequenceLayout,
 ) -> Tensor:
-    # (T,) -> (T, D), after the first `count` layers.
+    # (T,) -> (T, D), after the first `num_layers` layers.
     hidden = embeddings(ids, layout).to(layers.dtype)
-    return layers(hidden, layout, count)
+    return layers(hidden, layout, num_layers)

@@ -67,12 +67,12 @@ class Pair:
         return linear_factory.input_magnitudes()
 
     def check(self, lengths: Sequence[int], close: float) -> None:
-        given = batch(lengths)
-        for count in range(self.config.num_layers + 1):
-            found, expected = self.ours.states(given, count), self.twin.states(given, count)
-            assert error(found, expected) < close
-        modes = list(POOLINGS)
-        assert error(self.ours.vectors(given, modes), self.twin.vectors(given, modes)) < close
+        both, texts = (self.ours, self.twin), batch(lengths)
+        for num_layers in range(self.config.num_layers + 1):
+            actual, expected = (encoder.states(texts, num_layers) for encoder in both)
+            assert error(actual, expected) < close
+        actual, expected = (encoder.vectors(texts, list(POOLINGS)) for encoder in both)
+        assert error(actual, expected) < close
 
 
 class Rounded(LinearFactory):

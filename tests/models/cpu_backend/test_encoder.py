@@ -104,20 +104,20 @@ def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
 ) -> None:
     encoder = Pair.of(kernels, dtype, kind).ours
     given = batch([1, 2, 3, 4, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33, 200, 300])
-    count = KINDS[kind].num_layers
+    num_layers = KINDS[kind].num_layers
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        together = encoder.states(given, count), encoder.vectors(given, ["mean"])
-        short = encoder.states(Batch.of([given.ids[:12]]), count)  # all threads on one text
+        together = encoder.states(given, num_layers), encoder.vectors(given, ["mean"])
+        short = encoder.states(Batch.of([given.ids[:12]]), num_layers)  # all threads on one text
     finally:
         torch.set_num_threads(before)
-    assert np.array_equal(encoder.states(Batch.of([given.ids[:12]]), count), short)
+    assert np.array_equal(encoder.states(Batch.of([given.ids[:12]]), num_layers), short)
     borders = given.lengths.cumsum()[:-1]
     rows = np.split(given.ids, borders)
     for row, states, vector in zip(rows, np.split(together[0], borders), together[1], strict=True):
         alone = Batch.of([row])
-        assert np.array_equal(encoder.states(alone, count), states)
+        assert np.array_equal(encoder.states(alone, num_layers), states)
         assert np.array_equal(encoder.vectors(alone, ["mean"])[0], vector)
 
 

@@ -24,7 +24,7 @@ class Named:
     def __init__(self, name: str) -> None:
         self.name, self.max_concurrent_batches, self.prefetch_depth = name, 1, 0
 
-    def states(self, batch: Batch, count: int) -> Floats:
+    def states(self, batch: Batch, num_layers: int) -> Floats:
         raise NotImplementedError
 
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
