@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
-from service.inputs.options import Text
+from service.inputs.options import TextOrIds
 
 FAIL_FAST = Field(fail_fast=True)
 """Stops at the first invalid item of a list: to report a million of them would take seconds."""
@@ -47,7 +47,7 @@ Inputs = Annotated[
 """A text, its token ids, or a list of either."""
 
 
-def input_list(inputs: Any) -> list[Text]:
+def input_list(inputs: Any) -> list[TextOrIds]:
     """Return `Inputs` as a list of texts and token ids."""
     return [inputs] if input_kind(inputs) != "<batch>" else inputs
 

@@ -16,7 +16,7 @@ from service.api.router import Context, api_router
 from service.api.schemas.common import CohereError
 from service.api.schemas.vendors import CohereAnswer
 from service.errors import BadRequest
-from service.inputs.options import Text
+from service.inputs.options import TextOrIds
 from service.inputs.prompts import Role
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
@@ -74,7 +74,7 @@ class CohereRequest(Body):
     priority: None = None
 
     @property
-    def content(self) -> list[Text]:
+    def content(self) -> list[TextOrIds]:
         """Return the texts; raises BadRequest unless either texts or inputs are set."""
         if (self.texts is None) == (self.inputs is None):
             raise BadRequest("give either texts or inputs", param="texts")

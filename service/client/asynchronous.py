@@ -16,7 +16,7 @@ from service.client.request_builders import (
     EmbedOptions,
     Request,
     SimilarityOptions,
-    Text,
+    TextOrIds,
     TokensOptions,
 )
 from service.client.responses import Array, TokenVectors
@@ -51,7 +51,7 @@ class AsyncClient(ClientOptions):
 
     async def embed(
         self,
-        texts: Text | Iterable[Text],
+        texts: TextOrIds | Iterable[TextOrIds],
         *,
         progress: bool = False,
         **options: Unpack[EmbedOptions],

@@ -16,7 +16,7 @@ from service.client.request_builders import (
     EmbedOptions,
     Request,
     SimilarityOptions,
-    Text,
+    TextOrIds,
     TokensOptions,
 )
 from service.client.responses import Array, TokenVectors
@@ -44,7 +44,7 @@ class Client(ClientOptions):
 
     def embed(
         self,
-        texts: Text | Iterable[Text],
+        texts: TextOrIds | Iterable[TextOrIds],
         *,
         progress: bool = False,
         **options: Unpack[EmbedOptions],

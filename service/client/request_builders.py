@@ -16,7 +16,7 @@ from service.client.errors import RequestFailed, error_response, no_response, un
 from service.client.responses import Array, TokenVectors
 from service.client.retry import AttemptResult
 
-Text = str | Sequence[int]
+TextOrIds = str | Sequence[int]
 """A text or its token ids."""
 ComparisonInput = str | Sequence[str] | Sequence[Sequence[float]] | Array
 """A text, texts, or vectors (B, dim)."""
@@ -107,7 +107,7 @@ def build_info_request() -> Request[dict[str, Any]]:
 
 
 def build_embed_requests(
-    inputs: list[Text], options: EmbedOptions, limits: Mapping[str, int], batch: int
+    inputs: list[TextOrIds], options: EmbedOptions, limits: Mapping[str, int], batch: int
 ) -> Iterator[Request[Array]]:
     """Split inputs into requests of at most `batch` texts, within the server's limits.
 
@@ -149,7 +149,7 @@ def build_positions_request(options: Mapping[str, Any]) -> Request[dict[str, Any
     return Request("/positions", responses.arrays, dump(options))
 
 
-def as_list(texts: Text | Iterable[Text]) -> list[Any]:
+def as_list(texts: TextOrIds | Iterable[TextOrIds]) -> list[Any]:
     """List of inputs, also of a single text or row of token ids; raises TypeError for bytes."""
     _refuse_bytes(texts, "")
     inputs = [texts] if isinstance(texts, str) else list(texts)
@@ -180,7 +180,7 @@ def _refuse_bytes(value: object, place: str) -> None:
 
 
 def _batches(
-    inputs: Iterable[Text], max_texts: int, max_bytes: int
+    inputs: Iterable[TextOrIds], max_texts: int, max_bytes: int
 ) -> Iterator[tuple[int, list[orjson.Fragment]]]:
     """Batches of inputs as JSON, each with the index of its first input."""
     first_index, size = 0, 0

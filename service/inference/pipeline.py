@@ -11,7 +11,7 @@ from service.engine.protocol.messages import POOLED, Job, Result
 from service.engine.protocol.sizes import size_class
 from service.errors import EncodingFailed, ServiceError, TimedOut
 from service.inference.item_result import ItemResult
-from service.inputs.options import InputOptions, Text
+from service.inputs.options import InputOptions, TextOrIds
 from service.inputs.reader import InputReader
 from service.inputs.tokenized_input import TokenizedInput
 from service.inputs.windows import average, split_windows, window_input_indices
@@ -38,7 +38,7 @@ class Pipeline:
         self._admission, self._engine, self._timeout = admission, engine, timeout
 
     async def embed(
-        self, context: RequestContext, inputs: Sequence[Text], options: InputOptions
+        self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
     ) -> tuple[list[TokenizedInput], Floats]:
         """Return rows, and their pooled vectors (B, D), not normalized."""
         rows = await self.reader.read(context, inputs, options)
@@ -47,7 +47,7 @@ class Pipeline:
         return rows, await self.submit(context, rows, POOLED)
 
     async def embed_partial(
-        self, context: RequestContext, inputs: Sequence[Text], options: InputOptions
+        self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
     ) -> list[ItemResult]:
         """Like `embed`, with an error in place of each input that fails."""
         rows = await self.reader.read_partial(context, inputs, options)

@@ -13,7 +13,7 @@ from models.tokenizer.cooperative import Cooperative
 from models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
 from service.errors import BadRequest, ServiceError
 from service.inputs.chunks import ChunkedDocument, ChunkReader
-from service.inputs.options import InputOptions, Text
+from service.inputs.options import InputOptions, TextOrIds
 from service.inputs.tokenized_input import TokenizedInput
 from service.inputs.windows import WindowSplitter
 from service.request.limits import prompt_too_long, unsplittable_text
@@ -44,7 +44,7 @@ class InputTokenizer:
         self._chunks = ChunkReader(tokenizer)
 
     def read(
-        self, inputs: Sequence[Text], prompt: str, options: InputOptions, first_index: int
+        self, inputs: Sequence[TextOrIds], prompt: str, options: InputOptions, first_index: int
     ) -> Cooperative[list[TokenizedInput]]:
         """Tokenize inputs. first_index: of the first one. Raises BadRequest, TooLarge."""
         try:
@@ -53,7 +53,7 @@ class InputTokenizer:
             raise unsplittable_text(error, first_index) from None
 
     def read_partial(
-        self, inputs: Sequence[Text], prompt: str, options: InputOptions, first_index: int
+        self, inputs: Sequence[TextOrIds], prompt: str, options: InputOptions, first_index: int
     ) -> Cooperative[list[TokenizedInput | ServiceError]]:
         """Like `read`, with an error in place of each invalid input."""
         try:
@@ -109,7 +109,7 @@ class InputTokenizer:
             )
 
     def _read(
-        self, inputs: Sequence[Text], prompt: str, options: InputOptions, first_index: int
+        self, inputs: Sequence[TextOrIds], prompt: str, options: InputOptions, first_index: int
     ) -> Cooperative[list[TokenizedInput]]:
         texts = [prompt + item for item in inputs if isinstance(item, str)]
         prompt_token_count, rows = self._sentence.prompt_token_count(prompt, self._tokenizer), []
@@ -152,7 +152,7 @@ class InputTokenizer:
         return self._tokenizer.count_limit(prompt_token_count, self._side(options))
 
     def _split_windows(
-        self, index: int, item: Text, prompt: str, prompt_token_count: int
+        self, index: int, item: TextOrIds, prompt: str, prompt_token_count: int
     ) -> Cooperative[TokenizedInput]:
         if isinstance(item, str):
             row = yield from self._windows.of_text(item, prompt, index)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from models.tokenizer.tokenizer import Side
 from service.inputs.prompts import Role
 
-Text = str | list[int]
+TextOrIds = str | list[int]
 """An input: a text, or token ids."""
 
 

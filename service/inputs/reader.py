@@ -11,7 +11,7 @@ from models.tokenizer.tokenizer import Token, Tokenizer
 from service.errors import ServiceError
 from service.inputs.chunks import ChunkedDocument
 from service.inputs.input_tokenizer import InputTokenizer
-from service.inputs.options import InputOptions, Text
+from service.inputs.options import InputOptions, TextOrIds
 from service.inputs.prompts import Prompt, Prompts
 from service.inputs.tokenization_queue import TokenizationQueue
 from service.inputs.tokenized_input import TokenizedInput
@@ -60,13 +60,13 @@ class InputReader:
         self.check_ids = self._input_tokenizer.check_ids
 
     async def read(
-        self, context: RequestContext, inputs: Sequence[Text], options: InputOptions
+        self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
     ) -> list[TokenizedInput]:
         """Tokenize inputs; raises BadRequest, TooLarge, Overloaded or TimedOut."""
         return await self._tokenize_all(context, inputs, options, self._input_tokenizer.read, list)
 
     async def read_partial(
-        self, context: RequestContext, inputs: Sequence[Text], options: InputOptions
+        self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
     ) -> list[TokenizedInput | ServiceError]:
         """Like `read`, with an error in place of each invalid input."""
         return await self._tokenize_all(

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.engine.process.forward import Text
+from service.engine.process.forward import BatchText
 from service.engine.process.job_table import JobTable
 from service.engine.process.throughput import Throughput
 from service.engine.protocol.progress import Progress
@@ -18,7 +18,7 @@ class Batch:
     blocks_leader: whether it is one long text that keeps the leader from receiving messages.
     """
 
-    texts: Sequence[Text]
+    texts: Sequence[BatchText]
     tokens: int
     single_threaded: bool
     blocks_leader: bool
@@ -112,7 +112,7 @@ class BatchDispatcher:
             self._leader_blocks.notify_all()
 
     def _start(
-        self, texts: Sequence[Text], single_threaded: bool = True, blocks_leader: bool = False
+        self, texts: Sequence[BatchText], single_threaded: bool = True, blocks_leader: bool = False
     ) -> Batch | None:
         if self._single_threaded and not self._job_table.idle:
             self._work_available.notify()

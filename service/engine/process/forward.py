@@ -29,7 +29,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class BatchText:
     """One text of one job. prompt_token_count: leading tokens that are not pooled.
 
     layer_or_pooled, exclusive: of its job, see service.engine.protocol.messages.
@@ -42,7 +42,7 @@ class Text:
     exclusive: bool
 
 
-def forward(model: Model, texts: Sequence[Text]) -> list[Floats | Failure]:
+def forward(model: Model, texts: Sequence[BatchText]) -> list[Floats | Failure]:
     """Compute the vectors of each text, or its failure; all texts are of one kind.
 
     If a pass fails, its halves are retried separately, so that one bad text fails alone, and a
@@ -71,7 +71,7 @@ def forward(model: Model, texts: Sequence[Text]) -> list[Floats | Failure]:
     return forward(model, texts[:half]) + forward(model, texts[half:])
 
 
-def _encode(model: Model, texts: Sequence[Text]) -> Iterable[Floats]:
+def _encode(model: Model, texts: Sequence[BatchText]) -> Iterable[Floats]:
     rows, layer = [text.ids for text in texts], texts[0].layer_or_pooled
     if layer != POOLED:
         return model.hidden(rows, layer)

@@ -9,7 +9,7 @@ from math import inf
 import numpy as np
 
 from models.vectors import Floats
-from service.engine.process.forward import Text
+from service.engine.process.forward import BatchText
 from service.engine.process.scheduler import QueuedText, Scheduler
 from service.engine.protocol.messages import Failure, Job, Result
 from service.engine.protocol.wire import HttpProcessConnection
@@ -26,10 +26,10 @@ class _OpenJob:
     started_at: float = inf
     vectors: dict[int, Floats] = field(default_factory=dict)
 
-    def text(self, item: QueuedText[Key]) -> Text:
+    def text(self, item: QueuedText[Key]) -> BatchText:
         job, index = self.job, item.index
         prompt_token_count = job.prompt_token_counts[index] if job.prompt_token_counts else 0
-        return Text(
+        return BatchText(
             item, job.texts_ids[index], prompt_token_count, job.layer_or_pooled, job.exclusive
         )
 
@@ -89,17 +89,17 @@ class JobTable:
         for key in [key for key in self._open_jobs if key[0] is connection]:
             self.remove(key)
 
-    def take_batch(self, max_tokens: int) -> list[Text]:
+    def take_batch(self, max_tokens: int) -> list[BatchText]:
         """Take the texts of the next batch: `max_tokens` at most, or one longer text."""
         return self._texts(self._scheduler.next(max_tokens))
 
-    def take_short_texts(self, max_tokens: int) -> list[Text]:
+    def take_short_texts(self, max_tokens: int) -> list[BatchText]:
         """Take a batch of texts that fit; empty if only longer ones wait."""
         return self._texts(self._scheduler.take_short_texts(max_tokens))
 
     def collect(
         self,
-        texts: Sequence[Text],
+        texts: Sequence[BatchText],
         vectors_by_text: Iterable[Floats | Failure],
         started_at: float,
         rate: float,
@@ -121,5 +121,5 @@ class JobTable:
                 results_by_connection[key[0]].append((key[1], result))
         return results_by_connection
 
-    def _texts(self, items: Iterable[QueuedText[Key]]) -> list[Text]:
+    def _texts(self, items: Iterable[QueuedText[Key]]) -> list[BatchText]:
         return [self._open_jobs[item.job].text(item) for item in items]
