@@ -25,7 +25,8 @@ class Segments:
     prompt_token_counts: Tensor
 
 
-Pool = Callable[[Tensor, Segments], Tensor]
+Pooling = Callable[[Tensor, Segments], Tensor]
+"""Pools each sequence's hidden states: (T, D) -> (B, D)."""
 
 
 def cls(hidden: Tensor, segments: Segments) -> Tensor:
@@ -63,7 +64,7 @@ def weighted_mean(hidden: Tensor, segments: Segments) -> Tensor:
     return _reduce(hidden * weights.to(hidden.dtype), segments, "sum") / total[:, None]
 
 
-POOLINGS: dict[str, Pool] = {
+POOLINGS: dict[str, Pooling] = {
     "cls": cls,
     "max": maximum,
     "mean": mean,

@@ -26,7 +26,7 @@ from service.api.binary_response import (
 from service.errors import BadRequest, ServiceError
 from service.inputs.chunks import ChunkedDocument
 from service.inputs.offsets import byte_offsets
-from service.inputs.pools import Pool
+from service.inputs.span_pooling import SpanPooling
 from service.inputs.spans import Span, pool_spans
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
@@ -72,7 +72,7 @@ def token_vectors(read: ReadText) -> InputVectors:
 
 
 def span_vectors(
-    texts: Sequence[ReadText], spans: Sequence[Sequence[Span]], pooling: Pool
+    texts: Sequence[ReadText], spans: Sequence[Sequence[Span]], pooling: SpanPooling
 ) -> list[InputVectors]:
     """Pool the tokens of each text's spans; raises BadRequest for a span without tokens."""
     results = []
@@ -84,7 +84,7 @@ def span_vectors(
 
 
 def chunk_vectors(
-    index: int, document: ChunkedDocument, states: Floats, pooling: Pool
+    index: int, document: ChunkedDocument, states: Floats, pooling: SpanPooling
 ) -> InputVectors:
     """Pool the tokens of a document's chunks; raises BadRequest for a chunk without tokens."""
     vectors = []

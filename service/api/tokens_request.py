@@ -9,7 +9,7 @@ from service.api.array_format import EncodingFormat, OutputType
 from service.api.body import FAIL_FAST, Inputs, Texts, examples
 from service.api.options_body import HuggingFaceBody, ReadingBody
 from service.errors import BadRequest
-from service.inputs.pools import Pool
+from service.inputs.span_pooling import SpanPooling
 from service.inputs.spans import Span
 
 
@@ -45,7 +45,7 @@ class TokensRequest(ReadingBody):
     chunks: Annotated[list[Annotated[list[str], FAIL_FAST]], FAIL_FAST] | None = None
     layer: Layer | None = None
     spans: Annotated[list[Spans], FAIL_FAST] | None = None
-    pooling: Pool = "mean"
+    pooling: SpanPooling = "mean"
     normalize: bool = False
     encoding_format: EncodingFormat = "float"
     output_dtype: OutputType = "float32"

@@ -12,7 +12,7 @@ from models.tokenizer.tokenizer import Side, Tokenizer
 from models.vectors import Floats
 from service.engine.protocol.messages import TokenIds
 from service.errors import BadRequest, ServiceError
-from service.inputs.pools import Pool, pool
+from service.inputs.span_pooling import SpanPooling, pool
 from service.inputs.token_collector import TokenCollector
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.limits import prompt_too_long, unsplittable_text
@@ -36,7 +36,7 @@ class ChunkedDocument:
             TokenizedInput(sizes, dropped) for sizes, dropped in zip(ids, self.dropped, strict=True)
         ]
 
-    def pool(self, states: Floats, method: Pool) -> list[Floats | ServiceError]:
+    def pool(self, states: Floats, method: SpanPooling) -> list[Floats | ServiceError]:
         """Pool hidden states (T, D) to a vector (D,) of each chunk, or its error if empty."""
         return [
             pool(states[start:stop], method) if start < stop else self._missing_vector(index)

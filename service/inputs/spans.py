@@ -8,7 +8,7 @@ from pydantic import NonNegativeInt
 from models.tokenizer.tokenizer import Token
 from models.vectors import Floats
 from service.errors import BadRequest
-from service.inputs.pools import Pool, pool
+from service.inputs.span_pooling import SpanPooling, pool
 
 Span = tuple[NonNegativeInt, NonNegativeInt]
 
@@ -31,7 +31,7 @@ def check_spans(spans: Sequence[Sequence[Span]], texts: Sequence[str]) -> None:
 
 
 def pool_spans(
-    states: Floats, tokens: Sequence[Token], spans: Sequence[Span], method: Pool, index: int
+    states: Floats, tokens: Sequence[Token], spans: Sequence[Span], method: SpanPooling, index: int
 ) -> Floats:
     """Pool the tokens that overlap each span of text `index`: (T, D) -> (spans, D).
 

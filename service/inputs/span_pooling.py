@@ -6,10 +6,11 @@ import numpy as np
 
 from models.vectors import Floats
 
-Pool = Literal["mean", "max"]
+SpanPooling = Literal["mean", "max"]
+"""Combines the token vectors of a span or chunk into one vector."""
 
 
-def pool(vectors: Floats, method: Pool) -> Floats:
+def pool(vectors: Floats, method: SpanPooling) -> Floats:
     """Return the mean or maximum of each dimension: (T, D) -> (D,), T at least 1."""
     if method == "max":
         largest: Floats = vectors.max(axis=0)
