@@ -27,7 +27,7 @@ _POOLINGS = (*POOLINGS,)  # in the order of kernels/pool.h
 _SUPPORTED_TENSORS = {
     *("token_table", "position_table", "segment_table", "bias_table", "norm", "final_norm"),
     *("query", "key", "value", "output", "gate", "up", "down", "query_norm", "key_norm"),
-    *("attention_norm", "ffn_norm", "attention_exit_norm", "ffn_exit_norm"),
+    *("attention_norm", "ffn_norm", "attention_output_norm", "ffn_output_norm"),
 }
 
 _Rotations = Rotation * 2

@@ -17,7 +17,7 @@ from models.torch_backend.assembly import fused_matrix
 NORMS: Mapping[str, Mapping[str, str]] = {  # by arrangement: the norms of a layer's parts
     "post": {"sum": "{}_norm"},
     "pre": {"entry": "{}_norm"},
-    "sandwich": {"entry": "{}_norm", "exit": "{}_exit_norm"},
+    "sandwich": {"entry": "{}_norm", "exit": "{}_output_norm"},
 }
 _UNLIMITED = 1 << 32  # a window wider than every text
 

@@ -12,9 +12,9 @@ from models.positions.schemes import Rotary
 
 _HEAD_SIZE = 256
 _SANDWICH = {
-    **linear("layers.{}.post_attention_layernorm", "layers.{}.attention_exit_norm"),
+    **linear("layers.{}.post_attention_layernorm", "layers.{}.attention_output_norm"),
     **linear("layers.{}.pre_feedforward_layernorm", "layers.{}.ffn_norm"),
-    **linear("layers.{}.post_feedforward_layernorm", "layers.{}.ffn_exit_norm"),
+    **linear("layers.{}.post_feedforward_layernorm", "layers.{}.ffn_output_norm"),
 }
 
 

@@ -26,7 +26,7 @@ CODE = {
     **COMMON,
     **affine(f"{_LAYER}.attention.self.layer_norm_q", "layers.{}.query_norm"),
     **affine(f"{_LAYER}.attention.self.layer_norm_k", "layers.{}.key_norm"),
-    **affine(f"{_LAYER}.attention.output.LayerNorm", "layers.{}.attention_exit_norm"),
+    **affine(f"{_LAYER}.attention.output.LayerNorm", "layers.{}.attention_output_norm"),
     **affine(f"{_LAYER}.layer_norm_1", "layers.{}.attention_norm"),
     f"{_LAYER}.mlp.up_gated_layer.weight": "layers.{}.up|gate.weight",
     **affine(f"{_LAYER}.mlp.down_layer", "layers.{}.down"),

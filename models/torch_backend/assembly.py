@@ -95,8 +95,8 @@ class _Builder:
             attention_norm=self.norm(f"{name}.attention_norm"),
             ffn=FeedForward(self.up(name), self.linear(name, "down")),
             ffn_norm=self.norm(f"{name}.ffn_norm"),
-            attention_exit=self.norm(f"{name}.attention_exit_norm"),
-            ffn_exit=self.norm(f"{name}.ffn_exit_norm"),
+            attention_output_norm=self.norm(f"{name}.attention_output_norm"),
+            ffn_output_norm=self.norm(f"{name}.ffn_output_norm"),
         )
 
     def attention(self, name: str, index: int) -> Attention:

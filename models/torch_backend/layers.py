@@ -60,8 +60,8 @@ class Layer:
     attention_norm: Norm
     ffn: FeedForward
     ffn_norm: Norm
-    attention_exit: Norm
-    ffn_exit: Norm
+    attention_output_norm: Norm
+    ffn_output_norm: Norm
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
         """(T, D) -> (T, D)."""
@@ -73,7 +73,9 @@ class TwiceLayer(Layer):
     """The attention's output is added to its input and normalised, twice (Jina's code model)."""
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
-        x = self.attention_norm(x + self.attention_exit(self.attention(x, layout, residual=x)))
+        x = self.attention_norm(
+            x + self.attention_output_norm(self.attention(x, layout, residual=x))
+        )
         return self.ffn_norm(self.ffn(x, residual=x))
 
 
@@ -105,8 +107,8 @@ class SandwichLayer(Layer):
     """Norms before and after each part (Ding et al. 2021, arXiv 2105.13290; Gemma 2)."""
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
-        x = x + self.attention_exit(self.attention(self.attention_norm(x), layout))
-        return x + self.ffn_exit(self.ffn(self.ffn_norm(x)))
+        x = x + self.attention_output_norm(self.attention(self.attention_norm(x), layout))
+        return x + self.ffn_output_norm(self.ffn(self.ffn_norm(x)))
 
 
 ARRANGEMENTS: Mapping[str, type[Layer]] = {

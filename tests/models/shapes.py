@@ -143,7 +143,7 @@ def _norms(config: EncoderConfig, normed: bool) -> Mapping[str, int]:
     for part in ("attention", "ffn"):
         sizes[f"{part}_norm"] = width
         if config.arrangement == "sandwich":
-            sizes[f"{part}_exit_norm"] = width
+            sizes[f"{part}_output_norm"] = width
     if normed:
         sizes |= {"query_norm": config.head_size, "key_norm": config.head_size}
     final = {} if config.arrangement == "post" else {"final_norm": width}
