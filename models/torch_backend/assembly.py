@@ -13,7 +13,7 @@ from models.encoder.position_tensors import layer_position_hooks
 from models.encoder.sequence_layout import SequenceLayout, round_up
 from models.torch_backend.attention import AttentionFunction, AttentionOptions, padded_attention
 from models.torch_backend.flash_attention import FlashAttention, choose_attention
-from models.torch_backend.layers import ARRANGEMENTS, Attention, FeedForward, Layer
+from models.torch_backend.layers import LAYER_CLASSES, Attention, FeedForward, Layer
 from models.torch_backend.linear import Linear, LinearFactory
 from models.torch_backend.norm import AllHeadsNorm, Norm, build_norm
 
@@ -90,7 +90,7 @@ class _Builder:
     def layer(self, index: int) -> Layer:
         config = self.config
         name = f"layers.{index * config.distinct_layers // config.num_layers}"
-        return ARRANGEMENTS[config.arrangement](
+        return LAYER_CLASSES[config.arrangement](
             attention=self.attention(name, index),
             attention_norm=self.norm(f"{name}.attention_norm"),
             ffn=FeedForward(self.up(name), self.linear(name, "down")),

@@ -54,7 +54,10 @@ class FeedForward:
 
 @dataclass(frozen=True)
 class Layer:
-    """Attention and feed-forward network, each added to its input, then normalised (post-norm)."""
+    """Attention and feed-forward network, each added to its input, then normalised (post-norm).
+
+    A norm that the model lacks is `identity`.
+    """
 
     attention: Attention
     attention_norm: Norm
@@ -69,8 +72,8 @@ class Layer:
         return self.ffn_norm(self.ffn(x, residual=x))
 
 
-class TwiceLayer(Layer):
-    """The attention's output is added to its input and normalised, twice (Jina's code model)."""
+class DoublePostNormLayer(Layer):
+    """Post-norm with a second sum and norm after the attention (JinaBERT for code)."""
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
         x = self.attention_norm(
@@ -79,7 +82,7 @@ class TwiceLayer(Layer):
         return self.ffn_norm(self.ffn(x, residual=x))
 
 
-class PreLayer(Layer):
+class PreNormLayer(Layer):
     """Each part reads its normalised input: pre-norm (Xiong et al. 2020, arXiv 2002.04745)."""
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
@@ -95,7 +98,7 @@ class ParallelLayer(Layer):
         return self.ffn(self.ffn_norm(x), residual=mixed)
 
 
-class SharedLayer(Layer):
+class ParallelSharedNormLayer(Layer):
     """Both parts read the layer's input through one norm (GPT-J)."""
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
@@ -103,7 +106,7 @@ class SharedLayer(Layer):
         return self.ffn(normed, residual=self.attention(normed, layout, residual=x))
 
 
-class SandwichLayer(Layer):
+class SandwichNormLayer(Layer):
     """Norms before and after each part (Ding et al. 2021, arXiv 2105.13290; Gemma 2)."""
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
@@ -111,11 +114,11 @@ class SandwichLayer(Layer):
         return x + self.ffn_output_norm(self.ffn(self.ffn_norm(x)))
 
 
-ARRANGEMENTS: Mapping[str, type[Layer]] = {
+LAYER_CLASSES: Mapping[str, type[Layer]] = {  # by EncoderConfig.arrangement
     "post": Layer,
-    "twice": TwiceLayer,
-    "pre": PreLayer,
+    "twice": DoublePostNormLayer,
+    "pre": PreNormLayer,
     "parallel": ParallelLayer,
-    "shared": SharedLayer,
-    "sandwich": SandwichLayer,
+    "shared": ParallelSharedNormLayer,
+    "sandwich": SandwichNormLayer,
 }
