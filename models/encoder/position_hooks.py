@@ -180,10 +180,10 @@ class Disentangled(PositionHooks):
         return total
 
 
-class Recurrent(PositionHooks):
+class TransformerXL(PositionHooks):
     """Scores with the sinusoid of a distance (Dai et al. 2019, Transformer-XL, 1901.02860)."""
 
-    def __init__(self, scheme: schemes.Recurrent, weight: Tensor, bias: Tensor) -> None:
+    def __init__(self, scheme: schemes.TransformerXL, weight: Tensor, bias: Tensor) -> None:
         """weight: (H, Dh, D), applied to distances. bias: (H, Dh), added to the query."""
         self.cache_key = self.scheme = scheme
         self._weight, self._shift = weight, bias

@@ -14,8 +14,8 @@ from models.encoder.position_hooks import (
     PaddedPositionTable,
     PositionHooks,
     PositionTable,
-    Recurrent,
     Rotary,
+    TransformerXL,
 )
 from models.positions import schemes, tables
 
@@ -62,12 +62,12 @@ def layer_position_hooks(
             return Buckets(scheme, table.to(like.device), layer)
         case schemes.Disentangled():
             return _disentangled(config, scheme, weights, name, like)
-        case schemes.Recurrent():
+        case schemes.TransformerXL():
             split = (config.num_heads, config.head_size, -1)
             # The query already includes its own bias.
             shift = weights[f"{name}.position_bias"] - weights[f"{name}.query.bias"]
             weight = weights[f"{name}.relative.weight"].view(split).to(like)
-            return Recurrent(scheme, weight, shift.view(split[:2]).to(like))
+            return TransformerXL(scheme, weight, shift.view(split[:2]).to(like))
     return PositionHooks()
 
 

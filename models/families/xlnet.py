@@ -4,7 +4,7 @@ from models.config.activations import ACTIVATIONS
 from models.config.checkpoint_spec import CheckpointSpec, affine
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
-from models.positions.schemes import Recurrent
+from models.positions.schemes import TransformerXL
 
 _TRAINED = 512  # tokens of the longest training text; XLNet has no limit
 TENSORS = {
@@ -51,7 +51,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
         max_positions=_TRAINED,
         activation=options.choice("ff_activation", ACTIVATIONS, "gelu"),
         norm_eps=options.get("layer_norm_eps", 1e-12),
-        positions=Recurrent(),
+        positions=TransformerXL(),
     )
     return CheckpointSpec(
         config=config,

@@ -121,7 +121,7 @@ class Disentangled(Scheme):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recurrent(Scheme):
+class TransformerXL(Scheme):
     """Scores with a sinusoid of the distance (Dai et al. 2019, Transformer-XL, 1901.02860)."""
 
     name = "transformer_xl"

@@ -13,10 +13,10 @@ from models.positions.schemes import (
     Buckets,
     Disentangled,
     Learned,
-    Recurrent,
     Rotary,
     Scheme,
     Sinusoidal,
+    TransformerXL,
 )
 
 _SCHEME_OPTIONS: Mapping[str, tuple[str, ...]] = {
@@ -80,7 +80,7 @@ class PositionEncoding:
                 return rows * rows * (1 + self.heads * self.trained)
             case Disentangled():
                 return rows * rows
-            case Recurrent():
+            case TransformerXL():
                 distances = 2 * int(np.ptp(self.positions)) + 1
                 return max(rows * rows, min(rows * rows, distances) * self.dim)
             case Learned() | Sinusoidal() | Rotary():
@@ -133,7 +133,7 @@ def _(scheme: Disentangled, encoding: PositionEncoding) -> dict[str, Any]:
 
 
 @compute_tables.register
-def _(scheme: Recurrent, encoding: PositionEncoding) -> dict[str, Any]:
+def _(scheme: TransformerXL, encoding: PositionEncoding) -> dict[str, Any]:
     distances = np.unique(-tables.relative(encoding.positions))
     vectors = tables.halves(distances, encoding.dim, scheme.base)
     return {"distances": distances, "vectors": vectors}

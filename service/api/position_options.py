@@ -10,11 +10,11 @@ from models.positions.schemes import (
     Alibi,
     Buckets,
     Disentangled,
-    Recurrent,
     Rotary,
     Scaling,
     Scheme,
     Sinusoidal,
+    TransformerXL,
 )
 from service.api.position_encoding import PositionEncoding, option_names
 from service.errors import BadRequest
@@ -82,7 +82,7 @@ def _default_scheme(config: EncoderConfig, name: str) -> Scheme:
         "relative": Buckets(),
         "mpnet": Buckets(),
         "disentangled": Disentangled(buckets=256, max_distance=512),
-        "transformer_xl": Recurrent(),
+        "transformer_xl": TransformerXL(),
     }
     if name not in schemes:
         raise BadRequest(f"the model has no trained table, which {name!r} is", param="scheme")
@@ -97,7 +97,7 @@ def _scaling_kind(scheme: Scheme, options: Options) -> str:
 def _default_dim(scheme: Scheme, config: EncoderConfig) -> int:
     if isinstance(scheme, Rotary):
         return scheme.dim
-    return config.hidden_size if isinstance(scheme, Recurrent) else config.embedding_size
+    return config.hidden_size if isinstance(scheme, TransformerXL) else config.embedding_size
 
 
 def _apply_options(scheme: Scheme, options: Options, max_positions: int) -> Scheme:
@@ -137,7 +137,7 @@ def _check(scheme: Scheme, encoding: PositionEncoding) -> None:
                 )
             if scaling.kind in ("llama3", "yarn") and scaling.fast <= scaling.slow:
                 raise BadRequest("fast must be more than slow", param="fast")
-        case Recurrent() if encoding.dim % 2:
+        case TransformerXL() if encoding.dim % 2:
             raise BadRequest(
                 f"dim is {encoding.dim}; transformer_xl needs an even number", param="dim"
             )

@@ -19,7 +19,7 @@ from models.cpu_backend.layer_weights import LayerWeights
 from models.encoder.batch import Batch
 from models.encoder.pooling import POOLINGS, pool
 from models.encoder.sequence_layout import SequenceLayout
-from models.positions.schemes import Alibi, Recurrent, Rotary, Scaling, Scheme
+from models.positions.schemes import Alibi, Rotary, Scaling, Scheme, TransformerXL
 from models.torch_backend.linear import ACTIVATIONS
 from models.vectors import Floats
 from tests.models.built import BUILT, kernels
@@ -212,7 +212,7 @@ def test_int8_rounds_as_its_twin_does(kernels: str, dtype: str) -> None:
         shape(distinct_layers=1),
         *(shape(arrangement=name) for name in ("parallel", "shared", "twice")),
         shape(positions=Rotary(dim=32, scaling=Scaling(kind="dynamic", original=8))),
-        shape(positions=Recurrent()),
+        shape(positions=TransformerXL()),
         modern(positions=Alibi()),
         modern(local_positions=Alibi()),
     ],

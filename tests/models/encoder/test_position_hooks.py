@@ -22,8 +22,8 @@ from models.encoder.position_hooks import (
     PaddedPositionTable,
     PositionHooks,
     PositionTable,
-    Recurrent,
     Rotary,
+    TransformerXL,
 )
 from models.encoder.sequence_layout import SequenceLayout
 from models.positions import schemes, tables
@@ -191,7 +191,7 @@ def test_buckets_add_the_trained_number_of_the_head_and_bucket() -> None:
         assert bias[head, distance + 29] == table[int(bucket), head]
 
 
-def test_recurrent_scores_are_the_four_terms_of_transformer_xl() -> None:
+def test_transformer_xl_scores_are_the_four_terms_of_the_paper() -> None:
     """Dai et al. 2019 (arXiv 1901.02860), section 3.3: (a) + (b) + (c) + (d)."""
     length, heads, size, width = 6, 2, 4, 8
     states = random(length, width)
@@ -204,7 +204,7 @@ def test_recurrent_scores_are_the_four_terms_of_transformer_xl() -> None:
 
     query = torch.einsum("qd,hsd->hqs", states, to_query) + u[:, None]  # as a query's bias
     key = torch.einsum("kd,hsd->hks", states, to_key)
-    scheme = Recurrent(schemes.Recurrent(), of_position, v - u)
+    scheme = TransformerXL(schemes.TransformerXL(), of_position, v - u)
     added = scored(scheme, query, key, ALL, ALL)
     found = query @ key.mT + added
     for head, i, j in product(range(heads), range(length), range(length)):
@@ -246,5 +246,5 @@ def test_disentangled_scores_are_those_of_deberta(c2p: bool, p2c: bool) -> None:
 def test_what_is_scored_is_known_beforehand() -> None:
     slopes: Any = torch.ones(2)
     assert not Alibi(schemes.Alibi(), slopes).adds_no_scores
-    assert not Recurrent(schemes.Recurrent(), random(2, 4, 8), random(2, 4)).adds_no_scores
+    assert not TransformerXL(schemes.TransformerXL(), random(2, 4, 8), random(2, 4)).adds_no_scores
     assert Rotary(schemes.Rotary(dim=4)).adds_no_scores

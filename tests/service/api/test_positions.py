@@ -18,11 +18,11 @@ from models.positions.schemes import (
     Buckets,
     Disentangled,
     Learned,
-    Recurrent,
     Rotary,
     Scaling,
     Scheme,
     Sinusoidal,
+    TransformerXL,
 )
 from models.vectors import Floats
 from service.api.position_encoding import compute_tables, option_names
@@ -175,7 +175,7 @@ MODELS: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"positions": Disentangled(buckets=8, max_distance=20)},
         {"buckets": 8, "max_distance": 20},
     ),
-    ({"positions": Recurrent(base=500.0)}, {"dim": 64, "base": 500.0}),
+    ({"positions": TransformerXL(base=500.0)}, {"dim": 64, "base": 500.0}),
 ]
 
 
