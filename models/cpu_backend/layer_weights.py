@@ -36,7 +36,7 @@ class LayerWeights:
         isa: str,
         input_magnitudes: Mapping[str, Tensor] | None = None,
     ) -> None:
-        """input_magnitudes: for int8, by layer name: see CalibrationLinearFactory."""
+        """input_magnitudes: for int8, by layer name: see ObserverLinearFactory."""
         self.run = kernel(isa, f"encode_{dtype}")
         build = _Builder(config, weights, WeightPacker(dtype, input_magnitudes))
         self.layers = (Layer * config.num_layers)(*map(build.layer, range(config.num_layers)))

@@ -11,7 +11,7 @@ from torch import Tensor
 from models.cpu_backend import abi
 from models.cpu_backend.library import Kernel, kernel
 from models.cpu_backend.prepack import WeightPacker, interleave_panels, padding_to_tiles
-from models.torch_backend.linear import ACTIVATIONS, Affine, Linear, LinearFactory
+from models.torch_backend.linear import ACTIVATIONS, Linear, LinearFactory, WeightAndBias
 
 
 class KernelLinearFactory(LinearFactory):
@@ -26,7 +26,7 @@ class KernelLinearFactory(LinearFactory):
     def __init__(
         self, dtype: str, isa: str, input_magnitudes: Mapping[str, Tensor] | None = None
     ) -> None:
-        """input_magnitudes: for int8, by layer name: see CalibrationLinearFactory."""
+        """input_magnitudes: for int8, by layer name: see ObserverLinearFactory."""
         self._kernel = kernel(isa, f"linear_{dtype}")
         self._dtype, self._input_magnitudes = dtype, input_magnitudes
 
@@ -36,7 +36,9 @@ class KernelLinearFactory(LinearFactory):
         linear = self._linear(weight, bias, activation, name)
         return _without_padding(linear, *weight.shape)
 
-    def gated(self, gate: Affine, up: Affine, activation: str, *, name: str = "") -> Linear:
+    def gated(
+        self, gate: WeightAndBias, up: WeightAndBias, activation: str, *, name: str = ""
+    ) -> Linear:
         weight, bias = (interleave_panels(*parts) for parts in zip(gate, up, strict=True))
         linear = self._linear(weight, bias, activation, name, gated=True)
         return _without_padding(linear, *gate[0].shape)

@@ -18,7 +18,7 @@ class WeightPacker:
     """Packs in a precision and owns the packed memory, of which the kernels have addresses."""
 
     def __init__(self, dtype: str, input_magnitudes: Mapping[str, Tensor] | None = None) -> None:
-        """input_magnitudes: for int8, by layer name: see CalibrationLinearFactory."""
+        """input_magnitudes: for int8, by layer name: see ObserverLinearFactory."""
         self._dtype, self._input_magnitudes = dtype, input_magnitudes or {}
         self._tensors: list[Tensor] = []
 

@@ -19,8 +19,8 @@ from models.torch_backend.assembly import TorchLayers
 from models.torch_backend.cuda_graphs import CudaGraphRecorder, CudaGraphRunner
 from models.torch_backend.encoder import Embeddings, Encoder, TorchEncoder
 from models.torch_backend.linear import (
-    CalibrationLinearFactory,
     LinearFactory,
+    ObserverLinearFactory,
     fastest_linear_factory,
 )
 
@@ -102,9 +102,9 @@ class EncoderFactory:
         )
 
     def _input_magnitudes(self) -> Mapping[str, Tensor]:
-        calibration = CalibrationLinearFactory()
-        self.calibrate(self._torch_encoder(calibration))
-        return calibration.input_magnitudes()
+        observer = ObserverLinearFactory()
+        self.calibrate(self._torch_encoder(observer))
+        return observer.input_magnitudes()
 
 
 def torch_has_bfloat16(cpu_features: frozenset[str]) -> bool:

@@ -40,7 +40,7 @@ class Linear(Protocol):
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor: ...
 
 
-Affine = tuple[Tensor, Tensor]
+WeightAndBias = tuple[Tensor, Tensor]
 """A float32 weight (out, in) and bias (out,)."""
 
 
@@ -56,7 +56,9 @@ class LinearFactory(Protocol):
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
     ) -> Linear: ...
 
-    def gated(self, gate: Affine, up: Affine, activation: str, *, name: str = "") -> Linear:
+    def gated(
+        self, gate: WeightAndBias, up: WeightAndBias, activation: str, *, name: str = ""
+    ) -> Linear:
         """Build act(x Wg^T + bg) * (x Wu^T + bu), after Shazeer 2020 (arXiv 2002.05202)."""
         # Two products: torch activates half of a fused one by different code for one row and for
         # many rows, with different bits.
@@ -125,8 +127,8 @@ class _PrepackedLinear:
         return ops.binary(x, residual, self.weight, self.bias, "add")  # type: ignore[no-any-return]
 
 
-class CalibrationLinearFactory(LinearFactory):
-    """Builds float32 linear layers that record the magnitude of their inputs, by layer name."""
+class ObserverLinearFactory(LinearFactory):
+    """Builds float32 linear layers that observe the magnitude of their inputs, for int8."""
 
     dtype = torch.float32
 

@@ -15,7 +15,7 @@ from models.encoder.pooling import POOLINGS
 from models.encoder.position_tensors import layer_position_hooks
 from models.torch_backend.assembly import TorchLayers
 from models.torch_backend.encoder import Embeddings, TorchEncoder
-from models.torch_backend.linear import CalibrationLinearFactory, LinearFactory, TorchLinearFactory
+from models.torch_backend.linear import LinearFactory, ObserverLinearFactory, TorchLinearFactory
 from models.torch_backend.quantization import quantize_weight
 from models.vectors import Floats
 from tests.models.shapes import KINDS, NORMED, VOCABULARY, random_weights
@@ -62,7 +62,7 @@ class Pair:
         return TorchEncoder(self.embeddings, layers)
 
     def _sizes(self) -> dict[str, Tensor]:
-        linear_factory = CalibrationLinearFactory()
+        linear_factory = ObserverLinearFactory()
         self.torch(linear_factory).states(batch([40, 8]), self.config.num_layers)
         return linear_factory.input_magnitudes()
 

@@ -12,8 +12,8 @@ from models.cpu_backend.linear import KernelLinearFactory
 from models.precision.encoder_factory import torch_has_bfloat16
 from models.torch_backend.linear import (
     ACTIVATIONS,
-    CalibrationLinearFactory,
     LinearFactory,
+    ObserverLinearFactory,
     OneDnnLinearFactory,
     TorchLinearFactory,
 )
@@ -115,7 +115,7 @@ def size(x: Tensor) -> Tensor:
 
 
 def test_an_observed_layer_remembers_the_size_of_each_input_and_changes_nothing() -> None:
-    factory = CalibrationLinearFactory()
+    factory = ObserverLinearFactory()
     weight, bias = numbers(8, 16), numbers(8)
     layer = factory(weight, bias, "gelu", name="up")
     first, second = numbers(6, 16), -3 * numbers(5, 16)
@@ -127,7 +127,7 @@ def test_an_observed_layer_remembers_the_size_of_each_input_and_changes_nothing(
 
 
 def test_an_observed_gated_layer_remembers_the_size_of_each_input() -> None:
-    factory, x = CalibrationLinearFactory(), numbers(6, 16)
+    factory, x = ObserverLinearFactory(), numbers(6, 16)
     gate, up = (numbers(8, 16), numbers(8)), (numbers(8, 16), -numbers(8))
     y = factory.gated(gate, up, "silu", name="up")(x)
     assert torch.equal(y, TorchLinearFactory(CPU, torch.float32).gated(gate, up, "silu")(x))
