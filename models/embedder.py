@@ -14,8 +14,8 @@ from models.encoder.head import Head
 from models.errors import EmptyTextError
 from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
-from models.precision.calibration import Calibration
 from models.precision.encoder_factory import EncoderFactory
+from models.precision.reference_sentences import ReferenceSentences
 from models.precision.trials import Trial, choose_precision
 from models.sentence_transformers.pooling import AUTO
 from models.tokenizer.tokenizer import Tokenizer, TruncatedIds
@@ -66,7 +66,7 @@ class Embedder:
         """Load a model from a folder, the cache, or the network.
 
         device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU) or
-        int8 (CPU); auto is the fastest that is close to float32 on the calibration sentences.
+        int8 (CPU); auto is the fastest that is close to float32 on the reference sentences.
         pooling: mean, cls, max, lasttoken, weightedmean or mean_sqrt_len_tokens; auto is the one
         that the model's files name.
         isa: the highest instruction set of the compiled kernels, one of CAPS in
@@ -81,9 +81,11 @@ class Embedder:
         tensors = weights.load(folder.encoder, folder.spec)
         with torch.inference_mode():
             embeddings = Embeddings(config, tensors, resolve_device(device))
-            calibration = Calibration(tokenizer, config.vocab_size, folder.sentence.pooling, head)
-            factory = EncoderFactory(tensors, embeddings, calibration, library.features(isa))
-            choice = choose_precision(factory, dtype, calibration, trials)
+            sentences = ReferenceSentences(
+                tokenizer, config.vocab_size, folder.sentence.pooling, head
+            )
+            factory = EncoderFactory(tensors, embeddings, sentences, library.features(isa))
+            choice = choose_precision(factory, dtype, sentences, trials)
         torch.cuda.empty_cache()  # frees what the other precisions took
         return cls(
             folder=folder,

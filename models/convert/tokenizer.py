@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as Rust
 from tokenizers.models import WordLevel
 
 from models.errors import ModelError
-from models.precision.calibration_sentences import SENTENCES
+from models.precision.sentences import SENTENCES
 from models.tokenizer.loading import added_tokens, loader
 from models.tokenizer.tokenizer import Tokenizer
 

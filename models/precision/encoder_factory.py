@@ -29,7 +29,7 @@ from models.torch_backend.linear import (
 class EncoderFactory:
     """Builds one model's encoder in a precision.
 
-    calibrate: runs the calibration sentences through an encoder, for int8. cpu_features: the CPU
+    calibrate: runs the reference sentences through an encoder, for int8. cpu_features: the CPU
     features that may be used, see models.cpu_backend.library.
     """
 
@@ -46,7 +46,7 @@ class EncoderFactory:
     def min_speedup(self) -> float:
         """How many times faster than the best so far a lower precision must be, for `auto`.
 
-        On a CPU the margin keeps noise from deciding between equals. The calibration sentences do
+        On a CPU the margin keeps noise from deciding between equals. The reference sentences do
         not fill a GPU, so that their time says nothing: the last accurate precision is taken.
         """
         return 1.1 if self.device.type == "cpu" else 0.0

@@ -15,7 +15,7 @@ from models.vectors import Floats
 log = logging.getLogger(__name__)
 
 MIN_COSINE = 0.9995
-"""The lowest cosine to float32, over all calibration sentences, that `auto` accepts."""
+"""The lowest cosine to float32, over all reference sentences, that `auto` accepts."""
 
 MIN_ROUNDS, MAX_ROUNDS, ROUNDS_SECONDS = 3, 15, 0.4
 """How many times `auto` times two precisions in turn, and after how many seconds it stops."""
@@ -24,12 +24,12 @@ Clock = Callable[[], float]
 """A monotonic clock, in seconds."""
 
 Embed = Callable[[Encoder], Floats]
-"""Returns the unit vectors of the calibration sentences, as an encoder computes them: (B, dim)."""
+"""Returns the unit vectors of the reference sentences, as an encoder computes them: (B, dim)."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A precision's lowest cosine to float32 over the calibration sentences, and its speedup."""
+    """A precision's lowest cosine to float32 over the reference sentences, and its speedup."""
 
     dtype: str
     cosine: float

@@ -107,7 +107,7 @@ def tasks(  # noqa: PLR0913 - options
 
 
 def _texts(file: Path | None, column: str | None) -> Sequence[str]:
-    from models.precision.calibration_sentences import SENTENCES
+    from models.precision.sentences import SENTENCES
     from service.plots.texts import read_texts
 
     return read_texts(file, column).texts if file else SENTENCES

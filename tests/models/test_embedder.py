@@ -363,7 +363,7 @@ def test_a_layer_that_the_model_does_not_have_is_refused(embedder: Embedder, lay
         embedder.hidden([[101, 102]], layer)
 
 
-def test_a_calibration_sentence_with_a_token_that_the_table_lacks_is_left_out(
+def test_a_reference_sentence_with_a_token_that_the_table_lacks_is_left_out(
     tiny_bert: Folder,
 ) -> None:
     lowest = precisions()[-1]  # float32 alone would have nothing to compare

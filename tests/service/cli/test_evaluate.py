@@ -17,7 +17,7 @@ from sentence_transformers.sentence_transformer.evaluation import (
     InformationRetrievalEvaluator,
 )
 
-from models.precision.calibration_sentences import SENTENCES
+from models.precision.sentences import SENTENCES
 from service.cli.commands import main
 from tests.service.local_server import local_server
 from tests.service.server import Server

@@ -1,18 +1,18 @@
-"""Embeds the calibration sentences, to calibrate int8 and to compare precisions."""
+"""Vectors of the reference sentences, to calibrate int8 and to compare precisions."""
 
 from collections.abc import Sequence
 
 from models.encoder.batch import Batch
 from models.encoder.head import Head
 from models.errors import ModelError
-from models.precision.calibration_sentences import SENTENCES
+from models.precision.sentences import SENTENCES
 from models.tokenizer.tokenizer import Tokenizer
 from models.torch_backend.encoder import Encoder
 from models.vectors import Floats, normalize
 
 
-class Calibration:
-    """The tokenized calibration sentences, and the pooling and head that the model applies."""
+class ReferenceSentences:
+    """Embeds the reference sentences with a model's tokenizer, pooling and head."""
 
     def __init__(
         self, tokenizer: Tokenizer, vocab_size: int, pooling: Sequence[str], head: Head

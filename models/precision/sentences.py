@@ -1,4 +1,4 @@
-"""Sentences on which a precision is calibrated and judged: many subjects, forms and lengths."""
+"""The reference sentences, by which int8 is calibrated and precisions are compared."""
 
 SENTENCES = (
     "how to reset a forgotten password",
