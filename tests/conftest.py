@@ -80,7 +80,7 @@ Folder = Callable[..., Path]
 
 def precisions() -> list[str]:
     """The number types that this processor supports."""
-    compiled = [name for name in ("bfloat16", "int8") if library.best(name)]
+    compiled = [name for name in ("bfloat16", "int8") if library.best_isa(name)]
     return ["float32", *(compiled or ["bfloat16"] * torch_has_bfloat16(library.features()))]
 
 

@@ -96,4 +96,4 @@ class _Builder:
             return Norm()
         bias = self.weights.get(f"{name}.bias", torch.zeros_like(weight))
         parts = (part if order is None else part[order] for part in (weight, bias))
-        return Norm(*map(self.packer.address, parts), self.config.norm == "layer")
+        return Norm(*map(self.packer.retain, parts), self.config.norm == "layer")

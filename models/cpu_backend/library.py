@@ -65,7 +65,9 @@ def features(cap: str = "auto", processor: frozenset[str] | None = None) -> froz
     return allowed
 
 
-def best(dtype: str, available: frozenset[str] | None = None, folder: Path = FOLDER) -> str | None:
+def best_isa(
+    dtype: str, available: frozenset[str] | None = None, folder: Path = FOLDER
+) -> str | None:
     """Return the fastest instruction set with kernels for a precision; None if there is none.
 
     available: CPU features, by default those of this CPU.
@@ -85,7 +87,7 @@ def lower_caps() -> list[str]:
 def kernels_missing(available: frozenset[str] | None = None, folder: Path = FOLDER) -> bool:
     """Whether a CPU, by default this one, could run kernels, but there are none to use."""
     available = features() if available is None else available
-    return ISAS["avx2"] <= available and best("float32", available, folder) is None
+    return ISAS["avx2"] <= available and best_isa("float32", available, folder) is None
 
 
 def kernel(isa: str, name: str) -> Kernel:

@@ -28,14 +28,14 @@ class WeightPacker:
         weight, bias = F.pad(weight, (0, columns, 0, rows)), F.pad(bias, (0, rows))
         if self._dtype != "int8":
             panels = self._panels(weight.to(DTYPES[self._dtype]))
-            return Matrix(panels=panels, bias=self.address(bias))
+            return Matrix(panels=panels, bias=self.retain(bias))
         quantized = quantize_weight(weight, F.pad(self._input_magnitudes[name], (0, columns)), name)
         return Matrix(
             panels=self._panels(quantized.weight),
-            bias=self.address(bias),
-            scales=self.address(quantized.scales),
-            sums=self.address(quantized.sums),
-            smoothing=self.address(quantized.smoothing),
+            bias=self.retain(bias),
+            scales=self.retain(quantized.scales),
+            sums=self.retain(quantized.sums),
+            smoothing=self.retain(quantized.smoothing),
         )
 
     def _panels(self, weight: Tensor) -> int:
@@ -43,10 +43,10 @@ class WeightPacker:
         rows, columns = weight.shape
         group = 4 // weight.element_size()
         blocks = weight.reshape(rows // PANEL, PANEL, columns // group, group)
-        return self.address(blocks.permute(0, 2, 1, 3))
+        return self.retain(blocks.permute(0, 2, 1, 3))
 
-    def address(self, tensor: Tensor) -> int:
-        """Keep a tensor in row-major order, and return its address."""
+    def retain(self, tensor: Tensor) -> int:
+        """Keep a tensor alive in row-major order; return its address."""
         self._tensors.append(tensor.contiguous())
         return self._tensors[-1].data_ptr()
 

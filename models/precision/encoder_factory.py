@@ -72,7 +72,7 @@ class EncoderFactory:
 
     def isa(self, dtype: str) -> str | None:
         """Return the instruction set of the kernels in a precision; None if torch computes it."""
-        return library.best(dtype, self.cpu_features) if self.device.type == "cpu" else None
+        return library.best_isa(dtype, self.cpu_features) if self.device.type == "cpu" else None
 
     def build(self, dtype: str) -> Encoder:
         """Build the encoder in a supported precision."""

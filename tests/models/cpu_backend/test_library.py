@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hatch_build import FLAGS, SOURCES, compiler
-from models.cpu_backend.library import CAPS, FOLDER, ISAS, best, features, kernels_missing
+from models.cpu_backend.library import CAPS, FOLDER, ISAS, best_isa, features, kernels_missing
 from models.embedder import Embedder
 from models.errors import ModelError
 from tests.programs import program
@@ -21,10 +21,10 @@ COMPILED = (FOLDER / "libencoder-avx2.so").exists()
 
 def test_the_best_instruction_set_of_a_processor_is_chosen() -> None:
     # Without a compiler at installation there is none to choose.
-    assert best("float32", ISAS["avx2"]) == ("avx2" if COMPILED else None)
-    assert best("float32", ISAS["avx2"] | ISAS["avx512"]) == ("avx512" if COMPILED else None)
-    assert best("bfloat16", ISAS["avx2"] | ISAS["avx512"]) is None
-    assert best("float32", frozenset()) is None
+    assert best_isa("float32", ISAS["avx2"]) == ("avx2" if COMPILED else None)
+    assert best_isa("float32", ISAS["avx2"] | ISAS["avx512"]) == ("avx512" if COMPILED else None)
+    assert best_isa("bfloat16", ISAS["avx2"] | ISAS["avx512"]) is None
+    assert best_isa("float32", frozenset()) is None
 
 
 @pytest.mark.parametrize("cap", CAPS)
@@ -49,16 +49,17 @@ def test_a_model_says_which_kernels_it_uses_and_is_capped_by_itself(minilm_folde
     with pytest.raises(ModelError, match=r"bfloat16 is not supported .* supported: float32$"):
         Embedder.load(minilm_folder, device="cpu", dtype="bfloat16", isa="avx2")
     capped = Embedder.load(minilm_folder, device="cpu", dtype="float32", isa="avx2")
-    assert capped.isa == best("float32", features("avx2"))
+    assert capped.isa == best_isa("float32", features("avx2"))
 
 
 def test_the_cap_of_a_process_binds_torch_too() -> None:
     code = (
         "import torch\nfrom models.cpu_backend import library\n"
         "from models.precision import encoder_factory\n"
-        "print('avx2' in library.features(), library.best('float32', library.ISAS['avx2']))\n"
+        "print('avx2' in library.features(), library.best_isa('float32', library.ISAS['avx2']))\n"
         "library.cap_isa('avx2')\n"
-        "print(library.best('bfloat16'), library.best('float32', library.features('bf16')))\n"
+        "features = library.features('bf16')\n"
+        "print(library.best_isa('bfloat16'), library.best_isa('float32', features))\n"
         "print(encoder_factory.torch_has_bfloat16(library.features()))\n"
         "print(torch.backends.cpu.get_cpu_capability())"
     )
@@ -94,9 +95,9 @@ def test_where_there_is_a_compiler_the_kernels_are_built() -> None:
 def test_libraries_that_are_missing_or_broken_are_done_without(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert best("float32", ISAS["avx2"], tmp_path) is None
+    assert best_isa("float32", ISAS["avx2"], tmp_path) is None
     (tmp_path / "libencoder-avx2.so").write_text("this is no library")
-    assert best("int8", ISAS["avx2"], tmp_path) is None
+    assert best_isa("int8", ISAS["avx2"], tmp_path) is None
     assert "kernels for avx2 are not used" in caplog.text
 
 
@@ -108,6 +109,6 @@ def test_a_library_of_another_version_is_not_called(
     library = tmp_path / "libencoder-avx2.so"
     flags = [*FLAGS, "-march=x86-64-v3", "-DABI=0", *SOURCES, "-o", str(library)]
     subprocess.run([*command, *flags], cwd=FOLDER, check=True)
-    assert best("float32", ISAS["avx2"], tmp_path) is None
+    assert best_isa("float32", ISAS["avx2"], tmp_path) is None
     assert "they were compiled from another version; compile them again" in caplog.text
     assert kernels_missing(ISAS["avx2"], tmp_path)

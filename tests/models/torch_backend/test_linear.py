@@ -27,7 +27,9 @@ FACTORIES: list[LinearFactory] = [
     for dtype in DTYPES
     for kind in (TorchLinearFactory(CPU, dtype), OneDnnLinearFactory(dtype))
 ]
-FACTORIES += [KernelLinearFactory("float32", name) for name in [library.best("float32")] if name]
+FACTORIES += [
+    KernelLinearFactory("float32", name) for name in [library.best_isa("float32")] if name
+]
 
 every_factory = pytest.mark.parametrize(
     "factory", FACTORIES, ids=lambda factory: f"{type(factory).__name__}-{factory.dtype}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from models.cpu_backend.library import best, features
+from models.cpu_backend.library import best_isa, features
 from models.hub.sources import DEFAULT
 from service import __version__
 from service.api.status import router
@@ -53,7 +53,7 @@ def test_info_has_the_model_its_precision_and_the_limits(server: Server) -> None
     assert engine["dtype"] == "float32" and engine["device"] == "cpu" and engine["threads"] >= 1
     assert engine["pooling"] == ["mean"] and engine["max_length"] == 256 and engine["dim"] == 384
     assert re.fullmatch("[0-9a-f]{16}-float32", engine["fingerprint"])
-    assert engine["kernels"] == best("float32")
+    assert engine["kernels"] == best_isa("float32")
     assert content["limits"]["max_texts"] == 2048
     assert engine["max_batch_tokens"] == 2048, "the default of 0 is what was chosen"
 
@@ -63,7 +63,7 @@ def test_info_has_the_instruction_set_below_the_cap(tmp_path: Path) -> None:
     cap = "none" if MAX_ISA == "none" else "avx2"
     with Server(tmp_path / "log", isa=cap) as capped:
         engine = capped.client.get("/info").json()["engine"]
-        assert engine["kernels"] == best("float32", features(cap))
+        assert engine["kernels"] == best_isa("float32", features(cap))
     with Server(tmp_path / "log", isa="none", dtype="auto") as torch_alone:
         engine = torch_alone.client.get("/info").json()["engine"]
         assert engine["kernels"] is None
