@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Mapping
 from ctypes import c_double, c_int64, c_void_p
 
-ABI = 1
+ABI_VERSION = 1
 """The version of these structs, as in kernels/abi.h."""
 
 
@@ -17,13 +17,13 @@ class Matrix(ctypes.Structure):
 class Norm(ctypes.Structure):
     """See rows.h. Zero addresses stand for no norm."""
 
-    _fields_ = [("weight", c_void_p), ("bias", c_void_p), ("centred", c_int64)]
+    _fields_ = [("weight", c_void_p), ("bias", c_void_p), ("subtract_mean", c_int64)]
 
 
-class Norms(ctypes.Structure):
+class PartNorms(ctypes.Structure):
     """See layers.h: norms of a part's input, of its output, and of their sum."""
 
-    _fields_ = [(name, Norm) for name in ("entry", "exit", "sum")]
+    _fields_ = [(name, Norm) for name in ("input", "output", "sum")]
 
 
 class Layer(ctypes.Structure):
@@ -32,36 +32,37 @@ class Layer(ctypes.Structure):
     _fields_ = [
         *((name, Matrix) for name in ("qkv", "output", "up", "down")),
         *((name, Norm) for name in ("query_norm", "key_norm")),
-        *((name, Norms) for name in ("attention", "ffn")),
-        *((name, c_int64) for name in ("rotation", "reach")),
+        *((name, PartNorms) for name in ("attention_norms", "ffn_norms")),
+        *((name, c_int64) for name in ("rotation_index", "window")),
     ]
 
 
-class Shape(ctypes.Structure):
+class KernelConfig(ctypes.Structure):
     """See layers.h."""
 
     _fields_ = [
-        *((name, c_int64) for name in ("width", "heads", "kv_heads", "size", "inner")),
+        *((name, c_int64) for name in ("hidden_size", "num_heads", "num_kv_heads", "head_size")),
+        ("intermediate_size", c_int64),
         *((name, c_int64) for name in ("arrangement", "activation", "gated", "causal")),
-        *((name, c_double) for name in ("scale", "eps")),
+        *((name, c_double) for name in ("scale", "norm_eps")),
     ]
 
 
-class Tables(ctypes.Structure):
+class EmbeddingTables(ctypes.Structure):
     """See pool.h."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("tokens", "positions")),
-        *((name, c_int64) for name in ("step", "padding")),
-        ("scale", c_double),
+        *((name, c_int64) for name in ("position_stride", "padding_id")),
+        ("token_scale", c_double),
         ("norm", Norm),
     ]
 
 
-class Bias(ctypes.Structure):
+class PositionBias(ctypes.Structure):
     """See attention.h."""
 
-    _fields_ = [("offsets", c_void_p), ("reach", c_int64)]
+    _fields_ = [("values", c_void_p), ("max_length", c_int64)]
 
 
 class Rotation(ctypes.Structure):
@@ -71,17 +72,17 @@ class Rotation(ctypes.Structure):
 
 
 class ForwardCall(ctypes.Structure):
-    """The Call of a forward pass, see layers.h."""
+    """See layers.h."""
 
     _fields_ = [
-        *((name, c_void_p) for name in ("shape", "layers")),
-        ("count", c_int64),
-        *((name, c_void_p) for name in ("last", "tables")),
-        ("bias", Bias),
-        *((name, c_void_p) for name in ("rotations", "places", "ids", "lengths")),
-        ("sequences", c_int64),
+        *((name, c_void_p) for name in ("config", "layers")),
+        ("num_layers", c_int64),
+        *((name, c_void_p) for name in ("final_norm", "embedding_tables")),
+        ("position_bias", PositionBias),
+        *((name, c_void_p) for name in ("rotations", "positions", "token_ids", "lengths")),
+        ("num_sequences", c_int64),
         *((name, c_void_p) for name in ("states", "poolings")),
-        ("pooled", c_int64),
+        ("num_poolings", c_int64),
         ("vectors", c_void_p),
     ]
 
@@ -96,7 +97,7 @@ class Linear(ctypes.Structure):
 
 
 class LinearCall(ctypes.Structure):
-    """The Call of a linear layer, see linear.cpp."""
+    """See linear.cpp."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("linear", "x", "residual", "out")),
@@ -105,7 +106,10 @@ class LinearCall(ctypes.Structure):
 
 
 _STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # by the function with their sizes
-    "encoder_abi": [Matrix, Norm, Norms, Layer, Shape, Tables, Bias, Rotation, ForwardCall],
+    "encoder_abi": [
+        *(Matrix, Norm, PartNorms, Layer, KernelConfig, EmbeddingTables, PositionBias, Rotation),
+        ForwardCall,
+    ],
     "linear_abi": [Matrix, Linear, LinearCall],
 }
 
@@ -113,7 +117,7 @@ _STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # by the function with
 def check(library: ctypes.CDLL) -> None:
     """Raise OSError for a library that was compiled with other structs."""
     for name, structs in _STRUCTS.items():
-        expected = [ABI, *map(ctypes.sizeof, structs), -1]
+        expected = [ABI_VERSION, *map(ctypes.sizeof, structs), -1]
         abi = getattr(library, name, None)
         if abi is not None:
             abi.argtypes, abi.restype = [c_int64], c_int64

@@ -10,7 +10,14 @@ from torch import Tensor
 
 from models.checkpoint.weights import Weights
 from models.config.encoder_config import EncoderConfig
-from models.cpu_backend.abi import Bias, ForwardCall, Norm, Rotation, Shape, Tables
+from models.cpu_backend.abi import (
+    EmbeddingTables,
+    ForwardCall,
+    KernelConfig,
+    Norm,
+    PositionBias,
+    Rotation,
+)
 from models.cpu_backend.layer_weights import NORMS, LayerWeights
 from models.cpu_backend.prepack import PANEL
 from models.cpu_backend.rope_cache import RopeCache
@@ -42,7 +49,7 @@ class KernelEncoder:
         """positions: of the attention in layers that see the whole text."""
         config, self._positions = embeddings.config, positions
         self._embeddings, self._layers, self._width = embeddings, layers, config.hidden_size
-        schemes = (config.positions, config.local_positions)  # indexed by Layer.rotation
+        schemes = (config.positions, config.local_positions)  # indexed by Layer.rotation_index
         self._rope_caches = [
             RopeCache(scheme, config.head_size) for scheme in schemes if isinstance(scheme, Rotary)
         ]
@@ -50,26 +57,26 @@ class KernelEncoder:
         # Every token belongs to the first segment, whose vector is added to the table once.
         zeros = torch.zeros(1, config.hidden_size)
         self._position_table = (zeros if table is None else table) + embeddings.segment
-        self._tables = Tables(
+        self._embedding_tables = EmbeddingTables(
             tokens=embeddings.tokens.data_ptr(),
             positions=self._position_table.data_ptr(),
-            step=0 if table is None else config.hidden_size,
-            padding=embeddings.positions.padding,
-            scale=config.token_scale,
-            norm=layers.first,
+            position_stride=0 if table is None else config.hidden_size,
+            padding_id=embeddings.positions.padding,
+            token_scale=config.token_scale,
+            norm=layers.embedding_norm,
         )
-        self._shape = Shape(
-            width=config.hidden_size,
-            heads=config.num_heads,
-            kv_heads=config.num_kv_heads,
-            size=config.head_size,
-            inner=config.intermediate_size,
+        self._config = KernelConfig(
+            hidden_size=config.hidden_size,
+            num_heads=config.num_heads,
+            num_kv_heads=config.num_kv_heads,
+            head_size=config.head_size,
+            intermediate_size=config.intermediate_size,
             arrangement=list(NORMS).index(config.arrangement),
             activation=ACTIVATIONS[config.activation].number,
             gated=config.gated,
             causal=config.causal,
             scale=config.scale,
-            eps=config.norm_eps,
+            norm_eps=config.norm_eps,
         )
 
     @property
@@ -97,7 +104,7 @@ class KernelEncoder:
             batch,
             len(self._layers.layers),
             poolings=addressof(indices),
-            pooled=len(poolings),
+            num_poolings=len(poolings),
             vectors=vectors.ctypes.data,
             states=0 if states is None else states.ctypes.data,
         )
@@ -117,20 +124,20 @@ class KernelEncoder:
         bias = self._bias(max_length)
         tables = [cache.tables(max_length) for cache in self._rope_caches]
         rotations = _Rotations(*map(_rotation, tables))
-        places = batch.positions if tables else batch.ids  # without tables not read as positions
-        last = layers.last if num_layers == len(layers.layers) else Norm()
+        positions = batch.positions if tables else batch.ids  # not read without tables
+        final_norm = layers.final_norm if num_layers == len(layers.layers) else Norm()
         call = ForwardCall(
-            shape=addressof(self._shape),
+            config=addressof(self._config),
             layers=addressof(layers.layers),
-            count=num_layers,
-            last=addressof(last),
-            tables=addressof(self._tables),
-            bias=Bias(None if bias is None else bias.data_ptr(), max_length),
+            num_layers=num_layers,
+            final_norm=addressof(final_norm),
+            embedding_tables=addressof(self._embedding_tables),
+            position_bias=PositionBias(None if bias is None else bias.data_ptr(), max_length),
             rotations=addressof(rotations),
-            places=places.ctypes.data,
-            ids=batch.ids.ctypes.data,
+            positions=positions.ctypes.data,
+            token_ids=batch.ids.ctypes.data,
             lengths=batch.lengths.ctypes.data,
-            sequences=len(batch.lengths),
+            num_sequences=len(batch.lengths),
             **outputs,
         )
         layers.run(call)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from models.checkpoint.weights import Weights
 from models.config.encoder_config import EncoderConfig
-from models.cpu_backend.abi import Layer, Matrix, Norm, Norms
+from models.cpu_backend.abi import Layer, Matrix, Norm, PartNorms
 from models.cpu_backend.library import kernel
 from models.cpu_backend.prepack import WeightPacker, interleave_panels
 from models.cpu_backend.rope_cache import paired_order
@@ -16,8 +16,8 @@ from models.torch_backend.assembly import fused_matrix
 
 NORMS: Mapping[str, Mapping[str, str]] = {  # by arrangement: the norms of a layer's parts
     "post": {"sum": "{}_norm"},
-    "pre": {"entry": "{}_norm"},
-    "sandwich": {"entry": "{}_norm", "exit": "{}_output_norm"},
+    "pre": {"input": "{}_norm"},
+    "sandwich": {"input": "{}_norm", "output": "{}_output_norm"},
 }
 _UNLIMITED = 1 << 32  # a window wider than every text
 
@@ -40,7 +40,7 @@ class LayerWeights:
         self.run = kernel(isa, f"encode_{dtype}")
         build = _Builder(config, weights, WeightPacker(dtype, input_magnitudes))
         self.layers = (Layer * config.num_layers)(*map(build.layer, range(config.num_layers)))
-        self.first, self.last = build.norm("norm"), build.norm("final_norm")
+        self.embedding_norm, self.final_norm = build.norm("norm"), build.norm("final_norm")
         self._packer = build.packer  # owns the memory; the weights themselves are freed
 
 
@@ -52,7 +52,7 @@ class _Builder:
 
     def layer(self, index: int) -> Layer:
         config, name = self.config, f"layers.{index}"
-        scheme, reach = config.scheme(index), config.windows[index]
+        scheme, window = config.scheme(index), config.windows[index]
         order = paired_order(scheme, config.head_size)
         return Layer(
             qkv=self._heads(name, order),
@@ -61,10 +61,10 @@ class _Builder:
             down=self._matrix(name, "down"),
             query_norm=self.norm(f"{name}.query_norm", order),
             key_norm=self.norm(f"{name}.key_norm", order),
-            attention=self._norms(f"{name}.attention"),
-            ffn=self._norms(f"{name}.ffn"),
-            rotation=scheme is config.local_positions,
-            reach=_UNLIMITED if reach is None else reach,
+            attention_norms=self._norms(f"{name}.attention"),
+            ffn_norms=self._norms(f"{name}.ffn"),
+            rotation_index=scheme is config.local_positions,
+            window=_UNLIMITED if window is None else window,
         )
 
     def _heads(self, layer: str, order: Tensor) -> Matrix:
@@ -85,9 +85,9 @@ class _Builder:
     def _matrix(self, layer: str, name: str) -> Matrix:
         return self.packer.matrix(*fused_matrix(self.weights, layer, name), f"{layer}.{name}")
 
-    def _norms(self, part: str) -> Norms:
+    def _norms(self, part: str) -> PartNorms:
         names = NORMS[self.config.arrangement]
-        return Norms(**{place: self.norm(name.format(part)) for place, name in names.items()})
+        return PartNorms(**{place: self.norm(name.format(part)) for place, name in names.items()})
 
     def norm(self, name: str, order: Tensor | None = None) -> Norm:
         """Pack a norm, with its features in an order; a null norm if the checkpoint has none."""

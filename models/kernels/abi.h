@@ -1,18 +1,18 @@
 // The layout of the structs that Python passes, which must equal models/cpu_backend/abi.py: with
-// another one the kernels would read invalid addresses. Increase ABI after every change of these
-// structs, of the meaning of their fields, or of a function's arguments.
+// another one the kernels would read invalid addresses. Increase ABI_VERSION after every change of
+// these structs, of the meaning of their fields, or of a function's arguments.
 
 #pragma once
 
 #include <cstdint>
 
-#ifndef ABI
-#define ABI 1
+#ifndef ABI_VERSION
+#define ABI_VERSION 1
 #endif
 
-// By index: the number, the structs' sizes, then -1.
+// By index: the version, the sizes of the structs, then -1.
 template <typename... Structs>
 int64_t abi(int64_t index) {
-  constexpr int64_t numbers[] = {ABI, static_cast<int64_t>(sizeof(Structs))...};
+  constexpr int64_t numbers[] = {ABI_VERSION, static_cast<int64_t>(sizeof(Structs))...};
   return index < static_cast<int64_t>(1 + sizeof...(Structs)) ? numbers[index] : -1;
 }

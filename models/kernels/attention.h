@@ -9,24 +9,24 @@
 #include "multiply.h"
 
 // What is added to the scores.
-struct Bias {
-  const float* offsets;  // (H, 2 * reach - 1) by key's minus query's position, or null
-  int64_t reach;         // the distances that the table has: 0 to reach - 1, both ways
+struct PositionBias {
+  const float* values;  // (H, 2 * max_length - 1) by key's minus query's position, or null
+  int64_t max_length;   // the distances are 0 to max_length - 1, both ways
 
   // Of a head's query, by the key's position.
-  const float* of(long head, long query) const {
-    return offsets ? offsets + head * (2 * reach - 1) + reach - 1 - query : nullptr;
+  const float* row(long head, long query) const {
+    return values ? values + head * (2 * max_length - 1) + max_length - 1 - query : nullptr;
   }
 };
 
-// Which keys a query sees: those within a distance and, if causal, no later ones.
-struct Sight {
-  long length, reach;
+// The keys that a query sees: those within a window and, if causal, no later ones.
+struct AttentionMask {
+  long length, window;
   bool causal;
 
-  Range seen(long query) const {
-    const long last = query + (causal ? 0 : reach);
-    return {std::max(query - reach, 0L), std::min(last + 1, length)};
+  Range visible(long query) const {
+    const long last = query + (causal ? 0 : window);
+    return {std::max(query - window, 0L), std::min(last + 1, length)};
   }
 };
 
@@ -157,19 +157,19 @@ struct Head {
 // column and W results. Of the keys only those are multiplied that one of a block of queries sees.
 template <typename Kind, typename Out>
 INLINE void attend(const typename Kind::Operand* queries, long stride, Range wanted,
-                   const Sight& sight, long head, const Bias& bias, float scale,
+                   const AttentionMask& mask, long head, const PositionBias& bias, float scale,
                    const Head<Kind>& space, Out&& out) {
   const long size = space.size;
-  const Panels<Kind> keys{space.keys, size}, values{space.values, space.columns(sight.length)};
+  const Panels<Kind> keys{space.keys, size}, values{space.values, space.columns(mask.length)};
   for (long t = wanted.first; t < wanted.last; t += space.BLOCK) {
     const long rows = std::min(wanted.last - t, space.BLOCK);
-    const long start = sight.seen(t).first / COLUMNS * COLUMNS;
-    const long end = round_up(sight.seen(t + rows - 1).last, COLUMNS), columns = end - start;
+    const long start = mask.visible(t).first / COLUMNS * COLUMNS;
+    const long end = round_up(mask.visible(t + rows - 1).last, COLUMNS), columns = end - start;
     multiply(queries + t * stride, stride, rows, keys, size, {start, end},
              [&](long r, long j, Floats x) { store(space.scores + r * columns + j - start, x); });
     for (long r = 0; r < rows; r++) {
-      const auto [first, last] = sight.seen(t + r);
-      const float* near = bias.of(head, t + r);
+      const auto [first, last] = mask.visible(t + r);
+      const float* near = bias.row(head, t + r);
       space.sums[r] = soften(space.scores + r * columns, {first - start, last - start}, columns,
                              scale, near ? near + start : nullptr, space.weights + r * columns);
     }

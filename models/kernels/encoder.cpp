@@ -15,7 +15,7 @@ namespace {
 // A call and its plan: all threads share one part, or each takes its own parts.
 template <typename Kind>
 struct Run {
-  const Call& call;
+  const ForwardCall& call;
   const Plan plan;
   Threads threads;
   const Space<Kind>* together;
@@ -28,41 +28,41 @@ template <typename Kind>
 void work(void* data) {
   static thread_local Arena arena, own;
   auto& run = *static_cast<Run<Kind>*>(data);
-  const Shape& shape = *run.call.shape;
-  const bool layers = run.call.count > 0;
+  const KernelConfig& config = *run.call.config;
+  const bool layers = run.call.num_layers > 0;
   const Tiles tiles;
   if (run.plan.together) {
     const Part& part = run.plan.parts[0];
     const Member me{run.rank++, run.threads(), &run.barrier};
-    if (!own.room<Desk<Kind>>(shape, part.tokens, part.longest, layers)) run.full = true;
+    if (!own.room<Desk<Kind>>(config, part.tokens, part.longest, layers)) run.full = true;
     me.wait();
     if (run.full) return;
-    const auto desk = own.lay<Desk<Kind>>(shape, part.tokens, part.longest, layers);
+    const auto desk = own.lay<Desk<Kind>>(config, part.tokens, part.longest, layers);
     Work<Kind>(run.call, part, *run.together, desk, me).run();
     return;
   }
   const long count = static_cast<long>(run.plan.parts.size());
   for (long i; (i = run.next++) < count;) {
     const Part& part = run.plan.parts[i];
-    if (!own.room<Desk<Kind>>(shape, part.tokens, part.longest, layers) ||
-        !arena.room<Space<Kind>>(shape, part.tokens, layers)) {
+    if (!own.room<Desk<Kind>>(config, part.tokens, part.longest, layers) ||
+        !arena.room<Space<Kind>>(config, part.tokens, layers)) {
       run.full = true;
       return;
     }
-    const auto desk = own.lay<Desk<Kind>>(shape, part.tokens, part.longest, layers);
-    const auto space = arena.lay<Space<Kind>>(shape, part.tokens, layers);
+    const auto desk = own.lay<Desk<Kind>>(config, part.tokens, part.longest, layers);
+    const auto space = arena.lay<Space<Kind>>(config, part.tokens, layers);
     Work<Kind>(run.call, part, space, desk, {0, 1, nullptr}).run();
   }
 }
 
 // Returns whether there was enough memory; if not, no output is valid.
 template <typename Kind>
-bool encode(const Call& call, Parallel parallel, Threads threads, long count) {
+bool encode(const ForwardCall& call, Parallel parallel, Threads threads, long count) {
   static thread_local Arena arena;
   Run<Kind> run{call, plan(call, count), threads, nullptr, {}};
   const long tokens = run.plan.together ? run.plan.parts[0].tokens : 0;
-  if (!arena.room<Space<Kind>>(*call.shape, tokens, call.count > 0)) return false;
-  const auto space = arena.lay<Space<Kind>>(*call.shape, tokens, call.count > 0);
+  if (!arena.room<Space<Kind>>(*call.config, tokens, call.num_layers > 0)) return false;
+  const auto space = arena.lay<Space<Kind>>(*call.config, tokens, call.num_layers > 0);
   run.together = &space;
   const long useful = run.plan.together ? count : std::min<long>(count, run.plan.parts.size());
   parallel(work<Kind>, &run, static_cast<unsigned>(useful), 0);
@@ -74,19 +74,20 @@ bool encode(const Call& call, Parallel parallel, Threads threads, long count) {
 extern "C" {
 
 int64_t encoder_abi(int64_t index) {
-  return abi<Matrix, Norm, Norms, Layer, Shape, Tables, Bias, Rotation, Call>(index);
+  return abi<Matrix, Norm, PartNorms, Layer, KernelConfig, EmbeddingTables, PositionBias, Rotation,
+             ForwardCall>(index);
 }
 
-bool encode_float32(const Call* call, Parallel parallel, Threads threads, int64_t count) {
+bool encode_float32(const ForwardCall* call, Parallel parallel, Threads threads, int64_t count) {
   return encode<Single>(*call, parallel, threads, count);
 }
 #ifdef __AVX512BF16__
-bool encode_bfloat16(const Call* call, Parallel parallel, Threads threads, int64_t count) {
+bool encode_bfloat16(const ForwardCall* call, Parallel parallel, Threads threads, int64_t count) {
   return encode<BFloats>(*call, parallel, threads, count);
 }
 #endif
 #ifdef __AVX512VNNI__
-bool encode_int8(const Call* call, Parallel parallel, Threads threads, int64_t count) {
+bool encode_int8(const ForwardCall* call, Parallel parallel, Threads threads, int64_t count) {
   return encode<Int8>(*call, parallel, threads, count);
 }
 #endif

@@ -10,54 +10,57 @@
 
 namespace {
 
-// Norms of a part of a layer, x = sum(x + exit(part(entry(x)))); null if the model lacks one.
-struct Norms {
-  Norm entry, exit, sum;
+// Norms of a part of a layer, x = sum(x + output(part(input(x)))); null if the model lacks one.
+struct PartNorms {
+  Norm input, output, sum;
 };
 
 struct Layer {
   Matrix qkv, output, up, down;  // a gated up alternates panels of gate and up
   Norm query_norm, key_norm;     // of each head, or null
-  Norms attention, ffn;
-  int64_t rotation;  // index into the call's rotations
-  int64_t reach;     // tokens visible on each side
+  PartNorms attention_norms, ffn_norms;
+  int64_t rotation_index;  // into the call's rotations
+  int64_t window;          // tokens visible on each side
 };
 
 enum class Arrangement : int64_t { post, pre, sandwich };
 
-struct Shape {
-  int64_t width, heads, kv_heads, size, inner;  // D, H, key heads, Dh, feed-forward width
+// The numbers of EncoderConfig that the kernels read.
+struct KernelConfig {
+  int64_t hidden_size, num_heads, num_kv_heads, head_size;  // D, H, key heads, Dh
+  int64_t intermediate_size;                                // of the feed-forward network
   Arrangement arrangement;
   Activation activation;
   int64_t gated, causal;
   double scale;  // of the scores
-  double eps;
+  double norm_eps;
 
-  long mixed() const { return heads * size; }                  // width of the attention's output
-  long stride() const { return (heads + 2 * kv_heads) * size; }  // queries, keys and values
+  long attention_width() const { return num_heads * head_size; }  // of its output
+  // Of a row of queries, keys and values.
+  long qkv_width() const { return (num_heads + 2 * num_kv_heads) * head_size; }
 };
 
-struct Call {
-  const Shape* shape;
+struct ForwardCall {
+  const KernelConfig* config;
   const Layer* layers;
-  int64_t count;     // of layers to compute
-  const Norm* last;  // of the states after them
-  const Tables* tables;
-  Bias bias;
+  int64_t num_layers;      // to compute
+  const Norm* final_norm;  // of the states after them
+  const EmbeddingTables* embedding_tables;
+  PositionBias position_bias;
   const Rotation* rotations;
-  const int64_t* places;   // (T,) each token's row in the tables of the rotations
-  const int64_t* ids;      // (T,)
-  const int64_t* lengths;  // (B,)
-  int64_t sequences;       // B
-  float* states;           // (T, D), or null if not wanted
+  const int64_t* positions;  // (T,) each token's row in the tables of the rotations
+  const int64_t* token_ids;  // (T,)
+  const int64_t* lengths;    // (B,)
+  int64_t num_sequences;     // B
+  float* states;             // (T, D), or null if not wanted
   const Pooling* poolings;
-  int64_t pooled;  // how many poolings
-  float* vectors;  // (B, pooled * D)
+  int64_t num_poolings;
+  float* vectors;  // (B, num_poolings * D)
 
   // Whether only one row of each sequence's last states is needed.
-  bool single() const {
-    const bool ends = pooled && (poolings[0] == Pooling::cls || poolings[0] == Pooling::last);
-    return ends && !states && std::all_of(poolings, poolings + pooled, [&](Pooling other) {
+  bool pools_one_row() const {
+    const bool ends = num_poolings && (poolings[0] == Pooling::cls || poolings[0] == Pooling::last);
+    return ends && !states && std::all_of(poolings, poolings + num_poolings, [&](Pooling other) {
              return other == poolings[0];
            });
   }
@@ -98,20 +101,22 @@ template <typename Kind>
 struct Space {
   using Value = typename Parts<Kind>::Attention::Operand;
   float* x;
-  float* given;       // sums up a part's output: x, unless a norm comes first
+  float* output_sum;  // sums up a part's output: x, unless a norm comes first
   Rows<Kind> narrow;  // operands D wide
   Value* qkv;
   typename Parts<Kind>::Stage* stage;  // values before they become wide operands
   Rows<Kind> wide;                     // operands up to the feed-forward network's width
 
-  Space(Arena& arena, const Shape& shape, long tokens, bool layers) {
-    const long rows = layers ? tokens + SLACK : 0, widest = std::max<long>(shape.mixed(), shape.inner);
-    const bool post = shape.arrangement == Arrangement::post;
-    const bool sandwich = shape.arrangement == Arrangement::sandwich;
-    x = arena.take<float>((tokens + SLACK) * shape.width);
-    given = sandwich ? arena.take<float>(rows * shape.width) : x;
-    narrow = post ? take(arena, rows, shape.width, x) : take<void>(arena, rows, shape.width);
-    qkv = arena.take<Value>(rows * shape.stride());
+  Space(Arena& arena, const KernelConfig& config, long tokens, bool layers) {
+    const long rows = layers ? tokens + SLACK : 0;
+    const long widest = std::max<long>(config.attention_width(), config.intermediate_size);
+    const bool post = config.arrangement == Arrangement::post;
+    const bool sandwich = config.arrangement == Arrangement::sandwich;
+    x = arena.take<float>((tokens + SLACK) * config.hidden_size);
+    output_sum = sandwich ? arena.take<float>(rows * config.hidden_size) : x;
+    narrow = post ? take(arena, rows, config.hidden_size, x)
+                  : take<void>(arena, rows, config.hidden_size);
+    qkv = arena.take<Value>(rows * config.qkv_width());
     stage = arena.take<typename Parts<Kind>::Stage>(rows * widest);
     wide = take(arena, rows, widest, stage);
   }
@@ -137,10 +142,10 @@ struct Desk {
   float* row;    // (D,)
   float* aside;  // (tokens, 16 or Dh) results that wait for the rest of their rows
 
-  Desk(Arena& arena, const Shape& shape, long tokens, long longest, bool layers)
-      : head(arena, layers ? longest : 0, shape.size),
-        row(arena.take<float>(shape.width)),
-        aside(arena.take<float>((layers ? tokens : 0) * std::max<long>(PANEL, shape.size))) {}
+  Desk(Arena& arena, const KernelConfig& config, long tokens, long longest, bool layers)
+      : head(arena, layers ? longest : 0, config.head_size),
+        row(arena.take<float>(config.hidden_size)),
+        aside(arena.take<float>((layers ? tokens : 0) * std::max<long>(PANEL, config.head_size))) {}
 };
 
 }  // namespace

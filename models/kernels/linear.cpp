@@ -23,7 +23,7 @@ struct Linear {
   long width() const { return gated ? columns / 2 : columns; }
 };
 
-struct Call {
+struct LinearCall {
   const Linear* linear;
   const float* x;         // (T, depth)
   const float* residual;  // (T, width), or null
@@ -52,7 +52,7 @@ INLINE void stage(const float* x, const Linear& linear, const Rows<Kind>& rows, 
 
 // A panel of gates waits in the result for the panel of up after it.
 template <typename Kind>
-INLINE void write(const Call& call, long row, long column, Floats y) {
+INLINE void write(const LinearCall& call, long row, long column, Floats y) {
   const Linear& linear = *call.linear;
   const bool gates = linear.gated && column / PANEL % 2 == 0;
   const bool gated = linear.gated && !gates;
@@ -65,7 +65,8 @@ INLINE void write(const Call& call, long row, long column, Floats y) {
 
 // Some rows of the result, by a team that shares their columns.
 template <typename Kind>
-void compute(const Call& call, long first, long count, const Rows<Kind>& operands, Member me) {
+void compute(const LinearCall& call, long first, long count, const Rows<Kind>& operands,
+             Member me) {
   const Linear& linear = *call.linear;
   const auto rows = me.share(count), columns = me.share(linear.columns / COLUMNS);
   for (long row = rows.first; row < rows.last; row++)
@@ -83,7 +84,7 @@ void compute(const Call& call, long first, long count, const Rows<Kind>& operand
 // Either all threads share all rows, or each takes its own blocks.
 template <typename Kind>
 struct Run {
-  const Call& call;
+  const LinearCall& call;
   const bool together;
   const long block;  // rows
   Threads threads;
@@ -95,7 +96,7 @@ struct Run {
 
 // Equal blocks of rows whose operands fit a core's own cache.
 template <typename Kind>
-long block(const Call& call, long threads) {
+long block(const LinearCall& call, long threads) {
   constexpr long bytes = 1 << 20, step = 16;
   const long row = call.linear->depth * static_cast<long>(sizeof(typename Kind::Operand));
   const long most = std::max(bytes / row, FEW), rounds = call.rows / (most * threads) + 1;
@@ -124,7 +125,7 @@ void work(void* data) {
 
 // Returns whether there was enough memory.
 template <typename Kind>
-bool linear(const Call& call, Parallel parallel, Threads threads, long count) {
+bool linear(const LinearCall& call, Parallel parallel, Threads threads, long count) {
   static thread_local Arena arena;
   if (!call.rows) return true;
   const bool together = count > 1 && call.rows < FEW * count;
@@ -140,18 +141,18 @@ bool linear(const Call& call, Parallel parallel, Threads threads, long count) {
 
 extern "C" {
 
-int64_t linear_abi(int64_t index) { return abi<Matrix, Linear, Call>(index); }
+int64_t linear_abi(int64_t index) { return abi<Matrix, Linear, LinearCall>(index); }
 
-bool linear_float32(const Call* call, Parallel parallel, Threads threads, int64_t count) {
+bool linear_float32(const LinearCall* call, Parallel parallel, Threads threads, int64_t count) {
   return linear<Single>(*call, parallel, threads, count);
 }
 #ifdef __AVX512BF16__
-bool linear_bfloat16(const Call* call, Parallel parallel, Threads threads, int64_t count) {
+bool linear_bfloat16(const LinearCall* call, Parallel parallel, Threads threads, int64_t count) {
   return linear<BFloats>(*call, parallel, threads, count);
 }
 #endif
 #ifdef __AVX512VNNI__
-bool linear_int8(const Call* call, Parallel parallel, Threads threads, int64_t count) {
+bool linear_int8(const LinearCall* call, Parallel parallel, Threads threads, int64_t count) {
   return linear<Int8>(*call, parallel, threads, count);
 }
 #endif

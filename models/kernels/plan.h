@@ -21,9 +21,9 @@ struct Plan {
   bool together;
 };
 
-Part whole(const Call& call) {
-  Part part{0, call.sequences, 0, 0, 0};
-  for (long i = 0; i < call.sequences; i++) {
+Part whole(const ForwardCall& call) {
+  Part part{0, call.num_sequences, 0, 0, 0};
+  for (long i = 0; i < call.num_sequences; i++) {
     part.tokens += call.lengths[i];
     part.longest = std::max<long>(part.longest, call.lengths[i]);
   }
@@ -31,10 +31,10 @@ Part whole(const Call& call) {
 }
 
 // Parts of about `target` tokens.
-std::vector<Part> split(const Call& call, long target) {
+std::vector<Part> split(const ForwardCall& call, long target) {
   std::vector<Part> parts;
   Part part{0, 0, 0, 0, 0};
-  for (long i = 0; i < call.sequences; i++) {
+  for (long i = 0; i < call.num_sequences; i++) {
     const long length = call.lengths[i];
     if (part.tokens && part.tokens + length / 2 > target) {
       parts.push_back(part);
@@ -57,7 +57,7 @@ long busiest(const std::vector<Part>& parts, long threads) {
 
 constexpr long MANY = 256;  // tokens of a part that fit a core's own cache
 
-Plan plan(const Call& call, long threads) {
+Plan plan(const ForwardCall& call, long threads) {
   const Part all = whole(call);
   if (threads > 1 && all.tokens < FEW * threads) return {{all}, true};
   const long rounds = std::max(1L, (all.tokens + MANY * threads - 1) / (MANY * threads));

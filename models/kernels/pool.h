@@ -6,48 +6,50 @@
 
 #include "rows.h"
 
-struct Tables {
-  const float* tokens;     // (vocabulary, D)
-  const float* positions;  // (positions, D), or one row for all
-  int64_t step;            // from one position's row to the next: D, or 0
-  int64_t padding;         // the padding token, whose row is the first; -1 for none
-  double scale;            // multiplies token vectors
+struct EmbeddingTables {
+  const float* tokens;      // (vocabulary, D)
+  const float* positions;   // (positions, D), or one row for all
+  int64_t position_stride;  // from one position's row to the next: D, or 0
+  int64_t padding_id;       // of the padding token, whose row is the first; -1 for none
+  double token_scale;       // multiplies token vectors
   Norm norm;
 };
 
-INLINE void embed(const Tables& tables, long id, long row, long width, float eps, float* out) {
+INLINE void embed(const EmbeddingTables& tables, long id, long row, long width, float eps,
+                  float* out) {
   const float* token = tables.tokens + id * width;
-  const float* place = tables.positions + row * tables.step;
-  const Floats scale = splat(static_cast<float>(tables.scale));
-  for (long d = 0; d < width; d += W) store(out + d, fma(scale, load(token + d), load(place + d)));
+  const float* position = tables.positions + row * tables.position_stride;
+  const Floats scale = splat(static_cast<float>(tables.token_scale));
+  for (long d = 0; d < width; d += W)
+    store(out + d, fma(scale, load(token + d), load(position + d)));
   normalise(out, width, tables.norm, eps, out);
 }
 
 enum class Pooling : int64_t { cls, max, mean, mean_sqrt, weighted_mean, last };
 
 // Rows (length, D) to `out` (D,), which is zero where there are none.
-INLINE void pool(const float* rows, long length, long width, Pooling how, float* out) {
+INLINE void pool(const float* rows, long length, long width, Pooling pooling, float* out) {
   if (length == 0) {
     std::memset(out, 0, width * sizeof(float));
     return;
   }
   const float count = static_cast<float>(length);
-  const float* first = how == Pooling::last ? rows + (length - 1) * width : rows;
+  const float* first = pooling == Pooling::last ? rows + (length - 1) * width : rows;
   std::memcpy(out, first, width * sizeof(float));
-  if (how == Pooling::cls || how == Pooling::last) return;
+  if (pooling == Pooling::cls || pooling == Pooling::last) return;
   for (long t = 1; t < length; t++) {
-    const float weight = how == Pooling::weighted_mean ? static_cast<float>(t + 1) : 1.0f;
+    const float weight = pooling == Pooling::weighted_mean ? static_cast<float>(t + 1) : 1.0f;
     for (long d = 0; d < width; d += W) {
       const Floats x = load(rows + t * width + d), y = load(out + d);
-      if (how == Pooling::max)
+      if (pooling == Pooling::max)
         store(out + d, x == x ? larger(x, y) : x);  // keeps NaN
       else
         store(out + d, fma(splat(weight), x, y));
     }
   }
-  const float divisor = how == Pooling::mean            ? count
-                        : how == Pooling::mean_sqrt     ? std::sqrt(count)
-                        : how == Pooling::weighted_mean ? count * (count + 1) / 2
+  const float divisor = pooling == Pooling::mean            ? count
+                        : pooling == Pooling::mean_sqrt     ? std::sqrt(count)
+                        : pooling == Pooling::weighted_mean ? count * (count + 1) / 2
                                                         : 1.0f;
   for (long d = 0; d < width; d += W) store(out + d, load(out + d) / divisor);
 }

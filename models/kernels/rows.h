@@ -6,7 +6,7 @@
 
 struct Norm {  // a null one leaves a row as it is
   const float *weight, *bias;
-  int64_t centred;  // whether the mean is subtracted
+  int64_t subtract_mean;
 
   explicit operator bool() const { return weight; }
 };
@@ -32,15 +32,15 @@ struct Rows {
   int32_t* zeros;
 };
 
-// Ba et al. 2016, "Layer Normalization", arXiv 1607.06450, and of what is not centred, Zhang and
-// Sennrich 2019, "Root Mean Square Layer Normalization", arXiv 1910.07467. `out` may be x.
+// Ba et al. 2016, "Layer Normalization", arXiv 1607.06450, and without subtracted mean, Zhang
+// and Sennrich 2019, "Root Mean Square Layer Normalization", arXiv 1910.07467. `out` may be x.
 INLINE void normalise(const float* x, long width, const Norm& norm, float eps, float* out) {
   if (!norm) {
     if (out != x) std::memcpy(out, x, width * sizeof(float));
     return;
   }
   Floats total{}, squares{};
-  if (norm.centred)
+  if (norm.subtract_mean)
     for (long d = 0; d < width; d += W) total += load(x + d);
   const float mean = sum(total) / static_cast<float>(width);
   for (long d = 0; d < width; d += W) {

@@ -9,10 +9,10 @@ namespace {
 template <typename Kind>
 class Work {
  public:
-  Work(const Call& call, const Part& part, const Space<Kind>& space, const Desk<Kind>& desk,
+  Work(const ForwardCall& call, const Part& part, const Space<Kind>& space, const Desk<Kind>& desk,
        Member me)
       : call_(call),
-        shape_(*call.shape),
+        config_(*call.config),
         part_(part),
         space_(space),
         desk_(desk),
@@ -23,12 +23,12 @@ class Work {
     embed_rows();
     read_rows(reader(0));
     me_.wait();
-    for (long i = 0; i < call_.count; i++) {
+    for (long i = 0; i < call_.num_layers; i++) {
       const Layer& layer = call_.layers[i];
-      mix(layer, i + 1 == call_.count && call_.single());
-      settle_rows(layer.attention, {&layer.ffn.entry, &layer.up});
+      mix(layer, i + 1 == call_.num_layers && call_.pools_one_row());
+      settle_rows(layer.attention_norms, {&layer.ffn_norms.input, &layer.up});
       feed_forward(layer);
-      settle_rows(layer.ffn, reader(i + 1));
+      settle_rows(layer.ffn_norms, reader(i + 1));
     }
     if (call_.states) copy_rows();
     pool_sequences();
@@ -37,37 +37,38 @@ class Work {
  private:
   static constexpr long BLOCK = 256;  // rows of the feed-forward network that fit a core's cache
 
-  // Who reads the rows next: through which norm, and for which product.
+  // The next reader of the rows: through which norm, and for which product.
   struct Reader {
     const Norm* norm;
     const Matrix* matrix;  // null for the last states
   };
 
   Reader reader(long index) const {
-    if (index == call_.count) return {call_.last, nullptr};
-    return {&call_.layers[index].attention.entry, &call_.layers[index].qkv};
+    if (index == call_.num_layers) return {call_.final_norm, nullptr};
+    return {&call_.layers[index].attention_norms.input, &call_.layers[index].qkv};
   }
 
   // Single: of each sequence only the row of the token goes on that is pooled.
   void mix(const Layer& layer, bool single) {
     project(layer);
-    const long stride = shape_.stride(), size = shape_.size, width = shape_.mixed();
-    const long shared = shape_.heads / shape_.kv_heads;
-    const auto [first, last] = me_.share(shape_.heads);
+    const long stride = config_.qkv_width(), size = config_.head_size;
+    const long width = config_.attention_width();
+    const long shared = config_.num_heads / config_.num_kv_heads;
+    const auto [first, last] = me_.share(config_.num_heads);
     const auto* queries = space_.qkv;
     auto* out = space_.stage;
     for (long i = part_.first; i < part_.last; i++) {
       const long length = call_.lengths[i];
-      const Sight sight{length, layer.reach, shape_.causal != 0};
+      const AttentionMask mask{length, layer.window, config_.causal != 0};
       const Range wanted = single ? call_.pooled_row(i) : Range{0, length};
       const auto* keys = queries + width;
-      const auto* values = keys + shape_.kv_heads * size;
+      const auto* values = keys + config_.num_kv_heads * size;
       for (long head = first; head < last; head++) {
         const long key = head / shared * size;
         if (head == first || head % shared == 0)
           desk_.head.pack(keys + key, values + key, stride, length);
-        attend(queries + head * size, stride, wanted, sight, head, call_.bias,
-               static_cast<float>(shape_.scale), desk_.head, [&](long row, long d, Floats y) {
+        attend(queries + head * size, stride, wanted, mask, head, call_.position_bias,
+               static_cast<float>(config_.scale), desk_.head, [&](long row, long d, Floats y) {
                  store(out + (row - wanted.first) * width + head * size + d, y);
                });
       }
@@ -82,7 +83,7 @@ class Work {
 
   void keep_pooled() {
     if (me_.rank == 0) {
-      const long width = shape_.width;
+      const long width = config_.hidden_size;
       const float* rows = space_.x;
       for (long i = part_.first; i < part_.last; rows += call_.lengths[i++] * width)
         std::memmove(space_.x + (i - part_.first) * width, rows + call_.pooled_row(i).first * width,
@@ -94,64 +95,65 @@ class Work {
 
   // Queries, keys and values of some heads.
   void project(const Layer& layer) {
-    const long before = shape_.heads + shape_.kv_heads;
-    const auto queries = me_.share(shape_.heads), keys = me_.share(shape_.kv_heads);
-    place(layer, layer.query_norm, queries);
-    place(layer, layer.key_norm, {shape_.heads + keys.first, shape_.heads + keys.last});
+    const long before = config_.num_heads + config_.num_kv_heads;
+    const auto queries = me_.share(config_.num_heads), keys = me_.share(config_.num_kv_heads);
+    write_rotated(layer, layer.query_norm, queries);
+    write_rotated(layer, layer.key_norm,
+                  {config_.num_heads + keys.first, config_.num_heads + keys.last});
     write(layer.qkv, {before + keys.first, before + keys.last});
-    if (shape_.kv_heads < shape_.heads) me_.wait();  // keys may be another thread's
+    if (config_.num_kv_heads < config_.num_heads) me_.wait();  // keys may be another thread's
   }
 
   void write(const Matrix& qkv, Range heads) {
-    const long stride = shape_.stride();
+    const long stride = config_.qkv_width();
     auto* out = space_.qkv;
-    product(qkv, space_.narrow, 0, part_.tokens, shape_.width, of(heads),
+    product(qkv, space_.narrow, 0, part_.tokens, config_.hidden_size, of(heads),
             [&](long row, long column, Floats y) { store(out + row * stride + column, y); });
   }
 
   // Normalises and rotates heads of queries or keys, if the model does.
-  void place(const Layer& layer, const Norm& norm, Range heads) {
-    const Rotation& rotation = call_.rotations[layer.rotation];
-    if (norm) return place_normalised(layer, norm, heads);
+  void write_rotated(const Layer& layer, const Norm& norm, Range heads) {
+    const Rotation& rotation = call_.rotations[layer.rotation_index];
+    if (norm) return write_normalised(layer, norm, heads);
     if (!rotation) return write(layer.qkv, heads);
-    const auto size = static_cast<uint32_t>(shape_.size);
-    const long stride = shape_.stride();
-    const int64_t* places = call_.places + part_.offset;
+    const auto size = static_cast<uint32_t>(config_.head_size);
+    const long stride = config_.qkv_width();
+    const int64_t* positions = call_.positions + part_.offset;
     auto* out = space_.qkv;
-    product(layer.qkv, space_.narrow, 0, part_.tokens, shape_.width, of(heads),
+    product(layer.qkv, space_.narrow, 0, part_.tokens, config_.hidden_size, of(heads),
             [&](long row, long column, Floats y) {
               const long feature = static_cast<uint32_t>(column) % size;
               store(out + row * stride + column,
-                    rotation.turn(y, places[row] * size + feature));
+                    rotation.turn(y, positions[row] * size + feature));
             });
   }
 
-  void place_normalised(const Layer& layer, const Norm& norm, Range heads) {
-    const Rotation& rotation = call_.rotations[layer.rotation];
-    const long size = shape_.size;
+  void write_normalised(const Layer& layer, const Norm& norm, Range heads) {
+    const Rotation& rotation = call_.rotations[layer.rotation_index];
+    const long size = config_.head_size;
     float* aside = desk_.aside;
     for (long head = heads.first; head < heads.last; head++) {
       const long before = head * size;
-      product(layer.qkv, space_.narrow, 0, part_.tokens, shape_.width, of({head, head + 1}),
+      product(layer.qkv, space_.narrow, 0, part_.tokens, config_.hidden_size, of({head, head + 1}),
               [&](long row, long column, Floats y) {
                 store(aside + row * size + column - before, y);
               });
       for (long row = 0; row < part_.tokens; row++) {
         float* x = aside + row * size;
         normalise(x, size, norm, eps(), x);
-        const long place = rotation ? call_.places[part_.offset + row] * size : 0;
-        auto* out = space_.qkv + row * shape_.stride() + before;
+        const long start = rotation ? call_.positions[part_.offset + row] * size : 0;
+        auto* out = space_.qkv + row * config_.qkv_width() + before;
         for (long d = 0; d < size; d += W)
-          store(out + d, rotation ? rotation.turn(load(x + d), place + d) : load(x + d));
+          store(out + d, rotation ? rotation.turn(load(x + d), start + d) : load(x + d));
       }
     }
   }
 
   void feed_forward(const Layer& layer) {
-    const long block = me_.size == 1 ? BLOCK : rows_, inner = shape_.inner;
+    const long block = me_.size == 1 ? BLOCK : rows_, inner = config_.intermediate_size;
     for (long row = 0; row < rows_; row += block) {
       const long rows = std::min(rows_ - row, block);
-      if (shape_.gated)
+      if (config_.gated)
         gate_rows(layer.up, row, rows);
       else
         activate_rows(layer.up, row, rows);
@@ -162,9 +164,9 @@ class Work {
   }
 
   void activate_rows(const Matrix& up, long row, long rows) {
-    const long inner = shape_.inner;
+    const long inner = config_.intermediate_size;
     auto* out = space_.stage;
-    product(up, space_.narrow, row, rows, shape_.width, columns(inner),
+    product(up, space_.narrow, row, rows, config_.hidden_size, columns(inner),
             [&](long r, long column, Floats y) APART {
               store(out + r * inner + column, activated(y));
             });
@@ -172,26 +174,26 @@ class Work {
 
   // A panel of gates waits for the panel of up after it (GLU, Shazeer 2020, arXiv 2002.05202).
   void gate_rows(const Matrix& up, long row, long rows) {
-    const long inner = shape_.inner;
+    const long inner = config_.intermediate_size;
     float* gates = desk_.aside;
     auto* out = space_.stage;
-    product(up, space_.narrow, row, rows, shape_.width, columns(2 * inner),
+    product(up, space_.narrow, row, rows, config_.hidden_size, columns(2 * inner),
             [&](long r, long column, Floats y) APART {
               float* gate = gates + r * PANEL + column % PANEL;
               if (column / PANEL % 2 == 0) return store(gate, activated(y));
-              const long place = column / (2 * PANEL) * PANEL + column % PANEL;
-              store(out + r * inner + place, load(gate) * y);
+              const long feature = column / (2 * PANEL) * PANEL + column % PANEL;
+              store(out + r * inner + feature, load(gate) * y);
             });
   }
 
-  INLINE Floats activated(Floats y) const { return activate<Kind::exact>(y, shape_.activation); }
+  INLINE Floats activated(Floats y) const { return activate<Kind::exact>(y, config_.activation); }
 
-  // What is given += a product of wide operands, which begin with those of `row`.
+  // output_sum += a product of wide operands, which begin with those of `row`.
   void add(const Matrix& matrix, long row, long rows, long depth) {
-    float* given = space_.given + row * shape_.width;
-    product(matrix, space_.wide, 0, rows, depth, columns(shape_.width),
+    float* output_sum = space_.output_sum + row * config_.hidden_size;
+    product(matrix, space_.wide, 0, rows, depth, columns(config_.hidden_size),
             [&](long r, long column, Floats y) {
-              float* sum = given + r * shape_.width + column;
+              float* sum = output_sum + r * config_.hidden_size + column;
               store(sum, load(sum) + y);
             });
     me_.wait();
@@ -210,55 +212,57 @@ class Work {
     const auto [first, last] = me_.share(count / COLUMNS);
     return {first * COLUMNS, last * COLUMNS};
   }
-  Range of(Range heads) const { return {heads.first * shape_.size, heads.last * shape_.size}; }
-  float eps() const { return static_cast<float>(shape_.eps); }
+  Range of(Range heads) const {
+    return {heads.first * config_.head_size, heads.last * config_.head_size};
+  }
+  float eps() const { return static_cast<float>(config_.norm_eps); }
 
   void embed_rows() {
-    const long width = shape_.width;
+    const long width = config_.hidden_size;
     const auto [first, last] = me_.share(part_.tokens);
-    const int64_t* ids = call_.ids + part_.offset;
-    const Tables& tables = *call_.tables;
+    const int64_t* ids = call_.token_ids + part_.offset;
+    const EmbeddingTables& tables = *call_.embedding_tables;
     long row = 0;
     for (long i = part_.first; i < part_.last; i++) {
       const long end = std::min<long>(last, row + call_.lengths[i]);
-      long next = tables.padding < 0 ? 0 : 1;
+      long next = tables.padding_id < 0 ? 0 : 1;
       for (; row < end; row++) {
-        const long place = ids[row] == tables.padding ? 0 : next++;
-        if (row >= first) embed(tables, ids[row], place, width, eps(), space_.x + row * width);
+        const long position = ids[row] == tables.padding_id ? 0 : next++;
+        if (row >= first) embed(tables, ids[row], position, width, eps(), space_.x + row * width);
       }
     }
-    if (space_.given != space_.x)
-      std::memset(space_.given + first * width, 0, (last - first) * width * sizeof(float));
+    if (space_.output_sum != space_.x)
+      std::memset(space_.output_sum + first * width, 0, (last - first) * width * sizeof(float));
   }
 
   void copy_rows() {
-    const long width = shape_.width;
+    const long width = config_.hidden_size;
     const auto [first, last] = me_.share(part_.tokens);
     std::memcpy(call_.states + (part_.offset + first) * width, space_.x + first * width,
                 (last - first) * width * sizeof(float));
   }
 
   void pool_sequences() {
-    const long width = shape_.width;
+    const long width = config_.hidden_size;
     const auto [first, last] = me_.share(part_.last - part_.first);
     const float* rows = space_.x;
     for (long i = part_.first; i < part_.last; rows += kept(call_.lengths[i++]) * width) {
       if (i - part_.first < first || i - part_.first >= last) continue;
-      for (long j = 0; j < call_.pooled; j++)
+      for (long j = 0; j < call_.num_poolings; j++)
         pool(rows, kept(call_.lengths[i]), width, call_.poolings[j],
-             call_.vectors + (i * call_.pooled + j) * width);
+             call_.vectors + (i * call_.num_poolings + j) * width);
     }
   }
 
   // How many rows of a sequence remain.
   long kept(long length) const { return rows_ == part_.tokens ? length : 1; }
 
-  void settle_rows(const Norms& norms, Reader next) {
-    const long width = shape_.width;
+  void settle_rows(const PartNorms& norms, Reader next) {
+    const long width = config_.hidden_size;
     const auto [first, last] = me_.share(rows_);
     for (long row = first; row < last; row++) {
-      float *x = space_.x + row * width, *given = space_.given + row * width;
-      if (given != x) add_row(norms.exit, given, x);
+      float *x = space_.x + row * width, *output_sum = space_.output_sum + row * width;
+      if (output_sum != x) add_row(norms.output, output_sum, x);
       normalise(x, width, norms.sum, eps(), x);
       read_row(next, row);
     }
@@ -266,11 +270,11 @@ class Work {
   }
 
   // Clears the memory for the next part's output.
-  void add_row(const Norm& norm, float* given, float* x) {
-    normalise(given, shape_.width, norm, eps(), given);
-    for (long d = 0; d < shape_.width; d += W) {
-      store(x + d, load(x + d) + load(given + d));
-      store(given + d, Floats{});
+  void add_row(const Norm& norm, float* output_sum, float* x) {
+    normalise(output_sum, config_.hidden_size, norm, eps(), output_sum);
+    for (long d = 0; d < config_.hidden_size; d += W) {
+      store(x + d, load(x + d) + load(output_sum + d));
+      store(output_sum + d, Floats{});
     }
   }
 
@@ -280,17 +284,17 @@ class Work {
   }
 
   INLINE void read_row(Reader reader, long row) {
-    float* x = space_.x + row * shape_.width;
-    const bool apart = reader.matrix && shape_.arrangement != Arrangement::post;
+    float* x = space_.x + row * config_.hidden_size;
+    const bool apart = reader.matrix && config_.arrangement != Arrangement::post;
     float* read = apart ? aside(row) : x;
-    normalise(x, shape_.width, *reader.norm, eps(), read);
-    if (reader.matrix) prepare(read, shape_.width, *reader.matrix, space_.narrow, row);
+    normalise(x, config_.hidden_size, *reader.norm, eps(), read);
+    if (reader.matrix) prepare(read, config_.hidden_size, *reader.matrix, space_.narrow, row);
   }
 
   // Where a row is normalised that x keeps as it is: with the operands, if those are floats.
   float* aside(long row) const {
     if constexpr (std::is_same_v<typename Kind::Operand, float>)
-      return space_.narrow.data + row * shape_.width;
+      return space_.narrow.data + row * config_.hidden_size;
     else
       return desk_.row;
   }
@@ -304,8 +308,8 @@ class Work {
     }
   }
 
-  const Call& call_;
-  const Shape& shape_;
+  const ForwardCall& call_;
+  const KernelConfig& config_;
   const Part& part_;
   const Space<Kind>& space_;
   const Desk<Kind>& desk_;

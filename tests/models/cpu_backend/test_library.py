@@ -107,7 +107,7 @@ def test_a_library_of_another_version_is_not_called(
 ) -> None:
     command = compiler() or [program("c++", "g++")]
     library = tmp_path / "libencoder-avx2.so"
-    flags = [*FLAGS, "-march=x86-64-v3", "-DABI=0", *SOURCES, "-o", str(library)]
+    flags = [*FLAGS, "-march=x86-64-v3", "-DABI_VERSION=0", *SOURCES, "-o", str(library)]
     subprocess.run([*command, *flags], cwd=FOLDER, check=True)
     assert best_isa("float32", ISAS["avx2"], tmp_path) is None
     assert "they were compiled from another version; compile them again" in caplog.text
