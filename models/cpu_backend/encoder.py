@@ -1,6 +1,5 @@
 """The encoder in compiled kernels: one call for a forward pass."""
 
-import re
 from collections.abc import Sequence
 from ctypes import addressof, c_int64
 
@@ -8,8 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.checkpoint.weights import Weights
-from models.config.encoder_config import EncoderConfig
 from models.cpu_backend.abi import (
     EmbeddingTables,
     ForwardCall,
@@ -19,23 +16,15 @@ from models.cpu_backend.abi import (
     Rotation,
 )
 from models.cpu_backend.layer_weights import NORMS, LayerWeights
+from models.cpu_backend.pooling import pool_on_torch, pooling_index
 from models.cpu_backend.prepack import PANEL
 from models.cpu_backend.rope_cache import RopeCache
 from models.encoder.batch import Batch
-from models.encoder.pooling import POOLINGS, pool
 from models.encoder.position_hooks import PositionHooks
-from models.encoder.sequence_layout import SequenceLayout
-from models.positions.schemes import Alibi, Buckets, Rotary, Scheme
+from models.positions.schemes import Rotary
 from models.torch_backend.encoder import Embeddings
 from models.torch_backend.linear import ACTIVATIONS
 from models.vectors import Floats
-
-_POOLINGS = (*POOLINGS,)  # in the order of kernels/pool.h
-_SUPPORTED_TENSORS = {
-    *("token_table", "position_table", "segment_table", "bias_table", "norm", "final_norm"),
-    *("query", "key", "value", "output", "gate", "up", "down", "query_norm", "key_norm"),
-    *("attention_norm", "ffn_norm", "attention_output_norm", "ffn_output_norm"),
-}
 
 _Rotations = Rotation * 2
 
@@ -97,7 +86,7 @@ class KernelEncoder:
 
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
-        indices = (c_int64 * len(poolings))(*map(_POOLINGS.index, poolings))
+        indices = (c_int64 * len(poolings))(*map(pooling_index, poolings))
         vectors = np.empty((len(batch.lengths), len(poolings) * self._width), dtype=np.float32)
         states = self._empty_states(batch) if batch.prompt_token_counts.any() else None
         self._run(
@@ -110,7 +99,7 @@ class KernelEncoder:
         )
         if states is not None:  # the kernels pool whole texts
             skipping = batch.prompt_token_counts > 0
-            vectors[skipping] = _pool(states, batch, poolings)[skipping]
+            vectors[skipping] = pool_on_torch(states, batch, poolings)[skipping]
         return vectors
 
     def warm(self) -> None:
@@ -153,42 +142,3 @@ class KernelEncoder:
 def _rotation(tables: Tensor) -> Rotation:
     cos, sin = tables
     return Rotation(cos.data_ptr(), sin.data_ptr())
-
-
-def _pool(states: Floats, batch: Batch, poolings: Sequence[str]) -> Floats:
-    layout = SequenceLayout(batch.lengths.tolist(), torch.device("cpu"))
-    prompt_token_counts = torch.from_numpy(batch.prompt_token_counts)
-    vectors: Floats = pool(torch.from_numpy(states), layout, poolings, prompt_token_counts).numpy()
-    return vectors
-
-
-def kernels_support(config: EncoderConfig, weights: Weights) -> bool:
-    """Whether the kernels can compute a model."""
-    tensors = {re.sub(r"^layers\.\d+\.|\.(weight|bias)$", "", name) for name in weights}
-    return tensors <= _SUPPORTED_TENSORS and all(
-        (
-            config.hidden_size % 64 == config.intermediate_size % 64 == config.head_size % 32 == 0,
-            config.num_heads * config.head_size % 64 == 0,
-            config.embedding_size == config.hidden_size,
-            config.distinct_layers == config.num_layers,
-            config.arrangement in NORMS,
-            not config.softcap,
-            _has_kernel(config.positions),
-            config.local_positions is None
-            or (_is_rotary(config.positions) and _is_rotary(config.local_positions)),
-            all(
-                len(weight) == config.head_size
-                for name, weight in weights.items()
-                if name.endswith(("query_norm.weight", "key_norm.weight"))
-            ),
-        )
-    )
-
-
-def _has_kernel(scheme: Scheme) -> bool:
-    return type(scheme) in (Scheme, Alibi, Buckets) or _is_rotary(scheme)
-
-
-def _is_rotary(scheme: Scheme) -> bool:
-    # Dynamic scaling rotates each text differently.
-    return isinstance(scheme, Rotary) and scheme.scaling.kind != "dynamic"

@@ -25,6 +25,7 @@ INLINE void embed(const EmbeddingTables& tables, long id, long row, long width, 
   normalise(out, width, tables.norm, eps, out);
 }
 
+// In the order of KERNEL_POOLINGS in models/cpu_backend/pooling.py.
 enum class Pooling : int64_t { cls, max, mean, mean_sqrt, weighted_mean, last };
 
 // Rows (length, D) to `out` (D,), which is zero where there are none.

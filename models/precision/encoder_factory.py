@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from models.checkpoint.weights import Weights
-from models.cpu_backend import encoder as native
 from models.cpu_backend import library
+from models.cpu_backend.encoder import KernelEncoder
 from models.cpu_backend.layer_weights import LayerWeights
 from models.cpu_backend.linear import KernelLinearFactory
+from models.cpu_backend.support import kernels_support
 from models.encoder.device import is_ampere_or_newer
 from models.encoder.position_hooks import PositionHooks
 from models.encoder.position_tensors import layer_position_hooks
@@ -81,10 +82,10 @@ class EncoderFactory:
             return self._torch_encoder(fastest_linear_factory(self.device, getattr(torch, dtype)))
         input_magnitudes = self._input_magnitudes() if dtype == "int8" else None
         config = self.embeddings.config
-        if not native.kernels_support(config, self.weights):
+        if not kernels_support(config, self.weights):
             return self._torch_encoder(KernelLinearFactory(dtype, isa, input_magnitudes))
         stack = LayerWeights(config, self.weights, dtype, isa, input_magnitudes)
-        return native.KernelEncoder(self.embeddings, stack, self._position_hooks())
+        return KernelEncoder(self.embeddings, stack, self._position_hooks())
 
     def _position_hooks(self) -> PositionHooks:
         config, like = self.embeddings.config, self.embeddings.tokens

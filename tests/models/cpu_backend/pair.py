@@ -8,8 +8,9 @@ from torch import Tensor
 
 from models.checkpoint.weights import Weights
 from models.config.encoder_config import EncoderConfig
-from models.cpu_backend.encoder import KernelEncoder, kernels_support
+from models.cpu_backend.encoder import KernelEncoder
 from models.cpu_backend.layer_weights import LayerWeights
+from models.cpu_backend.support import kernels_support
 from models.encoder.batch import Batch
 from models.encoder.pooling import POOLINGS
 from models.encoder.position_tensors import layer_position_hooks

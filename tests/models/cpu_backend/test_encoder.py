@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.config.encoder_config import EncoderConfig
-from models.cpu_backend.encoder import kernels_support
 from models.cpu_backend.layer_weights import LayerWeights
+from models.cpu_backend.support import kernels_support
 from models.encoder.batch import Batch
 from models.encoder.pooling import POOLINGS, pool
 from models.encoder.sequence_layout import SequenceLayout

@@ -1,0 +1,26 @@
+"""Tests of the kernels' poolings."""
+
+import re
+
+import pytest
+
+from models.cpu_backend import library
+from models.cpu_backend.pooling import KERNEL_POOLINGS, pooling_index
+from models.encoder.pooling import POOLINGS
+
+
+def test_the_kernels_have_every_pooling_in_the_order_of_their_source() -> None:
+    assert set(KERNEL_POOLINGS) == set(POOLINGS)
+    source = library.FOLDER.joinpath("pool.h").read_text(encoding="utf-8")
+    (names,) = re.findall(r"enum class Pooling : int64_t \{ (.*) \}", source)
+    modes = {
+        "mean_sqrt": "mean_sqrt_len_tokens",
+        "weighted_mean": "weightedmean",
+        "last": "lasttoken",
+    }
+    assert tuple(modes.get(name, name) for name in names.split(", ")) == KERNEL_POOLINGS
+
+
+def test_an_unknown_pooling_is_refused_with_those_of_the_kernels() -> None:
+    with pytest.raises(ValueError, match="no pooling mode 'no_such_mode'; they have"):
+        pooling_index("no_such_mode")
