@@ -1,20 +1,21 @@
 """`embedding-service evaluate`: whether vectors are right, and how good they are."""
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
-from service.cli.evaluate_options import json_option, parity_options, task_options
+from service.cli.evaluate_options import cost_options, json_option, parity_options, task_options
+from service.cli.evaluate_report import print_report, report_results, take_report_options
 from service.cli.extras import require
 from service.cli.options import model_folder, read
 from service.cli.source_options import source_options
 
 if TYPE_CHECKING:  # they load numpy
+    from service.cli.vector_source import VectorSource
     from service.evaluation.variants import Result
 
 
@@ -57,7 +58,7 @@ def parity(  # noqa: PLR0913 - options
     result = compare(texts, vectors, reference_vectors(str(folder), texts, flags["prompt"]))
     least = LEAST_COSINE[precision] if min_cosine is None else min_cosine
     report = {"model": source.model, "precision": precision, **asdict(result), "min_cosine": least}
-    _print(report if as_json else parity_lines(result, source.model, precision, least))
+    print_report(report if as_json else parity_lines(result, source.model, precision, least))
     if problem := result.problem(least):
         click.echo(f"{folder}: {problem}", err=True)
         sys.exit(1)
@@ -67,43 +68,57 @@ def parity(  # noqa: PLR0913 - options
 @task_options
 @json_option
 @source_options
-def tasks(  # noqa: PLR0913 - options
-    *,
-    precisions: Sequence[str],
-    dimensions: Sequence[int],
-    output_types: Sequence[Any],
-    min_score: float | None,
-    plot: Path | None,
-    as_json: bool,
-    **flags: Any,
-) -> None:
+def tasks(precisions: Sequence[str], **flags: Any) -> None:
     """Score vectors on files: similarity, analogies, clustering, classification, retrieval.
 
     Every option of a file may be given several times. With several precisions, dimensions or
     output types, each of them is scored.
     """
-    if flags["server"] and precisions:
-        raise click.UsageError("a server has one precision: leave out --precisions")
     require("evaluate", "scipy", "sklearn")
     from service.cli.task_files import read_tasks
-    from service.cli.vector_source import vector_source
-    from service.evaluation.report import result_json, result_lines
     from service.evaluation.scoring import score
 
+    report = take_report_options(flags)
     files = read_tasks(flags)
+    dimensions, output_types = flags.pop("dimensions"), flags.pop("output_types")
     results: list[Result] = []
+    for source in _sources(precisions, flags):
+        results += score(files, source.embed, source.precision, dimensions, output_types)
+    report_results(results, source.model, **report)
+
+
+@evaluate.command("mteb")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@cost_options
+@json_option
+@source_options
+def mteb_command(names: Sequence[str], precisions: Sequence[str], **flags: Any) -> None:
+    """Score vectors on tasks or benchmarks of MTEB, such as STSBenchmark or NanoBEIR.
+
+    Needs the extra 'mteb': pip install 'embedding-service[mteb]'. Their data sets are fetched
+    from Hugging Face.
+    """
+    require("mteb", "mteb")
+    from service.evaluation.mteb_tasks import find_tasks, score
+
+    report = take_report_options(flags)
+    mteb_tasks = find_tasks(names)
+    dimensions, output_types = flags.pop("dimensions"), flags.pop("output_types")
+    results: list[Result] = []
+    for source in _sources(precisions, flags):
+        results += score(mteb_tasks, source.embed, source.precision, dimensions, output_types)
+    report_results(results, source.model, **report)
+
+
+def _sources(precisions: Sequence[str], flags: Mapping[str, Any]) -> "Iterator[VectorSource]":
+    """The model of the options in each precision, or the server. Raises ClickException."""
+    from service.cli.vector_source import vector_source
+
+    if flags["server"] and precisions:
+        raise click.UsageError("a server has one precision: leave out --precisions")
     for precision in precisions or [flags["dtype"]]:
         with vector_source({**flags, "dtype": precision}) as source:
-            results += score(files, source.embed, source.precision, dimensions, output_types)
-    report = {"model": source.model, "results": list(map(result_json, results))}
-    _print(report if as_json else result_lines(results))
-    if plot:
-        _draw(results, plot, source.model)
-    low = [result for result in results if min_score is not None and result.main[1] < min_score]
-    for result in low:
-        name, value = result.main
-        click.echo(f"{result.task}: {name} {value:.2f} is less than {min_score}", err=True)
-    sys.exit(bool(low))
+            yield source
 
 
 def _texts(file: Path | None, column: str | None) -> Sequence[str]:
@@ -117,18 +132,3 @@ def _reference_folder(flags: Mapping[str, Any], reference: str | None) -> Path:
     names = ("model", "revision", "cache") if reference is None else ("cache",)
     chosen = {name: flags[name] for name in names}
     return model_folder(read(chosen if reference is None else {**chosen, "model": reference}))
-
-
-def _print(report: Mapping[str, Any] | Iterable[str]) -> None:
-    if isinstance(report, Mapping):
-        click.echo(orjson.dumps(report, option=orjson.OPT_INDENT_2).decode())
-    else:
-        click.echo("\n".join(report))
-
-
-def _draw(results: "Sequence[Result]", output: Path, model: str) -> None:
-    from service.cli.picture_file import picture_file
-    from service.evaluation.report import draw_costs
-
-    with picture_file(output, dark=False) as write:
-        write(draw_costs(results, model), f"{model}: scores by bytes of a vector")

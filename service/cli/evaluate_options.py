@@ -75,6 +75,14 @@ def task_options(command: F) -> F:
         click.option(
             "--split", default="test", show_default=True, help="File of qrels in that folder."
         ),
+        cost_options,
+    )
+
+
+def cost_options(command: F) -> F:
+    """Options of what is scored: precisions, dimensions and output types; and of the report."""
+    return _decorate(
+        command,
         click.option("--prompt", help="Put before every text; by default the model's."),
         click.option(
             "--precisions",

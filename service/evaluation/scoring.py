@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import click
-
 from models.vectors import Floats
 from service.api.array_format import OutputType
 from service.evaluation.task import Inputs, Task
@@ -30,8 +28,6 @@ def score(
     for task in tasks:
         sides = [vectors_of(inputs) for inputs in task.inputs]
         dim = sides[0].shape[1]
-        if max(dimensions, default=0) > dim:
-            raise click.ClickException(f"no {max(dimensions)} dimensions: the vectors have {dim}")
         for variant in variants(dim, dimensions, output_types):
             scores = task.scores(*map(variant.apply, sides))
             yield Result(task.name, precision, variant, scores)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+import click
 import numpy as np
 
 from models.vectors import Floats, finish, quantize
@@ -59,7 +60,12 @@ class Result:
 def variants(
     dim: int, dimensions: Sequence[int], output_types: Sequence[OutputType]
 ) -> list[Variant]:
-    """Each of the dimensions (all by default) in each of the output types (float32 by default)."""
+    """Each of the dimensions (all by default) in each of the output types (float32 by default).
+
+    Raises ClickException for more dimensions than the vectors have.
+    """
+    if max(dimensions, default=0) > dim:
+        raise click.ClickException(f"no {max(dimensions)} dimensions: the vectors have {dim}")
     return [
         Variant(count, output_type)
         for count in dimensions or [dim]

@@ -215,6 +215,7 @@ def test_a_mistake_is_named_before_the_model_is_loaded(
     [
         ("sentence_transformers", ("parity",)),
         ("sklearn", ("tasks", "--sts", "pairs.csv")),
+        ("mteb", ("mteb", "STSBenchmark")),
     ],
 )
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(
@@ -225,11 +226,62 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
         f"from service.cli.commands import main; main(['evaluate', *{arguments}])"
     )
     command = [sys.executable, "-c", program]
+    extra = "mteb" if module == "mteb" else "evaluate"
     done = subprocess.run(command, cwd=pairs.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == (
-        f"Error: {module} is not installed: pip install 'embedding-service[evaluate]'\n"
+        f"Error: {module} is not installed: pip install 'embedding-service[{extra}]'\n"
     )
+
+
+def write_sts_benchmark(folder: Path) -> Path:
+    """Pairs as the data set of MTEB's task STSBenchmark, where `datasets` looks for it first."""
+    path = folder / "mteb" / "stsbenchmark-sts" / "test.jsonl"
+    path.parent.mkdir(parents=True)
+    names = ("sentence1", "sentence2", "score")
+    rows = [dict(zip(names, pair, strict=True)) for pair in PAIRS]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def run_mteb(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own: mteb warns of much."""
+    command = [sys.executable, "-m", "service", "evaluate", "mteb", *arguments]
+    environment = {**os.environ, "HF_HOME": str(folder / "hub")}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_mteb_scores_a_task_as_the_command_tasks_scores_its_file(
+    tmp_path: Path, pairs: Path, server: Server
+) -> None:
+    forms = ("--dimensions", "32,384", "--output-types", "float32,binary")
+    source = ("--server", server.url)
+    done = run_mteb(write_sts_benchmark(tmp_path), "STSBenchmark", *source, *forms, "--json")
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)["results"]
+    expected = run_json("tasks", "--sts", pairs, *source, *forms)["results"]
+    for result, same in zip(results, expected, strict=True):
+        assert result.pop("scores")["cosine_spearman"] == pytest.approx(
+            same.pop("scores")["spearman"]
+        )
+        assert (result.pop("task"), same.pop("task")) == ("STSBenchmark", "similarity pairs.csv")
+        assert result == same
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("STSBenchmrk", "Did you mean: 'STSBenchmark'?"),
+        ("NanoBEIR", "its data set cannot be read"),
+        ("CIFAR10Clustering", "CIFAR10Clustering is not of texts alone"),
+    ],
+)
+def test_a_task_that_mteb_cannot_run_is_named(tmp_path: Path, name: str, problem: str) -> None:
+    done = run_mteb(tmp_path, name)
+    assert done.returncode == 1
+    assert problem in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.full
@@ -237,6 +289,7 @@ def test_the_examples_of_the_documentation_run(tmp_path: Path, server: Server) -
     docs = Path(__file__).parents[3] / "docs" / "evaluate.md"
     _, *blocks = re.findall(r"```sh\n(.*?)```", docs.read_text(encoding="utf-8"), re.DOTALL)
     script = "\n".join(["set -e", *blocks]).replace("http://localhost:8080", server.url)
+    write_sts_benchmark(tmp_path)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, check=True, env={**os.environ, "PATH": path}
