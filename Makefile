@@ -68,6 +68,7 @@ check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: all o
 	$(MAKE) test-all
 	$(MAKE) test-clang
 	$(MAKE) test-isa
+	$(MAKE) attacks
 	$(MAKE) docs
 
 js-clients: $(JS)/node_modules ## fetch the JavaScript clients that tests run, with npm
