@@ -18,6 +18,8 @@ from models.precision.encoder_factory import EncoderFactory
 from models.precision.reference_sentences import ReferenceSentences
 from models.precision.trials import Trial, choose_precision
 from models.sentence_transformers.pooling import AUTO
+from models.tokenizer.cooperative import run_to_completion
+from models.tokenizer.pairs import Pair, PairTokenizer
 from models.tokenizer.tokenizer import Tokenizer, TruncatedIds
 from models.torch_backend.encoder import Embeddings, Encoder
 from models.vectors import Floats, normalize
@@ -27,6 +29,8 @@ class Embedder:
     """A model on a device, in a precision.
 
     fingerprint: identifies everything that decides the vectors, except rounding.
+
+    classifier: of a model that reranks or classifies, whose vectors are logits; None otherwise.
 
     Vectors do not depend on what they are batched with: to the bit on a CPU, to rounding on a GPU.
     """
@@ -45,6 +49,7 @@ class Embedder:
     ) -> None:
         """isa: the instruction set of the kernels, None without. trials: of the precisions."""
         self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
+        self.classifier = folder.classifier
         self.config, self.device = embeddings.config, embeddings.device
         self.dtype, self.isa, self.trials = dtype, isa, trials
         self.fingerprint = f"{folder.fingerprint()}-{dtype}"
@@ -81,8 +86,10 @@ class Embedder:
         tensors = weights.load(folder.encoder, folder.spec)
         with torch.inference_mode():
             embeddings = Embeddings(config, tensors, resolve_device(device))
+            # Few logits say little of an encoder's accuracy: what they are computed from says more.
+            features = head.without_last() if folder.classifier else head
             sentences = ReferenceSentences(
-                tokenizer, config.vocab_size, folder.sentence.pooling, head
+                tokenizer, config.vocab_size, folder.sentence.pooling, features
             )
             factory = EncoderFactory(tensors, embeddings, sentences, library.features(isa))
             choice = choose_precision(factory, dtype, sentences, trials)
@@ -170,11 +177,26 @@ class Embedder:
         for index, row in enumerate(rows):
             if len(row.ids) < self.config.min_tokens:
                 raise EmptyTextError(index)
+        remaining = [row.remaining(prompt_token_count, side) for row in rows]
+        return self._encode_all([row.ids for row in rows], remaining, budget)
+
+    def score(self, pairs: Sequence[Pair], *, budget: int = 2048) -> Floats:
+        """Compute the logits of pairs of texts, `budget` tokens at a time: -> (B, labels).
+
+        Raises ValueError for a model without a classifier.
+        """
+        if self.classifier is None:
+            raise ValueError("the model embeds texts, and has no scores of pairs")
+        tokenizer = PairTokenizer(self.tokenizer, self.config)
+        rows = [row.ids for row in run_to_completion(tokenizer.encode(pairs))]
+        return self._encode_all(rows, [0] * len(rows), budget)
+
+    def _encode_all(self, rows: Rows, prompt_token_counts: Sequence[int], budget: int) -> Floats:
         vectors = np.empty((len(rows), self.dim), dtype=np.float32)
-        for batch in _batches([len(row.ids) for row in rows], budget):
-            prompt_token_counts = [rows[i].remaining(prompt_token_count, side) for i in batch]
+        for batch in _batches([*map(len, rows)], budget):
             vectors[batch] = self.encode(
-                [rows[i].ids for i in batch], prompt_token_counts=prompt_token_counts
+                [rows[i] for i in batch],
+                prompt_token_counts=[prompt_token_counts[i] for i in batch],
             )
         return vectors
 
@@ -185,7 +207,8 @@ class Embedder:
 
     def _batch(self, ids: Rows, prompt_token_counts: Sequence[int] = ()) -> Batch:
         batch, config = Batch.of(ids, prompt_token_counts), self.config
-        batch.check(config.vocab_size, config.max_tokens, config.min_tokens)
+        segments = 2 if config.pairs else 1
+        batch.check(config.vocab_size * segments, config.max_tokens, config.min_tokens)
         return batch
 
 

@@ -3,7 +3,8 @@
 import hashlib
 import logging
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from models import families
@@ -14,7 +15,8 @@ from models.errors import ModelError
 from models.families import static
 from models.positions.schemes import Buckets
 from models.sentence_transformers import modules
-from models.sentence_transformers.modules import STATIC, Normalize
+from models.sentence_transformers.classifier import Classifier, has_second_segment
+from models.sentence_transformers.modules import STATIC, Entry, Normalize
 from models.sentence_transformers.pooling import AUTO
 from models.sentence_transformers.refusals import (
     CARD,
@@ -32,12 +34,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Folder:
-    """path: of the model. encoder: of the part of it that has the encoder and the tokenizer."""
+    """path: of the model. encoder: of the part of it that has the encoder and the tokenizer.
+
+    classifier: of a model that reranks or classifies; None for an embedder.
+    """
 
     path: Path
     encoder: Path
     spec: CheckpointSpec
     sentence: SentenceConfig
+    classifier: Classifier | None = None
 
     @classmethod
     def read(cls, path: Path, pooling: str = AUTO) -> "Folder":
@@ -59,8 +65,12 @@ class Folder:
         refuse_changed_weights(encoder)
         read = static.read if entries[0].kind == STATIC else families.read
         spec = read(encoder)
-        sentence = SentenceConfig.read(path, entries, spec, pooling)
-        return cls(path, encoder, spec, sentence)
+        classifier = _classifier(path, entries, spec, pooling)
+        if classifier:
+            config = replace(spec.config, pairs=has_second_segment(encoder, spec.config))
+            spec = replace(spec.without(classifier.head.tensors), config=config)
+        sentence = SentenceConfig.read(path, entries, spec, pooling, classifier)
+        return cls(path, encoder, spec, sentence, classifier)
 
     @property
     def dim(self) -> int:
@@ -123,3 +133,12 @@ class Folder:
         parts = [f"{file.relative_to(self.path)} {sha256(file)}" for file in self.files()]
         parts.append(repr(self.sentence.pooling))  # the operator may set another than theirs
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _classifier(
+    path: Path, entries: Sequence[Entry], spec: CheckpointSpec, pooling: str
+) -> Classifier | None:
+    # A Pooling, from the files or from the operator, makes an embedder of a classifier's encoder.
+    if len(entries) > 1 or pooling != AUTO or entries[0].kind == STATIC:
+        return None
+    return Classifier.read(path, entries[0].path, spec.config)

@@ -6,7 +6,7 @@ from math import prod
 
 from models.checkpoint import safetensors_files
 from models.folder import Folder
-from models.sentence_transformers.modules import Dense
+from models.sentence_transformers.modules import Normalize
 
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
 _FOLDED = ("token_rows", "token_scales")  # into the table
@@ -52,7 +52,7 @@ def _sizes(folder: Folder) -> Iterator[tuple[int, bool]]:
                 matrix = ours.startswith("layers.") and ours.endswith(".weight")
                 yield prod(header.shape), matrix and len(header.shape) > 1
     for step in folder.sentence.modules:
-        if isinstance(step, Dense) and not step.own_file:
-            yield step.inputs * step.outputs, False
+        if not isinstance(step, Normalize) and not step.own_file:
+            yield sum(map(prod, step.shapes.values())), False
     for path in after:
         yield sum(prod(header.shape) for header in safetensors_files.headers(path).values()), False

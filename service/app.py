@@ -12,8 +12,10 @@ from starlette.routing import Route
 
 from models.folder import Folder
 from models.sentence_transformers.matryoshka import declared
+from models.tokenizer.pairs import PairTokenizer
 from service import __version__
 from service.api import (
+    classify,
     cohere,
     cohere_v1,
     embed,
@@ -23,6 +25,8 @@ from service.api import (
     openai,
     openapi_document,
     positions,
+    rerank,
+    rerank_vendors,
     similarity,
     status,
     tokenize,
@@ -79,12 +83,13 @@ def create_app(
     metrics = _metrics(admission, connection, replay)
     cache_bytes = settings.vector_cache_bytes
     engine = VectorCache(replay, cache_bytes) if cache_bytes else replay
-    pipeline = Pipeline(reader, admission, engine, settings.request_timeout)
+    pipeline = Pipeline(reader, admission, engine, settings.request_timeout, model.classifier)
     names, max_values = ServedNames(settings.names, settings.any_name), settings.max_values
     lengths = declared(model.encoder, model.dim)
     dimensions = Dimensions.from_setting(settings.dimensions, model.dim, lengths)
     embeddings = embed.EmbeddingService(pipeline, names, dimensions, config.num_layers)
     token_vectors = tokens.TokenVectorService(pipeline, config, max_values)
+    reranking = rerank.RerankService(pipeline, names)
     info = functools.partial(server_info, settings, connection, sentence, dimensions)
     routers = [
         openapi_document.router(),
@@ -94,6 +99,9 @@ def create_app(
             positions.PositionService(pipeline, config, model.bias_table(), max_values)
         ),
         similarity.router(pipeline, max_values),
+        rerank.router(reranking),
+        rerank_vendors.router(reranking),
+        classify.router(pipeline, names),
         tokenize.router(reader, settings.max_texts, settings.max_tokens),
         openai.router(embeddings, token_vectors, context.started, lambda: admission.queued),
         cohere.router(embeddings),
@@ -128,8 +136,9 @@ def create_app(
 
 
 def _reader(settings: Settings, model: Folder) -> InputReader:
+    tokenizer = model.tokenizer(MAX_UNSPLIT_CHARACTERS)
     return InputReader(
-        model.tokenizer(MAX_UNSPLIT_CHARACTERS),
+        tokenizer,
         model.sentence,
         TokenizationQueue(settings.request_timeout, settings.max_wait),
         vocabulary_rows=model.spec.config.vocab_size,
@@ -137,6 +146,7 @@ def _reader(settings: Settings, model: Folder) -> InputReader:
         max_texts=settings.max_texts,
         max_tokens=settings.max_tokens,
         auto_truncate=settings.auto_truncate,
+        pairs=PairTokenizer(tokenizer, model.spec.config) if model.classifier else None,
     )
 
 

@@ -1,8 +1,8 @@
 """What config.json says: the encoder's configuration, and how the checkpoint names its tensors."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from models.config.encoder_config import EncoderConfig
@@ -52,6 +52,10 @@ class CheckpointSpec:
     norm_shift: float = 0.0
     projection: Projection | None = None
     spare_rows: int = 0
+
+    def without(self, names: Sequence[str]) -> "CheckpointSpec":
+        """Return this spec for an encoder whose checkpoint has other tensors of these names."""
+        return replace(self, unused=(*self.unused, *map(self._strip, names)))
 
     def expected(self) -> set[str]:
         """Return our names of all tensors that the encoder needs."""

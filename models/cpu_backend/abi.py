@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Mapping
 from ctypes import c_double, c_int64, c_void_p
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 """The version of these structs, as in kernels/abi.h."""
 
 
@@ -54,6 +54,7 @@ class EmbeddingTables(ctypes.Structure):
     _fields_ = [
         *((name, c_void_p) for name in ("tokens", "positions")),
         *((name, c_int64) for name in ("position_stride", "padding_id")),
+        *((name, c_int64) for name in ("vocab_size", "num_positions")),
         ("token_scale", c_double),
         ("norm", Norm),
     ]

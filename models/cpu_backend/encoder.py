@@ -33,24 +33,27 @@ class KernelEncoder:
     """An encoder with float32 activations that multiplies in the precision of its weights."""
 
     def __init__(
-        self, embeddings: Embeddings, layers: LayerWeights, positions: PositionHooks
+        self, embeddings: Embeddings, layers: LayerWeights, position_hooks: PositionHooks
     ) -> None:
-        """positions: of the attention in layers that see the whole text."""
-        config, self._positions = embeddings.config, positions
+        """position_hooks: of the attention in layers that see the whole text."""
+        config, self._position_hooks = embeddings.config, position_hooks
         self._embeddings, self._layers, self._width = embeddings, layers, config.hidden_size
         schemes = (config.positions, config.local_positions)  # indexed by Layer.rotation_index
         self._rope_caches = [
             RopeCache(scheme, config.head_size) for scheme in schemes if isinstance(scheme, Rotary)
         ]
         table = embeddings.positions.table
-        # Every token belongs to the first segment, whose vector is added to the table once.
-        zeros = torch.zeros(1, config.hidden_size)
-        self._position_table = (zeros if table is None else table) + embeddings.segment
+        # A segment's vector is added to the table once; pairs have a second table for the other.
+        positions = torch.zeros(1, config.hidden_size) if table is None else table
+        segments = embeddings.segments[: 2 if config.pairs else 1]
+        self._position_table = torch.cat([positions + segment for segment in segments])
         self._embedding_tables = EmbeddingTables(
             tokens=embeddings.tokens.data_ptr(),
             positions=self._position_table.data_ptr(),
             position_stride=0 if table is None else config.hidden_size,
             padding_id=embeddings.positions.padding,
+            vocab_size=config.vocab_size,
+            num_positions=len(positions),
             token_scale=config.token_scale,
             norm=layers.embedding_norm,
         )
@@ -132,7 +135,7 @@ class KernelEncoder:
         layers.run(call)
 
     def _bias(self, length: int) -> Tensor | None:
-        offsets = self._positions.bias(length)
+        offsets = self._position_hooks.bias(length)
         if offsets is None:
             return None
         # The kernels read whole vector registers, of which the last may pass the table's end.

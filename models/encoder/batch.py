@@ -1,4 +1,8 @@
-"""The input of an encoder: sequences of token ids, concatenated without padding."""
+"""The input of an encoder: sequences of token ids, concatenated without padding.
+
+For a model of pairs of texts, an id plus the size of the vocabulary is the same token in the second
+segment. So a sequence of ids is all that the encoder needs to know of a pair.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

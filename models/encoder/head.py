@@ -1,6 +1,7 @@
 """The modules that a sentence model applies to a pooled vector, in float32."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from models.checkpoint import weights
 from models.errors import ModelError
-from models.sentence_transformers.modules import Dense, LayerNorm, Module
+from models.sentence_transformers.modules import LayerNorm, Module, Normalize
 from models.vectors import Floats
 
 Transform = Callable[[Tensor], Tensor]
@@ -23,6 +24,12 @@ class Head:
     def __init__(self, folder: Path, modules: Sequence[Module]) -> None:
         """Load the modules; raises ModelError for weights that are missing or of a wrong shape."""
         self._transforms = [_load(folder, module) for module in modules]
+
+    def without_last(self) -> "Head":
+        """Return the head without its last module."""
+        head = copy(self)
+        head._transforms = self._transforms[:-1]
+        return head
 
     def __call__(self, vectors: Floats) -> Floats:
         """Apply the modules to each vector: (B, pooled) -> (B, dim)."""
@@ -39,29 +46,18 @@ class Head:
 
 
 def _load(folder: Path, module: Module) -> Transform:
-    if isinstance(module, Dense):
-        return _load_dense(folder, module)
-    if isinstance(module, LayerNorm):
-        shape = (module.inputs,)
-        path = folder / module.path
-        weight, bias = _load_tensors(path, {"norm.weight": shape, "norm.bias": shape})
-        return lambda vector: F.layer_norm(vector, shape, weight, bias)
-    return lambda vector: F.normalize(vector, dim=-1)
-
-
-def _load_dense(folder: Path, module: Dense) -> Transform:
-    shapes: dict[str, tuple[int, ...]] = {module.tensor: (module.outputs, module.inputs)}
-    if module.bias:
-        shapes["linear.bias"] = (module.outputs,)
-    weight, *biases = _load_tensors(folder / module.path, shapes, module.own_file)
+    if isinstance(module, Normalize):
+        return lambda vector: F.normalize(vector, dim=-1)
+    weight, *biases = _load_tensors(folder / module.path, module.shapes, module.own_file)
     bias = biases[0] if biases else None
+    if isinstance(module, LayerNorm):
+        shape, eps = (module.inputs,), module.eps
+        return lambda vector: F.layer_norm(vector, shape, weight, bias, eps)
     activation = getattr(torch.nn, module.activation)()
     return lambda vector: activation(F.linear(vector, weight, bias))
 
 
-def _load_tensors(
-    folder: Path, shapes: dict[str, tuple[int, ...]], own_file: bool = True
-) -> list[Tensor]:
+def _load_tensors(folder: Path, shapes: dict[str, tuple[int, ...]], own_file: bool) -> list[Tensor]:
     # own_file: whether the file holds nothing else.
     tensors = {
         name: weights.float32(folder, name, tensor)

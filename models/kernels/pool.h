@@ -8,17 +8,21 @@
 
 struct EmbeddingTables {
   const float* tokens;      // (vocabulary, D)
-  const float* positions;   // (positions, D), or one row for all
+  const float* positions;   // (segments, positions, D), with one row for all positions or each
   int64_t position_stride;  // from one position's row to the next: D, or 0
   int64_t padding_id;       // of the padding token, whose row is the first; -1 for none
+  int64_t vocab_size;       // an id from it on is a token of the second segment
+  int64_t num_positions;    // rows of a segment
   double token_scale;       // multiplies token vectors
   Norm norm;
 };
 
 INLINE void embed(const EmbeddingTables& tables, long id, long row, long width, float eps,
                   float* out) {
-  const float* token = tables.tokens + id * width;
-  const float* position = tables.positions + row * tables.position_stride;
+  const bool second = id >= tables.vocab_size;
+  const float* token = tables.tokens + (second ? id - tables.vocab_size : id) * width;
+  const float* segment = tables.positions + (second ? tables.num_positions * width : 0);
+  const float* position = segment + row * tables.position_stride;
   const Floats scale = splat(static_cast<float>(tables.token_scale));
   for (long d = 0; d < width; d += W)
     store(out + d, fma(scale, load(token + d), load(position + d)));

@@ -12,6 +12,9 @@ CLIP = "CLIPModel"
 ENCODERS = ("Transformer", STATIC, CLIP)
 _PACKAGE = "sentence_transformers."
 
+Shapes = dict[str, tuple[int, ...]]
+"""Names and shapes of tensors."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -23,10 +26,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Dense:
-    """A linear layer with an activation, one of ACTIVATIONS.
-
-    tensor: the name of its weight. own_file: whether the file at `path` holds nothing else.
-    """
+    """A linear layer with an activation, one of ACTIVATIONS. tensor: the name of its weight."""
 
     path: str
     inputs: int
@@ -36,20 +36,41 @@ class Dense:
     tensor: str = "linear.weight"
 
     @property
+    def shapes(self) -> Shapes:
+        """The names and shapes of its tensors, the weight first."""
+        weight: Shapes = {self.tensor: (self.outputs, self.inputs)}
+        return {**weight, _bias_of(self.tensor): (self.outputs,)} if self.bias else weight
+
+    @property
     def own_file(self) -> bool:
+        """Whether the file at `path` holds nothing else."""
         return self.tensor == "linear.weight"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerNorm:
-    """Layer normalisation of a vector."""
+    """Layer normalisation of a vector. tensor: the name of its weight."""
 
     path: str
     inputs: int
+    bias: bool = True
+    eps: float = 1e-5
+    tensor: str = "norm.weight"
 
     @property
     def outputs(self) -> int:
         return self.inputs
+
+    @property
+    def shapes(self) -> Shapes:
+        """The names and shapes of its tensors, the weight first."""
+        weight: Shapes = {self.tensor: (self.inputs,)}
+        return {**weight, _bias_of(self.tensor): (self.inputs,)} if self.bias else weight
+
+    @property
+    def own_file(self) -> bool:
+        """Whether the file at `path` holds nothing else."""
+        return self.tensor == "norm.weight"
 
 
 @dataclass(frozen=True)
@@ -96,6 +117,10 @@ def following(folder: Path, entries: Sequence[Entry], width: int) -> list[Module
             )
         width = module.outputs
     return modules
+
+
+def _bias_of(weight: str) -> str:
+    return weight.removesuffix("weight") + "bias"
 
 
 def _listed(path: Path) -> tuple[Entry, ...]:

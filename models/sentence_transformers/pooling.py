@@ -26,7 +26,6 @@ Source = Literal["model", "setting", "assumed"]
 _ADVICE = "say how to pool if it is to embed texts: EMBEDDING_POOLING, or pooling= in Python"
 # Class name endings in config.json of models that are trained for other tasks.
 _OTHER_TASKS = {
-    "ForSequenceClassification": "a classifier or reranker",
     "ForTokenClassification": "a classifier of tokens",
     "ForQuestionAnswering": "a model that answers questions",
     "ForMultipleChoice": "a model of multiple choice",

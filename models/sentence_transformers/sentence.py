@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from models.config.checkpoint_spec import CheckpointSpec, Projection
+from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.sentence_transformers import modules
+from models.sentence_transformers.classifier import Classifier
 from models.sentence_transformers.modules import STATIC, Dense, Entry, Module, Normalize
 from models.sentence_transformers.pooling import AUTO, Source, choose_pooling
 from models.sentence_transformers.transformer import TransformerOptions
@@ -41,13 +43,22 @@ class SentenceConfig:
 
     @classmethod
     def read(
-        cls, folder: Path, entries: Sequence[Entry], spec: CheckpointSpec, pooling: str = AUTO
+        cls,
+        folder: Path,
+        entries: Sequence[Entry],
+        spec: CheckpointSpec,
+        pooling: str = AUTO,
+        classifier: Classifier | None = None,
     ) -> "SentenceConfig":
         """Read a folder's modules. pooling: overrides that of the files, unless AUTO.
+
+        classifier: of the model, if it is one; its logits are the vector of a text.
 
         Raises ModelError for a module, pooling or option that is not supported.
         """
         encoder = spec.config
+        if classifier is not None:
+            return _of_classifier(folder / entries[0].path, encoder, classifier)
         choice = choose_pooling(folder, entries, pooling, spec.projection)
         projected = _projection_module(entries[0].path, encoder.hidden_size, choice.projection)
         width = projected[0].outputs if projected else encoder.hidden_size * len(choice.modes)
@@ -60,7 +71,9 @@ class SentenceConfig:
             options = TransformerOptions(encoder.max_positions)
         else:
             path = folder / entries[0].path
-            options = TransformerOptions.read(path, encoder, bool(projected))
+            options = TransformerOptions.read(
+                path, encoder, "projection" if projected else "states"
+            )
         return cls(
             max_length=options.max_length,
             pooling=choice.modes,
@@ -85,6 +98,17 @@ class SentenceConfig:
         """Return the number of dimensions of a vector, for an encoder of hidden size D."""
         widths = [module.outputs for module in self.modules if isinstance(module, Dense)]
         return widths[-1] if widths else hidden * len(self.pooling)
+
+
+def _of_classifier(folder: Path, encoder: EncoderConfig, classifier: Classifier) -> SentenceConfig:
+    options = TransformerOptions.read(folder, encoder, "logits")
+    return SentenceConfig(
+        max_length=options.max_length,
+        pooling=(classifier.head.pooling,),
+        modules=classifier.head.modules,
+        lowercase=options.lowercase,
+        side=options.side,
+    )
 
 
 def _projection_module(path: str, hidden: int, projection: Projection | None) -> list[Dense]:

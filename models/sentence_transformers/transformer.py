@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
@@ -13,8 +14,22 @@ NAMES = tuple(
     f"sentence_{family}_config.json"
     for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
-_FORWARD = {"method": "forward", "method_output_name": "last_hidden_state"}
-_FEATURES = {"method": "get_text_features", "method_output_name": "pooler_output"}
+Output = Literal["states", "projection", "logits"]
+"""What a Transformer module returns: states of tokens, a projected vector, or scores of labels."""
+_OUTPUTS = {  # the task, the name of the output, and the method of the model
+    "states": (
+        *("feature-extraction", "token_embeddings"),
+        {"method": "forward", "method_output_name": "last_hidden_state"},
+    ),
+    "projection": (
+        *("feature-extraction", "sentence_embedding"),
+        {"method": "get_text_features", "method_output_name": "pooler_output"},
+    ),
+    "logits": (
+        *("sequence-classification", "scores"),
+        {"method": "forward", "method_output_name": "logits"},
+    ),
+}
 _UNSUPPORTED = (
     *("processing_kwargs", "tokenizer_name_or_path"),
     *("query_length", "document_length", "query_expansion"),
@@ -42,13 +57,13 @@ class TransformerOptions:
 
     @classmethod
     def read(
-        cls, folder: Path, encoder: EncoderConfig, projected: bool = False
+        cls, folder: Path, encoder: EncoderConfig, output: Output = "states"
     ) -> "TransformerOptions":
-        """Read the options of an encoder. projected: whether its family has a Projection.
+        """Read the options of an encoder. output: what its module returns.
 
         Raises ModelError for an unsupported option that might change vectors.
         """
-        options = _options(folder, projected)
+        options = _options(folder, output)
         key = "tokenizer_args" if "tokenizer_args" in options else "processor_kwargs"
         tokenizer = options.nested_only(key, {*_IGNORED, "model_max_length", "truncation_side"})
         max_length = tokenizer.get("model_max_length") or options.get("max_seq_length")
@@ -65,12 +80,12 @@ def options_file(folder: Path) -> list[Path]:
     return [path for name in NAMES if (path := folder / name).exists()][:1]
 
 
-def _options(folder: Path, projected: bool) -> JsonConfig:
+def _options(folder: Path, output: Output) -> JsonConfig:
     files = options_file(folder)
     options = JsonConfig(files[0]) if files else JsonConfig(folder, {})
-    options.require("transformer_task", "feature-extraction")
-    options.require("module_output_name", "sentence_embedding" if projected else "token_embeddings")
-    method = _FEATURES if projected else _FORWARD
+    task, name, method = _OUTPUTS[output]
+    options.require("transformer_task", task)
+    options.require("module_output_name", name)
     modalities = options.get("modality_config", {"text": method})
     if modalities.get("text") != method:
         raise options.unsupported("modality_config", modalities, {"text": method})

@@ -1,6 +1,6 @@
 """The special tokens that a tokenizer puts around every text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
 from typing import TypeVar
@@ -22,8 +22,10 @@ class SpecialTokens:
     @classmethod
     def detect(cls, rust: tokenizers.Tokenizer) -> "SpecialTokens":
         """Find the special tokens that a tokenizer adds, from a sample that has other tokens."""
-        samples = _samples(rust)
-        pairs = next((pairs for pairs in samples if not all(special for _, special in pairs)), [])
+        encoding = rust.encode(sample_text(rust))
+        pairs = list(zip(encoding.ids, encoding.special_tokens_mask, strict=True))
+        if all(special for _, special in pairs):
+            return cls([], [])
         prefix = [id for id, _ in takewhile(lambda pair: pair[1], pairs)]
         suffix = [id for id, _ in takewhile(lambda pair: pair[1], reversed(pairs))]
         return cls(prefix, suffix[::-1])
@@ -52,8 +54,10 @@ class SpecialTokens:
         return [*range(before), *remaining, *range(len(ids) - after, len(ids))]
 
 
-def _samples(rust: tokenizers.Tokenizer) -> Iterator[list[tuple[int, int]]]:
+def sample_text(rust: tokenizers.Tokenizer) -> str:
+    """Return a text that has tokens besides the special ones; "" if none has."""
     # A vocabulary without letters has no token for "a", and its normalizer may remove more.
     for text in chain(["a"], map(rust.id_to_token, range(rust.get_vocab_size()))):
-        encoding = rust.encode(text or "")
-        yield list(zip(encoding.ids, encoding.special_tokens_mask, strict=True))
+        if not all(rust.encode(text or "").special_tokens_mask):
+            return text or ""
+    return ""

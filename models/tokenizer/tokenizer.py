@@ -12,8 +12,9 @@ from models.tokenizer.chunked import ChunkedTokenizer
 from models.tokenizer.cooperative import Cooperative, run_to_completion
 from models.tokenizer.excerpts import ExcerptTokenizer, max_excerpt_size
 from models.tokenizer.loading import loader
+from models.tokenizer.pair_template import PairTemplate
 from models.tokenizer.pipeline import unknown_id
-from models.tokenizer.special_tokens import SpecialTokens
+from models.tokenizer.special_tokens import SpecialTokens, sample_text
 from models.tokenizer.split_points import SplitPoints
 from models.tokenizer.token import Token, ids_of, tokens_of
 from models.tokenizer.truncation import Side, TruncatedIds
@@ -102,6 +103,14 @@ class Tokenizer:
     ) -> TruncatedIds:
         """Truncate ids to max_length, by default the model's; special tokens around them remain."""
         return self._excerpts.truncate(ids, side or self.side, max_length or self.max_length)
+
+    def strip(self, row: TruncatedIds) -> Sequence[int]:
+        """Return the ids of a text without the special tokens around them."""
+        return self._special_tokens.strip(row.ids)
+
+    def pair_template(self) -> PairTemplate:
+        """Return the special tokens of a pair of texts."""
+        return PairTemplate.detect(self._rust, sample_text(self._rust))
 
     def count_limit(self, first: int, side: Side) -> int:
         """Return the count_limit that tells how many of a text's first tokens remain."""

@@ -64,13 +64,17 @@ class Embeddings:
         self.tokens = weights["token_table"].to(device)
         self.norm = build_norm(config, weights, "norm", device)
         self.positions = input_position_hooks(config, weights, device)
-        # Every token belongs to the first segment, whose vector is a constant.
-        self.segment = weights.get("segment_table", self.tokens.new_zeros(1, 1))[0].to(device)
+        # (segments, D). Without pairs, every token belongs to the first one.
+        self.segments = weights.get("segment_table", self.tokens.new_zeros(1, 1)).to(device)
         self._project = _projection(weights, device)
 
     def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
         """Embed token ids: (T,) -> (T, D)."""
-        hidden = self.tokens[ids] * self.config.token_scale + self.segment
+        segment = self.segments[0]
+        if self.config.pairs:
+            segment = self.segments[ids // self.config.vocab_size]
+            ids = ids % self.config.vocab_size
+        hidden = self.tokens[ids] * self.config.token_scale + segment
         return self._project(self.norm(self.positions.embed(hidden, ids, layout.positions)))
 
     def part(self, name: str, batch: Batch) -> Floats:
@@ -81,7 +85,7 @@ class Embeddings:
         parts = {
             "token": lambda: self.tokens[ids] * self.config.token_scale,
             "position": lambda: self.positions.embed(zeros, ids, positions),
-            "segment": lambda: zeros + self.segment,
+            "segment": lambda: zeros + self.segments[0],
         }
         part: Floats = parts[name]().cpu().numpy()
         return part

@@ -1,20 +1,22 @@
 """Pipeline of a request: tokenize its inputs, admit its jobs, compute their vectors."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
 
+from models.sentence_transformers.classifier import Classifier
 from models.vectors import Floats
 from service.engine.protocol.messages import POOLED, Job, Result
 from service.engine.protocol.sizes import size_class
-from service.errors import EncodingFailed, ServiceError, TimedOut
+from service.errors import BadRequest, EncodingFailed, ServiceError, TimedOut
 from service.inference.item_result import ItemResult
 from service.inputs.options import InputOptions, TextOrIds
 from service.inputs.reader import InputReader
+from service.inputs.text_pair import TextPair
 from service.inputs.tokenized_input import TokenizedInput
-from service.inputs.windows import average, split_windows, window_input_indices
+from service.inputs.windows import average, maximum, split_windows, window_input_indices
 from service.request.admission import Admission
 from service.request.request_context import RequestContext
 
@@ -32,24 +34,53 @@ class Pipeline:
     """Computes the vectors of requests, and records times in the request context."""
 
     def __init__(
-        self, reader: InputReader, admission: Admission, engine: Engine, timeout: float
+        self,
+        reader: InputReader,
+        admission: Admission,
+        engine: Engine,
+        timeout: float,
+        classifier: Classifier | None = None,
     ) -> None:
-        self.reader = reader
+        """classifier: of a model that reranks or classifies; None for an embedder."""
+        self.reader, self._classifier = reader, classifier
         self._admission, self._engine, self._timeout = admission, engine, timeout
+
+    @property
+    def classifier(self) -> Classifier:
+        """The labels of the model's scores; raises BadRequest for an embedder."""
+        if self._classifier is None:
+            raise BadRequest(
+                "this server's model embeds texts, and neither reranks nor classifies: "
+                "POST /embed, or /similarity to compare texts",
+                code="not_offered",
+            )
+        return self._classifier
 
     async def embed(
         self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
     ) -> tuple[list[TokenizedInput], Floats]:
         """Return rows, and their pooled vectors (B, D), not normalized."""
+        self._check_embeds()
         rows = await self.reader.read(context, inputs, options)
         if options.windows:
-            return rows, await self._submit_windows(context, rows)
+            return rows, await self._submit_windows(context, rows, average)
         return rows, await self.submit(context, rows, POOLED)
+
+    async def score(
+        self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
+    ) -> tuple[list[TokenizedInput], Floats]:
+        """Return rows, and the logits of pairs of texts or of single texts: (B, labels).
+
+        A pair that was split into windows has the maximum over them.
+        """
+        rows = await self.reader.read_pairs(context, pairs, options)
+        return rows, await self._submit_windows(context, rows, maximum)
 
     async def embed_partial(
         self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
     ) -> list[ItemResult]:
         """Like `embed`, with an error in place of each input that fails."""
+        self._check_embeds()
         rows = await self.reader.read_partial(context, inputs, options)
         valid = {index: row for index, row in enumerate(rows) if isinstance(row, TokenizedInput)}
         tokens = sum(len(row.ids) for row in valid.values())
@@ -70,6 +101,7 @@ class Pipeline:
         self, context: RequestContext, chunks: Sequence[str], options: InputOptions, layers: int
     ) -> list[ItemResult]:
         """Late chunking: pool the hidden states of each chunk, computed with all as context."""
+        self._check_embeds()
         document = await self.reader.document(context, chunks, options, sum(map(len, chunks)))
         (states,) = await self.hidden(context, [document.row], layers)
         results = zip(document.rows(), document.pool(states, "mean"), strict=True)
@@ -94,11 +126,23 @@ class Pipeline:
         _record(context, [result])
         return result.vectors
 
+    def _check_embeds(self) -> None:
+        if self._classifier is not None:
+            task, route = (
+                ("reranks", "/rerank") if self._classifier.reranks else ("classifies", "/predict")
+            )
+            raise BadRequest(
+                f"this server's model {task}, and does not embed: POST {route}", code="not_offered"
+            )
+
     async def _submit_windows(
-        self, context: RequestContext, rows: Sequence[TokenizedInput]
+        self,
+        context: RequestContext,
+        rows: Sequence[TokenizedInput],
+        merge: Callable[[Sequence[TokenizedInput], Floats], Floats],
     ) -> Floats:
         try:
-            return average(rows, await self.submit(context, split_windows(rows), POOLED))
+            return merge(rows, await self.submit(context, split_windows(rows), POOLED))
         except EncodingFailed as error:  # translate the index of a window to that of its input
             if error.index is not None:
                 error.index = window_input_indices(rows)[error.index]

@@ -70,7 +70,7 @@ class InputTokenizer:
         self, texts: Sequence[str], prompt: str, options: InputOptions, first_index: int
     ) -> Cooperative[list[tuple[TokenizedInput, list[Token]]]]:
         """Like `read` for texts, with the tokens of each row."""
-        results, count_limit = [], self._count_limit(options, 0)
+        results, count_limit = [], self.count_limit(options)
         for index, text in enumerate(texts, first_index):
             try:
                 ids, tokens = yield from self._tokenizer.encode_with_tokens(
@@ -78,7 +78,7 @@ class InputTokenizer:
                 )
             except UnsplittableTextError as error:
                 raise unsplittable_text(error, index) from None
-            results.append((self._row(index, ids, options), tokens))
+            results.append((self.row(index, ids, options), tokens))
         return results
 
     def document(
@@ -95,7 +95,7 @@ class InputTokenizer:
 
     def max_characters(self, options: InputOptions) -> int:
         """Return how many characters of a text are usually tokenized at most."""
-        unlimited = options.windows or self._count_limit(options, 0)
+        unlimited = options.windows or self.count_limit(options)
         return sys.maxsize if unlimited else self._tokenizer.max_excerpt
 
     def check_ids(self, ids: Sequence[int], index: int) -> None:
@@ -113,7 +113,7 @@ class InputTokenizer:
     ) -> Cooperative[list[TokenizedInput]]:
         texts = [prompt + item for item in inputs if isinstance(item, str)]
         prompt_token_count, rows = self._sentence.prompt_token_count(prompt, self._tokenizer), []
-        side, count_limit = self._side(options), self._count_limit(options, prompt_token_count)
+        side, count_limit = self._side(options), self.count_limit(options, prompt_token_count)
         encoded = iter((yield from self._tokenizer.encode_cooperatively(texts, side, count_limit)))
         for index, item in enumerate(inputs, first_index):
             is_text = isinstance(item, str)
@@ -126,7 +126,7 @@ class InputTokenizer:
             if options.max_length is not None:
                 ids = self._cut(ids, side, options.max_length, prompt_token_count)
             prompt_tokens = ids.remaining(prompt_token_count, side) if is_text else 0
-            rows.append(self._row(index, ids, options, prompt_tokens))
+            rows.append(self.row(index, ids, options, prompt_tokens))
         return rows
 
     def _cut(
@@ -141,7 +141,7 @@ class InputTokenizer:
         cut = self._tokenizer.truncate(ids.ids, side, max_length)
         return TruncatedIds(cut.ids, ids.dropped + cut.dropped)
 
-    def _count_limit(self, options: InputOptions, prompt_token_count: int) -> float:
+    def count_limit(self, options: InputOptions, prompt_token_count: int = 0) -> float:
         """Return how many tokens of a long text to count, to know how many are cut off."""
         if options.windows:
             return 0
@@ -168,9 +168,10 @@ class InputTokenizer:
         self.check_ids(ids, index)
         return self._tokenizer.truncate(ids, side)
 
-    def _row(
+    def row(
         self, index: int, row: TruncatedIds, options: InputOptions, prompt_token_count: int = 0
     ) -> TokenizedInput:
+        """Check the length and the ids of an input; raises BadRequest."""
         if row.dropped and not self._may_cut(options.truncate):
             # Not len(row.ids): it lacks the unknown tokens that some models drop.
             limit = options.max_length or self._tokenizer.max_length

@@ -7,12 +7,15 @@ from typing import TypeVar
 
 from models.sentence_transformers.sentence import SentenceConfig
 from models.tokenizer.cooperative import Cooperative, run_to_completion
+from models.tokenizer.pairs import PairTokenizer
 from models.tokenizer.tokenizer import Token, Tokenizer
 from service.errors import ServiceError
 from service.inputs.chunks import ChunkedDocument
 from service.inputs.input_tokenizer import InputTokenizer
 from service.inputs.options import InputOptions, TextOrIds
+from service.inputs.pair_input_tokenizer import PairInputTokenizer
 from service.inputs.prompts import Prompt, Prompts
+from service.inputs.text_pair import TextPair
 from service.inputs.tokenization_queue import TokenizationQueue
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.limits import check_texts, check_tokens
@@ -41,10 +44,12 @@ class InputReader:
         max_texts: int,
         max_tokens: int,
         auto_truncate: bool,
+        pairs: PairTokenizer | None = None,
     ) -> None:
         """queue: tokenizes long requests. vocabulary_rows: of the model's embedding table.
 
-        min_tokens: of a text. max_texts, max_tokens: of a request.
+        min_tokens: of a text. max_texts, max_tokens: of a request. pairs: of a model that reads
+        pairs of texts.
         """
         self.tokenizer, self.sentence = tokenizer, sentence
         self._queue, self._max_texts, self._max_tokens = queue, max_texts, max_tokens
@@ -58,6 +63,9 @@ class InputReader:
             auto_truncate=auto_truncate,
         )
         self.check_ids = self._input_tokenizer.check_ids
+        self._pairs = (
+            None if pairs is None else PairInputTokenizer(pairs, self._input_tokenizer, max_tokens)
+        )
 
     async def read(
         self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
@@ -72,6 +80,13 @@ class InputReader:
         return await self._tokenize_all(
             context, inputs, options, self._input_tokenizer.read_partial, _valid_rows
         )
+
+    async def read_pairs(
+        self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
+    ) -> list[TokenizedInput]:
+        """Like `read` for pairs of texts, of a model that reads them."""
+        assert self._pairs is not None
+        return await self._tokenize_all(context, pairs, options, self._pairs.read, list)
 
     async def read_with_tokens(
         self, context: RequestContext, texts: Sequence[str], options: InputOptions

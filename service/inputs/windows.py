@@ -1,6 +1,7 @@
 """Split inputs longer than the model's maximum length into windows, and average their vectors."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -77,13 +78,23 @@ def window_input_indices(rows: Sequence[TokenizedInput]) -> list[int]:
     return [index for index, row in enumerate(rows) for _ in _windows_of(row)]
 
 
+def maximum(rows: Sequence[TokenizedInput], scores: Floats) -> Floats:
+    """Take the maximum of the windows of each row: (windows, D) -> (B, D)."""
+    best: Floats = np.maximum.reduceat(scores, _window_starts(rows), axis=0)
+    return best
+
+
 def average(rows: Sequence[TokenizedInput], vectors: Floats) -> Floats:
     """Average the windows of each row, weighted by `weights`: (windows, D) -> (B, D)."""
     weights = np.array([w for row in rows for w in (row.weights or [1])], dtype=np.float64)
-    starts = np.cumsum([0, *(len(row.windows) or 1 for row in rows[:-1])])
+    starts = _window_starts(rows)
     sums = np.add.reduceat(vectors * weights[:, None], starts, axis=0)
     means: Floats = (sums / np.add.reduceat(weights, starts)[:, None]).astype(np.float32)
     return means
+
+
+def _window_starts(rows: Sequence[TokenizedInput]) -> list[int]:
+    return [*accumulate((len(row.windows) or 1 for row in rows[:-1]), initial=0)]
 
 
 def _windows_of(row: TokenizedInput) -> list[TokenizedInput]:

@@ -1,0 +1,104 @@
+"""What a model of text pairs or texts says of its scores: a reranker or a classifier."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from models.config.encoder_config import EncoderConfig
+from models.config.json_config import JsonConfig
+from models.errors import ModelError
+from models.sentence_transformers.classification_heads import (
+    ClassificationHead,
+    classification_head,
+)
+
+CARD = "config_sentence_transformers.json"
+_CLASS_SUFFIX = "ForSequenceClassification"
+_OLD_ACTIVATION = "sbert_ce_default_activation_function"
+
+Activation = Literal["sigmoid", "identity"]
+_SEGMENT_TOKENIZERS = ("BertTokenizer", "DebertaV2Tokenizer", "ElectraTokenizer")
+_BERT_TOKENIZERS = ("bert", "electra", "ernie", "nomic_bert")
+_ACTIVATIONS: dict[str, Activation] = {"Sigmoid": "sigmoid", "Identity": "identity"}
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A head that scores labels. A model with a single label is a reranker.
+
+    activation: what sentence-transformers' CrossEncoder applies to the logits. multi_label: whether
+    several labels can hold for a text, so that each has a probability of its own.
+    """
+
+    labels: tuple[str, ...]
+    head: ClassificationHead
+    activation: Activation
+    multi_label: bool = False
+
+    @property
+    def reranks(self) -> bool:
+        """Whether there is one score, that of a pair's relevance."""
+        return len(self.labels) == 1
+
+    @classmethod
+    def read(cls, folder: Path, path: str, config: EncoderConfig) -> "Classifier | None":
+        """Read the classifier of a folder; None for other kinds of models.
+
+        path: of the encoder's folder, relative to the model's. Raises ModelError for a head or an
+        activation that is not supported.
+        """
+        options = JsonConfig(folder / path / "config.json")
+        class_name = next(iter(options.get("architectures", ())), "")
+        if not class_name.endswith(_CLASS_SUFFIX):
+            card = JsonConfig.optional(folder / CARD)
+            if card.get("model_type", "") == "CrossEncoder":
+                raise ModelError(
+                    f"{options.path}: a CrossEncoder of the class {class_name} is not supported, "
+                    f"only those whose class ends in {_CLASS_SUFFIX}"
+                )
+            return None
+        labels = _labels(options)
+        return cls(
+            labels,
+            classification_head(options, config, path, len(labels)),
+            _activation(folder, options, len(labels)),
+            options.get("problem_type", "") == "multi_label_classification",
+        )
+
+
+def _labels(options: JsonConfig) -> tuple[str, ...]:
+    names = options.get("id2label", {})
+    count = options.get("num_labels", len(names) or 2)
+    return tuple(str(names.get(str(index), f"LABEL_{index}")) for index in range(count))
+
+
+def _activation(folder: Path, options: JsonConfig, num_labels: int) -> Activation:
+    stated = [
+        (JsonConfig.optional(folder / CARD), "activation_fn"),
+        (options.nested("sentence_transformers"), "activation_fn"),
+        (options, _OLD_ACTIVATION),
+    ]
+    for source, key in stated:
+        name = source.get(key, "")
+        if name:
+            kind = name.rpartition(".")[2]
+            if not name.startswith("torch.nn.") or kind not in _ACTIVATIONS:
+                raise source.unsupported(key, name, sorted(_ACTIVATIONS))
+            return _ACTIVATIONS[kind]
+    return "sigmoid" if num_labels == 1 else "identity"
+
+
+def has_second_segment(encoder: Path, config: EncoderConfig) -> bool:
+    """Whether the second text of a pair is in a segment of its own.
+
+    The model must have one, and its tokenizer, as transformers 5 loads it, must tell of it.
+    """
+    options = JsonConfig(encoder / "config.json")
+    if not config.segments or options.get("type_vocab_size", 2) < 2:
+        return False
+    tokenizer = JsonConfig.optional(encoder / "tokenizer_config.json")
+    if "model_input_names" in tokenizer:
+        return "token_type_ids" in tokenizer["model_input_names"]
+    default = "BertTokenizer" if config.family in _BERT_TOKENIZERS else ""
+    name: str = tokenizer.get("tokenizer_class", default)
+    return name.removesuffix("Fast") in _SEGMENT_TOKENIZERS

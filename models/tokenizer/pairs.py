@@ -1,0 +1,94 @@
+"""Pairs of texts as sequences of token ids, as rerankers and classifiers of pairs read them."""
+
+from collections.abc import Sequence
+
+from models.config.encoder_config import EncoderConfig
+from models.errors import ModelError
+from models.tokenizer.cooperative import Cooperative
+from models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
+
+Pair = tuple[str, str | None]
+"""Two texts, or one alone."""
+
+
+class PairTokenizer:
+    """Tokenizes pairs of texts for a model."""
+
+    def __init__(self, tokenizer: Tokenizer, config: EncoderConfig) -> None:
+        """config: of the model's encoder, which tells whether it has a second segment.
+
+        Raises ModelError if ids cannot tell the segments apart.
+        """
+        if config.pairs and tokenizer.max_id >= config.vocab_size:
+            raise ModelError(
+                f"the tokenizer has ids up to {tokenizer.max_id}, the table of the model up to "
+                f"{config.vocab_size - 1}"
+            )
+        self._tokenizer, self._template = tokenizer, tokenizer.pair_template()
+        self._second_offset = config.vocab_size if config.pairs else 0
+
+    def encode(
+        self,
+        pairs: Sequence[Pair],
+        side: Side | None = None,
+        count_limit: float = 0,
+        max_second: int | None = None,
+    ) -> Cooperative[list[TruncatedIds]]:
+        """Return the ids of each pair, in steps; the longer text of a pair is truncated first.
+
+        count_limit: see Tokenizer.encode. max_second: tokens of a second text that are read. Raises
+        UnsplittableTextError.
+        """
+        side = side or self._tokenizer.side
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair if text is not None))
+        rows = yield from self._tokenizer.encode_cooperatively(texts, side, count_limit)
+        row_of = dict(zip(texts, rows, strict=True))
+        return [
+            row_of[a] if b is None else self._join(row_of[a], row_of[b], side, max_second)
+            for a, b in pairs
+        ]
+
+    def windows(self, first: str, second: str) -> Cooperative[list[list[int]]]:
+        """Split the second text of a pair so that each part fits beside the first, in steps.
+
+        A first text of more than half of the room is cut. Raises UnsplittableTextError.
+        """
+        room = self._tokenizer.max_length - len(self._template)
+        a = (yield from self._tokenizer.ids_without_special(first))[: max(room // 2, 1)]
+        b = yield from self._tokenizer.ids_without_special(second)
+        size = max(room - len(a), 1)
+        parts = [b[start : start + size] for start in range(0, max(len(b), 1), size)]
+        return [self._template.join(a, part, self._second_offset) for part in parts]
+
+    def _join(
+        self, first: TruncatedIds, second: TruncatedIds, side: Side, max_second: int | None
+    ) -> TruncatedIds:
+        a, b = self._tokenizer.strip(first), self._tokenizer.strip(second)
+        room = self._tokenizer.max_length - len(self._template)
+        dropped = first.dropped + second.dropped + len(a) + len(b)
+        b = cut(b, len(b) if max_second is None else max_second, side)
+        lengths = truncated_lengths(len(a), len(b), room)
+        a, b = (cut(ids, count, side) for ids, count in zip((a, b), lengths, strict=True))
+        ids = self._template.join(a, b, self._second_offset)
+        return TruncatedIds(ids, dropped - len(a) - len(b))
+
+
+def cut(ids: Sequence[int], count: int, side: Side) -> Sequence[int]:
+    """Return the first `count` ids, or the last ones if the left side is cut off."""
+    return ids[:count] if side == "right" else ids[max(len(ids) - count, 0) :]
+
+
+def truncated_lengths(first: int, second: int, room: int) -> tuple[int, int]:
+    """How many tokens of each text remain, of `room` in all: the longer one loses the most.
+
+    As the strategy "longest first" of Hugging Face's tokenizers: where both are too long, each has
+    half of the room, and an odd token goes to the longer one.
+    """
+    if first + second <= room:
+        return first, second
+    shorter = min(first, second)
+    if shorter <= room - shorter:
+        longer = room - shorter
+    else:
+        shorter, longer = room // 2, room // 2 + room % 2
+    return (longer, shorter) if first > second else (shorter, longer)

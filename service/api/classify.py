@@ -1,0 +1,147 @@
+"""POST /predict and /classify: labels of texts or of pairs of them, as TEI, Infinity and vLLM."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import Discriminator, Field, Tag
+
+from models.vectors import Floats
+from service.api.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
+from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.rerank import token_usage
+from service.api.rerank_request import PairBody
+from service.api.router import Context, api_router
+from service.api.schemas.rerank import Classes, Predictions
+from service.api.scores import labelled, probabilities
+from service.api.served_names import ServedNames
+from service.inference.pipeline import Pipeline
+from service.inputs.options import InputOptions
+from service.inputs.text_pair import TextPair
+from service.request.request_context import RequestContext
+
+_Texts = Annotated[list[str], Field(min_length=1, max_length=2), FAIL_FAST]
+
+
+def _item_kind(value: Any) -> str:
+    return "<text>" if isinstance(value, str) else "<texts>"
+
+
+def _inputs_kind(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        return "<batch>"
+    return _item_kind(value)
+
+
+PredictInputs = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[_Texts, Tag("<texts>")]
+    | Annotated[list[_Texts], FAIL_FAST, Tag("<batch>")],
+    Discriminator(_inputs_kind),
+]
+"""A text, a text or a pair in a list, or a list of such lists."""
+
+
+class PredictRequest(PairBody):
+    """inputs: a text, a pair of texts, or a list of lists of one or two texts.
+
+    raw_scores: logits instead of probabilities.
+    """
+
+    model_config = examples(
+        {"inputs": [["I like it."], ["It rained.", "It was dry."]], "raw_scores": True},
+        inputs="I like it.",
+    )
+
+    inputs: PredictInputs
+    raw_scores: bool = False
+
+
+class ClassifyRequest(Body):
+    """With raw_scores, which Infinity's clients send, the response is Infinity's, else vLLM's."""
+
+    model_config = examples(
+        {"input": ["I like it."], "raw_scores": False}, input=["I like it.", "Never again."]
+    )
+
+    input: Texts
+    model: str | None = None
+    raw_scores: bool = False
+    use_activation: TrueByDefault = True
+
+
+@dataclass(frozen=True)
+class _Classification:
+    pipeline: Pipeline
+    names: ServedNames
+
+    async def scores(
+        self,
+        context: RequestContext,
+        texts: list[TextPair],
+        options: InputOptions,
+        raw_scores: bool,
+    ) -> Floats:
+        """Return the scores of all labels: (B, labels)."""
+        classifier = self.pipeline.classifier
+        context.memory.grow_by_numbers(len(texts) * len(classifier.labels))
+        _, logits = await self.pipeline.score(context, texts, options)
+        return logits if raw_scores else probabilities(logits, classifier)
+
+    async def classify(self, context: RequestContext, body: ClassifyRequest) -> Any:
+        if body.model is not None:
+            self.names.check(body.model)
+        texts = [TextPair(text) for text in text_list(body.input)]
+        raw = body.raw_scores or not body.use_activation
+        scores = await self.scores(context, texts, InputOptions(), raw)
+        labels = self.pipeline.classifier.labels
+        infinity = "raw_scores" in body.model_fields_set
+        data: list[Any] = [
+            labelled(row, labels)
+            if infinity
+            else {
+                "index": index,
+                "label": labels[int(row.argmax())],
+                "probs": row.tolist(),
+                "num_classes": len(labels),
+            }
+            for index, row in enumerate(scores)
+        ]
+        return {
+            "id": context.id,
+            "object": "classify" if infinity else "list",
+            "model": self.names.primary,
+            "data": data,
+            "usage": token_usage(context),
+        }
+
+
+def router(pipeline: Pipeline, names: ServedNames) -> APIRouter:
+    """Create the routes of this module."""
+    routes, service = api_router("classify"), _Classification(pipeline, names)
+
+    @routes.post(
+        "/predict",
+        summary="Labels of texts or pairs of texts",
+        response_model=Predictions,
+        responses=route_responses(),
+    )
+    async def predict(context: Context, body: PredictRequest) -> Any:
+        single = _inputs_kind(body.inputs) != "<batch>"
+        items = [body.inputs] if single else body.inputs
+        texts = [TextPair(*([item] if isinstance(item, str) else item)) for item in items]
+        scores = await service.scores(context, texts, body.input_options(), body.raw_scores)
+        labels = pipeline.classifier.labels
+        predictions = [labelled(row, labels) for row in scores]
+        return predictions[0] if single else predictions
+
+    @routes.post(
+        "/classify",
+        summary="Classes of texts",
+        response_model=Classes,
+        responses=route_responses((*ENGINE_ERRORS, 404)),
+    )
+    async def classify(context: Context, body: ClassifyRequest) -> Any:
+        return await service.classify(context, body)
+
+    return routes

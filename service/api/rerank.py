@@ -1,0 +1,143 @@
+"""POST /rerank and /v1/rerank: documents by their relevance to a query, as TEI, Jina and Voyage."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter
+
+from models.vectors import Floats
+from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.rerank_request import RerankRequest
+from service.api.router import Context, api_router
+from service.api.schemas.rerank import JinaRanking, TEIRanks, VoyageRanking
+from service.api.scores import ranking, sigmoid
+from service.api.served_names import ServedNames
+from service.errors import BadRequest
+from service.inference.pipeline import Pipeline
+from service.inputs.options import InputOptions
+from service.inputs.text_pair import TextPair
+from service.inputs.tokenized_input import TokenizedInput
+from service.request.request_context import RequestContext
+
+
+@dataclass(frozen=True)
+class RerankService:
+    """Scores documents by their relevance to a query, for every API."""
+
+    pipeline: Pipeline
+    names: ServedNames
+
+    async def logits(
+        self,
+        context: RequestContext,
+        query: str,
+        documents: Sequence[str],
+        options: InputOptions,
+    ) -> tuple[list[TokenizedInput], Floats]:
+        """Return the tokenized pairs, and their logits: (B,).
+
+        Raises BadRequest if the model is no reranker.
+        """
+        pairs = [TextPair(query, document) for document in documents]
+        return await self.pair_logits(context, pairs, options)
+
+    async def pair_logits(
+        self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
+    ) -> tuple[list[TokenizedInput], Floats]:
+        """Like `logits` for any pairs."""
+        classifier = self.pipeline.classifier
+        if not classifier.reranks:
+            raise BadRequest(
+                f"this server's model has {len(classifier.labels)} labels, and a reranker has one: "
+                "POST /predict",
+                code="not_offered",
+            )
+        context.memory.grow_by_numbers(len(pairs))
+        rows, logits = await self.pipeline.score(context, pairs, options)
+        return rows, logits[:, 0]
+
+    async def rerank(self, context: RequestContext, body: RerankRequest) -> Any:
+        """Respond to /rerank."""
+        if body.model is not None:
+            self.names.check(body.model)
+        contents, options = body.contents, body.input_options()
+        rows, logits = await self.logits(context, body.query, contents, options)
+        scores = logits if body.raw_scores else sigmoid(logits)
+        order = ranking(logits, body.top_n or body.top_k)
+        if body.texts is not None and not body.details:
+            return _tei_ranks(scores, order, contents if body.return_text else None)
+        documents = contents if body.return_documents else None
+        if body.is_voyage:
+            return self._voyage(context, scores, order, documents)
+        response = {
+            "id": context.id,
+            "object": "rerank",
+            "model": self.names.primary,
+            "usage": token_usage(context),
+            "results": ranked(scores, order, documents and [{"text": text} for text in documents]),
+        }
+        if body.details:
+            response["inputs"] = [row.as_json() for row in rows]
+        return response
+
+    def _voyage(
+        self,
+        context: RequestContext,
+        scores: Floats,
+        order: Sequence[int],
+        documents: Sequence[str] | None,
+    ) -> Any:
+        return {
+            "object": "list",
+            "data": ranked(scores, order, documents),
+            "model": self.names.primary,
+            "usage": {"total_tokens": context.tokens},
+        }
+
+
+def router(service: RerankService) -> APIRouter:
+    """Create the routes of this module."""
+    routes = api_router("rerank")
+
+    @routes.post(
+        "/rerank",
+        summary="Documents by relevance to a query",
+        response_model=TEIRanks | JinaRanking | VoyageRanking,
+        responses=route_responses((*ENGINE_ERRORS, 404)),
+    )
+    @routes.post("/v1/rerank", include_in_schema=False)
+    async def rerank(context: Context, body: RerankRequest) -> Any:
+        return await service.rerank(context, body)
+
+    return routes
+
+
+def ranked(
+    scores: Floats, order: Sequence[int], documents: Sequence[Any] | None
+) -> list[dict[str, Any]]:
+    """Return the best documents: index, relevance_score, and what `documents` has of each."""
+    results: list[dict[str, Any]] = [
+        {"index": index, "relevance_score": float(scores[index])} for index in order
+    ]
+    if documents is not None:
+        for result in results:
+            result["document"] = documents[result["index"]]
+    return results
+
+
+def token_usage(context: RequestContext) -> dict[str, int]:
+    """Return the tokens of a request in OpenAI's words."""
+    return {"prompt_tokens": context.tokens, "total_tokens": context.tokens}
+
+
+def _tei_ranks(
+    scores: Floats, order: Sequence[int], texts: Sequence[str] | None
+) -> list[dict[str, Any]]:
+    ranks: list[dict[str, Any]] = [
+        {"index": index, "score": float(scores[index])} for index in order
+    ]
+    if texts is not None:
+        for rank in ranks:
+            rank["text"] = texts[rank["index"]]
+    return ranks

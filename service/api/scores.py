@@ -1,0 +1,39 @@
+"""Logits to scores: activations, labels and ranks."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from models.sentence_transformers.classifier import Classifier
+from models.vectors import Floats
+
+
+def sigmoid(logits: Floats) -> Floats:
+    """Return 1 / (1 + exp(-x)) of each logit, computed in float64."""
+    scores: Floats = (1.0 / (1.0 + np.exp(-logits.astype(np.float64)))).astype(np.float32)
+    return scores
+
+
+def softmax(logits: Floats) -> Floats:
+    """Return probabilities that sum to one in each row: (B, labels) -> (B, labels)."""
+    shifted = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+    probabilities: Floats = (shifted / shifted.sum(axis=1, keepdims=True)).astype(np.float32)
+    return probabilities
+
+
+def probabilities(logits: Floats, classifier: Classifier) -> Floats:
+    """Return the probability of each label: of each alone if several can hold, or one is all."""
+    alone = classifier.multi_label or classifier.reranks
+    return sigmoid(logits) if alone else softmax(logits)
+
+
+def ranking(scores: Floats, top_n: int | None) -> list[int]:
+    """Return the indices of the best scores, the best first; equals keep their order."""
+    best: list[int] = np.argsort(-scores, kind="stable")[:top_n].tolist()
+    return best
+
+
+def labelled(scores: Floats, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the labels with their scores, the best first."""
+    return [{"label": labels[i], "score": float(scores[i])} for i in ranking(scores, None)]

@@ -1,0 +1,68 @@
+"""Tokenize pairs of texts; those that are too long are cut, refused, or split into windows."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from models.errors import UnsplittableTextError
+from models.tokenizer.cooperative import Cooperative
+from models.tokenizer.pairs import PairTokenizer
+from service.errors import TooLarge
+from service.inputs.input_tokenizer import InputTokenizer
+from service.inputs.options import InputOptions
+from service.inputs.text_pair import TextPair
+from service.inputs.tokenized_input import TokenizedInput
+from service.request.limits import unsplittable_text
+
+
+class PairInputTokenizer:
+    """Tokenizes pairs of texts in steps, as texts may be long."""
+
+    def __init__(
+        self, pairs: PairTokenizer, input_tokenizer: InputTokenizer, max_tokens: int
+    ) -> None:
+        """input_tokenizer: checks lengths and ids. max_tokens: of all windows of a pair."""
+        self._pairs, self._input_tokenizer, self._max_tokens = pairs, input_tokenizer, max_tokens
+
+    def read(
+        self, pairs: Sequence[TextPair], prompt: str, options: InputOptions, first_index: int
+    ) -> Cooperative[list[TokenizedInput]]:
+        """Tokenize pairs, which have no prompt. first_index: of the first one.
+
+        Raises BadRequest and TooLarge.
+        """
+        try:
+            return (yield from self._read(pairs, options, first_index))
+        except UnsplittableTextError as error:
+            raise unsplittable_text(error, first_index) from None
+
+    def _read(
+        self, pairs: Sequence[TextPair], options: InputOptions, first_index: int
+    ) -> Cooperative[list[TokenizedInput]]:
+        encoded = yield from self._pairs.encode(
+            [(pair.first, pair.second) for pair in pairs],
+            options.side,
+            self._input_tokenizer.count_limit(options),
+            options.max_length,
+        )
+        rows = []
+        for index, (pair, ids) in enumerate(zip(pairs, encoded, strict=True), first_index):
+            if ids.dropped and options.windows and pair.second is not None:
+                rows.append((yield from self._windows(pair.first, pair.second, index)))
+            else:
+                rows.append(self._input_tokenizer.row(index, ids, options))
+        return rows
+
+    def _windows(self, first: str, second: str, index: int) -> Cooperative[TokenizedInput]:
+        windows = yield from self._pairs.windows(first, second)
+        for tokens in accumulate(map(len, windows)):
+            if tokens > self._max_tokens:
+                raise TooLarge(
+                    f"input {index} has {tokens} tokens or more in windows, the limit is "
+                    f"{self._max_tokens}",
+                    code="too_many_tokens",
+                    index=index,
+                )
+        arrays = [np.array(ids, dtype=np.int32) for ids in windows]
+        return TokenizedInput(np.concatenate(arrays), 0, windows=arrays)
