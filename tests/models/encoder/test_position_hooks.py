@@ -112,9 +112,8 @@ def test_a_position_beyond_the_table_is_refused_by_the_length_that_fits(embedder
 
 
 def test_a_word_has_one_token_vector_and_another_state_in_every_context(embedder: Embedder) -> None:
-    texts = embedder.tokenize(["river bank", "money bank"])
-    bank = [row.ids.index(embedder.tokenize(["bank"])[0].ids[1]) for row in texts]
-    ids = [row.ids for row in texts]
+    ids = embedder.tokenize(["river bank", "money bank"])
+    bank = [row.index(embedder.tokenize(["bank"])[0][1]) for row in ids]
     tokens, states = embedder.hidden(ids, "token"), embedder.hidden(ids)
     river, money = (rows[i] for rows, i in zip(states, bank, strict=True))
     np.testing.assert_array_equal(*(rows[i] for rows, i in zip(tokens, bank, strict=True)))
