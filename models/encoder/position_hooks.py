@@ -148,7 +148,7 @@ class Buckets(PositionHooks):
     def bias(self, length: int) -> Tensor:
         scheme = self.scheme
         distances = np.arange(1 - length, length)
-        buckets = tables.buckets(distances, scheme.buckets, scheme.max_distance)
+        buckets = tables.t5_buckets(distances, scheme.buckets, scheme.max_distance)
         (rows,) = to_device(self._table.device, torch.from_numpy(buckets))
         return self._table[rows].T
 
@@ -164,7 +164,7 @@ class Disentangled(PositionHooks):
     def relative_features(self, length: int) -> Tensor:
         """Return the rows of the distances in the tables."""
         scheme, distances = self.scheme, np.arange(length - 1, -length, -1)
-        rows = tables.log_buckets(distances, scheme.buckets, scheme.max_distance) + scheme.span
+        rows = tables.deberta_buckets(distances, scheme.buckets, scheme.max_distance) + scheme.span
         rows = rows.clip(0, 2 * scheme.span - 1)
         return to_device(self._keys.device, torch.from_numpy(rows))[0]
 
@@ -181,7 +181,7 @@ class Disentangled(PositionHooks):
 
 
 class TransformerXL(PositionHooks):
-    """Scores with the sinusoid of a distance (Dai et al. 2019, Transformer-XL, 1901.02860)."""
+    """Scores with the sinusoid of a distance (Dai et al. 2019, arXiv 1901.02860)."""
 
     def __init__(self, scheme: schemes.TransformerXL, weight: Tensor, bias: Tensor) -> None:
         """weight: (H, Dh, D), applied to distances. bias: (H, Dh), added to the query."""
@@ -191,7 +191,7 @@ class TransformerXL(PositionHooks):
     def relative_features(self, length: int) -> Tensor:
         """Return the sinusoids of the distances: (2 * length - 1, D)."""
         distances = np.arange(length - 1, -length, -1)  # query minus key
-        table = tables.halves(distances, self._weight.shape[2], self.scheme.base)
+        table = tables.transformer_xl(distances, self._weight.shape[2], self.scheme.base)
         (flat,) = to_device(self._weight.device, torch.from_numpy(table).flatten())
         return flat.view(table.shape).to(self._weight.dtype)
 

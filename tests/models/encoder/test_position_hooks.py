@@ -186,7 +186,7 @@ def test_buckets_add_the_trained_number_of_the_head_and_bucket() -> None:
     table = random(8, 3)
     bias = Buckets(schemes.Buckets(buckets=8, max_distance=20), table).bias(30)
     for head, distance in product(range(3), range(-29, 30)):
-        bucket = tables.buckets(np.array(distance), 8, 20)
+        bucket = tables.t5_buckets(np.array(distance), 8, 20)
         assert bias[head, distance + 29] == table[int(bucket), head]
 
 
