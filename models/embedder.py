@@ -105,12 +105,12 @@ class Embedder:
 
     @property
     def max_concurrent_batches(self) -> int:
-        """How many forward passes can run at once, each on a single thread."""
+        """Number of forward passes that can run at once, each on a single thread."""
         return self._encoder.max_concurrent_batches
 
     @property
     def prefetch_depth(self) -> int:
-        """How many more forward passes other threads may start while one is computed."""
+        """Number of forward passes that other threads may start while one is computed."""
         return self._encoder.prefetch_depth
 
     def tokenize(self, texts: Sequence[str], *, prompt: str | None = None) -> list[list[int]]:

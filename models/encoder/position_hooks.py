@@ -18,9 +18,9 @@ class PositionHooks:
     """Base class without positions: subclasses override the hooks that their scheme needs."""
 
     cache_key: Hashable = schemes.Scheme()
-    """What `rotate`, `bias` and `relative_features` depend on, besides weights of all layers."""
+    """Equal for hooks with equal results of `rotate`, `bias` and `relative_features`."""
     table: Tensor | None = None
-    """(P, D): what `embed` adds to a token's vector at each position, if it does nothing else.
+    """(P, D): the vectors that `embed` adds to a token's at each position, if it only adds.
 
     With `padding`, the padding token's row comes first: (1 + P, D).
     """
@@ -42,18 +42,18 @@ class PositionHooks:
         return query, key
 
     def bias(self, length: int) -> Tensor | None:
-        """Return what is added to the scores for each distance, key minus query position.
+        """Return the bias of the scores for each distance, key minus query position.
 
         (H, 2 * length - 1): the distances 1 - length to length - 1, in order.
         """
         return None
 
     def relative_features(self, length: int) -> Tensor | None:
-        """Return what `score` reads for the same distances, in their order; equal in all layers."""
+        """Return the input of `score` for the same distances in order; equal in all layers."""
         return None
 
     def score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor | None:
-        """Return what is added to the scores of content before they are scaled: (N, H, Q, K).
+        """Return the summand of the content scores before they are scaled: (N, H, Q, K).
 
         query: (N, H, Q, Dh). key: (N, H, K, Dh). relative: the relative_features. index: (Q, K),
         the index of each pair's distance in them.
