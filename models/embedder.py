@@ -20,7 +20,7 @@ from models.precision.trials import Trial, choose_precision
 from models.sentence_transformers.pooling import AUTO
 from models.tokenizer.cooperative import run_to_completion
 from models.tokenizer.pairs import Pair, PairTokenizer
-from models.tokenizer.tokenizer import Tokenizer, TruncatedIds
+from models.tokenizer.tokenizer import Tokenizer
 from models.torch_backend.encoder import Embeddings, Encoder
 from models.vectors import Floats, normalize
 
@@ -112,18 +112,21 @@ class Embedder:
 
     @property
     def max_concurrent_batches(self) -> int:
-        """How many forward passes can run at once, each on a single thread."""
+        """Number of forward passes that can run at once, each on a single thread."""
         return self._encoder.max_concurrent_batches
 
     @property
     def prefetch_depth(self) -> int:
-        """How many more forward passes other threads may start while one is computed."""
+        """Number of forward passes that other threads may start while one is computed."""
         return self._encoder.prefetch_depth
 
-    def tokenize(self, texts: Sequence[str], *, prompt: str | None = None) -> list[TruncatedIds]:
-        """Return the token ids of each text after a prompt, by default the model's."""
+    def tokenize(self, texts: Sequence[str], *, prompt: str | None = None) -> list[list[int]]:
+        """Return the token ids of each text after a prompt, as `encode` and `hidden` take them.
+
+        prompt: by default the model's. The ids are truncated to max_length.
+        """
         prompt = self.sentence.default_prompt if prompt is None else prompt
-        return self.tokenizer.encode([prompt + text for text in texts])
+        return [row.ids for row in self.tokenizer.encode([prompt + text for text in texts])]
 
     def encode(
         self, ids: Rows, *, normalized: bool | None = None, prompt_token_counts: Sequence[int] = ()

@@ -1,4 +1,4 @@
-"""A model's folder, as its small files describe it: read without weights, and without torch."""
+"""The description of a model's folder by its small files, read without weights or torch."""
 
 import hashlib
 import logging
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Folder:
-    """path: of the model. encoder: of the part of it that has the encoder and the tokenizer.
+    """A model's folder. encoder: the folder in it with the encoder and the tokenizer.
 
     classifier: of a model that reranks or classifies; None for an embedder.
     """
@@ -47,14 +47,14 @@ class Folder:
 
     @classmethod
     def read(cls, path: Path, pooling: str = AUTO) -> "Folder":
-        """The files of a folder. pooling: in place of the one that they name, unless AUTO.
+        """Read the small files of a folder. pooling: overrides that of the files, unless AUTO.
 
-        Raises ModelError for what is not implemented and for files that make no sense.
+        Raises ModelError for a model that is not supported, and for invalid files.
         """
         try:
             return cls._read(path, pooling)
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-            # Of a value whose kind nothing checks before it is reckoned with.
+            # From a value whose type was not validated before its use.
             raise ModelError(f"{path}: its files make no sense: {error!r}") from error
 
     @classmethod
@@ -78,9 +78,9 @@ class Folder:
         return self.sentence.width(self.spec.config.hidden_size)
 
     def tokenizer(self, max_chunk_size: int = sys.maxsize) -> Tokenizer:
-        """The tokenizer, as the model's options want it; one that has too many ids is logged."""
+        """Load the tokenizer with the model's options; log one with ids beyond the table."""
         sentence = self.sentence
-        found = Tokenizer(
+        tokenizer = Tokenizer(
             self.encoder,
             sentence.max_length,
             sentence.lowercase,
@@ -90,48 +90,47 @@ class Folder:
             max_chunk_size=max_chunk_size,
         )
         last = self.spec.config.vocab_size - 1
-        if found.max_id > last:
+        if tokenizer.max_id > last:
             log.warning(
                 "%s: the tokenizer has ids up to %s, the table up to %s; a text with a token "
                 "beyond it cannot be embedded",
-                *(self.encoder, found.max_id, last),
+                *(self.encoder, tokenizer.max_id, last),
             )
-        return found
+        return tokenizer
 
     def bias_table(self) -> Floats | None:
-        """What is trained for each bucket of distances: (buckets, H), where the model has buckets.
+        """Read the trained bias of each bucket of distances (buckets, H); None if there is none.
 
-        Raises ModelError for a checkpoint that cannot be read or has another tensor, or none.
+        Raises ModelError for a checkpoint that cannot be read, or lacks the tensor.
         """
         positions = self.spec.config.positions
         if not isinstance(positions, Buckets) or not positions.shared:
             return None
-        names = safetensors_files.headers(self.encoder)
-        found = [name for name in names if self.spec.rename(name) == ["bias_table"]]
-        if not found:
+        headers = safetensors_files.headers(self.encoder)
+        names = [name for name in headers if self.spec.rename(name) == ["bias_table"]]
+        if not names:
             raise ModelError(f"{self.encoder}: the checkpoint lacks ['bias_table']")
-        return safetensors_files.read(self.encoder, found[0])
+        return safetensors_files.read(self.encoder, names[0])
 
     def checkpoints(self) -> list[Path]:
-        """The folders that hold weights: the encoder's, then those of the modules after it."""
-        steps = [step for step in self.sentence.modules if not isinstance(step, Normalize)]
-        after = [self.path / step.path for step in steps]
-        return [self.encoder, *(path for path in after if path != self.encoder)]
+        """List the folders that hold weights: the encoder's, then those of the later modules."""
+        later = [module for module in self.sentence.modules if not isinstance(module, Normalize)]
+        paths = [self.path / module.path for module in later]
+        return [self.encoder, *(path for path in paths if path != self.encoder)]
 
     def files(self) -> list[Path]:
-        """Every file that is read: of weights, of the tokenizer, of options and prompts."""
+        """List all files that are read: of weights, of the tokenizer, of options and prompts."""
         checkpoints = map(safetensors_files.files, self.checkpoints())
         weights = [file for files in checkpoints for file in files]
         options = [self.path / name for name in ("modules.json", CARD)]
         options += [self.path / entry.path / "config.json" for entry in modules.entries(self.path)]
         options += options_file(self.encoder)
-        found = {*weights, *loader.files(self.encoder), *filter(Path.is_file, options)}
-        return sorted(found)
+        return sorted({*weights, *loader.files(self.encoder), *filter(Path.is_file, options)})
 
     def fingerprint(self) -> str:
-        """What decides the vectors up to precision and rounding: the files, and the pooling."""
+        """Hash everything that decides the vectors but precision: the files, and the pooling."""
         parts = [f"{file.relative_to(self.path)} {sha256(file)}" for file in self.files()]
-        parts.append(repr(self.sentence.pooling))  # the operator may set another than theirs
+        parts.append(repr(self.sentence.pooling))  # a setting may override the files
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

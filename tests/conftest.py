@@ -14,11 +14,22 @@ from models.embedder import Embedder
 from models.hub import sources
 from models.precision.encoder_factory import torch_has_bfloat16
 from tests import full, programs
-from tests.full import pytest_collection_modifyitems
+from tests.full import (
+    pytest_collection_modifyitems,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 from tests.programs import pytest_runtest_makereport
 from tests.service.server import MAX_ISA, Server
 
-__all__ = ["pytest_collection_modifyitems", "pytest_runtest_makereport"]  # hooks of pytest
+__all__ = [  # hooks of pytest
+    "pytest_collection_modifyitems",
+    "pytest_runtest_makereport",
+    "pytest_sessionfinish",
+    "pytest_terminal_summary",
+    "pytest_testnodedown",
+]
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the first test imports a model hub's client
 library.cap_isa(MAX_ISA)  # before torch computes

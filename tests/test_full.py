@@ -22,11 +22,17 @@ def test_quick() -> None: ...
 
 
 @pytest.mark.parametrize(
-    ("options", "summary"), [((), "3 passed, 4 deselected"), (("--full",), "7 passed")]
+    ("options", "summary", "skipped"),
+    [
+        ((), "3 passed, 4 deselected", 4),
+        (("-n", "2"), "3 passed", 4),
+        (("-k", "long or quick"), "1 passed, 6 deselected", 1),
+        (("--full",), "7 passed", 0),
+    ],
 )
 @pytest.mark.full
 def test_only_the_first_cases_run_without_the_option(
-    tmp_path: Path, options: tuple[str, ...], summary: str
+    tmp_path: Path, options: tuple[str, ...], summary: str, skipped: int
 ) -> None:
     (tmp_path / "test_it.py").write_text(TEST)
     command = [sys.executable, "-m", "pytest", "-p", "tests.full", *options]
@@ -39,3 +45,5 @@ def test_only_the_first_cases_run_without_the_option(
         check=False,
     )
     assert summary in process.stdout
+    hint = f"{skipped} long tests skipped; run them with --full"
+    assert (hint in process.stdout) == (skipped > 0)

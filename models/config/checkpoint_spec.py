@@ -1,4 +1,4 @@
-"""What config.json says: the encoder's configuration, and how the checkpoint names its tensors."""
+"""The content of config.json: the encoder's configuration, and the names of its tensors."""
 
 import re
 from collections.abc import Mapping, Sequence

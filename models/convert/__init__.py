@@ -1,6 +1,7 @@
-"""Older model folders rewritten as the server reads them: safetensors and a tokenizer.json.
+"""Conversion of older model folders to the files that the server reads.
 
-Here is what can be told without torch and transformers; the work is done in models.convert.folder.
+These are safetensors and tokenizer.json. This module imports neither torch nor transformers;
+models.convert.folder converts.
 """
 
 import subprocess
@@ -13,52 +14,52 @@ from models.checkpoint import safetensors_files
 from models.errors import ModelError
 from models.sentence_transformers import modules
 
-INSTALL = (
+EXTRA = (
     "the extra 'convert' (in the project's checkout: "
     ".venv/bin/pip install -c constraints.txt -e '.[convert]')"
 )
-_WEIGHTLESS = ("Pooling", "Normalize", "Dropout")
+_WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout")
 
 
-def installed() -> bool:
-    """Whether the extra is there, without importing it."""
+def extra_installed() -> bool:
+    """Whether the packages of the extra are installed, without importing them."""
     return all(find_spec(name) for name in ("transformers", "sentencepiece"))
 
 
-def lacking(folder: Path) -> list[str]:
-    """Which of what the server reads a model lacks: safetensors, tokenizer.json.
+def missing_files(folder: Path) -> list[str]:
+    """List the kinds of files that a model lacks: safetensors, tokenizer.json.
 
-    Raises ModelError for a module that is not implemented.
+    Raises ModelError for a module that is not supported.
     """
     encoder = folder / modules.entries(folder)[0].path
-    missing = ["safetensors"] if unconverted(folder) else []
+    missing = ["safetensors"] if parts_without_safetensors(folder) else []
     return missing + ["tokenizer.json"] * (not (encoder / "tokenizer.json").is_file())
 
 
-def unconverted(folder: Path) -> list[str]:
-    """The parts of a model, as paths inside its folder, that have no safetensors.
+def parts_without_safetensors(folder: Path) -> list[str]:
+    """List the folders of a model's modules, relative to its own, that lack safetensors.
 
-    Raises ModelError for a module that is not implemented.
+    Raises ModelError for a module that is not supported.
     """
-    parts = [each.path for each in modules.entries(folder) if each.kind not in _WEIGHTLESS]
+    parts = [entry.path for entry in modules.entries(folder) if entry.kind not in _WITHOUT_WEIGHTS]
     return [part for part in parts if not safetensors_files.safetensors(folder / part)]
 
 
-def refuse_unknown(folder: Path) -> None:
-    """Raises ModelError for a model that would not be served, by its small files alone."""
+def refuse_unsupported(folder: Path) -> None:
+    """Raise ModelError for a model that is not supported, by its small files alone."""
     encoder = modules.entries(folder)[0]
-    if encoder.kind != modules.STATIC:  # whose table alone says what it is
+    if encoder.kind != modules.STATIC:  # its table is its whole description
         families.read(folder / encoder.path)
 
 
-def in_process(source: Path, target: Path) -> None:
-    """Convert a model in a process of its own: this one need not import torch for it.
+def convert_in_subprocess(source: Path, target: Path) -> None:
+    """Convert a model in another process, so that this one does not import torch.
 
     Raises ModelError as models.convert.folder does.
     """
     command = [sys.executable, "-P", "-m", "models.convert", str(source), str(target)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode and not target.is_dir():  # else another process has just converted it
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if process.returncode and not target.is_dir():  # else another process has just converted it
         raise ModelError(
-            f"{source} could not be converted: {done.stdout or 'see the messages above'}"
+            f"{source} could not be converted: {process.stdout or 'see the messages above'}"
         )

@@ -1,6 +1,6 @@
-"""Converts a folder in a process of its own: python -m models.convert SOURCE TARGET.
+"""Converts a model folder: python -m models.convert SOURCE TARGET.
 
-What goes wrong is told on standard output, and the exit status is 1.
+An error is written to standard output, and the exit status is then 1.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""A whole model folder, converted: written at once or not at all."""
+"""Conversion of a model folder: the new one appears complete, or not at all."""
 
 import logging
 import shutil
@@ -13,19 +13,19 @@ from models.folder import Folder
 from models.footprint import Footprint
 from models.sentence_transformers import modules
 
-_COPIED = (".json", ".md", ".model", ".safetensors", ".txt")
+_COPIED_SUFFIXES = (".json", ".md", ".model", ".safetensors", ".txt")
 
 log = logging.getLogger(__name__)
 
 
 def convert_folder(source: Path, target: Path) -> None:
-    """Write a model to a new folder that the server, and sentence-transformers, can read.
+    """Write a model to a new folder that the server and sentence-transformers can read.
 
-    Raises ModelError for what cannot be read or would not be served, and where the folder exists.
+    Raises ModelError for a folder that cannot be read or is not supported, and if `target` exists.
     """
     if target.exists():
         raise ModelError(f"{target} exists already: delete it, or name another folder with -o")
-    convert.refuse_unknown(source)
+    convert.refuse_unsupported(source)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".convert-") as name:
@@ -42,9 +42,9 @@ def _write(source: Path, scratch: Path) -> None:
     for part in dict.fromkeys(["", *(entry.path for entry in entries)]):
         _copy(source / part, scratch / part)
     encoder = entries[0].path
-    if "tokenizer.json" in convert.lacking(source):
+    if "tokenizer.json" in convert.missing_files(source):
         _convert_tokenizer(source / encoder, scratch / encoder)
-    for part in convert.unconverted(source):
+    for part in convert.parts_without_safetensors(source):
         log.info("%s: its pickle becomes safetensors", source / part)
         weights.convert(source / part, scratch / part)
 
@@ -52,13 +52,13 @@ def _write(source: Path, scratch: Path) -> None:
 def _copy(source: Path, target: Path) -> None:
     target.mkdir(parents=True)
     for path in sorted(source.iterdir()) if source.is_dir() else ():
-        if path.is_file() and path.suffix in _COPIED and "pytorch_model" not in path.name:
+        if path.is_file() and path.suffix in _COPIED_SUFFIXES and "pytorch_model" not in path.name:
             shutil.copyfile(path, target / path.name)
 
 
 def _convert_tokenizer(source: Path, target: Path) -> None:
-    if not convert.installed():
-        raise ModelError(f"{source} has no tokenizer.json; to make one, install {convert.INSTALL}")
+    if not convert.extra_installed():
+        raise ModelError(f"{source} has no tokenizer.json; to make one, install {convert.EXTRA}")
     log.info("%s: its vocabulary becomes tokenizer.json", source)
     for name in tokenizer.REPLACED:
         (target / name).unlink(missing_ok=True)
@@ -69,7 +69,7 @@ def _check(source: Path, scratch: Path) -> None:
     try:
         folder = Folder.read(scratch)
         folder.tokenizer()
-        Footprint.of(folder)  # each tensor is one that the family has
+        Footprint.of(folder)  # refuses a tensor that the family does not have
         for path in folder.checkpoints():
             safetensors_files.headers(path)
     except ModelError as error:

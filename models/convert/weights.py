@@ -1,4 +1,4 @@
-"""Weights that torch.save wrote, as safetensors: the one place where a pickle is opened."""
+"""Conversion of weights that torch.save wrote: only here a pickle is opened."""
 
 import json
 import pickle
@@ -18,28 +18,29 @@ from models.errors import ModelError
 def convert(source: Path, target: Path) -> None:
     """Write the checkpoint of a folder to another as safetensors, each tensor in its own type.
 
-    Shards stay shards, with an index beside them. Raises ModelError for files that cannot be read
-    or hold more than tensors.
+    Shards stay shards, with an index beside them.
+
+    Raises ModelError for files that cannot be read or hold more than tensors.
     """
-    pickled = safetensors_files.pickles(source)
-    if not pickled:
+    pickles = safetensors_files.pickles(source)
+    if not pickles:
         raise ModelError(f"{source} has neither model.safetensors nor pytorch_model.bin")
     shards: dict[str, str] = {}
-    for path in pickled:
+    for path in pickles:
         tensors = _read(path)
         name = path.with_suffix(".safetensors").name.replace("pytorch_model", "model")
-        save_file(_separate(tensors), target / name, metadata={"format": "pt"})
+        save_file(_without_shared_memory(tensors), target / name, metadata={"format": "pt"})
         shards |= dict.fromkeys(tensors, name)
-    if len(pickled) > 1:
+    if len(pickles) > 1:
         index = json.dumps({"metadata": {}, "weight_map": shards}, indent=2)
         (target / "model.safetensors.index.json").write_text(index, encoding="utf-8")
 
 
 def _read(path: Path) -> Mapping[str, Tensor]:
     try:
-        # Only the newer of torch's two formats, a zip, can be read where it lies.
-        mapped = zipfile.is_zipfile(path)
-        state: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        # Only the newer of torch's two formats, a zip, can be memory-mapped.
+        mappable = zipfile.is_zipfile(path)
+        state: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=mappable)
     except pickle.UnpicklingError as error:
         raise ModelError(
             f"{path} holds more than tensors, and its code is not run: {_first_line(error)}"
@@ -58,15 +59,15 @@ def _first_line(error: Exception) -> str:
     return f"{error}".strip().partition("\n")[0] or repr(error)
 
 
-def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _without_shared_memory(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     # safetensors has no tensors that share memory, as tied weights do.
-    found, seen = {}, set()
+    separate, seen = {}, set()
     for name, tensor in tensors.items():
         memory = tensor.untyped_storage().data_ptr()
-        found[name] = (
+        separate[name] = (
             tensor.clone(memory_format=torch.contiguous_format)
             if memory in seen
             else tensor.contiguous()
         )
         seen.add(memory)
-    return found
+    return separate

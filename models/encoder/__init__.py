@@ -1,1 +1,1 @@
-"""What all backends share: batches, sequence layout, pooling, heads, position hooks."""
+"""Parts that all backends share: batches, sequence layout, pooling, heads, position hooks."""

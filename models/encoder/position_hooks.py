@@ -18,9 +18,9 @@ class PositionHooks:
     """Base class without positions: subclasses override the hooks that their scheme needs."""
 
     cache_key: Hashable = schemes.Scheme()
-    """What `rotate`, `bias` and `relative_features` depend on, besides weights of all layers."""
+    """Equal for hooks with equal results of `rotate`, `bias` and `relative_features`."""
     table: Tensor | None = None
-    """(P, D): what `embed` adds to a token's vector at each position, if it does nothing else.
+    """(P, D): the vectors that `embed` adds to a token's at each position, if it only adds.
 
     With `padding`, the padding token's row comes first: (1 + P, D).
     """
@@ -42,18 +42,18 @@ class PositionHooks:
         return query, key
 
     def bias(self, length: int) -> Tensor | None:
-        """Return what is added to the scores for each distance, key minus query position.
+        """Return the bias of the scores for each distance, key minus query position.
 
         (H, 2 * length - 1): the distances 1 - length to length - 1, in order.
         """
         return None
 
     def relative_features(self, length: int) -> Tensor | None:
-        """Return what `score` reads for the same distances, in their order; equal in all layers."""
+        """Return the input of `score` for the same distances in order; equal in all layers."""
         return None
 
     def score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor | None:
-        """Return what is added to the scores of content before they are scaled: (N, H, Q, K).
+        """Return the summand of the content scores before they are scaled: (N, H, Q, K).
 
         query: (N, H, Q, Dh). key: (N, H, K, Dh). relative: the relative_features. index: (Q, K),
         the index of each pair's distance in them.
@@ -148,7 +148,7 @@ class Buckets(PositionHooks):
     def bias(self, length: int) -> Tensor:
         scheme = self.scheme
         distances = np.arange(1 - length, length)
-        buckets = tables.buckets(distances, scheme.buckets, scheme.max_distance)
+        buckets = tables.t5_buckets(distances, scheme.buckets, scheme.max_distance)
         (rows,) = to_device(self._table.device, torch.from_numpy(buckets))
         return self._table[rows].T
 
@@ -164,7 +164,7 @@ class Disentangled(PositionHooks):
     def relative_features(self, length: int) -> Tensor:
         """Return the rows of the distances in the tables."""
         scheme, distances = self.scheme, np.arange(length - 1, -length, -1)
-        rows = tables.log_buckets(distances, scheme.buckets, scheme.max_distance) + scheme.span
+        rows = tables.deberta_buckets(distances, scheme.buckets, scheme.max_distance) + scheme.span
         rows = rows.clip(0, 2 * scheme.span - 1)
         return to_device(self._keys.device, torch.from_numpy(rows))[0]
 
@@ -181,7 +181,7 @@ class Disentangled(PositionHooks):
 
 
 class TransformerXL(PositionHooks):
-    """Scores with the sinusoid of a distance (Dai et al. 2019, Transformer-XL, 1901.02860)."""
+    """Scores with the sinusoid of a distance (Dai et al. 2019, arXiv 1901.02860)."""
 
     def __init__(self, scheme: schemes.TransformerXL, weight: Tensor, bias: Tensor) -> None:
         """weight: (H, Dh, D), applied to distances. bias: (H, Dh), added to the query."""
@@ -191,7 +191,7 @@ class TransformerXL(PositionHooks):
     def relative_features(self, length: int) -> Tensor:
         """Return the sinusoids of the distances: (2 * length - 1, D)."""
         distances = np.arange(length - 1, -length, -1)  # query minus key
-        table = tables.halves(distances, self._weight.shape[2], self.scheme.base)
+        table = tables.transformer_xl(distances, self._weight.shape[2], self.scheme.base)
         (flat,) = to_device(self._weight.device, torch.from_numpy(table).flatten())
         return flat.view(table.shape).to(self._weight.dtype)
 

@@ -1,4 +1,4 @@
-"""Where each sequence of a packed batch lies; built once per batch and read by every layer."""
+"""The layout of the sequences in a packed batch, built once and read by every layer."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence

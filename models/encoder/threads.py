@@ -1,4 +1,4 @@
-"""How many threads the kernels use for a forward pass."""
+"""The number of threads that the kernels use for a forward pass."""
 
 import threading
 from collections.abc import Iterator

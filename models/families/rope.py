@@ -82,5 +82,5 @@ def _magnitude(factor: float, settings: JsonConfig) -> float:
         return float(stated)
     mscale, mscale_all = settings.get("mscale"), settings.get("mscale_all_dim")
     if mscale and mscale_all:
-        return tables.magnitude(factor, mscale) / tables.magnitude(factor, mscale_all)
-    return tables.magnitude(factor)
+        return tables.yarn_magnitude(factor, mscale) / tables.yarn_magnitude(factor, mscale_all)
+    return tables.yarn_magnitude(factor)

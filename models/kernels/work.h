@@ -246,16 +246,16 @@ class Work {
     const long width = config_.hidden_size;
     const auto [first, last] = me_.share(part_.last - part_.first);
     const float* rows = space_.x;
-    for (long i = part_.first; i < part_.last; rows += kept(call_.lengths[i++]) * width) {
+    for (long i = part_.first; i < part_.last; rows += pooled_rows(call_.lengths[i++]) * width) {
       if (i - part_.first < first || i - part_.first >= last) continue;
       for (long j = 0; j < call_.num_poolings; j++)
-        pool(rows, kept(call_.lengths[i]), width, call_.poolings[j],
+        pool(rows, pooled_rows(call_.lengths[i]), width, call_.poolings[j],
              call_.vectors + (i * call_.num_poolings + j) * width);
     }
   }
 
-  // How many rows of a sequence remain.
-  long kept(long length) const { return rows_ == part_.tokens ? length : 1; }
+  // The number of rows of a sequence that may be pooled.
+  long pooled_rows(long length) const { return rows_ == part_.tokens ? length : 1; }
 
   void settle_rows(const PartNorms& norms, Reader next) {
     const long width = config_.hidden_size;

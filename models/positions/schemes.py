@@ -1,4 +1,4 @@
-"""Position schemes as checkpoints state them: the numbers from which tables and hooks are made."""
+"""Position schemes: kinds of position encoding, with their parameters from the checkpoint."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, kw_only=True)
 class Scheme:
-    """How an encoder learns the order of its tokens; this one does not."""
+    """Base class of the schemes, and the scheme of an encoder without positions."""
 
     name: ClassVar[str] = "none"
 
@@ -15,8 +15,9 @@ class Scheme:
 class Learned(Scheme):
     """A trained table (Devlin et al. 2018, arXiv 1810.04805).
 
-    offset: the row of position 0. In RoBERTa's tables it comes after that of the padding token,
-    which has that number for its id: inside of a text it takes that row, and does not count.
+    offset: the row of position 0. If above 0, as in RoBERTa, the row before it belongs to the
+    padding token, whose id is the number of that row. A padding token inside of a text gets this
+    row, and does not count as a position.
     """
 
     name = "learned"
@@ -24,7 +25,7 @@ class Learned(Scheme):
 
     @property
     def padding(self) -> int:
-        """The id of that token; -1 for none."""
+        """The id of the padding token; -1 for none."""
         return self.offset - 1
 
 
@@ -38,14 +39,15 @@ class Sinusoidal(Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
-    """How rotary frequencies are stretched for texts longer than those of the training.
+    """Scaling of rotary frequencies, for texts longer than those of the training.
 
-    kind: default, linear, dynamic (NTK), ntk (always the same), yarn (arXiv 2309.00071) or llama3
-    (arXiv 2407.21783).
-    original: the longest text of the training. magnitude: what cosine and sine are multiplied by.
-    fast, slow: rotations within `original` above and below which yarn keeps and interpolates a
-    frequency; whole: rounds the columns between which it does both. llama3 has them as its high
-    and low frequency factors.
+    kind: default (none), linear, dynamic (NTK by the length of the text), ntk (for any length),
+    yarn (arXiv 2309.00071) or llama3 (arXiv 2407.21783).
+    factor: divides frequencies. original: maximum tokens of a text in the training.
+    magnitude: multiplies cosine and sine.
+    fast, slow: turns within `original` tokens. yarn and llama3 leave frequencies with more than
+    `fast` turns as they are, divide those with fewer than `slow`, and mix both in between.
+    whole: whether yarn rounds the first and last column of the mix.
     """
 
     kind: str = "default"
@@ -59,11 +61,12 @@ class Scaling:
 
 @dataclass(frozen=True, kw_only=True)
 class Rotary(Scheme):
-    """Queries and keys turned by an angle for each position (Su et al. 2021, arXiv 2104.09864).
+    """Rotation of queries and keys by their positions (RoPE; Su et al. 2021, arXiv 2104.09864).
 
-    dim: how many features of a head are turned, the first ones. interleaved: pairs are columns
-    (2i, 2i + 1), as in the paper and in GPT-J; otherwise (i, i + dim / 2). frequencies: radians per
-    position of each pair, where a checkpoint holds them (rounded); empty: as base says.
+    dim: number of features of a head that are rotated, the first ones. interleaved: pairs are the
+    columns (2i, 2i + 1), as in the paper and in GPT-J; otherwise (i, i + dim / 2).
+    frequencies: radians per position of each pair, from a checkpoint that stores them; if empty
+    they are computed from base.
     """
 
     name = "rotary"
@@ -76,9 +79,9 @@ class Rotary(Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class Alibi(Scheme):
-    """A penalty that grows with the distance (Press et al. 2021, arXiv 2108.12409).
+    """A penalty of scores that grows with the distance (Press et al. 2021, arXiv 2108.12409).
 
-    steepest: the last head's slope is 2 to the power of minus this.
+    steepest: the slopes of H heads are 2^(-steepest * i / H), i from 1 to H.
     """
 
     name = "alibi"
@@ -87,9 +90,9 @@ class Alibi(Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class Buckets(Scheme):
-    """A trained number for each head and bucket of distances (Raffel et al. 2020, T5).
+    """A trained bias for each head and bucket of distances (T5; Raffel et al. 2020).
 
-    shared: whether all layers have the same ones.
+    max_distance: where the last bucket begins. shared: whether all layers have the same biases.
     """
 
     name = "relative"
@@ -100,12 +103,12 @@ class Buckets(Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class Disentangled(Scheme):
-    """Scores of content with relative position (He et al. 2020, DeBERTa, arXiv 2006.03654).
+    """Scores between content and relative position (DeBERTa; He et al. 2020, arXiv 2006.03654).
 
-    span: distances told apart on each side. buckets: 0, or how many of them are exact and
-    logarithmic together (arXiv 2111.09543). max_distance: where the last bucket begins.
+    buckets: of distances on each side, exact ones and then logarithmic ones (arXiv 2111.09543);
+    0 if each distance counts. max_distance: where the last bucket begins.
     content_to_position, position_to_content: which of the two scores are added.
-    shared: positions go through the layer's own query and key products.
+    shared: whether positions are projected by the weights of the layer's queries and keys.
     """
 
     name = "disentangled"
@@ -117,12 +120,13 @@ class Disentangled(Scheme):
 
     @property
     def span(self) -> int:
+        """Number of distances, or buckets of them, on each side."""
         return self.buckets or self.max_distance
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerXL(Scheme):
-    """Scores with a sinusoid of the distance (Dai et al. 2019, Transformer-XL, 1901.02860)."""
+    """Scores with a sinusoid of the distance (Dai et al. 2019, arXiv 1901.02860)."""
 
     name = "transformer_xl"
     base: float = 10_000.0

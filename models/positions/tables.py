@@ -23,36 +23,39 @@ def sinusoidal(positions: Ints, dim: int, base: float = 10000.0) -> Floats:
 
     Vaswani et al. 2017, "Attention Is All You Need", section 3.5 (arXiv 1706.03762).
     """
-    angle = angles(positions, dim, base)
+    radians = angles(positions, dim, base)
     table = np.empty((len(positions), dim), dtype=np.float32)
-    table[:, 0::2] = np.sin(angle)
-    table[:, 1::2] = np.cos(angle)[:, : dim // 2]
+    table[:, 0::2] = np.sin(radians)
+    table[:, 1::2] = np.cos(radians)[:, : dim // 2]
     return table
 
 
-def halves(positions: Ints, dim: int, base: float = 10000.0) -> Floats:
-    """All sines, then all cosines: (P, dim), as Transformer-XL has them (arXiv 1901.02860)."""
-    angle = angles(positions, dim, base)
-    return np.concatenate([np.sin(angle), np.cos(angle)], axis=1).astype(np.float32)
+def transformer_xl(positions: Ints, dim: int, base: float = 10000.0) -> Floats:
+    """All sines, then all cosines: (P, dim).
+
+    Dai et al. 2019, "Transformer-XL" (arXiv 1901.02860), in the order of its code.
+    """
+    radians = angles(positions, dim, base)
+    return np.concatenate([np.sin(radians), np.cos(radians)], axis=1).astype(np.float32)
 
 
 def rotary(positions: Ints, scheme: Rotary, length: int = 0) -> tuple[Floats, Floats]:
     """Cosine and sine of the rotation of each pair of features: twice (P, dim/2).
 
-    length: of the text, on which dynamic scaling depends.
+    length: tokens of the text, on which dynamic scaling depends.
 
     Su et al. 2021, "RoFormer" (arXiv 2104.09864), equation 34. Pair i is columns (2i, 2i+1) in
     the paper's layout and (i, i + dim/2) in the layout of GPT-NeoX and Llama.
     """
-    angle = positions[:, None] * frequencies(scheme, length)
-    turns = (np.cos(angle), np.sin(angle))
-    cos, sin = ((part * scheme.scaling.magnitude).astype(np.float32) for part in turns)
+    radians = positions[:, None] * frequencies(scheme, length)
+    parts = (np.cos(radians), np.sin(radians))
+    cos, sin = ((part * scheme.scaling.magnitude).astype(np.float32) for part in parts)
     return cos, sin
 
 
 @lru_cache
 def frequencies(scheme: Rotary, length: int = 0) -> Doubles:
-    """Radians per position of each pair of features: (dim/2,)."""
+    """Radians per position of each pair of features, after the scaling: (dim/2,)."""
     if scheme.frequencies:
         return np.array(scheme.frequencies)
     scaling, base = scheme.scaling, scheme.base
@@ -62,13 +65,13 @@ def frequencies(scheme: Rotary, length: int = 0) -> Doubles:
     plain = base ** (-np.arange(0, scheme.dim, 2, dtype=np.float64) / scheme.dim)
     if scaling.kind == "ntk":  # kexue.fm/archives/9706, equation 6
         plain *= scaling.factor ** (-np.arange(1, len(plain) + 1) / len(plain))
-    kept = _kept(scaling, plain, scheme)
-    found: Doubles = plain * kept + plain / scaling.factor * (1 - kept)
-    return found
+    unscaled = _unscaled_share(scaling, plain, scheme)
+    mixed: Doubles = plain * unscaled + plain / scaling.factor * (1 - unscaled)
+    return mixed
 
 
-def _kept(scaling: Scaling, plain: Doubles, scheme: Rotary) -> Doubles:
-    # How much of each frequency is kept; the rest is divided by the factor.
+def _unscaled_share(scaling: Scaling, plain: Doubles, scheme: Rotary) -> Doubles:
+    # The share of each frequency that is not divided by the factor: 0 to 1.
     if scaling.kind == "linear":
         return np.zeros_like(plain)
     if scaling.kind == "llama3":  # Grattafiori et al. 2024 (arXiv 2407.21783), section 3.2
@@ -76,14 +79,14 @@ def _kept(scaling: Scaling, plain: Doubles, scheme: Rotary) -> Doubles:
         share: Doubles = np.clip((turns - scaling.slow) / (scaling.fast - scaling.slow), 0, 1)
         return share
     if scaling.kind == "yarn":  # Peng et al. 2023 (arXiv 2309.00071), section 3.2
-        first, last = _ramp(scaling, scheme)
+        first, last = _yarn_ramp(scaling, scheme)
         columns = np.arange(len(plain), dtype=np.float64)
         return 1 - np.clip((columns - first) / (last - first), 0, 1)
     return np.ones_like(plain)
 
 
-def _ramp(scaling: Scaling, scheme: Rotary) -> tuple[float, float]:
-    # The columns whose frequencies turn `fast` and `slow` times within the training's length.
+def _yarn_ramp(scaling: Scaling, scheme: Rotary) -> tuple[float, float]:
+    # The columns whose frequencies make `fast` and `slow` turns within the original length.
     turns = scaling.original / (2 * np.pi * np.array([scaling.fast, scaling.slow]))
     first, last = scheme.dim * np.log(turns) / (2 * np.log(scheme.base))
     if scaling.whole:
@@ -92,8 +95,8 @@ def _ramp(scaling: Scaling, scheme: Rotary) -> tuple[float, float]:
     return first, last if last > first else first + 0.001
 
 
-def magnitude(factor: float, weight: float = 1.0) -> float:
-    """What cosine and sine are multiplied by when the context is `factor` times as long.
+def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
+    """The multiplier of cosine and sine for a context that is `factor` times as long.
 
     Peng et al. 2023, "YaRN" (arXiv 2309.00071), equation 22.
     """
@@ -105,7 +108,7 @@ def alibi_slopes(heads: int, steepest: float = 8.0) -> Floats:
 
     Press et al. 2021, "Train Short, Test Long" (arXiv 2108.12409): 2^(-8i/H) for a power of two;
     otherwise the slopes of the power of two below, then every second one of the power above.
-    steepest: the 8 of that formula.
+    steepest: used in place of the 8.
     """
     below = 1 << (heads.bit_length() - 1)
     first = 2.0 ** (-steepest * np.arange(1, below + 1) / below)
@@ -113,26 +116,26 @@ def alibi_slopes(heads: int, steepest: float = 8.0) -> Floats:
     return np.concatenate([first, between]).astype(np.float32)
 
 
-def alibi(positions: Ints, slopes: Floats, causal: bool = False) -> Floats:
-    """What is added to the attention scores, -slope * |query - key|: (H, P, P).
+def alibi_bias(positions: Ints, slopes: Floats, causal: bool = False) -> Floats:
+    """The summand of the attention scores, -slope * |query - key|: (H, P, P).
 
     causal: minus infinity where a key comes after the query.
     """
-    distances = relative(positions)
+    distances = relative_positions(positions)
     bias: Floats = 0 - slopes[:, None, None] * np.abs(distances).astype(np.float32)
     return np.where(distances > 0, np.float32("-inf"), bias) if causal else bias
 
 
-def relative(positions: Ints) -> Ints:
+def relative_positions(positions: Ints) -> Ints:
     """key - query for every pair of positions: (P, P)."""
-    found: Ints = positions[None, :] - positions[:, None]
-    return found
+    differences: Ints = positions[None, :] - positions[:, None]
+    return differences
 
 
-def buckets(
+def t5_buckets(
     distances: Ints, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
 ) -> Ints:
-    """The bucket of each distance, key minus query: integers below `buckets`, of its shape.
+    """The bucket of each distance, key minus query: integers from 0 to buckets - 1, same shape.
 
     Raffel et al. 2020, "T5" (arXiv 1910.10683), section 2.1: half of the buckets hold exact
     distances, the others grow logarithmically up to max_distance.
@@ -146,12 +149,12 @@ def buckets(
         distance = np.maximum(-distances, 0)
     exact = buckets // 2
     return offset + np.where(
-        distance < exact, distance, _far(distance, exact, buckets, max_distance)
+        distance < exact, distance, _log_buckets(distance, exact, buckets, max_distance)
     )
 
 
-def log_buckets(distances: Ints, buckets: int, max_distance: int) -> Ints:
-    """The signed bucket of each distance, of its shape; buckets = 0: the distance itself.
+def deberta_buckets(distances: Ints, buckets: int, max_distance: int) -> Ints:
+    """The signed bucket of each distance, same shape; without buckets the distance itself.
 
     He et al. 2021, "DeBERTaV3" (arXiv 2111.09543): half of the buckets hold exact distances, the
     others grow logarithmically up to max_distance.
@@ -163,11 +166,11 @@ def log_buckets(distances: Ints, buckets: int, max_distance: int) -> Ints:
     ratio = np.log(np.maximum(np.abs(distances), middle).astype(np.float32) / np.float32(middle))
     scale = np.log(np.float32((max_distance - 1) / middle))
     far = np.ceil(ratio / scale * np.float32(middle - 1)).astype(np.int64) + middle
-    found: Ints = np.where(np.abs(distances) <= middle, distances, far * np.sign(distances))
-    return found
+    signed: Ints = np.where(np.abs(distances) <= middle, distances, far * np.sign(distances))
+    return signed
 
 
-def _far(distance: Ints, exact: int, buckets: int, max_distance: int) -> Ints:
+def _log_buckets(distance: Ints, exact: int, buckets: int, max_distance: int) -> Ints:
     # In float32, as the reference models computed it: double rounds the borders differently.
     ratio = np.log(np.maximum(distance, 1).astype(np.float32) / np.float32(exact))
     scale = np.float32(np.log(max_distance / exact))

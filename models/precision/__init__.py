@@ -1,1 +1,1 @@
-"""Which precision to compute in, and why."""
+"""The choice of a precision by speed and accuracy."""

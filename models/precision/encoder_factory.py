@@ -45,7 +45,7 @@ class EncoderFactory:
 
     @property
     def min_speedup(self) -> float:
-        """How many times faster than the best so far a lower precision must be, for `auto`.
+        """The least speedup over the best precision so far at which `auto` takes a lower one.
 
         On a CPU the margin keeps noise from deciding between equals. The reference sentences do
         not fill a GPU, so that their time says nothing: the last accurate precision is taken.

@@ -18,7 +18,7 @@ MIN_COSINE = 0.9995
 """The lowest cosine to float32, over all reference sentences, that `auto` accepts."""
 
 MIN_ROUNDS, MAX_ROUNDS, ROUNDS_SECONDS = 3, 15, 0.4
-"""How many times `auto` times two precisions in turn, and after how many seconds it stops."""
+"""Limits of the rounds in which `auto` times two precisions in turn, and of their seconds."""
 
 Clock = Callable[[], float]
 """A monotonic clock, in seconds."""

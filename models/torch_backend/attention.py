@@ -108,8 +108,8 @@ class _GroupAttention:
         return padding + mask + (0.0 if score is None else score * options.scale)
 
     def _distance_mask(self, queries: range, keys: range, like: Tensor) -> tuple[Tensor, Tensor]:
-        # What depends on distances only: the index of each pair's distance among those that the
-        # hooks get (Q, K), and the mask and bias to add (H or 1, Q, K).
+        # Both depend on distances only: the index of each pair's distance among those of the hooks
+        # (Q, K), and the sum of mask and bias (H or 1, Q, K).
         options, length = self.options, self.group.length
         positions = torch.arange(length, device=like.device)
         distances = (

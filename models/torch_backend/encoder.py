@@ -32,12 +32,12 @@ class Encoder(Protocol):
 
     @property
     def max_concurrent_batches(self) -> int:
-        """How many forward passes can run at once, each on a single thread."""
+        """Number of forward passes that can run at once, each on a single thread."""
         ...
 
     @property
     def prefetch_depth(self) -> int:
-        """How many more forward passes can wait on the device for the one that it computes."""
+        """Number of forward passes that can wait on the device for the one that it computes."""
         ...
 
     def states(self, batch: Batch, num_layers: int) -> Floats:

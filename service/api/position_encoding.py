@@ -115,25 +115,28 @@ def _(scheme: Rotary, encoding: PositionEncoding) -> dict[str, Any]:
 @compute_tables.register
 def _(scheme: Alibi, encoding: PositionEncoding) -> dict[str, Any]:
     slopes = tables.alibi_slopes(encoding.heads, scheme.steepest)
-    return {"slopes": slopes, "bias": tables.alibi(encoding.positions, slopes, encoding.causal)}
+    return {
+        "slopes": slopes,
+        "bias": tables.alibi_bias(encoding.positions, slopes, encoding.causal),
+    }
 
 
 @compute_tables.register
 def _(scheme: Buckets, encoding: PositionEncoding) -> dict[str, Any]:
-    distances = tables.relative(encoding.positions)
+    distances = tables.relative_positions(encoding.positions)
     sizes = scheme.buckets, scheme.max_distance
-    return {"buckets": tables.buckets(distances, *sizes, encoding.bidirectional)}
+    return {"buckets": tables.t5_buckets(distances, *sizes, encoding.bidirectional)}
 
 
 @compute_tables.register
 def _(scheme: Disentangled, encoding: PositionEncoding) -> dict[str, Any]:
-    distances = -tables.relative(encoding.positions)
-    buckets = tables.log_buckets(distances, scheme.buckets, scheme.max_distance)
+    distances = -tables.relative_positions(encoding.positions)
+    buckets = tables.deberta_buckets(distances, scheme.buckets, scheme.max_distance)
     return {"buckets": buckets.clip(-scheme.span, scheme.span - 1)}
 
 
 @compute_tables.register
 def _(scheme: TransformerXL, encoding: PositionEncoding) -> dict[str, Any]:
-    distances = np.unique(-tables.relative(encoding.positions))
-    vectors = tables.halves(distances, encoding.dim, scheme.base)
+    distances = np.unique(-tables.relative_positions(encoding.positions))
+    vectors = tables.transformer_xl(distances, encoding.dim, scheme.base)
     return {"distances": distances, "vectors": vectors}

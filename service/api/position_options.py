@@ -120,7 +120,7 @@ def _scaling(model_scaling: Scaling, options: Options, max_positions: int) -> Sc
         if kind == "llama3":
             scaling = replace(scaling, fast=4.0, slow=1.0)
         if kind == "yarn":
-            scaling = replace(scaling, magnitude=tables.magnitude(options["factor"]))
+            scaling = replace(scaling, magnitude=tables.yarn_magnitude(options["factor"]))
     names = {field.name for field in fields(Scaling)} - {"kind"}
     return replace(scaling, **{name: options[name] for name in options.keys() & names})
 

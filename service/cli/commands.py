@@ -153,9 +153,9 @@ def _converted(settings: Settings, output: Path | None) -> Path:
     if folder.is_dir():
         source = folder.resolve()
         target = output or source.with_name(f"{source.name}-converted")
-    elif sources.on_hub(model):
-        source = sources.with_pickles(model, settings.revision, settings.cache)
-        target = output or sources.converted(model, source, settings.cache)
+    elif sources.is_hub_name(model):
+        source = sources.fetch_with_pickles(model, settings.revision, settings.cache)
+        target = output or sources.converted_folder(model, source, settings.cache)
         if output is None and target.is_dir():
             return target
     else:

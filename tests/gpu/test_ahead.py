@@ -32,7 +32,7 @@ def test_a_pass_is_started_without_waiting_for_another(
 ) -> None:
     write_model(case, tmp_path)
     gpu = Embedder.load(tmp_path, device="cuda", dtype=dtype)
-    ids = [row.ids for row in gpu.tokenize(TEXTS)]
+    ids = gpu.tokenize(TEXTS)
     gpu.warm()
     gpu.encode(ids)  # what is made at first use
     with unwaited():

@@ -69,7 +69,7 @@ def test_passes_that_threads_ask_for_at_once_are_those_of_each_alone(
 ) -> None:
     gpu = Embedder.load(minilm_folder, device="cuda", dtype=dtype)
     gpu.warm()
-    ids = [row.ids for row in gpu.tokenize(texts)]
+    ids = gpu.tokenize(texts)
     batches = [ids[start : start + size] for start, size in ((0, 1), (1, 9), (10, 40), (3, 20))]
     expected = [gpu.encode(batch) for batch in batches]
     assert gpu.prefetch_depth == 1
@@ -93,7 +93,7 @@ def test_hidden_states_are_the_same(
     minilm_folder: Path, embedder: Embedder, texts: Sequence[str], layer: int | str
 ) -> None:
     gpu = Embedder.load(minilm_folder, device="cuda", dtype="float32")
-    ids = [row.ids for row in embedder.tokenize(texts[:40])]
+    ids = embedder.tokenize(texts[:40])
     for mine, theirs in zip(gpu.hidden(ids, layer), embedder.hidden(ids, layer), strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-4, rtol=1e-4)
 

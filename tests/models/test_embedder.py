@@ -318,7 +318,12 @@ def test_an_empty_prompt_replaces_the_default_one(tiny_bert: Folder) -> None:
     folder = tiny_bert({"config_sentence_transformers.json": card})
     embedder = Embedder.load(folder, device="cpu", dtype="float32")
     plain, default = embedder.tokenize(["work"], prompt=""), embedder.tokenize(["work"])
-    assert [len(row.ids) for row in (*plain, *default)] == [3, 5]
+    assert [len(row) for row in (*plain, *default)] == [3, 5]
+
+
+def test_embedding_is_encoding_the_tokens(embedder: Embedder) -> None:
+    texts = ["a cat", "a longer text about cats"]
+    assert same_bits(embedder.encode(embedder.tokenize(texts)), embedder.embed(texts))
 
 
 def test_normalising_may_be_chosen(embedder: Embedder) -> None:

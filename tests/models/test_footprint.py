@@ -27,20 +27,20 @@ def test_parameters_are_those_that_are_loaded(case: Case, tmp_path: Path) -> Non
     write(case, tmp_path)
     folder = Folder.read(tmp_path)
     loaded = weights.load(tmp_path, folder.spec)
-    products = sum(
+    matrices = sum(
         tensor.numel()
         for name, tensor in loaded.items()
         if name.startswith("layers.") and tensor.ndim == 2
     )
-    others = sum(tensor.numel() for tensor in loaded.values()) - products
-    found = Footprint.of(folder)
-    assert found == Footprint(products, others)
-    assert found.parameters == products + others
-    assert found.memory == {
-        "float32": 4 * (products + others),
-        "float16": 2 * products + 4 * others,
-        "bfloat16": 2 * products + 4 * others,
-        "int8": products + 4 * others,
+    others = sum(tensor.numel() for tensor in loaded.values()) - matrices
+    footprint = Footprint.of(folder)
+    assert footprint == Footprint(matrices, others)
+    assert footprint.parameters == matrices + others
+    assert footprint.memory == {
+        "float32": 4 * (matrices + others),
+        "float16": 2 * matrices + 4 * others,
+        "bfloat16": 2 * matrices + 4 * others,
+        "int8": matrices + 4 * others,
     }
 
 

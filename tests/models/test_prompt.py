@@ -110,12 +110,12 @@ def test_of_a_text_that_is_cut_at_the_left_what_is_left_of_the_prompt_is_left_ou
     prompt_token_count = ours.sentence.prompt_token_count(PROMPT, ours.tokenizer)
     for over in (0, 1, prompt_token_count - 1, prompt_token_count, 5 * room, 5000 * room):  # tokens
         text = " ".join(["work"] * (room - prompt_token_count + 1 + over))
-        ids = ours.tokenize([text], prompt=PROMPT)[0].ids
+        ids = ours.tokenize([text], prompt=PROMPT)[0]
         expected = ours.encode([ids], prompt_token_counts=[max(prompt_token_count - over, 0)])
         np.testing.assert_array_equal(ours.embed([text], prompt=PROMPT), expected)
     # Of so long words a part of the text is read that has hardly more tokens than the model takes.
     text = " ".join(["ж" * 30] * 1000)
-    ids = ours.tokenize([text], prompt=PROMPT)[0].ids
+    ids = ours.tokenize([text], prompt=PROMPT)[0]
     np.testing.assert_array_equal(ours.embed([text], prompt=PROMPT), ours.encode([ids]))
 
 

@@ -47,7 +47,7 @@ def scaled_model(request: pytest.FixtureRequest, tiny_bert: Folder) -> Iterator[
     embedder = Embedder.load(folder, device="cpu", dtype="float32")
     peaks = np.abs(embedder.embed(TEXTS)).max(axis=1)
     large, small = TEXTS[peaks.argmax()], TEXTS[peaks.argmin()]
-    ids = [row.ids for row in embedder.tokenize([small])]
+    ids = embedder.tokenize([small])
     unit = embedder.encode(ids, normalized=True)
     heartbeat = np.abs(embedder.encode([[0, 0]], normalized=False)).max()
     assert heartbeat < peaks.max()

@@ -83,7 +83,7 @@ def test_static_embeddings_are_served(tmp_path: Path) -> None:
     with local_server(folder) as server:
         np.testing.assert_array_equal(embed(server, inputs=TEXTS), expected)
         tokens = server.client.post("/tokens", json={"inputs": TEXTS}).json()["results"]
-        lengths = [len(row.ids) for row in embedder.tokenize(TEXTS)]
+        lengths = [len(row) for row in embedder.tokenize(TEXTS)]
         assert [len(result["tokens"]) for result in tokens] == lengths
 
 

@@ -100,9 +100,9 @@ def test_parts_that_are_safetensors_already_are_copied(tmp_path: Path) -> None:
     (target / "2_Dense" / "model.safetensors").unlink()
     pickle = (source / "2_Dense" / "pytorch_model.bin").read_bytes()
     (target / "2_Dense" / "pytorch_model.bin").write_bytes(pickle)
-    assert convert.unconverted(target) == ["2_Dense"]
+    assert convert.parts_without_safetensors(target) == ["2_Dense"]
     convert_folder(target, tmp_path / "again")
-    assert convert.unconverted(tmp_path / "again") == []
+    assert convert.parts_without_safetensors(tmp_path / "again") == []
     with safe_open(tmp_path / "again" / "2_Dense" / "model.safetensors", "pt") as file:
         assert list(file.keys()) == ["linear.weight"]
 
@@ -139,12 +139,12 @@ def test_weights_need_nothing_but_torch(tmp_path: Path, source: Path) -> None:
 
 @pytest.mark.full
 def test_a_process_of_its_own_converts_and_its_error_is_told(tmp_path: Path, source: Path) -> None:
-    convert.in_process(source, tmp_path / "target")
+    convert.convert_in_subprocess(source, tmp_path / "target")
     assert (tmp_path / "target" / "model.safetensors").is_file()
     configure(source, model_type="convnext")
     with pytest.raises(ModelError, match=r"could not be converted: \S*config\.json: .*'convnext'"):
-        convert.in_process(source, tmp_path / "other")
+        convert.convert_in_subprocess(source, tmp_path / "other")
 
 
 def test_a_model_that_is_as_it_should_be_needs_no_conversion(tiny_bert: Folder) -> None:
-    assert convert.unconverted(tiny_bert()) == []
+    assert convert.parts_without_safetensors(tiny_bert()) == []

@@ -112,9 +112,8 @@ def test_a_position_beyond_the_table_is_refused_by_the_length_that_fits(embedder
 
 
 def test_a_word_has_one_token_vector_and_another_state_in_every_context(embedder: Embedder) -> None:
-    texts = embedder.tokenize(["river bank", "money bank"])
-    bank = [row.ids.index(embedder.tokenize(["bank"])[0].ids[1]) for row in texts]
-    ids = [row.ids for row in texts]
+    ids = embedder.tokenize(["river bank", "money bank"])
+    bank = [row.index(embedder.tokenize(["bank"])[0][1]) for row in ids]
     tokens, states = embedder.hidden(ids, "token"), embedder.hidden(ids)
     river, money = (rows[i] for rows, i in zip(states, bank, strict=True))
     np.testing.assert_array_equal(*(rows[i] for rows, i in zip(tokens, bank, strict=True)))
@@ -187,7 +186,7 @@ def test_buckets_add_the_trained_number_of_the_head_and_bucket() -> None:
     table = random(8, 3)
     bias = Buckets(schemes.Buckets(buckets=8, max_distance=20), table).bias(30)
     for head, distance in product(range(3), range(-29, 30)):
-        bucket = tables.buckets(np.array(distance), 8, 20)
+        bucket = tables.t5_buckets(np.array(distance), 8, 20)
         assert bias[head, distance + 29] == table[int(bucket), head]
 
 

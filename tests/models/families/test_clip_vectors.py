@@ -117,7 +117,7 @@ def test_a_text_encoder_with_a_projection_gives_its_features(tmp_path: Path) -> 
     ours = load(tmp_path)
     rows = ours.tokenize(ODD)
     with torch.inference_mode():
-        features = [model(input_ids=torch.tensor([row.ids])).text_embeds[0] for row in rows]
+        features = [model(input_ids=torch.tensor([row])).text_embeds[0] for row in rows]
     close(ours.embed(ODD), torch.stack(features).numpy())
 
 

@@ -46,7 +46,7 @@ def test_a_vector_is_the_output_of_transformers(case: Case, tmp_path: Path) -> N
     texts = ["the license", "x", "you " * 30]
     for ids, vector in zip(embedder.tokenize(texts), embedder.embed(texts), strict=True):
         with torch.inference_mode():
-            expected = model(input_ids=torch.tensor([ids.ids])).pooler_output[0].numpy()
+            expected = model(input_ids=torch.tensor([ids])).pooler_output[0].numpy()
         np.testing.assert_allclose(vector, expected, atol=1e-4 * abs(expected).max(), rtol=0)
 
 

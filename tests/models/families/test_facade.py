@@ -92,6 +92,6 @@ def test_a_vector_is_the_mean_of_what_transformers_has(case: Case, tmp_path: Pat
     assert isinstance(embedder._encoder, encoder.KernelEncoder) == compiled
     for ids, vector in zip(embedder.tokenize(TEXTS), embedder.embed(TEXTS), strict=True):
         with torch.inference_mode():
-            hidden = model(input_ids=torch.tensor([ids.ids])).last_hidden_state
+            hidden = model(input_ids=torch.tensor([ids])).last_hidden_state
         expected = hidden[0].mean(dim=0).numpy()
         np.testing.assert_allclose(vector, expected, atol=1e-4 * abs(expected).max(), rtol=0)

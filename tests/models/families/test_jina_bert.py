@@ -88,7 +88,7 @@ def test_a_vector_is_the_mean_of_the_last_states(code: bool, tmp_path: Path) -> 
     reference = write(tmp_path, code)
     write_tokenizer(tmp_path)
     embedder = Embedder.load(tmp_path, dtype="float32")
-    ids = embedder.tokenize(["the license"])[0].ids
+    ids = embedder.tokenize(["the license"])[0]
     expected = reference(torch.tensor(ids))[-1].mean(dim=0)
     vector = torch.from_numpy(embedder.embed(["the license"]))[0]
     torch.testing.assert_close(vector, expected, atol=1e-4, rtol=1e-4)

@@ -30,7 +30,7 @@ def test_padding_inside_of_a_text_is_as_in_transformers(family: str, tmp_path: P
     write_tokenizer(tmp_path)
     ours = Embedder.load(tmp_path, device="cpu", dtype="float32")
     ids = [
-        torch.tensor([padding if id == VOCABULARY["[PAD]"] else id for id in row.ids])
+        torch.tensor([padding if id == VOCABULARY["[PAD]"] else id for id in row])
         for row in ours.tokenize(TEXTS)
     ]
     assert [int((row == padding).sum()) for row in ids] == [3, 1, 1, 0]

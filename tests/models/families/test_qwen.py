@@ -127,7 +127,7 @@ def test_a_vector_is_the_state_of_the_end_of_the_text(tmp_path: Path) -> None:
         (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
     embedder = Embedder.load(tmp_path, device="cpu", dtype="float32")
     batch = ["a text", "", "the second text of the batch " * 9]  # the last one is cut
-    ids = [torch.tensor(row.ids) for row in embedder.tokenize(batch)]
+    ids = [torch.tensor(row) for row in embedder.tokenize(batch)]
     assert [int(row[-1]) for row in ids] == [0, 0, 0]
     assert [len(row) for row in ids] == [7, 1, 48]
     ends = torch.stack([states[-1][0, -1] for states in reference(model, ids)])

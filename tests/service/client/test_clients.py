@@ -67,7 +67,7 @@ def test_concurrency_limits_the_number_of_concurrent_requests(gateway: FaultyGat
 
 def test_a_single_text_and_token_ids_are_accepted(client: Client, embedder: Embedder) -> None:
     expected = embedder.embed(TEXTS[:2])
-    rows = [row.ids for row in embedder.tokenize(TEXTS[:2])]
+    rows = embedder.tokenize(TEXTS[:2])
     np.testing.assert_array_equal(client.embed(TEXTS[0]), expected[:1])
     np.testing.assert_array_equal(client.embed(list(rows[0])), expected[:1])
     np.testing.assert_array_equal(client.embed(np.array(rows[0])), expected[:1])

@@ -23,7 +23,7 @@ CHUNKS = ["Berlin is the capital of Germany.", "Its inhabitants like it,", "for 
 def test_a_chunk_is_the_mean_of_its_tokens_computed_with_all_others(
     server: HttpServer, embedder: Embedder
 ) -> None:
-    parts = [row.ids[1:-1] for row in embedder.tokenize(CHUNKS)]
+    parts = [row[1:-1] for row in embedder.tokenize(CHUNKS)]
     states = embedder.hidden([[101, *chain(*parts), 102]])[0][1:-1]
     borders = np.cumsum([len(part) for part in parts])[:-1]
     means = np.stack([part.mean(axis=0) for part in np.split(states, borders)])
@@ -38,8 +38,8 @@ def test_a_chunk_is_the_mean_of_its_tokens_computed_with_all_others(
 
 
 def test_the_prompt_belongs_to_no_chunk(server: HttpServer, embedder: Embedder) -> None:
-    prompt = embedder.tokenize(["passage:"])[0].ids[:-1]
-    part = embedder.tokenize(CHUNKS[:1])[0].ids[1:]
+    prompt = embedder.tokenize(["passage:"])[0][:-1]
+    part = embedder.tokenize(CHUNKS[:1])[0][1:]
     mean = embedder.hidden([[*prompt, *part]])[0][len(prompt) : -1].mean(axis=0)
     body = {"inputs": CHUNKS[:1], "late_chunking": True, "prompt": "passage: "}
     response = vectors(server.post("/embed", body))

@@ -91,7 +91,7 @@ def test_ids_without_special_tokens_get_none_in_their_windows(
 def test_a_prompt_is_put_before_every_window(
     server: Server, embedder: Embedder, all_ids: list[int]
 ) -> None:
-    prompt = embedder.tokenize(["text for:"])[0].ids[1:-1]
+    prompt = embedder.tokenize(["text for:"])[0][1:-1]
     slices = list(batched(all_ids[1:-1], 251))
     windows = [[101, *prompt, *ids, 102] for ids in slices]
     expected = normalize(mean(embedder, windows, [len(ids) for ids in slices])[None])
