@@ -175,7 +175,7 @@ def test_a_model_without_layers_takes_memory_for_its_vectors_alone(
 ) -> None:
     config = shape(512, 1, 0, input_positions=Scheme(), layers=0)
     encoder, tokens = Pair(kernels, dtype, config).ours, 40_000
-    with ThreadPoolExecutor(1) as alone, memory(2 * tokens * 512 * 4):
+    with ThreadPoolExecutor(1) as alone, memory(3 * tokens * 512 * 4):  # a layer needs 5 times
         assert alone.submit(encoder.vectors, batch([tokens]), ["mean"]).result().shape == (1, 512)
 
 
