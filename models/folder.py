@@ -15,7 +15,7 @@ from models.errors import ModelError
 from models.families import static
 from models.positions.schemes import Buckets
 from models.sentence_transformers import modules
-from models.sentence_transformers.classifier import Classifier, has_second_segment
+from models.sentence_transformers.classifier import Classifier, Task, has_second_segment
 from models.sentence_transformers.modules import STATIC, Entry, Normalize
 from models.sentence_transformers.pooling import AUTO
 from models.sentence_transformers.refusals import (
@@ -71,6 +71,11 @@ class Folder:
             spec = replace(spec.without(classifier.head.tensors), config=config)
         sentence = SentenceConfig.read(path, entries, spec, pooling, classifier)
         return cls(path, encoder, spec, sentence, classifier)
+
+    @property
+    def task(self) -> Task:
+        """The kind of model: whether it embeds, reranks or classifies."""
+        return self.classifier.task if self.classifier else "embed"
 
     @property
     def dim(self) -> int:

@@ -90,7 +90,9 @@ def create_app(
     embeddings = embed.EmbeddingService(pipeline, names, dimensions, config.num_layers)
     token_vectors = tokens.TokenVectorService(pipeline, config, max_values)
     reranking = rerank.RerankService(pipeline, names)
-    info = functools.partial(server_info, settings, connection, sentence, dimensions)
+    info = functools.partial(
+        server_info, settings, connection, sentence, dimensions, model.classifier
+    )
     routers = [
         openapi_document.router(),
         embed.router(embeddings),
@@ -103,7 +105,9 @@ def create_app(
         rerank_vendors.router(reranking),
         classify.router(pipeline, names),
         tokenize.router(reader, settings.max_texts, settings.max_tokens),
-        openai.router(embeddings, token_vectors, context.started, lambda: admission.queued),
+        openai.router(
+            embeddings, token_vectors, model.task, context.started, lambda: admission.queued
+        ),
         cohere.router(embeddings),
         cohere_v1.router(embeddings),
         ollama.router(embeddings),

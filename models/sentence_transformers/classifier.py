@@ -16,6 +16,7 @@ CARD = "config_sentence_transformers.json"
 _CLASS_SUFFIX = "ForSequenceClassification"
 _OLD_ACTIVATION = "sbert_ce_default_activation_function"
 
+Task = Literal["embed", "rerank", "classify"]
 Activation = Literal["sigmoid", "identity"]
 _SEGMENT_TOKENIZERS = ("BertTokenizer", "DebertaV2Tokenizer", "ElectraTokenizer")
 _BERT_TOKENIZERS = ("bert", "electra", "ernie", "nomic_bert")
@@ -39,6 +40,11 @@ class Classifier:
     def reranks(self) -> bool:
         """Whether there is one score, that of a pair's relevance."""
         return len(self.labels) == 1
+
+    @property
+    def task(self) -> Task:
+        """Whether the model reranks or classifies."""
+        return "rerank" if self.reranks else "classify"
 
     @classmethod
     def read(cls, folder: Path, path: str, config: EncoderConfig) -> "Classifier | None":

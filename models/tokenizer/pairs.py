@@ -43,10 +43,14 @@ class PairTokenizer:
         texts = list(dict.fromkeys(text for pair in pairs for text in pair if text is not None))
         rows = yield from self._tokenizer.encode_cooperatively(texts, side, count_limit)
         row_of = dict(zip(texts, rows, strict=True))
-        return [
-            row_of[a] if b is None else self._join(row_of[a], row_of[b], side, max_second)
-            for a, b in pairs
-        ]
+        joined = []
+        for a, b in pairs:
+            if b is None:
+                joined.append(row_of[a])
+                continue
+            first_is_longer = yield from self._is_longer(a, row_of[a], b, row_of[b])
+            joined.append(self._join(row_of[a], row_of[b], side, max_second, first_is_longer))
+        return joined
 
     def windows(self, first: str, second: str) -> Cooperative[list[list[int]]]:
         """Split the second text of a pair so that each part fits beside the first, in steps.
@@ -60,14 +64,27 @@ class PairTokenizer:
         parts = [b[start : start + size] for start in range(0, max(len(b), 1), size)]
         return [self._template.join(a, part, self._second_offset) for part in parts]
 
+    def _is_longer(
+        self, a: str, first: TruncatedIds, b: str, second: TruncatedIds
+    ) -> Cooperative[bool]:
+        if not (first.dropped and second.dropped):
+            return len(first.ids) + first.dropped > len(second.ids) + second.dropped
+        first_count = yield from self._tokenizer.count_tokens(a)  # `dropped` is a lower bound
+        return first_count > (yield from self._tokenizer.count_tokens(b))
+
     def _join(
-        self, first: TruncatedIds, second: TruncatedIds, side: Side, max_second: int | None
+        self,
+        first: TruncatedIds,
+        second: TruncatedIds,
+        side: Side,
+        max_second: int | None,
+        first_is_longer: bool,
     ) -> TruncatedIds:
         a, b = self._tokenizer.strip(first), self._tokenizer.strip(second)
         room = self._tokenizer.max_length - len(self._template)
         dropped = first.dropped + second.dropped + len(a) + len(b)
         b = cut(b, len(b) if max_second is None else max_second, side)
-        lengths = truncated_lengths(len(a), len(b), room)
+        lengths = truncated_lengths(len(a), len(b), room, first_is_longer)
         a, b = (cut(ids, count, side) for ids, count in zip((a, b), lengths, strict=True))
         ids = self._template.join(a, b, self._second_offset)
         return TruncatedIds(ids, dropped - len(a) - len(b))
@@ -78,7 +95,7 @@ def cut(ids: Sequence[int], count: int, side: Side) -> Sequence[int]:
     return ids[:count] if side == "right" else ids[max(len(ids) - count, 0) :]
 
 
-def truncated_lengths(first: int, second: int, room: int) -> tuple[int, int]:
+def truncated_lengths(first: int, second: int, room: int, first_is_longer: bool) -> tuple[int, int]:
     """How many tokens of each text remain, of `room` in all: the longer one loses the most.
 
     As the strategy "longest first" of Hugging Face's tokenizers: where both are too long, each has
@@ -91,4 +108,4 @@ def truncated_lengths(first: int, second: int, room: int) -> tuple[int, int]:
         longer = room - shorter
     else:
         shorter, longer = room // 2, room // 2 + room % 2
-    return (longer, shorter) if first > second else (shorter, longer)
+    return (longer, shorter) if first_is_longer else (shorter, longer)

@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
+from models.sentence_transformers.classifier import Classifier
 from models.sentence_transformers.sentence import SentenceConfig
 from models.vectors import INT8
 from service import __version__
@@ -24,12 +25,18 @@ _TEI_POOLING_NAMES = {"lasttoken": "last_token"}  # by the names of sentence-tra
 
 
 def server_info(
-    settings: Settings, engine: EngineConnection, sentence: SentenceConfig, dimensions: Dimensions
+    settings: Settings,
+    engine: EngineConnection,
+    sentence: SentenceConfig,
+    dimensions: Dimensions,
+    classifier: Classifier | None = None,
 ) -> dict[str, Any]:
     """Describe the server; fields that only the engine knows are None until it has started."""
     return {
         "version": __version__,
         "model": settings.name,
+        "task": classifier.task if classifier else "embed",
+        "labels": list(classifier.labels) if classifier else None,
         "source": settings.model,
         "revision": settings.revision,
         "engine": engine.description and asdict(engine.description),
@@ -44,6 +51,7 @@ def server_info(
         "int8": INT8,
         "limits": {name: getattr(settings, name) for name in _LIMIT_SETTINGS},
         **_tei_info(settings, engine, sentence),
+        "model_type": _tei_model_type(sentence, classifier),
     }
 
 
@@ -56,12 +64,10 @@ def _tei_info(
     client_batch = max(_TEI_CLIENT_BATCH, settings.max_tokens // length)
     batch_tokens = description.max_batch_tokens if description else settings.max_batch_tokens
     queued_texts = settings.max_wait * engine.rate.latest / length
-    pooling = "+".join(_TEI_POOLING_NAMES.get(name, name) for name in sentence.pooling)
     return {
         "model_id": settings.model,
         "model_sha": settings.revision,
         "model_dtype": description and description.dtype,
-        "model_type": {"embedding": {"pooling": pooling}},
         "served_model_name": settings.name,
         "max_concurrent_requests": min(connections, max(1, int(queued_texts))),
         "max_input_length": length,
@@ -70,3 +76,14 @@ def _tei_info(
         "max_client_batch_size": min(settings.max_texts, client_batch),
         "tokenization_workers": settings.workers,
     }
+
+
+def _tei_model_type(sentence: SentenceConfig, classifier: Classifier | None) -> dict[str, Any]:
+    if classifier is None:
+        pooling = "+".join(_TEI_POOLING_NAMES.get(name, name) for name in sentence.pooling)
+        return {"embedding": {"pooling": pooling}}
+    labels = {
+        "id2label": {str(index): name for index, name in enumerate(classifier.labels)},
+        "label2id": {name: index for index, name in enumerate(classifier.labels)},
+    }
+    return {"reranker" if classifier.reranks else "classifier": labels}

@@ -41,6 +41,7 @@ class OllamaModels:
 
     def __init__(self, names: ServedNames, folder: Folder, engine: EngineConnection) -> None:
         self._names, self._folder, self._engine = names, folder, engine
+        self._capabilities = ["embedding"] if folder.task == "embed" else []
 
     def tags(self) -> dict[str, Any]:
         """Describe the model under each of its names."""
@@ -83,7 +84,7 @@ class OllamaModels:
                 f"{config.family}.embedding_length": self._folder.dim,
                 f"{config.family}.block_count": config.num_layers,
             },
-            "capabilities": ["embedding"],
+            "capabilities": self._capabilities,
             "modified_at": self._modified,
         }
 
@@ -96,7 +97,7 @@ class OllamaModels:
             "size": self._size,
             "digest": "" if engine is None else engine.fingerprint,
             "details": self._details(),
-            "capabilities": ["embedding"],
+            "capabilities": self._capabilities,
         }
 
     def _details(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 
 from models.hub.sources import DEFAULT
+from models.sentence_transformers.classifier import Task
 from models.vectors import Floats, finish
 from service.api.array_format import convert_vectors, encode_rows
 from service.api.body import input_list
@@ -25,16 +26,17 @@ _NAME = Path(examples=[DEFAULT])
 def router(
     embedding: EmbeddingService,
     token_vectors: TokenVectorService,
+    task: Task,
     created: int,
     queued_tokens: Callable[[], int],
 ) -> APIRouter:
     """Create the routes of this module.
 
-    created: creation time to report for the model, in seconds since 1970.
+    task: the kind of model. created: creation time to report for the model, in seconds since 1970.
     """
     routes = api_router("OpenAI")
     _add_embedding_routes(routes, embedding, token_vectors)
-    _add_list_routes(routes, embedding.names, created, queued_tokens)
+    _add_list_routes(routes, embedding.names, task, created, queued_tokens)
     _add_model_route(routes, embedding.names, created)
     return routes
 
@@ -66,7 +68,11 @@ def _add_embedding_routes(
 
 
 def _add_list_routes(
-    routes: APIRouter, names: ServedNames, created: int, queued_tokens: Callable[[], int]
+    routes: APIRouter,
+    names: ServedNames,
+    task: Task,
+    created: int,
+    queued_tokens: Callable[[], int],
 ) -> None:
     responses = route_responses(AUTH_ERRORS, OpenAIError)
 
@@ -88,7 +94,7 @@ def _add_list_routes(
     async def infinity_models() -> Any:
         stats = {"queued_tokens": queued_tokens()}
         shared = {"object": "model", "created": created, "stats": stats}
-        data = [{"id": name, **shared, "capabilities": ["embed"]} for name in names.names]
+        data = [{"id": name, **shared, "capabilities": [task]} for name in names.names]
         return {"object": "list", "data": data}
 
 

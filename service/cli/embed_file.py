@@ -32,7 +32,12 @@ def read(source: BinaryIO) -> list[str]:
 
 
 def embed(embedder: Embedder, texts: Sequence[str], prompt: str | None) -> Floats:
-    """Vectors (B, dim), with a progress bar; raises ClickException for a line without tokens."""
+    """Vectors (B, dim), with a progress bar.
+
+    Raises ClickException for a line without tokens, and for a model that does not embed.
+    """
+    if embedder.classifier is not None:
+        raise click.ClickException("the model reranks or classifies: it has no vectors of texts")
     if not texts:
         return np.empty((0, embedder.dim), dtype=np.float32)
     return embed_chunks(texts, lambda chunk: embedder.embed(chunk, prompt=prompt))

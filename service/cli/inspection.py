@@ -19,6 +19,8 @@ def inspect(folder: Folder) -> dict[str, Any]:
     config, sentence = folder.spec.config, folder.sentence
     tokenizer, footprint = folder.tokenizer(), Footprint.of(folder)
     return {
+        "task": folder.task,
+        "labels": list(folder.classifier.labels) if folder.classifier else [],
         "family": config.family,
         **{name: getattr(config, name) for name in (*_SIZES, *_KINDS)},
         "positions": list(_positions(config)),

@@ -15,6 +15,7 @@ from service.client.request_builders import (
     ComparisonInput,
     EmbedOptions,
     Request,
+    RerankOptions,
     SimilarityOptions,
     TextOrIds,
     TokensOptions,
@@ -84,6 +85,12 @@ class AsyncClient(ClientOptions):
     ) -> Array:
         """As Client.similarity."""
         return await self._send(request_builders.build_similarity_request(a, b, options))
+
+    async def rerank(
+        self, query: str, documents: Sequence[str], **options: Unpack[RerankOptions]
+    ) -> Array:
+        """As Client.rerank."""
+        return await self._send(request_builders.build_rerank_request(query, documents, options))
 
     async def positions(self, **options: Any) -> dict[str, Any]:
         """As Client.positions."""

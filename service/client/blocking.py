@@ -15,6 +15,7 @@ from service.client.request_builders import (
     ComparisonInput,
     EmbedOptions,
     Request,
+    RerankOptions,
     SimilarityOptions,
     TextOrIds,
     TokensOptions,
@@ -75,6 +76,12 @@ class Client(ClientOptions):
     ) -> Array:
         """Scores (A, B), or (A,) of pairs; with top_k (A, k) of the fields index and score."""
         return self._send(request_builders.build_similarity_request(a, b, options))
+
+    def rerank(
+        self, query: str, documents: Sequence[str], **options: Unpack[RerankOptions]
+    ) -> Array:
+        """The best documents for a query, the best first: (N,) of the fields index and score."""
+        return self._send(request_builders.build_rerank_request(query, documents, options))
 
     def positions(self, **options: Any) -> dict[str, Any]:
         """The response of /positions, with arrays for numbers; fields: see docs/positions.md."""

@@ -64,6 +64,14 @@ class SimilarityOptions(InputOptions, total=False):
     top_k: int | None
 
 
+class RerankOptions(TypedDict, total=False):
+    """See docs/rerank.md. raw_scores: logits instead of scores from 0 to 1."""
+
+    top_n: int | None
+    raw_scores: bool
+    on_overflow: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Request(Generic[A]):
     """A request, and how its response is parsed.
@@ -143,6 +151,13 @@ def build_similarity_request(
     a: ComparisonInput, b: ComparisonInput, options: SimilarityOptions
 ) -> Request[Array]:
     return Request("/similarity", responses.scores, dump({"a": a, "b": b, **options}))
+
+
+def build_rerank_request(
+    query: str, documents: Sequence[str], options: RerankOptions
+) -> Request[Array]:
+    content = {"query": query, "documents": documents, **options}
+    return Request("/rerank", responses.ranking, dump(content))
 
 
 def build_positions_request(options: Mapping[str, Any]) -> Request[dict[str, Any]]:

@@ -73,6 +73,13 @@ def scores(response: httpx.Response) -> Array:
     return np.array(best, [("index", np.int64), ("score", np.float32)])
 
 
+def ranking(response: httpx.Response) -> Array:
+    """The results of /rerank, the best first."""
+    results = content(response)["results"]
+    best = [(item["index"], item["relevance_score"]) for item in results]
+    return np.array(best, [("index", np.int64), ("score", np.float32)])
+
+
 def arrays(response: httpx.Response) -> dict[str, Any]:
     """The response of /positions, with arrays for lists."""
     body = content(response)

@@ -128,15 +128,30 @@ def greeting(context: ServerContext, engine: Mapping[str, Any]) -> str:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{context.port}{settings.root_path}"
     playground = f"playground: {url}/playground   " if settings.playground else ""
+    route, body = _example_request(engine["labels"])
     key = "" if settings.api_key is None else " -H 'authorization: Bearer KEY'"
     return (
         f"\nembedding-service {__version__} listens on {url}\n"
         f"{playground}API: {url}/docs\n"
-        f"model {settings.name}: {engine['dim']} dimensions, {engine['max_length']} tokens, "
+        f"model {settings.name}: {_outputs(engine)}, {engine['max_length']} tokens, "
         f"on {engine['device']} in {engine['dtype']}, {engine['threads']} threads, "
         f"{_kernels(engine)}\n"
-        f'try: curl -s {url}/embed{key} -d \'{{"inputs": "Hello, world"}}\'\n'
+        f"try: curl -s {url}{route}{key} -d '{body}'\n"
     )
+
+
+def _outputs(engine: Mapping[str, Any]) -> str:
+    if (labels := engine["labels"]) is None:
+        return f"{engine['dim']} dimensions"
+    return "reranker" if len(labels) == 1 else f"{len(labels)} labels"
+
+
+def _example_request(labels: Sequence[str] | None) -> tuple[str, str]:
+    if labels is None:
+        return "/embed", '{"inputs": "Hello, world"}'
+    if len(labels) > 1:
+        return "/predict", '{"inputs": "Hello, world"}'
+    return "/rerank", '{"query": "What is rust?", "texts": ["A fungus.", "Iron oxide."]}'
 
 
 def _kernels(engine: Mapping[str, Any]) -> str:

@@ -70,7 +70,7 @@ class InfinityModel(TypedDict):
     object: Literal["model"]
     created: int
     stats: Stats
-    capabilities: list[Literal["embed"]]
+    capabilities: list[Literal["embed", "rerank", "classify"]]
 
 
 @forbid_extra

@@ -104,4 +104,5 @@ def describe(embedder: Embedder, batch_limit: BatchLimit) -> EngineDescription:
         max_batch_tokens=batch_limit.tokens,
         fingerprint=embedder.fingerprint,
         kernels=embedder.isa,
+        labels=list(embedder.classifier.labels) if embedder.classifier else None,
     )

@@ -127,6 +127,7 @@ class EngineDescription:
     trials: how each tried precision compares with float32.
     max_batch_tokens: as configured, or as measured to be best.
     kernels: instruction set of the compiled kernels; None without them.
+    labels: of a model that reranks or classifies, whose vectors are their logits; None otherwise.
     """
 
     dim: int
@@ -144,3 +145,4 @@ class EngineDescription:
     max_batch_tokens: int
     fingerprint: str
     kernels: str | None
+    labels: list[str] | None = None

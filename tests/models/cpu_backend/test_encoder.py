@@ -5,6 +5,7 @@ import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from models.torch_backend.linear import ACTIVATIONS
 from models.vectors import Floats
 from tests.models.built import BUILT, kernels
 from tests.models.cpu_backend.pair import CPU, Pair, Rounded, batch, error
-from tests.models.shapes import KINDS, modern, random_weights, shape
+from tests.models.shapes import KINDS, VOCABULARY, modern, random_weights, shape
 
 CLOSE = {"float32": 2e-6, "bfloat16": 0.015, "int8": 0.05}  # of the length of what is expected
 
@@ -61,6 +62,18 @@ def test_every_kind_equals_its_twin(
     kernels: str, dtype: str, kind: str, lengths: list[int]
 ) -> None:
     Pair.of(kernels, dtype, kind).check(lengths, CLOSE[dtype])
+
+
+@kernels
+@pytest.mark.parametrize("kind", ["bert", "jina", "modern"])
+def test_tokens_of_the_second_segment_equal_their_twin(kernels: str, dtype: str, kind: str) -> None:
+    config = replace(KINDS[kind], pairs=True, segments=True)
+    pair = Pair(kernels, dtype, config)
+    first, second = batch([9, 2, 40]), batch([9, 2, 40])
+    second.ids[::2] += VOCABULARY
+    expected = pair.twin.states(second, config.num_layers)
+    assert error(pair.ours.states(second, config.num_layers), expected) < CLOSE[dtype]
+    assert error(pair.ours.states(first, config.num_layers), expected) > 0.1
 
 
 @kernels

@@ -41,7 +41,7 @@ def test_a_sparse_encoder_of_sentence_transformers_is_refused(tmp_path: Path) ->
         Folder.read(tmp_path / "model")
 
 
-@pytest.mark.parametrize("kind", ["SparseEncoder", "CrossEncoder", "MultiVectorEncoder", "ColBERT"])
+@pytest.mark.parametrize("kind", ["SparseEncoder", "MultiVectorEncoder", "ColBERT"])
 def test_a_card_of_another_kind_over_dense_modules_is_refused(tiny_bert: Write, kind: str) -> None:
     folder = tiny_bert({"config_sentence_transformers.json": {"model_type": kind}})
     with pytest.raises(ModelError, match=rf"model_type = '{kind}' is not supported"):

@@ -1,0 +1,75 @@
+"""Cross-encoders of random weights, so large that a wrong detail shows."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForSequenceClassification
+
+from tests.models.tiny import VOCABULARY, write_tokenizer
+
+_SIZES = {
+    "vocab_size": len(VOCABULARY),
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 128,
+}
+_SPECIAL = {f"{name}_token_id": 1 for name in ("bos", "eos", "cls", "sep", "mask")}
+_DECODER = {**_SPECIAL, "pad_token_id": 1, "num_key_value_heads": 1, "head_dim": 32}
+_GATED = {"pad_token_id": 0, "max_position_embeddings": 512}
+OPTIONS: dict[str, dict[str, Any]] = {  # by model_type
+    "albert": {"embedding_size": 64},
+    "bert": {},
+    "camembert": _GATED,
+    "deberta-v2": {
+        **{"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8},
+        **{"norm_rel_ebd": "layer_norm", "share_att_key": True, "type_vocab_size": 0},
+    },
+    "distilbert": {"dim": 64, "n_layers": 2, "n_heads": 2, "hidden_dim": 128},
+    "electra": {"embedding_size": 64},
+    "ernie": {},
+    "jina_embeddings_v3": {},
+    "llama": _DECODER,
+    "mistral": _DECODER,
+    "modernbert": {**_SPECIAL, "pad_token_id": 1},
+    "mpnet": {},
+    "nomic_bert": {},
+    "qwen3": _DECODER,
+    "roberta": _GATED,
+    "xlm-roberta": {**_GATED, "type_vocab_size": 1},
+}
+WITH_SEGMENTS = ("bert", "electra", "ernie", "nomic_bert")
+
+
+def write_cross_encoder(
+    folder: Path, labels: int = 1, model_type: str = "bert", max_length: int = 64, **options: Any
+) -> Path:
+    """Save a model that scores pairs, with a tokenizer that puts the second text in a segment."""
+    sizes = {"vocab_size": len(VOCABULARY)} if model_type == "distilbert" else _SIZES
+    config = AutoConfig.for_model(
+        model_type, **{**sizes, **OPTIONS[model_type], "num_labels": labels, **options}
+    )
+    auto: Any = AutoModelForSequenceClassification
+    model = auto.from_config(config)
+    noise = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            is_norm = "norm" in name.lower() and name.endswith("weight")
+            parameter.normal_(1.0 if is_norm else 0.0, 0.3, generator=noise)
+    model.save_pretrained(folder)
+    write_tokenizer(folder)
+    configure_tokenizer(
+        folder,
+        model_max_length=max_length,
+        **({"tokenizer_class": "BertTokenizer"} if model_type in WITH_SEGMENTS else {}),
+    )
+    return folder
+
+
+def configure_tokenizer(folder: Path, **values: Any) -> None:
+    """Change values of tokenizer_config.json."""
+    path = folder / "tokenizer_config.json"
+    content = {**json.loads(path.read_text(encoding="utf-8")), **values}
+    path.write_text(json.dumps(content), encoding="utf-8")
