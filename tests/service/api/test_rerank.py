@@ -1,0 +1,222 @@
+"""The routes that rerank, against sentence-transformers' CrossEncoder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import CrossEncoder
+
+from models import Embedder
+from service.client import AsyncClient, Client, RequestFailed
+from tests.models.cross_encoder import write_cross_encoder
+from tests.service.local_server import local_server
+from tests.service.responses import error
+from tests.service.server import HttpServer
+
+QUERY = "the license of this work"
+DOCUMENTS = ["a copyright", "you", "the license of this work", "any by " * 60]
+LONG = "any by " * 60
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_cross_encoder(tmp_path_factory.mktemp("reranker"))
+
+
+@pytest.fixture(scope="module")
+def reranker(folder: Path) -> Iterator[HttpServer]:
+    """A server of a small reranker that does not truncate by default."""
+    with local_server(folder, served_name="small", auto_truncate=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def logits(folder: Path) -> np.ndarray[Any, Any]:
+    """The logits of DOCUMENTS, as sentence-transformers computes them."""
+    model = CrossEncoder(str(folder), device="cpu", activation_fn=torch.nn.Identity())
+    return np.asarray(model.predict([(QUERY, text) for text in DOCUMENTS], batch_size=1))
+
+
+def sigmoid(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def assert_ranked(results: list[dict[str, Any]], expected: np.ndarray[Any, Any], key: str) -> None:
+    """Results hold each document once, the best first, with the expected score."""
+    assert [result["index"] for result in results] == np.argsort(-expected).tolist()
+    scores = [result[key] for result in results]
+    np.testing.assert_allclose(scores, np.sort(expected)[::-1], atol=1e-5)
+
+
+def test_teis_route_ranks_texts_as_sentence_transformers_does(
+    reranker: HttpServer, logits: np.ndarray[Any, Any]
+) -> None:
+    body = {"query": QUERY, "texts": DOCUMENTS, "truncate": True}
+    assert_ranked(reranker.post("/rerank", body).json(), sigmoid(logits), "score")
+    raw = reranker.post("/rerank", {**body, "raw_scores": True, "return_text": True}).json()
+    assert_ranked(raw, logits, "score")
+    assert [DOCUMENTS[item["index"]] for item in raw] == [item["text"] for item in raw]
+
+
+def test_documents_are_ranked_in_the_shape_of_jina_and_truncated(
+    reranker: HttpServer, logits: np.ndarray[Any, Any]
+) -> None:
+    body = {"query": QUERY, "documents": [DOCUMENTS[0], {"text": DOCUMENTS[1]}, *DOCUMENTS[2:]]}
+    response = reranker.post("/v1/rerank", {**body, "model": "small"})
+    content = response.json()
+    assert_ranked(content["results"], sigmoid(logits), "relevance_score")
+    tokens = int(response.headers["x-tokens"])
+    assert content["usage"] == {"prompt_tokens": tokens, "total_tokens": tokens}
+    assert response.headers["x-truncated"] == "1" and content["object"] == "rerank"
+    best = reranker.post("/rerank", {**body, "top_n": 2, "return_documents": True}).json()
+    assert best["results"] == [
+        {**result, "document": {"text": DOCUMENTS[result["index"]]}}
+        for result in content["results"][:2]
+    ]
+
+
+def test_a_request_with_voyages_fields_has_voyages_response(
+    reranker: HttpServer, logits: np.ndarray[Any, Any]
+) -> None:
+    body = {"query": QUERY, "documents": DOCUMENTS, "truncation": True}
+    content = reranker.post("/v1/rerank", {**body, "return_documents": True}).json()
+    assert_ranked(content["data"], sigmoid(logits), "relevance_score")
+    assert [item["document"] for item in content["data"]] == [
+        DOCUMENTS[item["index"]] for item in content["data"]
+    ]
+    assert len(reranker.post("/v1/rerank", {**body, "top_k": 1}).json()["data"]) == 1
+    refused = error(reranker.post("/v1/rerank", {**body, "truncation": False}), 400)
+    assert (refused["code"], refused["index"]) == ("input_too_long", 3)
+
+
+def test_coheres_route_truncates_documents_to_their_own_limit(
+    reranker: HttpServer, logits: np.ndarray[Any, Any]
+) -> None:
+    body = {"model": "small", "query": QUERY, "documents": DOCUMENTS}
+    content = reranker.post("/v2/rerank", body).json()
+    assert_ranked(content["results"], sigmoid(logits), "relevance_score")
+    assert content["meta"]["warnings"] == ["input 3 was truncated to 64 tokens"]
+    cut = reranker.post("/v2/rerank", {**body, "max_tokens_per_doc": 1, "top_n": 4}).json()
+    words = [text.split()[0] for text in DOCUMENTS]
+    short = reranker.post("/v2/rerank", {**body, "documents": words}).json()
+    assert cut["results"][0] == short["results"][0]
+
+
+def test_scores_of_pairs_have_the_models_activation(
+    reranker: HttpServer, folder: Path, logits: np.ndarray[Any, Any]
+) -> None:
+    body = {"text_1": QUERY, "text_2": DOCUMENTS, "truncate": True}
+    data = reranker.post("/score", body).json()["data"]
+    assert [item["index"] for item in data] == [0, 1, 2, 3]
+    np.testing.assert_allclose([item["score"] for item in data], sigmoid(logits), atol=1e-5)
+    lists = {"queries": [QUERY, "you"], "documents": DOCUMENTS[:2]}
+    first, _ = reranker.post("/v1/score", lists).json()["data"]
+    assert first == data[0]
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "param"),
+    [
+        ("/rerank", {"query": "x"}, "documents"),
+        ("/rerank", {"query": "x", "texts": ["a"], "documents": ["a"]}, "documents"),
+        ("/rerank", {"query": "x", "texts": []}, None),
+        ("/rerank", {"query": "x", "texts": ["a"], "prompt": "p"}, "prompt"),
+        ("/rerank", {"query": "x", "texts": ["a"], "truncate": True, "on_overflow": "end"}, None),
+        ("/score", {"text_1": "x"}, "text_2"),
+        ("/score", {"text_1": ["x", "y"], "text_2": ["x", "y", "z"]}, "text_1"),
+        ("/score", {"text_1": "x", "queries": "y", "text_2": "z"}, "text_1"),
+    ],
+)
+def test_a_body_that_does_not_fit_is_refused(
+    reranker: HttpServer, route: str, body: dict[str, Any], param: str | None
+) -> None:
+    refused = error(reranker.post(route, body), 400)
+    assert param is None or refused["param"] == param
+
+
+def test_a_text_that_is_too_long_is_refused_by_its_index(reranker: HttpServer) -> None:
+    refused = error(reranker.post("/rerank", {"query": "x", "texts": ["a", LONG]}), 400)
+    assert (refused["code"], refused["index"]) == ("input_too_long", 1)
+    both = {"query": LONG, "texts": ["a"], "on_overflow": "error"}
+    assert error(reranker.post("/rerank", both), 400)["code"] == "input_too_long"
+
+
+def test_a_long_document_in_windows_has_the_best_score_of_them(
+    reranker: HttpServer, folder: Path
+) -> None:
+    body = {"query": "the work", "documents": ["you", LONG], "on_overflow": "max"}
+    content = reranker.post("/rerank", {**body, "raw_scores": True, "details": True}).json()
+    scores = {item["index"]: item["relevance_score"] for item in content["results"]}
+    embedder = Embedder.load(folder, device="cpu", dtype="float32")
+    size = 64 - 2 - 3
+    words = LONG.split()
+    windows = [" ".join(words[start : start + size]) for start in range(0, len(words), size)]
+    expected = embedder.score([("the work", window) for window in windows])
+    assert scores[1] == pytest.approx(expected.max(), abs=1e-5)
+    short, long = content["inputs"]
+    assert "windows" not in short and long["windows"] == len(windows) == 3
+    assert not long["truncated"]
+
+
+def test_no_more_tokens_of_windows_are_read_than_the_limit(folder: Path) -> None:
+    with local_server(folder, max_tokens=100) as server:
+        body = {"query": "x", "documents": ["a", LONG], "on_overflow": "max"}
+        refused = error(server.post("/rerank", body), 413)
+        assert (refused["code"], refused["index"]) == ("too_many_tokens", 1)
+
+
+def test_a_reranker_does_not_embed_and_says_what_it_does(reranker: HttpServer) -> None:
+    for route, body in (
+        ("/embed", {"inputs": "x"}),
+        ("/embed", {"inputs": "x", "partial": True}),
+        ("/embed", {"inputs": ["x"], "late_chunking": True}),
+        ("/v1/embeddings", {"input": "x", "model": "small"}),
+        ("/similarity", {"a": "x", "b": "y"}),
+    ):
+        refused = error(reranker.post(route, body), 400)
+        assert refused["code"] in ("not_offered", "invalid_request")
+        assert route != "/embed" or "late_chunking" in body or "/rerank" in refused["message"]
+
+
+def test_an_embedder_does_not_rerank_and_says_what_it_does(server: HttpServer) -> None:
+    for route in ("/rerank", "/score", "/predict", "/classify"):
+        body = {
+            "/rerank": {"query": "x", "texts": ["y"]},
+            "/score": {"text_1": "x", "text_2": "y"},
+            "/predict": {"inputs": "x"},
+            "/classify": {"input": "x"},
+        }[route]
+        refused = error(server.post(route, body), 400)
+        assert refused["code"] == "not_offered" and "/embed" in refused["message"]
+
+
+def test_info_and_the_lists_of_models_say_that_it_is_a_reranker(reranker: HttpServer) -> None:
+    info = reranker.client.get("/info").json()
+    assert (info["task"], info["labels"]) == ("rerank", ["LABEL_0"])
+    assert info["model_type"] == {
+        "reranker": {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
+    }
+    (model,) = reranker.client.get("/models").json()["data"]
+    assert model["capabilities"] == ["rerank"]
+    (tag,) = reranker.client.get("/api/tags").json()["models"]
+    assert tag["capabilities"] == []
+
+
+def test_the_client_ranks_documents(reranker: HttpServer, logits: np.ndarray[Any, Any]) -> None:
+    with Client(reranker.url) as client:
+        best = client.rerank(QUERY, DOCUMENTS, top_n=2)
+        raw = client.rerank(QUERY, DOCUMENTS, raw_scores=True)
+        with pytest.raises(RequestFailed, match="maximum context length"):
+            client.rerank(QUERY, DOCUMENTS, on_overflow="error")
+    assert best["index"].tolist() == np.argsort(-logits)[:2].tolist()
+    np.testing.assert_allclose(raw["score"], np.sort(logits)[::-1], atol=1e-5)
+
+
+@pytest.mark.anyio
+async def test_the_asynchronous_client_ranks_documents(reranker: HttpServer) -> None:
+    async with AsyncClient(reranker.url) as client:
+        ranked = await client.rerank("x", ["a", "b"])
+    assert sorted(ranked["index"].tolist()) == [0, 1]
