@@ -31,14 +31,25 @@ class Pooled(TypedDict):
 
 
 @forbid_extra
-class ModelType(TypedDict):
+class Labels(TypedDict):
+    id2label: dict[str, str]
+    label2id: dict[str, int]
+
+
+@forbid_extra
+class ModelType(TypedDict, total=False):
+    """One of these."""
+
     embedding: Pooled
+    reranker: Labels
+    classifier: Labels
 
 
 @forbid_extra
 class Info(TypedDict):
     """engine, model_dtype: null until the engine has started.
 
+    labels: of a model that reranks or classifies; null for one that embeds.
     pooling_source: where the pooling is configured: in the model's files, by EMBEDDING_POOLING, or
     nowhere, so that the default of sentence-transformers is assumed.
 
@@ -49,6 +60,8 @@ class Info(TypedDict):
 
     version: str
     model: str
+    task: Literal["embed", "rerank", "classify"]
+    labels: list[str] | None
     source: str
     revision: str | None
     engine: dict[str, Any] | None

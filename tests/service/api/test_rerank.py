@@ -1,5 +1,9 @@
 """The routes that rerank, against sentence-transformers' CrossEncoder."""
 
+import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -220,3 +224,22 @@ async def test_the_asynchronous_client_ranks_documents(reranker: HttpServer) -> 
     async with AsyncClient(reranker.url) as client:
         ranked = await client.rerank("x", ["a", "b"])
     assert sorted(ranked["index"].tolist()) == [0, 1]
+
+
+@pytest.mark.full
+def test_the_examples_of_the_documentation_run(reranker: HttpServer) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "rerank.md").read_text(encoding="utf-8")
+    _, *shell = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    commands = [line for block in shell for line in block.splitlines()]
+    assert len(commands) >= 6
+    for command in commands:
+        done = subprocess.run(
+            ["bash", "-c", command.replace("localhost:8080", reranker.url)],
+            capture_output=True,
+            check=True,
+        )
+        content = json.loads(done.stdout)
+        assert isinstance(content, list) or not content.keys() & {"error", "message"}, content
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    program = code.replace("http://localhost:8080", reranker.url)
+    subprocess.run([sys.executable, "-c", program], check=True)
