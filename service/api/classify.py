@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, PositiveInt, Tag
 
 from models.vectors import Floats
 from service.api.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
@@ -13,8 +13,9 @@ from service.api.rerank import token_usage
 from service.api.rerank_request import PairBody
 from service.api.router import Context, api_router
 from service.api.schemas.rerank import Classes, Predictions
-from service.api.scores import labelled, probabilities
+from service.api.scores import ScoreFunction, apply, labelled
 from service.api.served_names import ServedNames
+from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
 from service.inputs.options import InputOptions
 from service.inputs.text_pair import TextPair
@@ -42,10 +43,18 @@ PredictInputs = Annotated[
 """A text, a text or a pair in a list, or a list of such lists."""
 
 
+class PredictParameters(Body):
+    """Options of Hugging Face's hosted models. top_k: how many of the best labels to return."""
+
+    function_to_apply: ScoreFunction | None = None
+    top_k: PositiveInt | None = None
+
+
 class PredictRequest(PairBody):
     """inputs: a text, a pair of texts, or a list of lists of one or two texts.
 
-    raw_scores: logits instead of probabilities.
+    raw_scores: logits instead of probabilities. With parameters, which clients of Hugging Face's
+    hosted models send, the labels of a single input are in a list, too.
     """
 
     model_config = examples(
@@ -55,6 +64,17 @@ class PredictRequest(PairBody):
 
     inputs: PredictInputs
     raw_scores: bool = False
+    parameters: PredictParameters | None = None
+
+    @property
+    def function(self) -> ScoreFunction | None:
+        """Return what to apply to the logits; raises BadRequest if two fields say it."""
+        function = self.parameters.function_to_apply if self.parameters is not None else None
+        if function is not None and "raw_scores" in self.model_fields_set:
+            raise BadRequest(
+                "give raw_scores, or function_to_apply in parameters, not both", param="raw_scores"
+            )
+        return "none" if self.raw_scores else function
 
 
 class ClassifyRequest(Body):
@@ -80,20 +100,20 @@ class _Classification:
         context: RequestContext,
         texts: list[TextPair],
         options: InputOptions,
-        raw_scores: bool,
+        function: ScoreFunction | None,
     ) -> Floats:
-        """Return the scores of all labels: (B, labels)."""
+        """Return the scores of all labels: (B, labels). function: as of `apply`."""
         classifier = self.pipeline.classifier
         context.memory.grow_by_numbers(len(texts) * len(classifier.labels))
         _, logits = await self.pipeline.score(context, texts, options)
-        return logits if raw_scores else probabilities(logits, classifier)
+        return apply(function, logits, classifier)
 
     async def classify(self, context: RequestContext, body: ClassifyRequest) -> Any:
         if body.model is not None:
             self.names.check(body.model)
         texts = [TextPair(text) for text in text_list(body.input)]
         raw = body.raw_scores or not body.use_activation
-        scores = await self.scores(context, texts, InputOptions(), raw)
+        scores = await self.scores(context, texts, InputOptions(), "none" if raw else None)
         labels = self.pipeline.classifier.labels
         infinity = "raw_scores" in body.model_fields_set
         data: list[Any] = [
@@ -130,10 +150,11 @@ def router(pipeline: Pipeline, names: ServedNames) -> APIRouter:
         single = _inputs_kind(body.inputs) != "<batch>"
         items = [body.inputs] if single else body.inputs
         texts = [TextPair(*([item] if isinstance(item, str) else item)) for item in items]
-        scores = await service.scores(context, texts, body.input_options(), body.raw_scores)
-        labels = pipeline.classifier.labels
-        predictions = [labelled(row, labels) for row in scores]
-        return predictions[0] if single else predictions
+        scores = await service.scores(context, texts, body.input_options(), body.function)
+        labels, parameters = pipeline.classifier.labels, body.parameters
+        top_k = None if parameters is None else parameters.top_k
+        predictions = [labelled(row, labels, top_k) for row in scores]
+        return predictions[0] if single and parameters is None else predictions
 
     @routes.post(
         "/classify",

@@ -1,4 +1,4 @@
-"""POST /rerank and /v1/rerank: documents by their relevance to a query, as TEI, Jina and Voyage."""
+"""POST /rerank and /v1/rerank: documents by relevance, as TEI, Jina, Infinity and Voyage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,7 +67,9 @@ class RerankService:
         order = ranking(logits, body.top_n or body.top_k)
         if body.texts is not None and not body.details:
             return _tei_ranks(scores, order, contents if body.return_text else None)
-        documents = contents if body.return_documents else None
+        documents: list[Any] | None = contents if body.return_documents else None
+        if documents is not None and not body.wants_plain_documents:
+            documents = [{"text": text} for text in documents]
         if body.is_voyage:
             return self._voyage(context, scores, order, documents)
         response = {
@@ -75,7 +77,7 @@ class RerankService:
             "object": "rerank",
             "model": self.names.primary,
             "usage": token_usage(context),
-            "results": ranked(scores, order, documents and [{"text": text} for text in documents]),
+            "results": ranked(scores, order, documents),
         }
         if body.details:
             response["inputs"] = [row.as_json() for row in rows]

@@ -77,7 +77,8 @@ class RerankRequest(PairBody):
 
     raw_scores: logits instead of scores from 0 to 1. return_text, return_documents: repeat the
     texts in the response. top_n: how many of the best to return; top_k is Voyage's name for it, and
-    truncation its name for truncate. details: describe each document, too.
+    truncation its name for truncate. details: describe each document, too. rank_fields and
+    max_chunks_per_doc, which Cohere's older clients send, must be null.
     """
 
     model_config = examples(
@@ -98,6 +99,8 @@ class RerankRequest(PairBody):
     top_k: PositiveInt | None = None
     truncation: bool | None = None
     details: bool = False
+    rank_fields: None = None
+    max_chunks_per_doc: None = None
 
     @property
     def contents(self) -> list[str]:
@@ -110,6 +113,14 @@ class RerankRequest(PairBody):
     def is_voyage(self) -> bool:
         """Whether the request has a field that only Voyage's API has."""
         return bool(self.model_fields_set & {"top_k", "truncation"})
+
+    @property
+    def wants_plain_documents(self) -> bool:
+        """Whether a document of the response is a text, as Voyage's and Infinity's clients expect.
+
+        Infinity's sends raw_scores in every request, and Jina's and Cohere's in none.
+        """
+        return self.is_voyage or "raw_scores" in self.model_fields_set
 
     def input_options(self, max_document_tokens: int | None = None) -> InputOptions:
         """Build the tokenization options; raises BadRequest for contradictory fields.

@@ -1,12 +1,15 @@
 """Logits to scores: activations, labels and ranks."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from models.sentence_transformers.classifier import Classifier
 from models.vectors import Floats
+
+ScoreFunction = Literal["sigmoid", "softmax", "none"]
+"""What turns logits into the scores of a response."""
 
 
 def sigmoid(logits: Floats) -> Floats:
@@ -22,10 +25,15 @@ def softmax(logits: Floats) -> Floats:
     return probabilities
 
 
-def probabilities(logits: Floats, classifier: Classifier) -> Floats:
-    """Return the probability of each label: of each alone if several can hold, or one is all."""
-    alone = classifier.multi_label or classifier.reranks
-    return sigmoid(logits) if alone else softmax(logits)
+def apply(function: ScoreFunction | None, logits: Floats, classifier: Classifier) -> Floats:
+    """Return the score of each label: (B, labels).
+
+    None for probabilities: of each label alone if several can hold, or one is all.
+    """
+    if function is None:
+        function = "sigmoid" if classifier.multi_label or classifier.reranks else "softmax"
+    functions = {"sigmoid": sigmoid, "softmax": softmax}
+    return functions[function](logits) if function in functions else logits
 
 
 def ranking(scores: Floats, top_n: int | None) -> list[int]:
@@ -34,6 +42,8 @@ def ranking(scores: Floats, top_n: int | None) -> list[int]:
     return best
 
 
-def labelled(scores: Floats, labels: Sequence[str]) -> list[dict[str, Any]]:
+def labelled(
+    scores: Floats, labels: Sequence[str], top_k: int | None = None
+) -> list[dict[str, Any]]:
     """Return the labels with their scores, the best first."""
-    return [{"label": labels[i], "score": float(scores[i])} for i in ranking(scores, None)]
+    return [{"label": labels[i], "score": float(scores[i])} for i in ranking(scores, top_k)]

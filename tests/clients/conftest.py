@@ -1,4 +1,4 @@
-"""Servers for the clients: with prompts, with a tag, and with a key and a short queue."""
+"""Servers for the clients: with prompts, with a tag, a reranker, with a key and a short queue."""
 
 import contextlib
 import threading
@@ -10,10 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Folder
+from tests.models.cross_encoder import write_cross_encoder
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer, Server
 
 PROMPTS = {"query": "query: ", "passage": "passage: ", "clustering": "group: "}
+
+QUERY = "What is rust?"
+DOCUMENTS = ["A fungus.", "Iron oxide.", "The name of a game."]
+LONG_DOCUMENT = "a long text " * 40  # for longer than the reranker reads
 
 LONG_TEXTS = ["a long text " * 80] * 24  # for longer than max_wait
 
@@ -35,6 +40,33 @@ def server_with_tag(tiny_bert: Folder) -> Iterator[HttpServer]:
     folder = tiny_bert({"config_sentence_transformers.json": prompts})
     with local_server(folder, served_name="own:latest", auto_truncate=False) as server:
         yield server
+
+
+@pytest.fixture(scope="package")
+def reranker_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small cross-encoder with one label."""
+    folder = tmp_path_factory.mktemp("reranker")
+    write_cross_encoder(folder)
+    return folder
+
+
+@pytest.fixture(scope="package")
+def reranker(reranker_folder: Path) -> Iterator[HttpServer]:
+    """A server of the cross-encoder, which its clients call `reranker`."""
+    with local_server(reranker_folder, served_name="reranker") as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
+def relevance(reranker_folder: Path) -> list[float]:
+    """The score of each of DOCUMENTS for QUERY by sentence-transformers, from 0 to 1."""
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    model = CrossEncoder(str(reranker_folder), device="cpu")
+    pairs = [(QUERY, document) for document in DOCUMENTS]
+    scores: list[float] = model.predict(pairs, activation_fn=torch.nn.Sigmoid()).tolist()
+    return scores
 
 
 @pytest.fixture(scope="package")

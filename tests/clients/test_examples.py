@@ -1,15 +1,6 @@
-"""The Python examples of docs/clients.md, each with some more uses of its client.
+"""The Python examples of docs/clients.md, each with some more uses of its client."""
 
-Each runs in a process of its own, as the tests make Hugging Face's client offline at its import,
-and as the frameworks import many modules.
-"""
-
-import json
-import os
 import re
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +14,12 @@ from service.api.cohere_v1 import CohereV1Request
 from service.api.ollama import OllamaPromptRequest, OllamaRequest
 from service.api.openai_request import EmbeddingsRequest
 from tests.clients.conftest import PROMPTS
-from tests.service.server import Server
+from tests.clients.example_program import run_program
+from tests.service.server import HttpServer, Server
 
 TEXTS = ["A first text.", "Ein zweiter Text."]
 PAGE = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^## ([^\n]*)\n\n```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
-NO_TELEMETRY = {"HF_HUB_DISABLE_TELEMETRY": "1", "HAYSTACK_TELEMETRY_ENABLED": "False"}
-NO_TELEMETRY |= {"ANONYMIZED_TELEMETRY": "False", "LANGSMITH_TRACING": "false"}
-NO_TELEMETRY |= {"MEM0_TELEMETRY": "False", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-
-ERROR_MESSAGE = """
-def error_message(kind, request):
-    try:
-        request()
-    except kind as error:
-        return str(error)
-    raise AssertionError("no error was raised")
-"""
 
 # Further ways of a client to embed the two texts, appended to its example.
 FURTHER_USES = {
@@ -162,23 +142,13 @@ with Client(**base) as client:
 }
 
 
-def run(server: Server, code: str) -> Any:
-    """The value of `vectors` at the end of a program in which every warning is an error."""
-    print_vectors = (
-        "import json, numpy; print(json.dumps(numpy.asarray(vectors, dtype='f8').tolist()))"
+def run(server: HttpServer, code: str) -> Any:
+    """The value of `vectors` at the end of a program."""
+    return run_program(
+        server,
+        f"TEXTS = {TEXTS}\n{code}\nimport numpy",
+        "numpy.asarray(vectors, dtype='f8').tolist()",
     )
-    program = f"TEXTS = {TEXTS}\n{ERROR_MESSAGE}\n{code}\n{print_vectors}"
-    program = program.replace("http://localhost:8080", server.url)
-    with tempfile.TemporaryDirectory() as home:  # some clients write files there
-        process = subprocess.run(
-            [sys.executable, "-W", "error", "-c", program],
-            env={**os.environ, **NO_TELEMETRY, "HF_HUB_OFFLINE": "0", "HOME": home},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    assert process.returncode == 0, process.stderr
-    return json.loads(process.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize(("name", "code"), EXAMPLES, ids=[name for name, _ in EXAMPLES])

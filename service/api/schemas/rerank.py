@@ -37,24 +37,27 @@ class Ranked(TypedDict):
 
 
 @forbid_extra
-class JinaRanking(TypedDict):
-    """inputs: with details, of all documents in the request's order."""
-
-    id: str
-    object: Literal["rerank"]
-    model: str
-    usage: OpenAIUsage
-    results: list[Ranked]
-    inputs: NotRequired[list[Input]]
-
-
-@forbid_extra
-class VoyageRanked(TypedDict):
+class PlainRanked(TypedDict):
     """document: with return_documents."""
 
     index: NonNegativeInt
     relevance_score: float
     document: NotRequired[str]
+
+
+@forbid_extra
+class JinaRanking(TypedDict):
+    """results: with texts as documents if the request has raw_scores, as Infinity's clients send.
+
+    inputs: with details, of all documents in the request's order.
+    """
+
+    id: str
+    object: Literal["rerank"]
+    model: str
+    usage: OpenAIUsage
+    results: list[Ranked] | list[PlainRanked]
+    inputs: NotRequired[list[Input]]
 
 
 @forbid_extra
@@ -67,7 +70,7 @@ class VoyageRanking(TypedDict):
     """Response to a request with top_k or truncation."""
 
     object: Literal["list"]
-    data: list[VoyageRanked]
+    data: list[PlainRanked]
     model: str
     usage: VoyageUsage
 
