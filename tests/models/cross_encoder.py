@@ -18,11 +18,11 @@ _SIZES = {
 }
 _SPECIAL = {f"{name}_token_id": 1 for name in ("bos", "eos", "cls", "sep", "mask")}
 _DECODER = {**_SPECIAL, "pad_token_id": 1, "num_key_value_heads": 1, "head_dim": 32}
-_GATED = {"pad_token_id": 0, "max_position_embeddings": 512}
+_ROBERTA = {"pad_token_id": 0, "max_position_embeddings": 512}
 OPTIONS: dict[str, dict[str, Any]] = {  # by model_type
     "albert": {"embedding_size": 64},
     "bert": {},
-    "camembert": _GATED,
+    "camembert": _ROBERTA,
     "deberta-v2": {
         **{"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8},
         **{"norm_rel_ebd": "layer_norm", "share_att_key": True, "type_vocab_size": 0},
@@ -37,8 +37,8 @@ OPTIONS: dict[str, dict[str, Any]] = {  # by model_type
     "mpnet": {},
     "nomic_bert": {},
     "qwen3": _DECODER,
-    "roberta": _GATED,
-    "xlm-roberta": {**_GATED, "type_vocab_size": 1},
+    "roberta": _ROBERTA,
+    "xlm-roberta": {**_ROBERTA, "type_vocab_size": 1},
 }
 WITH_SEGMENTS = ("bert", "electra", "ernie", "nomic_bert")
 

@@ -9,8 +9,10 @@ import httpx
 import jsonschema_rs
 import pytest
 
+from tests.models.cross_encoder import write_cross_encoder
 from tests.service.api.committed import DOCUMENT
-from tests.service.server import Server
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer, Server
 
 OPERATIONS = [
     (method, path, operation)
@@ -32,7 +34,7 @@ def bodies() -> Iterator[Any]:
                 yield pytest.param(path, example, id=f"{path} {json.dumps(example)}"[:70])
 
 
-def send(server: Server, method: str, path: str, body: Any = None) -> httpx.Response:
+def send(server: HttpServer, method: str, path: str, body: Any = None) -> httpx.Response:
     parameters = DOCUMENT["paths"][path][method].get("parameters", [])
     values = {p["name"]: p["schema"]["examples"][0] for p in parameters if p["in"] == "path"}
     return server.client.request(method, path.format(**values), json=body)
@@ -49,6 +51,14 @@ def check(response: httpx.Response, method: str, path: str) -> None:
     schema = documented["content"][response.headers["content-type"].partition(";")[0]]["schema"]
     if response.headers["content-type"] == JSON:
         check_schema(schema, response.json())
+
+
+@pytest.fixture(scope="module")
+def reranker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    """A server of a small reranker, whose labels /predict and /classify return, too."""
+    folder = write_cross_encoder(tmp_path_factory.mktemp("reranker"))
+    with local_server(folder, served_name="reranker") as server:
+        yield server
 
 
 def check_schema(schema: Any, value: Any) -> None:
@@ -70,10 +80,12 @@ def test_the_document_is_valid_openapi_without_dangling_references() -> None:
 
 @pytest.mark.parametrize(("path", "body"), [*bodies()])
 def test_examples_and_their_responses_match_the_document(
-    server: Server, path: str, body: Any
+    server: Server, reranker: HttpServer, path: str, body: Any
 ) -> None:
-    check_schema(body_schema(DOCUMENT["paths"][path]["post"]), body)
-    response = send(server, "post", path, body)
+    operation = DOCUMENT["paths"][path]["post"]
+    check_schema(body_schema(operation), body)
+    reranks = set(operation["tags"]) & {"rerank", "classify"}
+    response = send(reranker if reranks else server, "post", path, body)
     assert response.status_code == 200, response.text
     check(response, "post", path)
 

@@ -234,7 +234,11 @@ def test_the_examples_of_the_documentation_run(reranker: HttpServer) -> None:
     assert len(commands) >= 6
     for command in commands:
         done = subprocess.run(
-            ["bash", "-c", command.replace("localhost:8080", reranker.url)],
+            [
+                "bash",
+                "-c",
+                command.replace("localhost:8080", reranker.url).replace("MODEL", "small"),
+            ],
             capture_output=True,
             check=True,
         )
