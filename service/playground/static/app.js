@@ -1,6 +1,6 @@
 // The page around the views: navigation, theme and API key.
 import { html, render, useEffect, useLayoutEffect, useState } from "./vendor/htm-preact.js";
-import { apiKey, sendJson, setApiKey } from "./api.js";
+import { apiKey, sendJson, setApiKey, useConnection } from "./api.js";
 import { readAddress } from "./url_state.js";
 
 const VIEWS = {
@@ -61,8 +61,11 @@ function useTheme() {
 
 function Header({ view, theme, setTheme, onKey }) {
   const [model, setModel] = useState("");
-  const load = () => sendJson({ method: "GET", path: "/info" }).then((info) => setModel(info.model), () => setModel("needs an API key?"));
+  const load = () => sendJson({ method: "GET", path: "/info" }).then(
+    (info) => setModel(info.model),
+    (error) => setModel(error.status === 401 ? "needs an API key" : error.status ? "" : "offline"));
   useEffect(() => { load(); }, []);
+  useConnection((reached) => (reached ? load() : setModel("offline")));
   const changeKey = (event) => { setApiKey(event.target.value.trim()); load(); onKey(); };
   return html`<header>
     <p class="brand"><strong>embedding-service</strong> <span class="model">${model}</span></p>
