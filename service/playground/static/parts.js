@@ -98,6 +98,3 @@ export function useWidth(element, first) {
   }, []);
   return width;
 }
-
-export { ColorBar, Heatmap } from "./heatmap.js";
-export { LineChart } from "./line_chart.js";
