@@ -53,6 +53,9 @@ function setReachable(now) {
   if (!now) setTimeout(probe, PROBE_PERIOD);
 }
 
+/** Find out whether the server can be reached. */
+export const checkConnection = () => send({ method: "GET", path: "/live" }).catch(() => {});
+
 /** Call `listen(reachable)` whenever the server is lost or found again. */
 export function useConnection(listen) {
   const latest = useRef();

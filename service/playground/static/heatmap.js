@@ -43,7 +43,7 @@ export function Heatmap({ rows, title, help, range, rowName = "row", columnName 
     <figcaption>${title}</figcaption>
     <canvas ref=${canvas} tabindex="0" role="img" style=${{ height: `${height || Math.min(Math.max(rows.length * 6, 60), 360)}px` }}
       aria-label=${`${title}: heat map of ${rows.length} ${rowName}s by ${columns} ${columnName}s, from ${short(low)} to ${short(high)}. Arrow keys read out cells.`}
-      onPointerMove=${point} onPointerLeave=${() => setCell(null)} onKeyDown=${key} />
+      onPointerMove=${point} onPointerDown=${point} onPointerLeave=${(event) => event.pointerType === "mouse" && setCell(null)} onKeyDown=${key} />
     <div class="caption-row">
       <span class="readout" role="status">${i === undefined ? `${rowName} ↓, ${columnName} →` : `${rowName} ${rowLabel(i)}, ${columnName} ${columnLabel(j)}: ${short(rows[i][j])}`}</span>
       <${ColorBar} low=${low} high=${high} signed=${signed} clipped=${clipped} />

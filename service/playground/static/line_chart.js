@@ -50,7 +50,7 @@ export function LineChart({ lines, title, help, xName, xLabel = (i) => i, low, h
   return html`<figure class="chart" ref=${frame}>
     <figcaption>${title}</figcaption>
     <svg viewBox="0 0 ${width} ${HEIGHT}" height=${HEIGHT} tabindex="0" role="img" aria-label=${`${title}. ${lines.map((line) => `${line.name}: ${range(line)}`).join("; ")}`}
-      onPointerMove=${point} onPointerLeave=${() => setCursor(null)} onBlur=${() => setCursor(null)} onKeyDown=${key}>
+      onPointerMove=${point} onPointerDown=${point} onPointerLeave=${(event) => event.pointerType === "mouse" && setCursor(null)} onBlur=${() => setCursor(null)} onKeyDown=${key}>
       ${ticks.map((tick) => html`<line x1=${LEFT} x2=${end} y1=${y(tick)} y2=${y(tick)} class="grid" />
         <text x=${LEFT - 6} y=${y(tick) + 4} text-anchor="end">${short(tick)}</text>`)}
       ${lines.map((line, k) => html`<path d=${path(line)} class="line line-${k % 8}" />`)}

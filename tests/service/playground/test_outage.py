@@ -75,6 +75,18 @@ def test_a_view_that_opens_in_an_outage_is_read_when_the_server_is_back(
     expect(page.get_by_role("status").first).not_to_contain_text("cannot be reached")
 
 
+def test_a_view_that_could_not_be_loaded_is_loaded_when_the_server_is_back(
+    server: Server, page: Page, outage: Outage
+) -> None:
+    page.goto(f"{server.url}/playground#tokens")
+    page.locator("figure.chart").wait_for()
+    outage.on, outage.still = True, {"/playground/views/server.js"}
+    page.get_by_role("link", name="Server").click()
+    expect(page.get_by_role("status").first).to_contain_text("The server cannot be reached")
+    outage.on, outage.still = False, set()
+    page.locator("dl.facts").wait_for()
+
+
 def test_a_stopped_server_is_not_said_to_be_ready(
     server: Server, page: Page, outage: Outage
 ) -> None:

@@ -87,6 +87,47 @@ def test_the_same_word_is_followed_through_the_layers(server: Server, open_view:
     assert cosines[0] > cosines[-1] + 0.1
 
 
+def test_both_compared_tokens_are_outlined_and_the_result_is_said(
+    server: Server, open_view: OpenView
+) -> None:
+    page = open_view("tokens")
+    (first, second), (early, late) = states(server, BANKS), states(server, BANKS, 0)
+    ends = [cosine(early[5], late[7]), cosine(first[5], second[7])]
+    expect(page.locator(".finding")).to_have_text(
+        f"The same word “bank”: cosine {ends[0]:.2f} at the input, {ends[1]:.2f} after layer 6."
+    )
+    expect(chip(page, "bank", 0)).to_have_class(re.compile("chosen"))
+    expect(chip(page, "bank", 1)).to_have_class(re.compile("other"))
+    expect(page.locator(".heatmap figcaption")).to_have_text(
+        "Vector of “bank” (first text) and “bank” (second text)"
+    )
+    expect(page.locator(".chips-title").first).to_have_text("First text: 11 of at most 256 tokens")
+    page.get_by_label("Vectors").select_option("position")
+    expect(page.locator("figure.chart")).to_have_count(0)
+
+
+def test_a_chart_says_the_values_at_the_pointer_and_at_the_arrow_keys(
+    server: Server, open_view: OpenView
+) -> None:
+    page = open_view("tokens")
+    chart, values = page.locator(".chart > svg"), page.locator(".chart .values")
+    first, second = states(server, BANKS, 3)
+    expected = cosine(first[5], second[7])
+    chart.hover()  # in the middle: layer 3 of 6
+    expect(values).to_have_text(re.compile(r"^layer 3: "))
+    assert float((values.text_content() or "").split()[-1]) == pytest.approx(expected, abs=6e-4)
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    expect(values).to_have_text(re.compile(r"^layer 4: "))
+
+
+def test_the_scale_of_a_chart_has_round_numbers(open_view: OpenView) -> None:
+    page = open_view("positions?scheme=rotary")
+    chart = page.get_by_role("img", name="Score of equal vectors")
+    ticks = ["0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1"]
+    expect(chart.locator("text[text-anchor=end]")).to_have_text([*ticks, "63"])
+
+
 def test_the_tokens_that_a_model_does_not_read_are_shown_as_dropped(open_view: OpenView) -> None:
     page = open_view("tokens")
     page.get_by_label("Text", exact=True).fill(" ".join(["word"] * 260) + " zebra")
@@ -207,6 +248,15 @@ def test_two_lists_are_compared_by_any_metric(
     body = {"a": ["a red fox", "a ship"], "b": ["an animal", "a boat", "a stone"], "metric": metric}
     expected = server.post("/similarity", body).json()["scores"]
     np.testing.assert_allclose(matrix(page), expected, atol=6e-4)
+
+
+def test_the_text_of_a_long_input_is_clipped_and_said_to_be_cut(open_view: OpenView) -> None:
+    page = open_view("similarity")
+    page.get_by_label("Queries").fill("word " * 600)
+    expect(page.get_by_role("note")).to_have_text(
+        "✂ The model reads only the start of one text: the rest is not compared."
+    )
+    assert len(page.locator(".columns strong").text_content() or "") <= 160
 
 
 def test_smaller_vectors_show_what_they_change(
@@ -359,6 +409,7 @@ def test_a_map_of_earlier_texts_is_dimmed_until_it_is_drawn_again(open_view: Ope
     expect(page.locator(".stale")).to_have_css("opacity", re.compile(r"0\.[1-6]"))
     page.get_by_role("button", name="Embed and draw").click()
     expect(page.locator("figcaption")).to_contain_text("4 texts")
+    expect(page.locator(".copy").last).to_contain_text("The link does not hold your texts.")
     expect(page.locator(".stale")).to_have_count(0)
 
 
@@ -431,6 +482,8 @@ def test_the_server_view_counts_what_is_embedded(server: Server, open_view: Open
             break
         page.wait_for_timeout(100)
     expect(tokens).not_to_have_text(re.compile("^0"))
+    ends = page.locator(".chart").first.locator("svg text").all_text_contents()
+    assert [text for text in ends if "s ago" in text or text == "now"] == ["60 s ago", "now"]
     expect(page.locator(".tile").nth(4)).to_have_text(re.compile(r"^\S+ msmedian"))
 
 
@@ -465,6 +518,8 @@ def test_the_link_to_a_view_restores_it(open_view: OpenView) -> None:
     page.get_by_label("Metric").select_option("dot")
     page.get_by_role("button", name="Copy link").click()
     page.get_by_text("Copied the link").wait_for()
+    page.get_by_label("Metric").select_option("cosine")
+    expect(page.get_by_text("Copied the link")).to_have_count(0)
     link = page.evaluate("navigator.clipboard.readText()")
     again = open_view(link.partition("#")[2])
     assert again.get_by_label("Queries").input_value() == "süß & 50 % off?\n#2"

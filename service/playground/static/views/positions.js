@@ -26,8 +26,8 @@ const LABELS = { // of parameters, in the controls and in what is said of a sche
   heads: "Heads", steepest: "Least slope 2^−", causal: "Causal", buckets: "Buckets", max_distance: "Largest distance", bidirectional: "Both directions",
 };
 const LIMITS = { // least, most and step of numbers
-  dim: [2, 1024, 2], base: [2, 1e7], factor: [1, 64], original: [8, 65536],
-  heads: [1, 64], steepest: [1, 32], buckets: [4, 512, 2], max_distance: [8, 1024],
+  dim: [2, 1024, 2], base: [2, 1e7, "any"], factor: [1, 64, "any"], original: [8, 65536],
+  heads: [1, 64], steepest: [1, 32, "any"], buckets: [4, 512, 2], max_distance: [8, 1024],
 };
 const OPTIONS = { // of each scheme; those of a scaling come with it
   sinusoidal: ["dim", "base"],
