@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent.parent / "docs" / "images" / "playground"
 # Fragment of each view's address, and what is there when it is drawn.
 VIEWS = {
     "tokens": ("tokens", "figure.chart"),
-    "positions": ("positions?scheme=rotary&scaling=yarn", "section:nth-of-type(2) .chart + .chart"),
+    "positions": ("positions?scheme=rotary&scaling=yarn", "[aria-label^=Scalings]"),
     "similarity": ("similarity?dimensions=64&type=int8", "table.matrix"),
     "document": ("document", ".sentence"),
     "map": ("map", "figure canvas"),

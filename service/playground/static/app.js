@@ -1,6 +1,7 @@
 // The page around the views: navigation, theme and API key.
 import { html, render, useEffect, useLayoutEffect, useState } from "./vendor/htm-preact.js";
-import { apiKey, sendJson, setApiKey } from "./api.js";
+import { Unreachable, apiKey, checkConnection, sendJson, setApiKey, useConnection } from "./api.js";
+import { Status } from "./parts.js";
 import { readAddress } from "./url_state.js";
 
 const VIEWS = {
@@ -16,7 +17,7 @@ const THEMES = ["system", "light", "dark"];
 function App() {
   const [view, setView] = useState(currentView);
   const [visit, setVisit] = useState(0); // a new key makes a view start from the address again
-  const [components, setComponents] = useState({});
+  const { component, error, retry } = useComponent(view);
   const [theme, setTheme] = useTheme();
   useLayoutEffect(() => { // not after the paint: a link may be pressed as soon as it is there
     const navigate = () => { setView(currentView()); setVisit((count) => count + 1); };
@@ -25,14 +26,13 @@ function App() {
   }, []);
   useEffect(() => {
     document.title = `${VIEWS[view]} · embedding-service`;
-    import(`./views/${view}.js`).then((module) => setComponents((others) => ({ ...others, [view]: module.default })));
   }, [view]);
   return html`
     <a class="skip" href="#${view}" onClick=${(event) => { event.preventDefault(); document.querySelector("main").focus(); }}>Skip to the view</a>
     <${Header} view=${view} theme=${theme} setTheme=${setTheme} onKey=${() => setVisit((count) => count + 1)} />
     <main tabindex="-1">
       <h1>${VIEWS[view]}</h1>
-      ${components[view] && html`<${components[view]} key=${`${view} ${visit}`} theme=${theme} />`}
+      ${component ? html`<${component} key=${`${view} ${visit}`} theme=${theme} />` : html`<${Status} error=${error} retry=${retry} />`}
     </main>
     <footer>Vectors and positions are computed by this server alone. <a href="docs">API</a></footer>`;
 }
@@ -41,6 +41,22 @@ const currentView = () => {
   const { view } = readAddress();
   return view in VIEWS ? view : "tokens";
 };
+
+/** The component of a view, which is loaded when the view is shown first. */
+function useComponent(view) {
+  const [components, setComponents] = useState({});
+  const [error, setError] = useState(null);
+  const load = () => {
+    setError(null);
+    import(`./views/${view}.js`).then((module) => setComponents((others) => ({ ...others, [view]: module.default })), (failure) => {
+      setError(failure instanceof TypeError ? new Unreachable() : failure);
+      checkConnection();
+    });
+  };
+  useEffect(load, [view]);
+  useConnection((reached) => reached && error && load());
+  return { component: components[view], error, retry: load };
+}
 
 const storedTheme = () => localStorage.getItem("theme") || "system";
 
@@ -61,8 +77,11 @@ function useTheme() {
 
 function Header({ view, theme, setTheme, onKey }) {
   const [model, setModel] = useState("");
-  const load = () => sendJson({ method: "GET", path: "/info" }).then((info) => setModel(info.model), () => setModel("needs an API key?"));
+  const load = () => sendJson({ method: "GET", path: "/info" }).then(
+    (info) => setModel(info.model),
+    (error) => setModel(error.status === 401 ? "needs an API key" : error.status ? "" : "offline"));
   useEffect(() => { load(); }, []);
+  useConnection((reached) => (reached ? load() : setModel("offline")));
   const changeKey = (event) => { setApiKey(event.target.value.trim()); load(); onKey(); };
   return html`<header>
     <p class="brand"><strong>embedding-service</strong> <span class="model">${model}</span></p>

@@ -12,26 +12,32 @@ self.onmessage = async ({ data }) => {
   }
 };
 
-/** Rows of a file: objects of a CSV or JSONL file, {text} for each line of any other. */
+/** Rows of a file: objects of a CSV or JSONL file, {text} for each line of any other. A text without a name may be any of them. */
 function parse({ text, name }) {
-  if (/\.(jsonl|ndjson)$/i.test(name)) {
+  if (/\.(jsonl|ndjson)$/i.test(name) || (!name && text.startsWith("{"))) {
     return text.split("\n").filter((line) => line.trim()).map((line, i) => {
       try {
         const value = JSON.parse(line);
         return typeof value === "string" ? { text: value } : value;
       } catch {
-        throw new Error(`line ${i + 1} of ${name} is not JSON`);
+        throw new Error(`line ${i + 1}${name && ` of ${name}`} is not JSON`);
       }
     });
   }
-  if (/\.[ct]sv$/i.test(name)) return Papa.parse(text, { header: true, skipEmptyLines: "greedy" }).data;
+  const table = Papa.parse(text, { header: true, skipEmptyLines: "greedy", delimitersToGuess: [",", ";", "\t"] });
+  if (/\.[ct]sv$/i.test(name) || (!name && isTable(table))) return table.data;
   return text.split("\n").filter((line) => line.trim()).map((line) => ({ text: line.trim() }));
 }
+
+/** Whether a text is a table: rows of equal length below short names, and not sentences with commas. */
+const isTable = ({ errors, meta: { fields } }) =>
+  errors.length === 0 && fields.length > 1 && fields.every((name) => name && name === name.trim() && name.length <= 40);
 
 /** Points (B, 2) of vectors (B, D) in one Float32Array, with the share of variance of each axis. */
 function project({ vectors, width, method }) {
   const count = vectors.length / width;
   const { scores, explained } = principalComponents(vectors, count, width, method === "umap" ? REDUCED : 2);
+  const components = explained.length;
   if (method !== "umap") return { points: scores.map((row) => [row[0], row[1] ?? 0]), explained };
   const umap = new UMAP.UMAP({ nNeighbors: Math.min(15, count - 1), minDist: 0.1, random: seededRandom(1) });
   const epochs = umap.initializeFit(scores);
@@ -39,7 +45,7 @@ function project({ vectors, width, method }) {
     umap.step();
     if (epoch % 20 === 0) postMessage({ progress: epoch / epochs });
   }
-  return { points: umap.getEmbedding(), explained };
+  return { points: umap.getEmbedding(), explained, components };
 }
 
 /** Exact principal components, from the smaller of the covariance and the Gram matrix. */
@@ -63,7 +69,7 @@ function principalComponents(vectors, count, width, kept) {
     }
   }
   const { realEigenvalues, eigenvectorMatrix } = new mlMatrix.EigenvalueDecomposition(products, { assumeSymmetric: true });
-  const order = realEigenvalues.map((value, i) => i).sort((i, j) => realEigenvalues[j] - realEigenvalues[i]).slice(0, Math.min(kept, size));
+  const order = realEigenvalues.map((value, i) => i).sort((i, j) => realEigenvalues[j] - realEigenvalues[i]).slice(0, Math.min(kept, width, count - 1)); // centred points have one dimension less than their number
   const total = realEigenvalues.reduce((sum, value) => sum + Math.max(value, 0), 0) || 1;
   const axes = order.map((i) => eigenvectorMatrix.getColumn(i));
   const scores = rows.map((row, r) => order.map((column, axis) => {

@@ -1,6 +1,7 @@
 // A scatter plot of texts: points, labels, neighbours, and files of it.
-import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
 import { CATEGORIES, css, colorScale } from "./colors.js";
+import { clipped, useWidth } from "./parts.js";
 import { cosine, ranking } from "./vector_math.js";
 
 const NEIGHBORS = 8, LABELED = 40; // texts; with more than these, labels would hide each other
@@ -8,7 +9,7 @@ const OTHER = "#8a8a8a", MARGIN = 24;
 
 export function Scatter({ table, view, color, theme, method }) {
   const canvas = useRef(), frame = useRef(), [hovered, setHovered] = useState(null), [selected, setSelected] = useState(null);
-  const width = useWidth(frame), height = Math.round(Math.min(Math.max(width * 0.6, 320), 560));
+  const width = useWidth(frame, 900), height = Math.round(Math.min(Math.max(width * 0.6, 320), 560));
   const { colorOf, legend } = useMemo(() => coloring(table.rows, color), [table, color]);
   const places = useMemo(() => onCanvas(view.points, width, height), [view, width, height]);
   const neighbors = useMemo(() => (selected === null ? [] : nearest(table.vectors, selected)), [table, selected]);
@@ -23,7 +24,7 @@ export function Scatter({ table, view, color, theme, method }) {
     return nearestPlace(places, event.clientX - box.left, event.clientY - box.top);
   };
   const percent = (share) => `${(100 * share).toFixed(1)} %`;
-  const caption = method === "pca" ? `PCA: the axes show ${percent(view.explained[0])} and ${percent(view.explained[1] ?? 0)} of the variance` : "UMAP of the first 50 principal components; distances between far groups mean little";
+  const caption = method === "pca" ? `PCA: the axes show ${percent(view.explained[0])} and ${percent(view.explained[1] ?? 0)} of the variance` : `UMAP of the first ${view.components} principal components; distances between far groups mean little`;
   const step = (event) => {
     const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!by) return;
@@ -33,25 +34,15 @@ export function Scatter({ table, view, color, theme, method }) {
   return html`<figure><figcaption>${table.texts.length} texts · ${caption}</figcaption>
     <div class="plot" ref=${frame}><canvas ref=${canvas} tabindex="0" role="img" style=${{ height: `${height}px` }}
       aria-label=${`Map of ${table.texts.length} texts. ${caption}. Arrow keys go from text to text.`}
-      onPointerMove=${(event) => setHovered(closest(event))} onPointerLeave=${() => setHovered(null)} onClick=${(event) => setSelected(closest(event))} onKeyDown=${step} /></div>
+      onPointerMove=${(event) => setHovered(closest(event))} onPointerLeave=${() => setHovered(null)} onClick=${(event) => setSelected(closest(event))} onKeyDown=${step} />
+      <p class="tip" role="status" hidden=${shown === null} style=${shown === null ? {} : beside(places[shown], width, height)}>${shown === null ? "" : clipped(table.texts[shown], 240)}</p></div>
     ${legend.length > 0 && html`<ul class="legend">${legend.map(([text, fill]) => html`<li><i class="swatch" style=${{ background: fill }} />${text}</li>`)}</ul>`}
-    <p class="readout" role="status">${shown === null ? "Point at a text, or click it for its neighbours." : table.texts[shown]}</p>
-    ${selected !== null && html`<h2>Nearest to “${table.texts[selected]}”</h2><ol>${neighbors.map(([i, score]) => html`<li>
-      <button type="button" onClick=${() => setSelected(i)}>${table.texts[i]}</button> <span class="model">cosine ${score.toFixed(3)}</span></li>`)}</ol>`}
+    <p class="help">Point at a text to read it; click it for its neighbours.</p>
+    ${selected !== null && html`<h2>Nearest to “${clipped(table.texts[selected])}”</h2><ol>${neighbors.map(([i, score]) => html`<li>
+      <button type="button" onClick=${() => setSelected(i)}>${clipped(table.texts[i], 160)}</button> <span class="model">cosine ${score.toFixed(3)}</span></li>`)}</ol>`}
     <p class="copy"><button type="button" onClick=${() => save("map.csv", csvOf(table, view))}>Save as CSV</button>
       <button type="button" onClick=${() => canvas.current.toBlob((blob) => save("map.png", blob))}>Save as PNG</button></p>
   </figure>`;
-}
-
-/** Width of an element in CSS pixels, also after the window changes. */
-function useWidth(element) {
-  const [width, setWidth] = useState(900);
-  useLayoutEffect(() => {
-    const observer = new ResizeObserver(([entry]) => setWidth(Math.round(entry.contentRect.width)));
-    observer.observe(element.current);
-    return () => observer.disconnect();
-  }, []);
-  return width;
 }
 
 /** Colours of the values of a column: a scale for numbers, a palette for anything else. */
@@ -66,7 +57,8 @@ function coloring(rows, name) {
   for (const value of values) counts.set(value, (counts.get(value) || 0) + 1);
   const common = [...counts].sort((a, b) => b[1] - a[1]).slice(0, CATEGORIES.length).map(([value]) => value);
   const palette = new Map(common.map((value, k) => [value, CATEGORIES[k]]));
-  const legend = [...palette].map(([value, color]) => [String(value), color]);
+  if (common.every((value) => value !== "" && Number.isFinite(Number(value)))) common.sort((a, b) => a - b);
+  const legend = common.map((value) => [String(value), palette.get(value)]);
   if (counts.size > common.length) legend.push(["other", OTHER]);
   return { colorOf: (i) => palette.get(values[i]) || OTHER, legend };
 }
@@ -78,6 +70,12 @@ function nearest(vectors, index) {
 }
 
 const ends = (values) => values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+
+/** Where to say the text of a place: on that side of it which has more room. */
+const beside = ([x, y], width, height) => ({
+  left: x < width / 2 ? `${x + 12}px` : "auto", right: x < width / 2 ? "auto" : `${width - x + 12}px`,
+  top: y < height / 2 ? `${y + 8}px` : "auto", bottom: y < height / 2 ? "auto" : `${height - y + 8}px`,
+});
 
 /** Points in pixels, with one scale for both axes. */
 function onCanvas(points, width, height) {

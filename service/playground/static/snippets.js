@@ -1,11 +1,12 @@
 // A request as a command or a program that a user can copy.
 import { addressOf, apiKey } from "./api.js";
 
+const commented = (comment) => (comment ? `# ${comment}\n` : "");
 const shellQuoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** The request as a curl command. The key is a variable, never its value. */
-export function asCurl({ method = "POST", path, body }) {
-  const parts = [`curl -s ${shellQuoted(addressOf(path))}`];
+export function asCurl({ method = "POST", path, body, comment }) {
+  const parts = [`${commented(comment)}curl -s ${shellQuoted(addressOf(path))}`];
   if (apiKey()) parts.push('-H "authorization: Bearer $EMBEDDING_API_KEY"');
   if (body) parts.push("-H 'content-type: application/json'", `-d ${shellQuoted(JSON.stringify(body))}`);
   else if (method !== "GET") parts.push(`-X ${method}`);
@@ -23,12 +24,12 @@ export function pythonLiteral(value) {
   return JSON.stringify(value); // its escapes are Python's, too
 }
 
-/** The request as a Python program. */
-export function asPython({ method = "POST", path, body }) {
+/** The request as a Python program, which prints the response: JSON, or text if `text` is true. */
+export function asPython({ method = "POST", path, body, text, comment }) {
   const options = [JSON.stringify(addressOf(path))];
   if (body) options.push(`json=${pythonLiteral(body)}`);
   if (apiKey()) options.push('headers={"authorization": f"Bearer {os.environ[\'EMBEDDING_API_KEY\']}"}');
-  return [
+  return commented(comment) + [
     ...(apiKey() ? ["import os", ""] : []),
     "import httpx",
     "",
@@ -36,6 +37,6 @@ export function asPython({ method = "POST", path, body }) {
     ...options.map((option) => `    ${option},`),
     ")",
     "response.raise_for_status()",
-    "print(response.json())",
+    `print(response.${text ? "text" : "json()"})`,
   ].join("\n");
 }

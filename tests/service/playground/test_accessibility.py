@@ -62,7 +62,7 @@ def test_the_keyboard_alone_reaches_a_view_and_its_tokens(open_view: OpenView) -
     while "bank" not in focused(page):
         page.keyboard.press("Tab")
     assert page.get_by_role("heading", level=2).first.text_content() == (
-        "“bank” · id 2924, characters 16–20, bytes 16–20 · length 10.3"
+        "“bank” · id 2924, characters 16–20, bytes 16–20 · norm 10.3"
     )
 
 

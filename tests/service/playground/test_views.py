@@ -87,6 +87,47 @@ def test_the_same_word_is_followed_through_the_layers(server: Server, open_view:
     assert cosines[0] > cosines[-1] + 0.1
 
 
+def test_both_compared_tokens_are_outlined_and_the_result_is_said(
+    server: Server, open_view: OpenView
+) -> None:
+    page = open_view("tokens")
+    (first, second), (early, late) = states(server, BANKS), states(server, BANKS, 0)
+    ends = [cosine(early[5], late[7]), cosine(first[5], second[7])]
+    expect(page.locator(".finding")).to_have_text(
+        f"The same word “bank”: cosine {ends[0]:.2f} at the input, {ends[1]:.2f} after layer 6."
+    )
+    expect(chip(page, "bank", 0)).to_have_class(re.compile("chosen"))
+    expect(chip(page, "bank", 1)).to_have_class(re.compile("other"))
+    expect(page.locator(".heatmap figcaption")).to_have_text(
+        "Vector of “bank” (first text) and “bank” (second text)"
+    )
+    expect(page.locator(".chips-title").first).to_have_text("First text: 11 of at most 256 tokens")
+    page.get_by_label("Vectors").select_option("position")
+    expect(page.locator("figure.chart")).to_have_count(0)
+
+
+def test_a_chart_says_the_values_at_the_pointer_and_at_the_arrow_keys(
+    server: Server, open_view: OpenView
+) -> None:
+    page = open_view("tokens")
+    chart, values = page.locator(".chart > svg"), page.locator(".chart .values")
+    first, second = states(server, BANKS, 3)
+    expected = cosine(first[5], second[7])
+    chart.hover()  # in the middle: layer 3 of 6
+    expect(values).to_have_text(re.compile(r"^layer 3: "))
+    assert float((values.text_content() or "").split()[-1]) == pytest.approx(expected, abs=6e-4)
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    expect(values).to_have_text(re.compile(r"^layer 4: "))
+
+
+def test_the_scale_of_a_chart_has_round_numbers(open_view: OpenView) -> None:
+    page = open_view("positions?scheme=rotary")
+    chart = page.get_by_role("img", name="Score of equal vectors")
+    ticks = ["0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1"]
+    expect(chart.locator("text[text-anchor=end]")).to_have_text([*ticks, "63"])
+
+
 def test_the_tokens_that_a_model_does_not_read_are_shown_as_dropped(open_view: OpenView) -> None:
     page = open_view("tokens")
     page.get_by_label("Text", exact=True).fill(" ".join(["word"] * 260) + " zebra")
@@ -101,6 +142,42 @@ def test_the_table_of_tokens_has_characters_and_bytes(open_view: OpenView) -> No
     row = page.locator("tbody tr").nth(2)
     expect(row.locator("td").nth(2)).to_have_text("red")
     assert row.locator("td").all_text_contents()[4:6] == ["2–5", "3–6"]
+
+
+@pytest.mark.parametrize("label", ["Text", "Another text (optional)"])
+def test_the_inputs_stay_above_the_results_when_one_is_cleared(
+    open_view: OpenView, label: str
+) -> None:
+    page = open_view("tokens")
+    page.locator("figure.chart").wait_for()
+    page.get_by_label(label, exact=True).fill("")
+    expect(page.locator(".chips")).to_have_count(1)
+    expect(page.locator("figure.chart")).to_have_count(0)
+    places = [page.locator(part).first.bounding_box() for part in (".lead", ".columns", ".chips")]
+    places += [page.locator(part).first.bounding_box() for part in ("h2", ".heatmap", ".copy")]
+    tops = [place["y"] for place in places if place]
+    assert len(tops) == 6
+    assert tops == sorted(tops)
+
+
+@pytest.mark.parametrize(
+    ("view", "labels", "hint"),
+    [
+        ("tokens", ["Text", "Another text (optional)"], "Type a text to see its tokens."),
+        ("similarity", ["Queries, one per line"], "Type a query and a text to compare them."),
+        ("document", ["Query"], "Type a query and a document to search in it."),
+    ],
+)
+def test_an_empty_input_says_what_to_type(
+    open_view: OpenView, view: str, labels: list[str], hint: str
+) -> None:
+    page = open_view(view)
+    page.locator(".copy").wait_for()
+    for label in labels:
+        page.get_by_label(label, exact=True).fill(" ")
+    expect(page.get_by_text(hint)).to_be_visible()
+    expect(page.locator(".copy")).to_have_count(0)
+    assert "0" not in (page.locator("main").text_content() or "").replace("int8", "")[-40:]
 
 
 @pytest.mark.parametrize(
@@ -173,6 +250,15 @@ def test_two_lists_are_compared_by_any_metric(
     np.testing.assert_allclose(matrix(page), expected, atol=6e-4)
 
 
+def test_the_text_of_a_long_input_is_clipped_and_said_to_be_cut(open_view: OpenView) -> None:
+    page = open_view("similarity")
+    page.get_by_label("Queries").fill("word " * 600)
+    expect(page.get_by_role("note")).to_have_text(
+        "✂ The model reads only the start of one text: the rest is not compared."
+    )
+    assert len(page.locator(".columns strong").text_content() or "") <= 160
+
+
 def test_smaller_vectors_show_what_they_change(
     server_any_dimensions: Server, open_view: OpenView
 ) -> None:
@@ -192,6 +278,34 @@ def test_smaller_vectors_show_what_they_change(
     np.testing.assert_allclose(matrix(page), expected, atol=6e-4)
 
 
+def test_the_copied_request_has_the_chosen_dimensions(
+    server_any_dimensions: Server, open_view: OpenView
+) -> None:
+    page = open_view("similarity?dimensions=64&type=int8", server_any_dimensions.url)
+    page.locator(".tile").first.wait_for()
+    for kind, interpreter in (("curl", ["bash", "-c"]), ("Python", [sys.executable, "-c"])):
+        page.get_by_role("button", name=f"Copy as {kind}").click()
+        page.get_by_text(f"Copied as {kind}").wait_for()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        done = subprocess.run([*interpreter, copied], capture_output=True, check=True)
+        vectors = json.loads(done.stdout)
+        assert np.shape(vectors) == (8, 64)
+        assert all(isinstance(number, int) for number in vectors[0])
+
+
+def test_a_copied_request_says_that_the_server_does_not_cut_vectors(open_view: OpenView) -> None:
+    page = open_view("similarity?dimensions=64")
+    page.locator(".tile").first.wait_for()
+    page.get_by_role("button", name="Copy as curl").click()
+    page.get_by_text("Copied as curl").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    comment = copied.splitlines()[0]
+    assert comment.startswith("# ")
+    assert "64 dimensions" in comment
+    done = subprocess.run(["bash", "-c", copied], capture_output=True, check=True)
+    assert np.shape(json.loads(done.stdout)) == (8, 384)
+
+
 def test_sentences_in_context_are_ranked_beside_sentences_alone(
     server: Server, open_view: OpenView
 ) -> None:
@@ -205,16 +319,19 @@ def test_sentences_in_context_are_ranked_beside_sentences_alone(
     query = "Where do the Spanish govern?", "Madrid is the capital of Spain."
     expected = server.post("/similarity", {"a": [query[0]], "b": [query[1]]}).json()["scores"][0][0]
     sentence = page.locator("section").nth(1).locator(".sentence").nth(3)
-    expect(sentence).to_have_text(f"{query[1]}1. {expected:.2f}")
+    expect(sentence).to_have_text(f"{query[1]}#1 · {expected:.2f}")
 
 
 def test_a_document_that_is_too_long_says_what_is_left_out(open_view: OpenView) -> None:
     page = open_view("document")
     sentence = "The quick brown fox jumps over the lazy dog. "
     page.get_by_label("Document").fill(sentence * 40)
-    expect(page.locator(".cut")).to_have_text(
+    context, alone = page.locator("section").nth(0), page.locator("section").nth(1)
+    expect(context.locator(".cut")).to_have_text(
         "✂ The model does not read so much at once: the last 15 sentences are left out."
     )
+    expect(context.locator(".sentence")).to_have_count(25)
+    expect(alone.locator(".sentence")).to_have_count(40)  # each of them fits
 
 
 ANIMALS = [f"a {color} {animal}" for color in ("red", "blue") for animal in ("fox", "cat", "owl")]
@@ -230,7 +347,6 @@ def drop(page: Page, name: str, content: str) -> None:
     )
     page.locator(".drop").dispatch_event("drop", {"dataTransfer": transfer})
     expect(page.locator(".drop")).to_contain_text(f"now: {name}")
-    page.get_by_role("button", name="Embed and draw").click()
 
 
 def saved_map(page: Page) -> list[dict[str, str]]:
@@ -272,7 +388,7 @@ def test_umap_keeps_groups_apart_and_neighbours_are_of_all_dimensions(
     drop(page, "things.jsonl", "".join(f"{json.dumps(text)}\n" for text in ANIMALS + SHIPS))
     expect(page.locator("figcaption")).to_contain_text("10 texts")
     page.get_by_label("Projection").select_option("umap")
-    expect(page.locator("figcaption")).to_contain_text("UMAP")
+    expect(page.locator("figcaption")).to_contain_text("UMAP of the first 9 principal components")
     points = np.array([[float(row["x"]), float(row["y"])] for row in saved_map(page)])
     animals, ships = points[:6].mean(axis=0), points[6:].mean(axis=0)
     assert np.linalg.norm(points[:6] - animals, axis=1).max() < np.linalg.norm(animals - ships)
@@ -282,6 +398,48 @@ def test_umap_keeps_groups_apart_and_neighbours_are_of_all_dimensions(
     scores = server.post("/similarity", body).json()["scores"][0]
     nearest = [body["b"][i] for i in np.argsort(scores)[::-1][:8]]
     assert page.locator("figure ol button").all_text_contents() == nearest
+
+
+def test_a_map_of_earlier_texts_is_dimmed_until_it_is_drawn_again(open_view: OpenView) -> None:
+    page = open_view("map")
+    page.locator("figure canvas").wait_for()
+    expect(page.locator(".stale")).to_have_count(0)
+    page.get_by_role("textbox", name="Texts").fill("one\ntwo\nthree\nfour")
+    expect(page.locator(".stale").filter(has=page.locator("canvas"))).to_be_visible()
+    expect(page.locator(".stale")).to_have_css("opacity", re.compile(r"0\.[1-6]"))
+    page.get_by_role("button", name="Embed and draw").click()
+    expect(page.locator("figcaption")).to_contain_text("4 texts")
+    expect(page.locator(".copy").last).to_contain_text("The link does not hold your texts.")
+    expect(page.locator(".stale")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("pasted", "texts", "legend"),
+    [
+        ("kind;name\na;one fox\na;two cats\nb;three", ["one fox", "two cats", "three"], "ab"),
+        ("kind\tname\na\tone\na\ttwo\nb\tthree", ["one", "two", "three"], "ab"),
+        ("kind,name\na,one\na,two\nb,three", ["one", "two", "three"], "ab"),
+        ("Hello, world\nBye, moon\nYes, sun", ["Hello, world", "Bye, moon", "Yes, sun"], None),
+        ("a;b and c\nonly one\nhere; no table", ["a;b and c", "only one", "here; no table"], None),
+        (
+            "grade,text\n10,one\n9,two\n10,three\n9.5,four\n100,five",
+            ["one", "two", "three", "four", "five"],
+            "99.510100",
+        ),
+    ],
+)
+def test_a_pasted_table_is_recognised(
+    open_view: OpenView, pasted: str, texts: list[str], legend: str | None
+) -> None:
+    page = open_view("map")
+    page.locator("figure canvas").wait_for()
+    page.get_by_role("textbox", name="Texts").fill(pasted)
+    page.get_by_role("button", name="Embed and draw").click()
+    expect(page.locator("figcaption")).to_contain_text(f"{len(texts)} texts")
+    rows = saved_map(page)
+    assert [row.get("name", row.get("text")) for row in rows] == texts
+    if legend:
+        expect(page.locator(".legend")).to_have_text(legend)
 
 
 def test_a_map_can_be_cancelled_and_drawn_again(open_view: OpenView) -> None:
@@ -324,7 +482,18 @@ def test_the_server_view_counts_what_is_embedded(server: Server, open_view: Open
             break
         page.wait_for_timeout(100)
     expect(tokens).not_to_have_text(re.compile("^0"))
+    ends = page.locator(".chart").first.locator("svg text").all_text_contents()
+    assert [text for text in ends if "s ago" in text or text == "now"] == ["60 s ago", "now"]
     expect(page.locator(".tile").nth(4)).to_have_text(re.compile(r"^\S+ msmedian"))
+
+
+def test_the_copied_program_reads_the_metrics(open_view: OpenView) -> None:
+    page = open_view("server")
+    page.get_by_role("button", name="Copy as Python").click()
+    page.get_by_text("Copied as Python").wait_for()
+    program = page.evaluate("navigator.clipboard.readText()")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert b"embedding_requests_total" in done.stdout
 
 
 @pytest.mark.parametrize("view", ["tokens", "positions", "similarity", "document", "map"])
@@ -349,6 +518,8 @@ def test_the_link_to_a_view_restores_it(open_view: OpenView) -> None:
     page.get_by_label("Metric").select_option("dot")
     page.get_by_role("button", name="Copy link").click()
     page.get_by_text("Copied the link").wait_for()
+    page.get_by_label("Metric").select_option("cosine")
+    expect(page.get_by_text("Copied the link")).to_have_count(0)
     link = page.evaluate("navigator.clipboard.readText()")
     again = open_view(link.partition("#")[2])
     assert again.get_by_label("Queries").input_value() == "süß & 50 % off?\n#2"
@@ -361,7 +532,10 @@ def test_a_key_is_typed_in_and_kept_from_links_and_commands(
     with local_server(minilm_folder, api_key="sesame") as server:
         page = context.new_page()
         page.goto(f"{server.url}/playground")
-        expect(page.get_by_role("status").first).to_contain_text("API key")
+        expect(page.get_by_role("status").first).to_contain_text(
+            "invalid API key: enter one at the top"
+        )
+        expect(page.locator("header .model")).to_have_text("needs an API key")
         page.get_by_label("API key").fill("sesame")
         page.get_by_label("API key").press("Enter")
         chip(page, "river", 0).wait_for()

@@ -2,7 +2,8 @@
 import { html } from "../vendor/htm-preact.js";
 import { embed, embedRequest, floats, sendJson, useLoad } from "../api.js";
 import { colorScale, css, textOn } from "../colors.js";
-import { ColorBar, CopyButtons, Status, TextArea } from "../parts.js";
+import { ColorBar } from "../heatmap.js";
+import { CopyButtons, Results, Status, TextArea, clipped } from "../parts.js";
 import { useUrlState } from "../url_state.js";
 import { cosine, ranking } from "../vector_math.js";
 
@@ -42,12 +43,11 @@ async function search(query, document, signal) {
   if (!sentences.length) throw new Error("The first sentence is longer than the model reads at once.");
   const [late, [queryVector, ...alone]] = await Promise.all([
     tokensOf({ chunks: [sentences] }, signal),
-    embed([query, ...sentences], signal),
+    embed([query, ...all], signal),
   ]);
   const score = (vector) => cosine(queryVector, vector);
   return {
-    sentences, text,
-    leftOut: all.length - sentences.length,
+    sentences: all, text,
     late: late.vectors.map(score),
     alone: alone.map(score),
     tokens: tokens.map((token, i) => ({ ...token, score: score(vectors[i]) })).filter((token) => !token.special),
@@ -56,32 +56,37 @@ async function search(query, document, signal) {
 
 export default function Document() {
   const [state, update] = useUrlState("document", DEFAULTS);
-  const ready = state.query.trim() && sentencesOf(state.document).length;
+  const sentences = sentencesOf(state.document), ready = state.query.trim() !== "" && sentences.length > 0;
   const result = useLoad(async (signal) => (ready ? search(state.query, state.document, signal) : null), [state.query, state.document]);
-  const data = result.data, sentences = sentencesOf(state.document);
+  const data = ready && result.data, leftOut = data ? data.sentences.length - data.late.length : 0;
   return html`
     <p class="lead">A sentence that is embedded alone has lost what “the city” stands for. Late chunking reads the document as a whole and pools
       each sentence afterwards. Compare what the query finds in both, and which tokens it is near to.</p>
     <${TextArea} label="Query" rows=${1} value=${state.query} onInput=${(query) => update({ query })} />
     <${TextArea} label="Document" rows=${5} value=${state.document} onInput=${(document) => update({ document })} />
     <${Status} ...${result} />
-    ${data && html`
-      ${data.leftOut > 0 && html`<p class="cut" role="note">✂ The model does not read so much at once: the last ${data.leftOut} sentences are left out.</p>`}
-      <div class="columns">
-        <${Sentences} title="Read in context (late chunking)" sentences=${data.sentences} scores=${data.late} />
+    <${Results} stale=${result.error}>
+      ${!ready && html`<p class="hint">Type a query and a document to search in it.</p>`}
+      ${data && html`<div class="columns">
+        <${Sentences} title="Read in context (late chunking)" sentences=${data.sentences} scores=${data.late}
+          note=${leftOut > 0 && `✂ The model does not read so much at once: the last ${leftOut} sentences are left out.`} />
         <${Sentences} title="Each sentence embedded alone" sentences=${data.sentences} scores=${data.alone} />
       </div>
       <${Tokens} text=${data.text} tokens=${data.tokens} />`}
-    ${ready && html`<${CopyButtons} requests=${[{ path: "/tokens", body: { chunks: [sentences] } }, embedRequest([state.query, ...sentences])]} />`}`;
+      ${ready && html`<${CopyButtons} requests=${[{ path: "/tokens", body: { chunks: [sentences] } }, embedRequest([state.query, ...sentences])]} />`}
+    <//>`;
 }
 
-function Sentences({ title, sentences, scores }) {
+/** The sentences that have a score, in its colour and with its rank. */
+function Sentences({ title, sentences, scores, note }) {
   const low = Math.min(0, ...scores), high = Math.max(...scores), color = colorScale(low, high, false), order = ranking(scores);
+  const ranks = new Map(order.map((i, rank) => [i, rank + 1]));
   return html`<section><h2>${title}</h2>
-    <p>Best: <strong>${sentences[order[0]]}</strong></p>
-    <p class="reading">${sentences.map((sentence, i) => {
-      const fill = color(scores[i]);
-      return html`<span class="sentence" style=${{ background: css(fill), color: textOn(fill) }}>${sentence}<sup>${order.indexOf(i) + 1}. ${scores[i].toFixed(2)}</sup></span> `;
+    ${note && html`<p class="cut" role="note">${note}</p>`}
+    <p>Best: <strong>${clipped(sentences[order[0]], 200)}</strong></p>
+    <p class="reading">${scores.map((score, i) => {
+      const fill = color(score);
+      return html`<span class="sentence" style=${{ background: css(fill), color: textOn(fill) }}>${sentences[i]}<small>#${ranks.get(i)} · ${score.toFixed(2)}</small></span> `;
     })}</p><${ColorBar} low=${low} high=${high} /></section>`;
 }
 

@@ -1,11 +1,11 @@
 // A map of many texts: PCA or UMAP of their vectors, coloured by a column, with neighbours.
 import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
-import { embed, embedRequest } from "../api.js";
-import { CopyButtons, Field, Select } from "../parts.js";
+import { Unreachable, embed, embedRequest, useConnection } from "../api.js";
+import { CopyButtons, Field, Results, Select, Status } from "../parts.js";
 import { Scatter } from "../scatter.js";
 import { useUrlState } from "../url_state.js";
 
-const MAX_ROWS = 10_000, BATCH = 64;
+const MAX_ROWS = 10_000, COPIED = 64; // texts
 const EXAMPLE = `kind,text
 animal,A kitten sleeps in the sun
 animal,The dog guards the sheep
@@ -30,11 +30,11 @@ travel,The ferry was delayed by fog`;
 
 export default function TextMap({ theme }) {
   const [state, update] = useUrlState("map", { method: "pca" });
-  const [source, setSource] = useState({ text: EXAMPLE, name: "pasted.csv" });
-  const [table, setTable] = useState(null); // {id, rows, texts, vectors, names}
+  const [source, setSource] = useState({ text: EXAMPLE, name: "" }); // of a file; other texts have no name
+  const [table, setTable] = useState(null); // {id, source, rows, texts, vectors, names}
   const [columns, setColumns] = useState({ text: "", color: "" });
   const [progress, setProgress] = useState(null);
-  const [message, setMessage] = useState("");
+  const [error, setError] = useState(null);
   const [view, setView] = useState(null); // {points, explained, method}
   const running = useRef(null);
 
@@ -45,30 +45,26 @@ export default function TextMap({ theme }) {
   const start = async (job) => {
     cancel();
     const controller = (running.current = new AbortController());
-    setMessage("");
+    setError(null);
     try {
       await job(controller.signal);
     } catch (error) {
-      if (running.current === controller) setMessage(controller.signal.aborted ? "Cancelled." : error.message);
+      if (running.current === controller) setError(controller.signal.aborted ? new Error("Cancelled.") : error);
     } finally {
       if (running.current === controller) { setProgress(null); running.current = null; }
     }
   };
 
-  const embedAll = () => start(async (signal) => {
+  const embedAll = (source, chosen = columns.text) => start(async (signal) => {
     const rows = (await inWorker({ action: "parse", ...source }, signal)).slice(0, MAX_ROWS);
-    const names = Object.keys(rows[0] || {}), textColumn = names.includes(columns.text) ? columns.text : longestColumn(rows, names);
+    const names = Object.keys(rows[0] || {}), textColumn = names.includes(chosen) ? chosen : longestColumn(rows, names);
     const texts = rows.map((row) => String(row[textColumn] ?? "").trim());
     const filled = rows.filter((_, i) => texts[i]), inputs = texts.filter(Boolean);
     if (inputs.length < 3) throw new Error("A map needs at least three texts.");
-    const vectors = [];
-    for (let i = 0; i < inputs.length; i += BATCH) {
-      setProgress({ label: `Embedded ${i} of ${inputs.length}`, share: i / inputs.length });
-      vectors.push(...await embed(inputs.slice(i, i + BATCH), signal));
-    }
+    const vectors = await embed(inputs, signal, (done) => setProgress({ label: `Embedded ${done} of ${inputs.length}`, share: done / inputs.length }));
     const others = names.filter((name) => name !== textColumn);
     setColumns({ text: textColumn, color: others.includes(columns.color) ? columns.color : others[0] || "" });
-    setTable({ id: Date.now(), rows: filled, texts: inputs, vectors, names });
+    setTable({ id: Date.now(), source, rows: filled, texts: inputs, vectors, names });
     await place(vectors, state.method, signal);
   });
 
@@ -84,33 +80,41 @@ export default function TextMap({ theme }) {
     update({ method });
     if (table) start((signal) => place(table.vectors, method, signal));
   };
-  useEffect(() => { embedAll(); }, []);
+  const draw = (changed) => { setSource(changed); embedAll(changed); };
+  const retry = () => embedAll(source);
+  useConnection((reached) => reached && error instanceof Unreachable && retry());
+  useEffect(() => { embedAll(source); }, []);
+  const isOld = table !== null && table.source !== source;
 
   return html`
     <p class="lead">Each text is a point; texts of like meaning are near each other. PCA is exact and says how much of the variance the
       picture shows; UMAP keeps neighbourhoods. Click a point for its neighbours in all dimensions of the model.</p>
-    <${Source} source=${source} setSource=${setSource} />
+    <${Source} source=${source} setSource=${setSource} draw=${draw} />
     <div class="controls">
-      <button type="button" onClick=${embedAll} disabled=${progress !== null}>Embed and draw</button>
+      <button type="button" class=${isOld ? "primary" : ""} onClick=${retry} disabled=${progress !== null}>Embed and draw</button>
       ${progress && html`<button type="button" onClick=${cancel}>Cancel</button>`}
       <${Select} label="Projection" value=${state.method} options=${[["pca", "PCA"], ["umap", "UMAP"]]} onChange=${changeMethod} />
-      ${table && html`<${Select} label="Text column" value=${columns.text} options=${table.names} onChange=${(text) => setColumns({ ...columns, text })} />
+      ${table && html`<${Select} label="Text column" value=${columns.text} options=${table.names} onChange=${(text) => embedAll(source, text)} />
         <${Select} label="Colour by" value=${columns.color} options=${[["", "nothing"], ...table.names.filter((name) => name !== columns.text)]} onChange=${(color) => setColumns({ ...columns, color })} />`}
     </div>
-    <p class=${message ? "status error" : "status"} role="status">${message || progress?.label || ""} ${progress?.share !== undefined && html`<progress value=${progress.share} aria-label="Progress" />`}</p>
-    ${view && table && view.points.length === table.texts.length && html`<${Scatter} key=${table.id} table=${table} view=${view} color=${columns.color} theme=${theme} method=${view.method} />`}
-    ${table && html`<${CopyButtons} requests=${[embedRequest(table.texts.slice(0, BATCH))]} />`}`;
+    <${Status} error=${error} retry=${retry}>
+      ${progress && html`<span>${progress.label} ${progress.share !== undefined && html`<progress value=${progress.share} aria-label="Progress" />`}</span>`}
+    <//>
+    <${Results} stale=${isOld || error?.retriable}>
+      ${view && table && view.points.length === table.texts.length && html`<${Scatter} key=${table.id} table=${table} view=${view} color=${columns.color} theme=${theme} method=${view.method} />`}
+    <//>
+    ${table && html`<${CopyButtons} requests=${[embedRequest(table.texts.slice(0, COPIED))]} note=${source.text !== EXAMPLE && "The link does not hold your texts."} />`}`;
 }
 
-function Source({ source, setSource }) {
+function Source({ source, setSource, draw }) {
   const [over, setOver] = useState(false);
-  const read = async (file) => file && setSource({ text: await file.text(), name: file.name });
+  const read = async (file) => file && draw({ text: await file.text(), name: file.name });
   return html`<div class=${over ? "drop over" : "drop"} onDragOver=${(event) => { event.preventDefault(); setOver(true); }} onDragLeave=${() => setOver(false)}
       onDrop=${(event) => { event.preventDefault(); setOver(false); read(event.dataTransfer.files[0]); }}>
-    <${Field} label="Texts: one per line, or CSV with a header; or drop a file here">
-      <textarea rows="5" value=${source.text.slice(0, 100_000)} onInput=${(event) => setSource({ text: event.target.value, name: /^[^\n]*,/.test(event.target.value) && source.name.endsWith("csv") ? "pasted.csv" : "pasted.txt" })} />
+    <${Field} label="Texts: one per line, or a table with a header (commas, semicolons or tabs); or drop a file here">
+      <textarea rows="5" value=${source.text.slice(0, 100_000)} onInput=${(event) => setSource({ text: event.target.value, name: "" })} />
     <//>
-    <${Field} label=${`File (CSV, TSV, JSONL or text, at most ${MAX_ROWS} rows) · now: ${source.name}`}>
+    <${Field} label=${`File (CSV, TSV, JSONL or text, at most ${MAX_ROWS} rows) · now: ${source.name || (source.text === EXAMPLE ? "the example" : "the text above")}`}>
       <input type="file" accept=".csv,.tsv,.jsonl,.ndjson,.txt" onChange=${(event) => read(event.target.files[0])} />
     <//>
   </div>`;

@@ -1,7 +1,9 @@
 // Position schemes as heat maps: the served model's own beside any other, with live parameters.
 import { html, useState } from "../vendor/htm-preact.js";
 import { sendJson, useLoad } from "../api.js";
-import { CopyButtons, Field, Heatmap, LineChart, NumberField, Select, Slider, Status, short } from "../parts.js";
+import { Heatmap } from "../heatmap.js";
+import { LineChart } from "../line_chart.js";
+import { CopyButtons, Field, NumberField, Results, Select, Slider, Status, short } from "../parts.js";
 import { useUrlState } from "../url_state.js";
 import { cosine, mean } from "../vector_math.js";
 
@@ -18,6 +20,14 @@ const SCALINGS = ["default", "linear", "dynamic", "ntk", "yarn", "llama3"];
 const DEFAULTS = {
   count: 64, scheme: "sinusoidal", dim: 64, base: 10000, interleaved: false, scaling: "default", factor: 4, original: 64,
   heads: 8, steepest: 8, causal: false, buckets: 32, max_distance: 128, bidirectional: true,
+};
+const LABELS = { // of parameters, in the controls and in what is said of a scheme
+  dim: "Dimensions", base: "Base", interleaved: "Interleaved pairs", scaling: "Scaling", factor: "Factor", original: "Trained length",
+  heads: "Heads", steepest: "Least slope 2^−", causal: "Causal", buckets: "Buckets", max_distance: "Largest distance", bidirectional: "Both directions",
+};
+const LIMITS = { // least, most and step of numbers
+  dim: [2, 1024, 2], base: [2, 1e7, "any"], factor: [1, 64, "any"], original: [8, 65536],
+  heads: [1, 64], steepest: [1, 32, "any"], buckets: [4, 512, 2], max_distance: [8, 1024],
 };
 const OPTIONS = { // of each scheme; those of a scaling come with it
   sinusoidal: ["dim", "base"],
@@ -58,52 +68,52 @@ export default function Positions({ theme }) {
 }
 
 function Options({ state, update }) {
-  const number = (name, label, min, max, step) => html`<${NumberField} label=${label} value=${state[name]} min=${min} max=${max} step=${step} onInput=${(value) => update({ [name]: value })} />`;
-  const flag = (name, label) => html`<${Field} label=${label}><input type="checkbox" checked=${state[name]} onChange=${(event) => update({ [name]: event.target.checked })} /><//>`;
-  const controls = {
-    dim: () => number("dim", "Dimensions", 2, 1024, 2),
-    base: () => number("base", "Base", 2, 1e7),
-    interleaved: () => flag("interleaved", "Interleaved pairs"),
-    scaling: () => html`<${Select} label="Scaling" value=${state.scaling} options=${SCALINGS} onChange=${(scaling) => update({ scaling })} />`,
-    factor: () => number("factor", "Factor", 1, 64),
-    original: () => number("original", "Trained length", 8, 65536),
-    heads: () => number("heads", "Heads", 1, 64),
-    steepest: () => number("steepest", "Least slope 2^-", 1, 32),
-    causal: () => flag("causal", "Causal"),
-    buckets: () => number("buckets", "Buckets", 4, 512, 2),
-    max_distance: () => number("max_distance", "Largest distance", 8, 1024),
-    bidirectional: () => flag("bidirectional", "Bidirectional"),
+  const control = (name) => {
+    const set = (value) => update({ [name]: value }), label = LABELS[name];
+    if (name === "scaling") return html`<${Select} label=${label} value=${state.scaling} options=${SCALINGS} onChange=${set} />`;
+    if (!LIMITS[name]) return html`<${Field} label=${label}><input type="checkbox" checked=${state[name]} onChange=${(event) => set(event.target.checked)} /><//>`;
+    const [min, max, step] = LIMITS[name];
+    return html`<${NumberField} label=${label} value=${state[name]} min=${min} max=${max} step=${step} onInput=${set} />`;
   };
   const names = [...OPTIONS[state.scheme], ...(state.scheme === "rotary" ? SCALING_OPTIONS[state.scaling] : [])];
   return html`<div class="controls">
     <${Slider} label="Positions" value=${state.count} min=${8} max=${256} step=${8} onInput=${(count) => update({ count })} />
     <${Select} label="Compare with" value=${state.scheme} options=${Object.entries(SCHEMES)} onChange=${(scheme) => update({ scheme })} />
-    ${names.map((name) => html`<div key=${name}>${controls[name]()}</div>`)}
+    ${names.map((name) => html`<div key=${name}>${control(name)}</div>`)}
   </div>`;
+}
+
+/** What a parameter is, in the words of the controls: “base 10000”. */
+function described([name, value]) {
+  const label = LABELS[name].toLowerCase();
+  return `${label}${label.endsWith("−") ? "" : " "}${typeof value === "number" ? short(value) : typeof value === "boolean" ? (value ? "yes" : "no") : value}`;
 }
 
 /** One scheme: what it is, its tables as heat maps, and its effect by distance as a line. */
 function Encoding({ request, theme }) {
   const result = useLoad((signal) => sendJson(request, signal), [JSON.stringify(request)]);
   const table = result.data;
-  return html`<${Status} ...${result} />
-    ${table && html`
-      <p class="readout"><strong>${table.scheme}</strong> ${Object.entries(table.parameters).map(([name, value]) => `${name} ${typeof value === "number" ? short(value) : value}`).join(", ")}</p>
+  return html`<div><${Status} ...${result} />
+    <${Results} stale=${result.error}>${table && html`
+      <p class="readout"><strong>${SCHEMES[table.scheme] || table.scheme}</strong> ${Object.entries(table.parameters).filter(([name]) => name in LABELS).map(described).join(", ")}</p>
       ${table.scheme === "none" && html`<p>The model has no positions: it reads a set of tokens.</p>`}
       ${table.cos && html`<${Rotary} table=${table} theme=${theme} />`}
       ${table.bias && html`<${Bias} table=${table} theme=${theme} />`}
       ${table.buckets && html`<${Buckets} table=${table} theme=${theme} />`}
-      ${table.vectors && html`<${Vectors} table=${table} theme=${theme} />`}`}`;
+      ${table.vectors && html`<${Vectors} table=${table} theme=${theme} />`}`}<//></div>`;
 }
 
 function Vectors({ table, theme }) {
   const rows = table.vectors, labels = table.distances || table.positions;
   return html`
     <${Heatmap} title=${table.distances ? "Vector of each distance" : "Vector of each position"} rows=${rows} signed theme=${theme}
-      rowName=${table.distances ? "distance" : "position"} columnName="dimension" rowLabel=${(i) => labels[i]} />
-    ${table.scheme === "sinusoidal" && html`<${LineChart} title="Waves: some dimensions over the positions" xName="position" lines=${waves(rows)} low=${-1} high=${1} />`}
+      rowName=${table.distances ? "distance" : "position"} columnName="dimension" rowLabel=${(i) => labels[i]}
+      help=${`Each row is the vector of one ${table.distances ? "distance" : "position"}: rows that look alike are hard to tell apart.`} />
+    ${table.scheme === "sinusoidal" && html`<${LineChart} title="Waves: some dimensions over the positions" xName="position" lines=${waves(rows)} low=${-1} high=${1}
+      help="Quick waves tell neighbours apart, slow ones tell the start of a text from its end." />`}
     ${!table.distances && html`<${LineChart} title="Cosine of two positions, by their distance (mean)" xName="distance"
-      lines=${[{ name: "cosine", values: byDistance(rows, cosine) }]} low=${-0.2} high=${1} />`}`;
+      lines=${[{ name: "cosine", values: byDistance(rows, cosine) }]} low=${Math.min(0, ...byDistance(rows, cosine))} high=${1}
+      help="The steeper the fall, the better near positions are told apart; a flat end means that far ones look the same." />`}`;
 }
 
 /** A few columns, from the quickest wave to the slowest. */
@@ -119,24 +129,31 @@ const byDistance = (rows, compare) => Array.from({ length: Math.ceil(rows.length
 const rotaryDecay = ({ cos, sin }) => cos.map((row, i) => mean(row.map((value, pair) => value * cos[0][pair] + sin[i][pair] * sin[0][pair])));
 
 const Rotary = ({ table, theme }) => html`
-  <${Heatmap} title="Cosine of each pair's angle" rows=${table.cos} signed theme=${theme} rowName="position" columnName="pair" />
-  <${Heatmap} title="Sine of each pair's angle" rows=${table.sin} signed theme=${theme} rowName="position" columnName="pair" />
-  <${LineChart} title="Score of equal vectors, by their distance" xName="distance" lines=${[{ name: "score", values: rotaryDecay(table) }]} />`;
+  <${Heatmap} title="Cosine of each pair's angle" rows=${table.cos} signed theme=${theme} rowName="position" columnName="pair"
+    help="Each pair of dimensions is turned by an angle that grows with the position: quickly in the first columns, slowly in the last." />
+  <${Heatmap} title="Sine of each pair's angle" rows=${table.sin} signed theme=${theme} rowName="position" columnName="pair"
+    help="As above: a stripe that changes from row to row tells neighbours apart." />
+  <${LineChart} title="Score of equal vectors, by their distance" xName="distance" lines=${[{ name: "score", values: rotaryDecay(table) }]} help=${DECAY} />`;
+const DECAY = "The score that two equal vectors get at a distance: where it falls, near tokens count more.";
 
 function Bias({ table, theme }) {
   const [head, setHead] = useState(0);
   const heads = table.bias.length, chosen = Math.min(head, heads - 1);
   return html`<${Slider} label="Head" value=${chosen} max=${heads - 1} onInput=${setHead} />
     <${Heatmap} title=${`Added to the scores of head ${chosen}${table.slopes ? `, slope ${Number(table.slopes[chosen].toPrecision(4))}` : ""}`} rows=${table.bias[chosen]}
-      signed=${!table.slopes} theme=${theme} rowName="query" columnName="key" height=${300} />
-    <${LineChart} title="Added for a key at a distance, by head" xName="keys before the last query"
-      lines=${table.bias.slice(0, 8).map((rows, i) => ({ name: `head ${i}`, values: [...rows.at(-1)].reverse() }))} />`;
+      signed=${!table.slopes} theme=${theme} rowName="query" columnName="key" height=${300}
+      help="Each row is a token that looks at all others, the columns: what is added to its scores. The lower, the less it sees of them." />
+    <${LineChart} title="Added for a key at a distance, by head" xName="distance" labelled
+      help="A steep head sees only its neighbours, a flat one sees the whole text."
+      lines=${table.bias.slice(0, 8).map((rows, i) => ({ name: `head ${i}${table.slopes ? `, slope ${short(table.slopes[i])}` : ""}`, values: [...rows.at(-1)].reverse() }))} />`;
 }
 
 function Buckets({ table, theme }) {
   const last = [...table.buckets.at(-1)].reverse();
-  return html`<${Heatmap} title="Bucket of each pair" rows=${table.buckets} theme=${theme} rowName="query" columnName="key" height=${300} />
-    <${LineChart} title="Bucket of a key before the query" xName="distance" lines=${[{ name: "bucket", values: last }]} />`;
+  return html`<${Heatmap} title="Bucket of each pair" rows=${table.buckets} theme=${theme} rowName="query" columnName="key" height=${300}
+      help="Cells of one colour share one trained number, which is added to the score of the query and the key." />
+    <${LineChart} title="Bucket of a key before the query" xName="distance" lines=${[{ name: "bucket", values: last }]}
+      help="Near distances have a bucket each; far ones share one, so that the model does not tell them apart." />`;
 }
 
 /** The decay of rotary scores under every scaling, with the same factor. */
@@ -146,6 +163,7 @@ function Scalings({ state }) {
     const tables = await Promise.all(requests.map((request) => sendJson(request, signal)));
     return tables.map((table, i) => ({ name: SCALINGS[i], values: rotaryDecay(table) }));
   }, [JSON.stringify(requests)]);
-  return html`${result.error && html`<${Status} ...${result} />`}
-    ${result.data && html`<${LineChart} title=${`Scalings compared, factor ${state.factor}`} xName="distance" lines=${result.data} />`}`;
+  return html`<div>${result.error && html`<${Status} ...${result} />`}
+    ${result.data && html`<${LineChart} title=${`Scalings compared, factor ${state.factor}`} xName="distance" lines=${result.data}
+      help="A scaling stretches the fall over longer texts than the model was trained on. A line beneath another shows through its gaps." />`}</div>`;
 }

@@ -1,7 +1,8 @@
 // The server: what it serves, and what it does at this moment, from /info and /metrics.
 import { html, useEffect, useState } from "../vendor/htm-preact.js";
-import { send, sendJson, useLoad } from "../api.js";
-import { CopyButtons, LineChart, Status, short } from "../parts.js";
+import { addressOf, send, sendJson, useLoad } from "../api.js";
+import { LineChart } from "../line_chart.js";
+import { CopyButtons, Results, Status, short } from "../parts.js";
 
 const PERIOD = 1000, KEPT = 60; // a sample each second, those of a minute
 
@@ -39,12 +40,14 @@ export function quantile(share, cumulative) {
 export default function Server() {
   const info = useLoad((signal) => sendJson({ method: "GET", path: "/info" }, signal), [], 0);
   const { readings, error } = useReadings();
+  const failure = error || info.error;
   return html`
-    <p class="lead">What this server serves, and what it does now. The same numbers are at /info and, for Prometheus, at /metrics.</p>
-    <${Status} error=${error || info.error} loading=${info.loading && !info.data} />
-    <${Live} readings=${readings} />
-    ${info.data && html`<${Facts} info=${info.data} />`}
-    <${CopyButtons} requests=${[{ method: "GET", path: "/info" }, { method: "GET", path: "/metrics" }]} />`;
+    <p class="lead">What this server serves, and what it does now. The same numbers are at <a href=${addressOf("/info")}>/info</a> and, for
+      Prometheus, at <a href=${addressOf("/metrics")}>/metrics</a>.</p>
+    <${Status} error=${failure} loading=${info.loading && !info.data} />
+    <${Results}><${Live} readings=${readings} error=${error} /><//>
+    <${Results} stale=${failure}>${info.data?.engine && html`<${Facts} info=${info.data} />`}<//>
+    <${CopyButtons} requests=${[{ method: "GET", path: "/info" }, { method: "GET", path: "/metrics", text: true }]} />`;
 }
 
 /** /metrics read each second while the page is seen. */
@@ -69,27 +72,40 @@ function useReadings() {
 
 const isEmbedding = ({ path }) => !["/metrics", "/ready", "/live", "/info", "other"].includes(path) && !path?.startsWith("/playground");
 
-function Live({ readings }) {
-  if (readings.length < 2) return html`<p class="status">Reading /metrics …</p>`;
-  const rate = (name, keep) => readings.slice(1).map(({ time, samples }, i) =>
-    (total(samples, name, keep) - total(readings[i].samples, name, keep)) / (time - readings[i].time));
-  const requests = rate("embedding_requests_total", isEmbedding), tokens = rate("embedding_tokens_total");
+/** Rates at each second of the last minute; null where none was read. */
+function lastMinute(readings, rates) {
+  const slots = Array(KEPT + 1).fill(null);
+  rates.forEach((rate, i) => {
+    const age = Math.round(readings.at(-1).time - readings[i + 1].time);
+    if (age <= KEPT) slots[KEPT - age] = rate;
+  });
+  return slots;
+}
+
+const age = (i) => (i === KEPT ? "now" : `${KEPT - i} s ago`);
+
+function Live({ readings, error }) {
+  if (readings.length < 2) return html`<p class="status">${error ? "" : "Reading /metrics …"}</p>`;
+  const rate = (name, keep) => readings.slice(1).map(({ time, samples }, i) => // a server that was started again counts from 0
+    Math.max(0, total(samples, name, keep) - total(readings[i].samples, name, keep)) / (time - readings[i].time));
+  const rates = { requests: rate("embedding_requests_total", isEmbedding), tokens: rate("embedding_tokens_total") };
   const now = readings.at(-1).samples, window = buckets(now, readings.at(-Math.min(11, readings.length)).samples, "embedding_request_seconds");
   const milliseconds = (share) => { const seconds = quantile(share, window); return seconds === null ? "–" : `${short(seconds * 1000)} ms`; };
+  const state = error ? (error.status ? "unknown" : "unreachable") : total(now, "embedding_ready") ? "ready" : "not ready";
   const tile = (value, name) => html`<div class="tile"><b>${value}</b><span>${name}</span></div>`;
+  const measured = (value, name) => tile(error ? "–" : value, name);
+  const chart = (name) => html`<${LineChart} title=${`${name[0].toUpperCase()}${name.slice(1)} per second`} xName="" xLabel=${age} low=${0} high=${Math.max(1, ...rates[name])}
+    lines=${[{ name, values: lastMinute(readings, rates[name]) }]} />`;
   return html`<div class="tiles">
-      ${tile(total(now, "embedding_ready") ? "ready" : "not ready", "engine")}
-      ${tile(short(requests.at(-1)), "requests per second")}
-      ${tile(short(tokens.at(-1)), "tokens per second")}
-      ${tile(total(now, "embedding_queued_tokens"), "tokens queued")}
-      ${tile(milliseconds(0.5), "median latency, last 10 s")}
-      ${tile(milliseconds(0.99), "99th percentile, last 10 s")}
-      ${tile(total(now, "embedding_engine_restarts"), "engine restarts")}
+      ${tile(state, "engine")}
+      ${measured(short(rates.requests.at(-1)), "requests per second")}
+      ${measured(short(rates.tokens.at(-1)), "tokens per second")}
+      ${measured(total(now, "embedding_queued_tokens"), "tokens queued")}
+      ${measured(milliseconds(0.5), "median latency, last 10 s")}
+      ${measured(milliseconds(0.99), "99th percentile, last 10 s")}
+      ${measured(total(now, "embedding_engine_restarts"), "engine restarts")}
     </div>
-    <div class="columns">
-      <${LineChart} title="Requests per second" xName="the last minute" lines=${[{ name: "requests", values: requests }]} low=${0} high=${Math.max(1, ...requests)} xLabel=${() => ""} />
-      <${LineChart} title="Tokens per second" xName="the last minute" lines=${[{ name: "tokens", values: tokens }]} low=${0} high=${Math.max(1, ...tokens)} xLabel=${() => ""} />
-    </div>`;
+    <div class=${error ? "columns stale" : "columns"}>${chart("requests")}${chart("tokens")}</div>`;
 }
 
 /** What /info says of the model and its precision; the rest of it as JSON. */

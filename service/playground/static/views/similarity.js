@@ -2,7 +2,8 @@
 import { html, useState } from "../vendor/htm-preact.js";
 import { embed, embedRequest, sendJson, useLoad } from "../api.js";
 import { colorScale, css, textOn } from "../colors.js";
-import { CopyButtons, Heatmap, Select, Slider, Status, TextArea, short } from "../parts.js";
+import { ColorBar, Heatmap } from "../heatmap.js";
+import { CopyButtons, Results, Select, Slider, Status, TextArea, clipped, short } from "../parts.js";
 import { useUrlState } from "../url_state.js";
 import { cut, mean, metrics, outputTypes, ranking } from "../vector_math.js";
 
@@ -14,6 +15,13 @@ const DEFAULTS = {
   type: "float32",
   best: 3,
 };
+const METRICS = {
+  cosine: "Cosine",
+  dot: "Dot product",
+  euclidean: "Negative Euclidean distance",
+  manhattan: "Negative Manhattan distance",
+};
+const COSINES = [-1, 1]; // the colours of cosines are always the same
 const LARGE = 24; // texts on one side, from which on a heat map is clearer than a table
 
 const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
@@ -21,16 +29,19 @@ const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boole
 export default function Similarity({ theme }) {
   const [state, update] = useUrlState("similarity", DEFAULTS);
   const a = lines(state.queries), b = lines(state.texts);
+  const ready = a.length > 0 && b.length > 0;
   const request = { path: "/similarity", body: { a, b, metric: state.metric } };
   const result = useLoad(async (signal) => {
-    if (!a.length || !b.length) return null;
-    const [{ scores }, vectors] = await Promise.all([sendJson(request, signal), embed([...a, ...b], signal)]);
-    return { a, b, scores, vectors };
+    if (!ready) return null;
+    const detailed = { ...request, body: { ...request.body, details: true } };
+    const [{ scores, inputs }, vectors] = await Promise.all([sendJson(detailed, signal), embed([...a, ...b], signal)]);
+    return { a, b, scores, vectors, metric: state.metric, cut: [...inputs.a, ...inputs.b].filter((input) => input.truncated).length };
   }, [state.queries, state.texts, state.metric]);
-  const full = result.data?.vectors[0].length;
+  const allowed = useLoad(async (signal) => (await sendJson({ method: "GET", path: "/info" }, signal)).dimensions.allowed, [], 0).data;
+  const data = ready && result.data, full = data ? data.vectors[0].length : undefined;
   const dimensions = Math.min(state.dimensions || full, full);
   const changed = full && (dimensions < full || state.type !== "float32");
-  const scores = changed ? shrunkScores(result.data, dimensions, state) : result.data?.scores;
+  const scores = changed ? shrunkScores(data, dimensions, state.type) : data?.scores;
   return html`
     <p class="lead">Every text of one list compared with every text of the other. Then make the vectors shorter or smaller, and see
       whether the best matches stay the same.</p>
@@ -39,21 +50,35 @@ export default function Similarity({ theme }) {
       <${TextArea} label="Texts, one per line" rows=${5} value=${state.texts} onInput=${(texts) => update({ texts })} />
     </div>
     <div class="controls">
-      <${Select} label="Metric" value=${state.metric} options=${Object.keys(metrics)} onChange=${(metric) => update({ metric })} />
+      <${Select} label="Metric" value=${state.metric} options=${Object.entries(METRICS).map(([name, text]) => [name, text.replace(" distance", "")])} onChange=${(metric) => update({ metric })} />
       ${full && html`<${Slider} label="Dimensions" value=${dimensions} min=${8} max=${full} step=${8} onInput=${(value) => update({ dimensions: value >= full ? 0 : value })} />`}
       <${Select} label="Numbers" value=${state.type} options=${Object.keys(outputTypes)} onChange=${(type) => update({ type })} />
       <${Slider} label="Matches shown" value=${state.best} min=${1} max=${10} onInput=${(best) => update({ best })} />
     </div>
     <${Status} ...${result} />
-    ${result.data && html`
-      ${changed && html`<${Change} data=${result.data} scores=${scores} dimensions=${dimensions} type=${state.type} best=${state.best} />`}
-      <${Matrix} a=${result.data.a} b=${result.data.b} scores=${scores} theme=${theme} metric=${state.metric} />
-      <${Best} a=${result.data.a} b=${result.data.b} scores=${scores} before=${result.data.scores} count=${state.best} />`}
-    <${CopyButtons} requests=${changed ? [request, embedRequest([...a, ...b], state.type === "float32" ? {} : { output_dtype: state.type })] : [request]} />`;
+    <${Results} stale=${result.error}>
+      ${!ready && html`<p class="hint">Type a query and a text to compare them.</p>`}
+      ${data && html`
+        ${data.cut > 0 && html`<p class="cut" role="note">✂ The model reads only the start of ${data.cut === 1 ? "one text" : `${data.cut} texts`}: the rest is not compared.</p>`}
+        ${changed && html`<${Change} data=${data} scores=${scores} dimensions=${dimensions} type=${state.type} best=${state.best} />`}
+        <${Matrix} a=${data.a} b=${data.b} scores=${scores} theme=${theme} metric=${data.metric} />
+        <${Best} a=${data.a} b=${data.b} scores=${scores} before=${data.scores} count=${state.best} />
+        <${CopyButtons} requests=${[changed ? smallRequest([...data.a, ...data.b], dimensions, full, state.type, allowed) : request]} />`}
+    <//>`;
+}
+
+/** The request for smaller vectors, from which POST /similarity computes scores. */
+function smallRequest(inputs, dimensions, full, type, allowed) {
+  const offered = dimensions === full || allowed === "any" || allowed?.includes(dimensions);
+  return {
+    ...embedRequest(inputs, { ...(offered && dimensions < full ? { dimensions } : {}), ...(type === "float32" ? {} : { output_dtype: type }) }),
+    comment: offered ? "Vectors of the queries, then of the texts: give them to POST /similarity as a and b."
+      : `This server does not cut vectors to ${dimensions} dimensions (EMBEDDING_DIMENSIONS allows it): these are whole. Take the first ${dimensions} numbers, normalise, round.`,
+  };
 }
 
 /** The scores of vectors that were cut and rounded, computed here as the server would. */
-function shrunkScores({ a, vectors }, dimensions, { metric, type }) {
+function shrunkScores({ a, vectors, metric }, dimensions, type) {
   const small = vectors.map((vector) => outputTypes[type](dimensions < vector.length ? cut(vector, dimensions) : vector));
   return small.slice(0, a.length).map((query) => small.slice(a.length).map((text) => metrics[metric](query, text)));
 }
@@ -68,29 +93,30 @@ function Change({ data, scores, dimensions, type, best }) {
   return html`<div class="tiles" aria-label="What the smaller vectors change">
     <div class="tile"><b>${bytes}</b><span>bytes per vector instead of ${full * 4} (${short((full * 4) / bytes)} times fewer)</span></div>
     <div class="tile"><b>${same} of ${data.a.length}</b><span>queries keep their best match</span></div>
-    <div class="tile"><b>${Math.round(100 * mean(kept))} %</b><span>of the best ${best} stay among them</span></div>
+    <div class="tile"><b>${Math.round(100 * mean(kept))} %</b><span>of the best ${best} matches stay among the best ${best}, in any order</span></div>
   </div>`;
 }
 
 function Matrix({ a, b, scores, theme, metric }) {
-  const title = `${metric[0].toUpperCase()}${metric.slice(1)} of every pair`;
+  const isCosine = metric === "cosine", title = `${METRICS[metric]} of every pair${/^Neg/.test(METRICS[metric]) ? " (higher is nearer)" : ""}`;
   if (a.length > LARGE || b.length > LARGE) {
-    return html`<${Heatmap} title=${title} rows=${scores} theme=${theme} rowName="query" columnName="text" rowLabel=${(i) => `“${a[i]}”`} columnLabel=${(j) => `“${b[j]}”`} height=${Math.min(480, 14 * a.length + 40)} />`;
+    return html`<${Heatmap} title=${title} rows=${scores} signed=${isCosine} range=${isCosine && COSINES} theme=${theme} rowName="query" columnName="text"
+      rowLabel=${(i) => `“${clipped(a[i])}”`} columnLabel=${(j) => `“${clipped(b[j])}”`} height=${Math.min(480, 14 * a.length + 40)} />`;
   }
-  const all = scores.flat(), color = colorScale(Math.min(...all), Math.max(...all), false);
-  return html`<h2>${title}</h2><div class="scroll" tabindex="0" role="region" aria-label=${title}><table class="matrix">
+  const all = scores.flat(), [low, high] = isCosine ? COSINES : [Math.min(...all), Math.max(...all)], color = colorScale(low, high, isCosine);
+  return html`<section><h2>${title}</h2><div class="scroll" tabindex="0" role="region" aria-label=${title}><table class="matrix">
     <thead><tr><td></td>${b.map((text) => html`<th scope="col" title=${text}><span>${text}</span></th>`)}</tr></thead>
     <tbody>${a.map((query, i) => html`<tr><th scope="row" title=${query}><span>${query}</span></th>
       ${scores[i].map((score) => html`<td class="number" style=${{ background: css(color(score)), color: textOn(color(score)) }}>${score.toFixed(3)}</td>`)}</tr>`)}</tbody>
-  </table></div>`;
+  </table></div><${ColorBar} low=${low} high=${high} signed=${isCosine} /></section>`;
 }
 
 function Best({ a, b, scores, before, count }) {
-  return html`<h2>Best matches</h2><div class="columns">${a.map((query, i) => {
+  return html`<section><h2>Best matches</h2><div class="columns">${a.map((query, i) => {
     const places = ranking(before[i]);
-    return html`<div><strong>${query}</strong><ol>${ranking(scores[i]).slice(0, count).map((j, rank) => {
+    return html`<div><strong>${clipped(query, 160)}</strong><ol>${ranking(scores[i]).slice(0, count).map((j, rank) => {
       const moved = places.indexOf(j) - rank;
-      return html`<li>${b[j]} <span class="model">${scores[i][j].toFixed(3)}${moved ? `, was ${places.indexOf(j) + 1}.` : ""}</span></li>`;
+      return html`<li>${clipped(b[j], 160)} <span class="model">${scores[i][j].toFixed(3)}${moved ? `, was ${places.indexOf(j) + 1}.` : ""}</span></li>`;
     })}</ol></div>`;
-  })}</div>`;
+  })}</div></section>`;
 }

@@ -2,7 +2,9 @@
 import { html, useMemo, useState } from "../vendor/htm-preact.js";
 import { floats, sendJson, useLoad } from "../api.js";
 import { colorScale, css, textOn } from "../colors.js";
-import { CopyButtons, Heatmap, LineChart, Select, Slider, Status, TextArea, short } from "../parts.js";
+import { Heatmap } from "../heatmap.js";
+import { LineChart } from "../line_chart.js";
+import { CopyButtons, Results, Select, Slider, Status, TextArea, short } from "../parts.js";
 import { useUrlState } from "../url_state.js";
 import { cosine, norm } from "../vector_math.js";
 
@@ -52,26 +54,31 @@ function defaultPair([first, second]) {
 
 export default function Tokens({ theme }) {
   const [state, update] = useUrlState("tokens", DEFAULTS);
-  const texts = [state.first, state.second].filter((text) => text.trim());
+  const given = [["first text", state.first], ["second text", state.second]].filter(([, text]) => text.trim());
+  const texts = given.map(([, text]) => text);
   const layer = state.input || (state.layer < 0 ? null : state.layer);
   const result = useLoad(async (signal) => {
     if (!texts.length) return { inputs: [], dropped: {} };
     const read = await readTokens(texts, layer, signal);
-    return { ...read, dropped: await droppedTokens(texts, read.inputs, signal) };
+    return { ...read, names: given.map(([name]) => name), dropped: await droppedTokens(texts, read.inputs, signal) };
   }, [state.first, state.second, layer]);
-  const depth = useLoad(async (signal) => (await sendJson({ path: "/tokens", body: { inputs: "a" } }, signal)).layer, [], 0).data;
-  const inputs = result.data?.inputs || [];
+  const model = useLoad(async (signal) => (await sendJson({ method: "GET", path: "/info" }, signal)).engine, [], 0).data;
+  const depth = model?.num_layers;
+  const { inputs = [], names } = (texts.length && result.data) || {};
   const [pinned, setPinned] = useState(null);
   const [hovered, setHovered] = useState(null);
   const shape = inputs.map((input) => input.tokens.map((token) => token.id).join()).join(";");
   const pair = useMemo(() => (inputs.length ? defaultPair(inputs) : []), [shape]);
   const exists = ([i, j]) => inputs[i]?.tokens[j];
   const chosen = [hovered, pinned, pair[0]].find((place) => place && exists(place));
-  const token = chosen && exists(chosen);
-  const other = [pinned && hovered ? pinned : null, pair.find((place) => exists(place) && exists(place) !== token)].find((place) => place && exists(place));
+  const other = chosen && [hovered && pinned, ...pair].find((place) => place && exists(place) && exists(place) !== exists(chosen));
+  const places = [chosen, other].filter(Boolean);
+  const tokens = places.map((place) => ({ ...exists(place), name: `“${exists(place).text}”${inputs.length > 1 ? ` (${names[place[0]]})` : ""}` }));
+  const requests = [{ path: "/tokens", body: { inputs: texts, ...(layer === null ? {} : { layer }), on_overflow: "end" } }];
   return html`
     <p class="lead">How the model cuts texts into tokens, and the vector of each. Point at a token, or focus it by Tab: every other
-      token shows its cosine with it. Move the layer to see the same word move apart in two contexts.</p>
+      token shows its cosine with it. A click pins a token, to compare it with those that you point at next. Move the layer to see
+      the same word move apart in two contexts.</p>
     <div class="columns">
       <${TextArea} label="Text" value=${state.first} onInput=${(first) => update({ first })} />
       <${TextArea} label="Another text (optional)" value=${state.second} onInput=${(second) => update({ second })} />
@@ -82,57 +89,70 @@ export default function Tokens({ theme }) {
         value=${state.layer < 0 ? depth : state.layer} max=${depth} onInput=${(value) => update({ layer: value === depth ? -1 : value })} />`}
     </div>
     <${Status} ...${result} />
-    ${inputs.map((input, i) => html`<${Chips} key=${i} input=${input} name=${i ? "second text" : "first text"} place=${i} dropped=${result.data.dropped[i] || []}
-      token=${token} setHovered=${setHovered} setPinned=${setPinned} pinned=${pinned} />`)}
-    ${token && html`<${Details} token=${token} other=${other && exists(other)} theme=${theme} />`}
-    ${token && other && html`<${Trace} texts=${texts} places=${[chosen, other]} depth=${depth} tokens=${[token, exists(other)]}
-      size=${inputs.reduce((sum, input) => sum + input.tokens.length, 0)} />`}
-    ${inputs.length > 0 && html`<${Table} inputs=${inputs} token=${token} />`}
-    ${texts.length > 0 && html`<${CopyButtons} requests=${[{ path: "/tokens", body: { inputs: texts, ...(layer === null ? {} : { layer }), on_overflow: "end" } }]} />`}`;
+    <${Results} stale=${result.error}>
+      ${!texts.length && html`<p class="hint">Type a text to see its tokens.</p>`}
+      ${inputs.map((input, i) => html`<${Chips} key=${i} input=${input} name=${names[i]} place=${i} dropped=${result.data.dropped[i] || []} longest=${model?.max_length}
+        token=${tokens[0]} places=${places} setHovered=${setHovered} setPinned=${setPinned} pinned=${pinned} />`)}
+      ${tokens.length > 0 && html`<div class="columns">
+        <${Details} tokens=${tokens} theme=${theme} />
+        ${tokens.length > 1 && !state.input && depth !== undefined && html`<${Trace} texts=${texts} places=${places} tokens=${tokens} depth=${depth} layer=${layer ?? depth}
+          size=${inputs.reduce((sum, input) => sum + input.tokens.length, 0)} />`}
+      </div>
+      <${Table} inputs=${inputs} token=${tokens[0]} />
+      <${CopyButtons} requests=${requests} />`}
+    <//>`;
 }
 
-function Chips({ input, name, place, token, dropped, setHovered, setPinned, pinned }) {
-  const color = colorScale(-1, 1, true);
-  return html`<div class="chips" role="group" aria-label=${`Tokens of the ${name}`} onPointerLeave=${() => setHovered(null)}>
-    ${input.tokens.map((item, j) => {
-      const alike = token ? cosine(token.vector, item.vector) : 0, fill = color(alike);
-      const isPinned = pinned && pinned[0] === place && pinned[1] === j;
-      return html`<button type="button" class=${item.special ? "chip special" : "chip"} aria-pressed=${isPinned ? "true" : "false"}
-        style=${{ background: css(fill), color: textOn(fill) }} title=${describe(item)}
-        onPointerEnter=${() => setHovered([place, j])} onFocus=${() => setHovered([place, j])} onBlur=${() => setHovered(null)}
-        onClick=${() => setPinned(isPinned ? null : [place, j])}>${item.text || "∅"}<small>${alike.toFixed(2)}</small></button>`;
-    })}
-    ${dropped.length > 0 && html`<span class="cut">✂ the model reads no further: ${dropped.length} tokens dropped</span>
-      ${dropped.slice(0, 200).map((item) => html`<span class="chip dropped">${item.text}</span>`)}`}
+function Chips({ input, name, place, places, token, dropped, longest, setHovered, setPinned, pinned }) {
+  const color = colorScale(-1, 1, true), roles = ["chosen", "other"];
+  return html`<div>
+    <p class="chips-title">${name[0].toUpperCase()}${name.slice(1)}: ${input.tokens.length}${longest ? ` of at most ${longest}` : ""} tokens</p>
+    <div class="chips" role="group" aria-label=${`Tokens of the ${name}`} onPointerLeave=${() => setHovered(null)}>
+      ${input.tokens.map((item, j) => {
+        const alike = token ? cosine(token.vector, item.vector) : 0, fill = color(alike);
+        const isAt = (at) => at && at[0] === place && at[1] === j, isPinned = isAt(pinned);
+        return html`<button type="button" class=${`chip ${item.special ? "special" : ""} ${roles[places.findIndex(isAt)] || ""}`} aria-pressed=${isPinned ? "true" : "false"}
+          style=${{ background: css(fill), color: textOn(fill) }} title=${describe(item)}
+          onPointerEnter=${() => setHovered([place, j])} onFocus=${() => setHovered([place, j])} onBlur=${() => setHovered(null)}
+          onClick=${() => setPinned(isPinned ? null : [place, j])}>${item.text || "∅"}<small>${alike.toFixed(2)}</small></button>`;
+      })}
+      ${dropped.length > 0 && html`<span class="cut">✂ the model reads no further: ${dropped.length} tokens dropped</span>
+        ${dropped.slice(0, 200).map((item) => html`<span class="chip dropped">${item.text}</span>`)}`}
+    </div>
   </div>`;
 }
 
 const describe = ({ id, special, start, stop, start_byte, stop_byte }) =>
   `id ${id}, ${special ? "special" : `characters ${start}–${stop}, bytes ${start_byte}–${stop_byte}`}`;
 
-function Details({ token, other, theme }) {
-  const rows = useMemo(() => [token, other].filter(Boolean).map((item) => Array.from(item.vector)), [token, other]);
-  const names = [token, other].filter(Boolean).map((item) => `“${item.text}”`);
-  return html`<h2>“${token.text}” · ${describe(token)} · length ${short(norm(token.vector))}</h2>
+function Details({ tokens, theme }) {
+  const rows = useMemo(() => tokens.map((item) => Array.from(item.vector)), tokens.map((item) => item.vector));
+  const names = tokens.map((item) => item.name);
+  return html`<section><h2>“${tokens[0].text}” · ${describe(tokens[0])} · norm ${short(norm(tokens[0].vector))}</h2>
     <${Heatmap} rows=${rows} signed height=${28 * rows.length} theme=${theme} title=${`Vector of ${names.join(" and ")}`}
-      rowName="token" columnName="dimension" rowLabel=${(i) => names[i]} />`;
+      rowName="token" columnName="dimension" rowLabel=${(i) => names[i]} />
+  </section>`;
 }
 
 /** The cosine of two tokens after each layer. */
-function Trace({ texts, places, depth, tokens, size }) {
-  const traced = size <= TRACED_TOKENS && depth !== undefined;
+function Trace({ texts, places, depth, layer, tokens, size }) {
+  const traced = size <= TRACED_TOKENS;
   const { data } = useLoad(async (signal) => {
     if (!traced) return null;
     const layers = [];
-    for (let layer = 0; layer <= depth; layer++) layers.push((await readTokens(texts, layer, signal)).inputs);
+    for (let i = 0; i <= depth; i++) layers.push((await readTokens(texts, i, signal)).inputs);
     return layers;
   }, [texts.join("\u0000"), depth, traced], 500);
-  if (!data) return null;
   const [[a, i], [b, j]] = places;
-  if (!data.every((inputs) => inputs[a]?.tokens[i] && inputs[b]?.tokens[j])) return null;
+  if (!data?.every((inputs) => inputs[a]?.tokens[i] && inputs[b]?.tokens[j])) return html`<section />`;
   const values = data.map((inputs) => cosine(inputs[a].tokens[i].vector, inputs[b].tokens[j].vector));
-  return html`<${LineChart} title=${`Cosine of “${tokens[0].text}” and “${tokens[1].text}” after each layer`} xName="layer"
-    lines=${[{ name: "cosine", values }]} low=${Math.min(0, ...values)} high=${1} />`;
+  const [first, second] = tokens, same = first.id === second.id;
+  return html`<section>
+    <p class="finding">${same ? `The same word “${first.text}”` : `${first.name} and ${second.name}`}: cosine <b>${values[0].toFixed(2)}</b> at
+      the input, <b>${values.at(-1).toFixed(2)}</b> after layer ${depth}.</p>
+    <${LineChart} title=${`Cosine of ${first.name} and ${second.name} after each layer`} xName="layer" mark=${layer}
+      lines=${[{ name: "cosine", values }]} low=${Math.min(0, ...values)} high=${1} />
+  </section>`;
 }
 
 function Table({ inputs, token }) {
