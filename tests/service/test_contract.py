@@ -17,6 +17,7 @@ import schemathesis
 from schemathesis.config import SchemathesisConfig
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from tests.models.cross_encoder import write_cross_encoder
 from tests.service.api.committed import DOCUMENT
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer, Server
@@ -58,6 +59,20 @@ def call(case: Any, server: HttpServer, **options: Any) -> Any:
     while response.status_code == 503 and b"engine_unavailable" in response.content:
         response = case.call(base_url=server.url, **compressed(case), **options)
     return response
+
+
+@pytest.fixture(scope="module")
+def reranker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    """A server of a small reranker."""
+    folder = write_cross_encoder(tmp_path_factory.mktemp("reranker"))
+    with local_server(folder, served_name="small,*") as server:
+        yield server
+
+
+@SCHEMA.include(tag=["rerank", "classify"]).parametrize()
+@hypothesis.settings(max_examples=CASES or 15, derandomize=not CASES)
+def test_responses_of_a_reranker_match_the_document(reranker: HttpServer, case: Any) -> None:
+    case.validate_response(call(case, reranker))
 
 
 @SCHEMA.parametrize()
