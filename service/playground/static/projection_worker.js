@@ -14,7 +14,7 @@ self.onmessage = async ({ data }) => {
 
 /** Rows of a file: objects of a CSV or JSONL file, {text} for each line of any other. A text without a name may be any of them. */
 function parse({ text, name }) {
-  if (/\.(jsonl|ndjson)$/i.test(name) || (!name && text.startsWith("{"))) {
+  if (/\.(jsonl|ndjson)$/i.test(name) || (!name && isJson(text.split("\n", 1)[0]))) {
     return text.split("\n").filter((line) => line.trim()).map((line, i) => {
       try {
         const value = JSON.parse(line);
@@ -27,6 +27,15 @@ function parse({ text, name }) {
   const table = Papa.parse(text, { header: true, skipEmptyLines: "greedy", delimitersToGuess: [",", ";", "\t"] });
   if (/\.[ct]sv$/i.test(name) || (!name && isTable(table))) return table.data;
   return text.split("\n").filter((line) => line.trim()).map((line) => ({ text: line.trim() }));
+}
+
+/** Whether a line is a JSON object. */
+function isJson(line) {
+  try {
+    return line.startsWith("{") && typeof JSON.parse(line) === "object";
+  } catch {
+    return false;
+  }
 }
 
 /** Whether a text is a table: rows of equal length below short names, and not sentences with commas. */

@@ -419,6 +419,8 @@ def test_a_map_of_earlier_texts_is_dimmed_until_it_is_drawn_again(open_view: Ope
         ("kind;name\na;one fox\na;two cats\nb;three", ["one fox", "two cats", "three"], "ab"),
         ("kind\tname\na\tone\na\ttwo\nb\tthree", ["one", "two", "three"], "ab"),
         ("kind,name\na,one\na,two\nb,three", ["one", "two", "three"], "ab"),
+        ('{"name": "one"}\n{"name": "two"}\n{"name": "three"}', ["one", "two", "three"], None),
+        ("{one\n{two\n{three", ["{one", "{two", "{three"], None),
         ("Hello, world\nBye, moon\nYes, sun", ["Hello, world", "Bye, moon", "Yes, sun"], None),
         ("a;b and c\nonly one\nhere; no table", ["a;b and c", "only one", "here; no table"], None),
         (
