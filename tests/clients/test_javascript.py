@@ -2,20 +2,25 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from models import Embedder
 from models.hub.sources import DEFAULT
+from tests.clients.conftest import DOCUMENTS, QUERY
+from tests.models.cross_encoder import write_cross_encoder
 from tests.programs import program
-from tests.service.server import Server
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer, Server
 
 SCRIPTS = Path(__file__).parent / "js"
 TEXTS = ["A first text.", "Ein zweiter Text."]
 CLIENTS = sorted(path.stem for path in SCRIPTS.glob("*.js") if path.stem != "run")
+RERANKING = sorted(path.stem for path in SCRIPTS.glob("rerank/*.js") if path.stem != "run")
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +41,16 @@ def server_with_key(
         yield server
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_client_gets_vectors_and_error_messages(
-    node: str, server_with_key: Server, embedder: Embedder, client: str
-) -> None:
+@pytest.fixture(scope="module")
+def reranker_with_key(reranker_folder: Path, node: str) -> Iterator[HttpServer]:
+    with local_server(reranker_folder, served_name="reranker", api_key="secret") as server:
+        yield server
+
+
+def run(node: str, script: str, arguments: Sequence[str]) -> Any:
+    """The JSON that a script prints."""
     process = subprocess.run(
-        [node, f"{client}.js", server_with_key.url, "secret", DEFAULT, *TEXTS],
+        [node, script, *arguments],
         cwd=SCRIPTS,
         capture_output=True,
         text=True,
@@ -49,12 +58,39 @@ def test_a_client_gets_vectors_and_error_messages(
         timeout=120,
     )
     assert process.returncode == 0, process.stderr
-    output = json.loads(process.stdout)
+    return json.loads(process.stdout)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_gets_vectors_and_error_messages(
+    node: str, server_with_key: Server, embedder: Embedder, client: str
+) -> None:
+    output = run(node, f"{client}.js", [server_with_key.url, "secret", DEFAULT, *TEXTS])
     vectors = np.array(output["vectors"], dtype=np.float32)
     np.testing.assert_array_equal(vectors, embedder.embed(TEXTS))
     assert "Incorrect API key provided" in output["wrongKey"]
     if client != "huggingface":  # which sends no model name to a TEI server
         assert "no model 'another'; this server has" in output["wrongModel"]
+
+
+@pytest.mark.parametrize("client", RERANKING)
+def test_a_client_gets_a_ranking_and_error_messages(
+    node: str, reranker_with_key: HttpServer, relevance: list[float], client: str
+) -> None:
+    arguments = [reranker_with_key.url, "secret", "reranker", QUERY, *DOCUMENTS]
+    output = run(node, f"rerank/{client}.js", arguments)
+    best = sorted(zip(DOCUMENTS, relevance, strict=True), key=lambda pair: -pair[1])[:2]
+    assert output["ranking"] == [[text, pytest.approx(score, abs=1e-4)] for text, score in best]
+    assert "Incorrect API key provided" in output["wrongKey"]
+    assert "no model 'another'; this server has" in output["wrongModel"]
+
+
+def test_hugging_face_gets_all_labels(node: str, tmp_path: Path) -> None:
+    write_cross_encoder(tmp_path, labels=3)
+    with local_server(tmp_path) as server:
+        labels = run(node, "classify/huggingface.js", [server.url, TEXTS[0]])
+        assert labels == server.post("/predict", {"inputs": TEXTS[0]}).json()
+    assert len(labels) == 3
 
 
 def test_each_client_has_its_script() -> None:
@@ -68,3 +104,4 @@ def test_each_client_has_its_script() -> None:
         "openai",
         "vercel",
     ]
+    assert RERANKING == ["cohere", "cohere-v1", "langchain-cohere"]

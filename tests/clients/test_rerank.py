@@ -14,6 +14,7 @@ from voyageai.client_async import AsyncClient as AsyncVoyageClient
 from voyageai.error import InvalidRequestError
 
 from tests.clients.conftest import DOCUMENTS, LONG_DOCUMENT, QUERY
+from tests.clients.example_program import run_program
 from tests.service.server import HttpServer
 
 MODEL: dict[str, Any] = {"model": "reranker", "query": QUERY}
@@ -162,3 +163,52 @@ def test_infinity_gets_scores_and_documents_as_texts(
             infinity_rerank.sync(client=client, body=other)
     raw = {"query": QUERY, "texts": DOCUMENTS, "raw_scores": True}
     assert ranking(best) == [tuple(reranker.post("/rerank", raw).json()[0].values())]
+
+
+def test_open_webui_gets_a_score_for_each_document(
+    reranker: HttpServer, relevance: list[float]
+) -> None:
+    body = {**MODEL, "documents": DOCUMENTS, "top_n": len(DOCUMENTS)}
+    response = reranker.post("/v1/rerank", body, authorization="Bearer unused")
+    results = sorted(response.json()["results"], key=lambda result: int(result["index"]))
+    scores = [result["relevance_score"] for result in results]
+    assert scores == pytest.approx(relevance, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"top_n": 2},  # of the provider OpenAI-API-compatible
+        {"top_n": None, "return_documents": True},  # of others, which are built on its base class
+    ],
+)
+@pytest.mark.parametrize("path", ["/rerank", "/v1/rerank"])
+def test_dify_gets_results_with_index_and_score(
+    reranker: HttpServer, relevance: list[float], path: str, fields: dict[str, Any]
+) -> None:
+    body = {**MODEL, "documents": DOCUMENTS, **fields}
+    results = reranker.post(path, body, authorization="").json()["results"]
+    assert [(result["index"], result["relevance_score"]) for result in results] == best_first(
+        relevance
+    )[: fields["top_n"]]
+    if "return_documents" in fields:
+        assert [result["document"]["text"] for result in results] == [
+            DOCUMENTS[index] for index, _ in best_first(relevance)
+        ]
+
+
+def test_mem0_gets_scores_by_coheres_client(reranker: HttpServer, relevance: list[float]) -> None:
+    code = f"""
+import os
+os.environ["CO_API_URL"] = "http://localhost:8080"  # which the client reads at its import
+from mem0.utils.factory import RerankerFactory
+
+config = {{"model": "reranker", "api_key": "unused"}}
+memories = [{{"memory": text}} for text in {DOCUMENTS}]
+answer = RerankerFactory.create("cohere", config).rerank({QUERY!r}, memories)
+"""
+    expected = [(DOCUMENTS[index], score) for index, score in best_first(relevance)]
+    ranking = run_program(
+        reranker, code, "[(row['memory'], row['rerank_score']) for row in answer]"
+    )
+    assert [tuple(row) for row in ranking] == expected
