@@ -101,7 +101,6 @@ class Pipeline:
         self, context: RequestContext, chunks: Sequence[str], options: InputOptions, layers: int
     ) -> list[ItemResult]:
         """Late chunking: pool the hidden states of each chunk, computed with all as context."""
-        self._check_embeds()
         document = await self.reader.document(context, chunks, options, sum(map(len, chunks)))
         (states,) = await self.hidden(context, [document.row], layers)
         results = zip(document.rows(), document.pool(states, "mean"), strict=True)

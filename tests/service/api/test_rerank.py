@@ -121,6 +121,19 @@ def test_scores_of_pairs_have_the_models_activation(
     assert first == data[0]
 
 
+def test_scores_of_pairs_are_logits_where_the_models_files_say_so(
+    tmp_path: Path, logits: np.ndarray[Any, Any]
+) -> None:
+    activation = {"activation_fn": "torch.nn.modules.linear.Identity"}
+    folder = write_cross_encoder(tmp_path, sentence_transformers=activation)
+    with local_server(folder) as server:
+        body = {"text_1": QUERY, "text_2": DOCUMENTS}
+        data = server.post("/score", body).json()["data"]
+        best = server.post("/rerank", {"query": QUERY, "documents": DOCUMENTS}).json()["results"]
+    np.testing.assert_allclose([item["score"] for item in data], logits, atol=1e-4)
+    assert_ranked(best, sigmoid(logits), "relevance_score")
+
+
 @pytest.mark.parametrize(
     ("route", "body", "param"),
     [
