@@ -66,7 +66,8 @@ class RerankService:
         scores = logits if body.raw_scores else sigmoid(logits)
         order = ranking(logits, body.top_n or body.top_k)
         if body.texts is not None and not body.details:
-            return _tei_ranks(scores, order, contents if body.return_text else None)
+            texts = contents if body.return_text else None
+            return ranked(scores, order, texts, ("score", "text"))
         documents: list[Any] | None = contents if body.return_documents else None
         if documents is not None and not body.wants_plain_documents:
             documents = [{"text": text} for text in documents]
@@ -116,30 +117,25 @@ def router(service: RerankService) -> APIRouter:
 
 
 def ranked(
-    scores: Floats, order: Sequence[int], documents: Sequence[Any] | None
+    scores: Floats,
+    order: Sequence[int],
+    documents: Sequence[Any] | None,
+    names: tuple[str, str] = ("relevance_score", "document"),
 ) -> list[dict[str, Any]]:
-    """Return the best documents: index, relevance_score, and what `documents` has of each."""
+    """Return the index and score of the best documents, and what `documents` has of each.
+
+    names: of the score and of the document.
+    """
+    score, document = names
     results: list[dict[str, Any]] = [
-        {"index": index, "relevance_score": float(scores[index])} for index in order
+        {"index": index, score: float(scores[index])} for index in order
     ]
     if documents is not None:
         for result in results:
-            result["document"] = documents[result["index"]]
+            result[document] = documents[result["index"]]
     return results
 
 
 def token_usage(context: RequestContext) -> dict[str, int]:
     """Return the tokens of a request in OpenAI's words."""
     return {"prompt_tokens": context.tokens, "total_tokens": context.tokens}
-
-
-def _tei_ranks(
-    scores: Floats, order: Sequence[int], texts: Sequence[str] | None
-) -> list[dict[str, Any]]:
-    ranks: list[dict[str, Any]] = [
-        {"index": index, "score": float(scores[index])} for index in order
-    ]
-    if texts is not None:
-        for rank in ranks:
-            rank["text"] = texts[rank["index"]]
-    return ranks

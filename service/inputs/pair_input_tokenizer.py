@@ -8,12 +8,11 @@ import numpy as np
 from models.errors import UnsplittableTextError
 from models.tokenizer.cooperative import Cooperative
 from models.tokenizer.pairs import PairTokenizer
-from service.errors import TooLarge
 from service.inputs.input_tokenizer import InputTokenizer
 from service.inputs.options import InputOptions
 from service.inputs.text_pair import TextPair
 from service.inputs.tokenized_input import TokenizedInput
-from service.request.limits import unsplittable_text
+from service.request.limits import check_window_tokens, unsplittable_text
 
 
 class PairInputTokenizer:
@@ -57,12 +56,6 @@ class PairInputTokenizer:
     def _windows(self, first: str, second: str, index: int) -> Cooperative[TokenizedInput]:
         windows = yield from self._pairs.windows(first, second)
         for tokens in accumulate(map(len, windows)):
-            if tokens > self._max_tokens:
-                raise TooLarge(
-                    f"input {index} has {tokens} tokens or more in windows, the limit is "
-                    f"{self._max_tokens}",
-                    code="too_many_tokens",
-                    index=index,
-                )
+            check_window_tokens(tokens, self._max_tokens, index)
         arrays = [np.array(ids, dtype=np.int32) for ids in windows]
         return TokenizedInput(np.concatenate(arrays), 0, windows=arrays)

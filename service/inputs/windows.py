@@ -8,10 +8,9 @@ import numpy as np
 from models.tokenizer.cooperative import Cooperative
 from models.tokenizer.tokenizer import Tokenizer
 from models.vectors import Floats
-from service.errors import TooLarge
 from service.inputs.token_collector import TokenCollector
 from service.inputs.tokenized_input import TokenizedInput
-from service.request.limits import prompt_too_long
+from service.request.limits import check_window_tokens, prompt_too_long
 
 
 class WindowSplitter:
@@ -30,7 +29,7 @@ class WindowSplitter:
         collector = TokenCollector()
         for tokens in self._tokenizer.id_chunks(text, prompt):
             collector.add(tokens)
-            self._check(len(collector.ids), index)
+            check_window_tokens(len(collector.ids), self._max_tokens, index)
             yield
         return self._cut(
             collector.ids, collector.leading_special_count, collector.trailing_special_count, index
@@ -43,15 +42,6 @@ class WindowSplitter:
         after = len(suffix) if ids[len(ids) - len(suffix) :] == suffix else 0
         return self._cut(ids, before, after, index)
 
-    def _check(self, tokens: int, index: int) -> None:
-        if tokens > self._max_tokens:
-            raise TooLarge(
-                f"input {index} has {tokens} tokens or more in windows, the limit is "
-                f"{self._max_tokens}",
-                code="too_many_tokens",
-                index=index,
-            )
-
     def _cut(self, ids: Sequence[int], before: int, after: int, index: int) -> TokenizedInput:
         all_ids = np.array(ids, dtype=np.int32)
         head, body, tail = np.split(all_ids, [before, len(ids) - after])
@@ -61,7 +51,8 @@ class WindowSplitter:
         if not len(body):  # the text has no tokens
             return TokenizedInput(all_ids, 0)
         starts = range(0, len(body), room)
-        self._check(len(starts) * (before + after) + len(body), index)
+        tokens = len(starts) * (before + after) + len(body)
+        check_window_tokens(tokens, self._max_tokens, index)
         parts = [body[start : start + room] for start in starts]
         windows = [np.concatenate([head, part, tail]) for part in parts]
         weights = [len(part) for part in parts]

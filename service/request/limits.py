@@ -26,6 +26,16 @@ def check_tokens(tokens: int, limit: int) -> None:
         )
 
 
+def check_window_tokens(tokens: int, limit: int, index: int) -> None:
+    """Raise TooLarge for too many tokens of all windows of one input."""
+    if tokens > limit:
+        raise TooLarge(
+            f"input {index} has {tokens} tokens or more in windows, the limit is {limit}",
+            code="too_many_tokens",
+            index=index,
+        )
+
+
 def check_values(values: int, limit: int) -> None:
     """Raise TooLarge for a response of too many numbers."""
     if values > limit:
