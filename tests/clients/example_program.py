@@ -5,9 +5,12 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from tests.service.server import HttpServer
+
+PAGE = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
 
 _NO_TELEMETRY = {"HF_HUB_DISABLE_TELEMETRY": "1", "HAYSTACK_TELEMETRY_ENABLED": "False"}
 _NO_TELEMETRY |= {"ANONYMIZED_TELEMETRY": "False", "LANGSMITH_TRACING": "false"}

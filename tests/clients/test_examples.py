@@ -1,7 +1,6 @@
 """The Python examples of docs/clients.md, each with some more uses of its client."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from service.api.cohere_v1 import CohereV1Request
 from service.api.ollama import OllamaPromptRequest, OllamaRequest
 from service.api.openai_request import EmbeddingsRequest
 from tests.clients.conftest import PROMPTS
-from tests.clients.example_program import run_program
+from tests.clients.example_program import PAGE, run_program
 from tests.service.server import HttpServer, Server
 
 TEXTS = ["A first text.", "Ein zweiter Text."]
-PAGE = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^## ([^\n]*)\n\n```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
 
 # Further ways of a client to embed the two texts, appended to its example.

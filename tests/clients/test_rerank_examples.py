@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tests.clients.conftest import DOCUMENTS, QUERY
-from tests.clients.example_program import run_program
-from tests.clients.test_examples import PAGE
+from tests.clients.example_program import PAGE, run_program
 from tests.service.server import HttpServer
 
 EXAMPLES = re.findall(
