@@ -125,6 +125,7 @@ _HEADS: Mapping[str, Builder] = {  # by the encoder's family
     "gemma": _decoder,
     "gemma2": _decoder,
     "gemma3_text": _decoder,
+    "gte": _two_layers("gte.pooler.dense", "classifier"),
     "jina_embeddings_v3": _ROBERTA,
     "llama": _decoder,
     "mistral": _decoder,

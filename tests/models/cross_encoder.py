@@ -30,6 +30,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # by model_type
     "distilbert": {"dim": 64, "n_layers": 2, "n_heads": 2, "hidden_dim": 128},
     "electra": {"embedding_size": 64},
     "ernie": {},
+    "gte": {},
     "jina_embeddings_v3": {},
     "llama": _DECODER,
     "mistral": _DECODER,
