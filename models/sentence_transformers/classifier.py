@@ -1,4 +1,4 @@
-"""What a model of text pairs or texts says of its scores: a reranker or a classifier."""
+"""Labels, classification head and activation of a reranker or classifier, from its files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,15 +11,16 @@ from models.sentence_transformers.classification_heads import (
     ClassificationHead,
     classification_head,
 )
+from models.sentence_transformers.refusals import CARD
 
-CARD = "config_sentence_transformers.json"
 _CLASS_SUFFIX = "ForSequenceClassification"
 _OLD_ACTIVATION = "sbert_ce_default_activation_function"
 
 Task = Literal["embed", "rerank", "classify"]
 Activation = Literal["sigmoid", "identity"]
+# Tokenizer classes that tell the segment of each token, and families that use BERT's by default.
 _SEGMENT_TOKENIZERS = ("BertTokenizer", "DebertaV2Tokenizer", "ElectraTokenizer")
-_BERT_TOKENIZERS = ("bert", "electra", "ernie", "nomic_bert")
+_FAMILIES_WITH_BERT_TOKENIZER = ("bert", "electra", "ernie", "nomic_bert")
 _ACTIVATIONS: dict[str, Activation] = {"Sigmoid": "sigmoid", "Identity": "identity"}
 
 
@@ -27,7 +28,7 @@ _ACTIVATIONS: dict[str, Activation] = {"Sigmoid": "sigmoid", "Identity": "identi
 class Classifier:
     """A head that scores labels. A model with a single label is a reranker.
 
-    activation: what sentence-transformers' CrossEncoder applies to the logits. multi_label: whether
+    activation: applied to the logits by sentence-transformers' CrossEncoder. multi_label: whether
     several labels can hold for a text, so that each has a probability of its own.
     """
 
@@ -105,6 +106,6 @@ def has_second_segment(encoder: Path, config: EncoderConfig) -> bool:
     tokenizer = JsonConfig.optional(encoder / "tokenizer_config.json")
     if "model_input_names" in tokenizer:
         return "token_type_ids" in tokenizer["model_input_names"]
-    default = "BertTokenizer" if config.family in _BERT_TOKENIZERS else ""
+    default = "BertTokenizer" if config.family in _FAMILIES_WITH_BERT_TOKENIZER else ""
     name: str = tokenizer.get("tokenizer_class", default)
     return name.removesuffix("Fast") in _SEGMENT_TOKENIZERS

@@ -15,7 +15,7 @@ NAMES = tuple(
     for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
 Output = Literal["states", "projection", "logits"]
-"""What a Transformer module returns: states of tokens, a projected vector, or scores of labels."""
+"""Output of a Transformer module: states of tokens, a projected vector, or logits of labels."""
 _OUTPUTS = {  # the task, the name of the output, and the method of the model
     "states": (
         *("feature-extraction", "token_embeddings"),

@@ -96,10 +96,10 @@ def cut(ids: Sequence[int], count: int, side: Side) -> Sequence[int]:
 
 
 def truncated_lengths(first: int, second: int, room: int, first_is_longer: bool) -> tuple[int, int]:
-    """How many tokens of each text remain, of `room` in all: the longer one loses the most.
+    """Return the number of tokens that remain of each text, `room` in all.
 
-    As the strategy "longest first" of Hugging Face's tokenizers: where both are too long, each has
-    half of the room, and an odd token goes to the longer one.
+    The strategy "longest first" of Hugging Face's tokenizers: the longer text is cut; where both
+    are too long, each has half of the room, and an odd token goes to the longer one.
     """
     if first + second <= room:
         return first, second

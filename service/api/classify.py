@@ -13,7 +13,7 @@ from service.api.rerank import token_usage
 from service.api.rerank_request import PairBody
 from service.api.router import Context, api_router
 from service.api.schemas.rerank import Classes, Predictions
-from service.api.scores import ScoreFunction, apply, labelled
+from service.api.scores import ScoreFunction, labelled, logits_to_scores
 from service.api.served_names import ServedNames
 from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
@@ -68,7 +68,7 @@ class PredictRequest(PairBody):
 
     @property
     def function(self) -> ScoreFunction | None:
-        """Return what to apply to the logits; raises BadRequest if two fields say it."""
+        """Return the function to apply to the logits; raises BadRequest if two fields say it."""
         function = self.parameters.function_to_apply if self.parameters is not None else None
         if function is not None and "raw_scores" in self.model_fields_set:
             raise BadRequest(
@@ -102,11 +102,11 @@ class _Classification:
         options: InputOptions,
         function: ScoreFunction | None,
     ) -> Floats:
-        """Return the scores of all labels: (B, labels). function: as of `apply`."""
+        """Return the scores of all labels: (B, labels). function: see `logits_to_scores`."""
         classifier = self.pipeline.classifier
         context.memory.grow_by_numbers(len(texts) * len(classifier.labels))
         _, logits = await self.pipeline.score(context, texts, options)
-        return apply(function, logits, classifier)
+        return logits_to_scores(function, logits, classifier)
 
     async def classify(self, context: RequestContext, body: ClassifyRequest) -> Any:
         if body.model is not None:

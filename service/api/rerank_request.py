@@ -53,12 +53,10 @@ class PairBody(Body):
     on_overflow: PairOverflow | None = None
     options: Options | None = None
 
-    def input_options(self, max_document_tokens: int | None = None) -> InputOptions:
+    def input_options(self) -> InputOptions:
         """Build the tokenization options; raises BadRequest for contradictory fields."""
         if self.on_overflow is None:
-            return InputOptions(
-                self.truncate, self.truncation_direction, max_length=max_document_tokens
-            )
+            return InputOptions(self.truncate, self.truncation_direction)
         if self.model_fields_set & {"truncate", "truncation_direction"}:
             raise BadRequest(
                 "give on_overflow, or truncate and truncation_direction, not both",
@@ -68,7 +66,6 @@ class PairBody(Body):
             truncate=self.on_overflow in _TRUNCATION_SIDES,
             side=_TRUNCATION_SIDES.get(self.on_overflow),
             windows=self.on_overflow == "max",
-            max_length=max_document_tokens,
         )
 
 
@@ -122,13 +119,13 @@ class RerankRequest(PairBody):
         """
         return self.is_voyage or "raw_scores" in self.model_fields_set
 
-    def input_options(self, max_document_tokens: int | None = None) -> InputOptions:
+    def input_options(self) -> InputOptions:
         """Build the tokenization options; raises BadRequest for contradictory fields.
 
         Documents are truncated unless the request says otherwise; texts as the server's setting is.
         """
         if self.truncate is not None or self.on_overflow is not None or self.texts is not None:
-            return super().input_options(max_document_tokens)
+            return super().input_options()
         truncate = True if self.truncation is None else self.truncation
         return InputOptions(truncate, self.truncation_direction)
 

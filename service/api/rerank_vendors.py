@@ -39,8 +39,8 @@ class ScoreRequest(PairBody):
     @property
     def pairs(self) -> list[TextPair]:
         """Return the pairs; raises BadRequest for missing texts or lengths that do not fit."""
-        first = _only(self.text_1, self.queries, "text_1", "queries")
-        second = _only(self.text_2, self.documents, "text_2", "documents")
+        first = _one_of(self.text_1, self.queries, "text_1", "queries")
+        second = _one_of(self.text_2, self.documents, "text_2", "documents")
         if len(first) == 1:
             first *= len(second)
         if len(first) != len(second):
@@ -100,7 +100,7 @@ def router(service: RerankService) -> APIRouter:
     return routes
 
 
-def _only(
+def _one_of(
     texts: str | list[str] | None, others: str | list[str] | None, name: str, other_name: str
 ) -> list[str]:
     given = [value for value in (texts, others) if value is not None]

@@ -9,7 +9,7 @@ from models.sentence_transformers.classifier import Classifier
 from models.vectors import Floats
 
 ScoreFunction = Literal["sigmoid", "softmax", "none"]
-"""What turns logits into the scores of a response."""
+"""Function that is applied to logits to get the scores of a response; none leaves them."""
 
 
 def sigmoid(logits: Floats) -> Floats:
@@ -25,7 +25,9 @@ def softmax(logits: Floats) -> Floats:
     return probabilities
 
 
-def apply(function: ScoreFunction | None, logits: Floats, classifier: Classifier) -> Floats:
+def logits_to_scores(
+    function: ScoreFunction | None, logits: Floats, classifier: Classifier
+) -> Floats:
     """Return the score of each label: (B, labels).
 
     None for probabilities: of each label alone if several can hold, or one is all.

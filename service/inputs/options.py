@@ -14,7 +14,7 @@ class InputOptions:
     """Prompt and truncation of the inputs of one request.
 
     truncate: None for the server's setting. side: where to cut; None for that of the model's files.
-    max_length: tokens of an input; None for the model's maximum.
+    max_length: tokens of an input, or of the second text of a pair; None for the model's maximum.
     windows: split an input that is too long into windows instead of cutting it.
     count_dropped: count all tokens that are cut off, which means to tokenize long texts completely.
     """
