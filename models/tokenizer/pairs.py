@@ -26,6 +26,7 @@ class PairTokenizer:
             )
         self._tokenizer, self._template = tokenizer, tokenizer.pair_template()
         self._second_offset = config.vocab_size if config.pairs else 0
+        self._last_count = ((0, -1), 0)  # hash and characters of a text, and its tokens
 
     def encode(
         self,
@@ -52,14 +53,21 @@ class PairTokenizer:
             joined.append(self._join(row_of[a], row_of[b], side, max_second, first_is_longer))
         return joined
 
-    def windows(self, first: str, second: str) -> Cooperative[list[list[int]]]:
+    def windows(self, first: str, second: str, max_tokens: int) -> Cooperative[list[list[int]]]:
         """Split the second text of a pair so that each part fits beside the first, in steps.
 
-        A first text of more than half of the room is cut. Raises UnsplittableTextError.
+        A first text of more than half of the room is cut. max_tokens: of the second text, after
+        which no more are read. Raises UnsplittableTextError.
         """
         room = self._tokenizer.max_length - len(self._template)
-        a = (yield from self._tokenizer.ids_without_special(first))[: max(room // 2, 1)]
-        b = yield from self._tokenizer.ids_without_special(second)
+        (row,) = yield from self._tokenizer.encode_cooperatively([first], "right")
+        a = self._tokenizer.strip(row)[: max(room // 2, 1)]
+        b: list[int] = []
+        for chunk in self._tokenizer.id_chunks(second, special=False):
+            b += [id for id, _ in chunk]
+            if len(b) > max_tokens:
+                break
+            yield
         size = max(room - len(a), 1)
         parts = [b[start : start + size] for start in range(0, max(len(b), 1), size)]
         return [self._template.join(a, part, self._second_offset) for part in parts]
@@ -69,8 +77,16 @@ class PairTokenizer:
     ) -> Cooperative[bool]:
         if not (first.dropped and second.dropped):
             return len(first.ids) + first.dropped > len(second.ids) + second.dropped
-        first_count = yield from self._tokenizer.count_tokens(a)  # `dropped` is a lower bound
+        first_count = yield from self._count_first(a)  # `dropped` is a lower bound
         return first_count > (yield from self._tokenizer.count_tokens(b))
+
+    def _count_first(self, text: str) -> Cooperative[int]:
+        # A query is the first text of many pairs. Its hash is remembered, as the text is private.
+        key, counted = (hash(text), len(text)), self._last_count
+        if counted[0] != key:
+            counted = (key, (yield from self._tokenizer.count_tokens(text)))
+            self._last_count = counted
+        return counted[1]
 
     def _join(
         self,

@@ -54,7 +54,7 @@ class PairInputTokenizer:
         return rows
 
     def _windows(self, first: str, second: str, index: int) -> Cooperative[TokenizedInput]:
-        windows = yield from self._pairs.windows(first, second)
+        windows = yield from self._pairs.windows(first, second, self._max_tokens)
         for tokens in accumulate(map(len, windows)):
             check_window_tokens(tokens, self._max_tokens, index)
         arrays = [np.array(ids, dtype=np.int32) for ids in windows]

@@ -65,6 +65,13 @@ def test_the_longer_text_is_truncated_first_as_by_hugging_face(
     assert [id % size for id in in_segments] == expected.ids
 
 
+def test_the_length_of_one_first_text_is_not_taken_for_that_of_another(folder: Path) -> None:
+    pairs: list[Pair] = [("a " * count, "the " * 20) for count in (19, 21, 21, 19)]
+    together = encode(folder, pairs, 12, side="right")
+    assert together == [encode(folder, [pair], 12, side="right")[0] for pair in pairs]
+    assert together[0] != together[1]
+
+
 def test_a_single_text_has_its_own_special_tokens_and_no_second_segment(folder: Path) -> None:
     pairs: list[Pair] = [("a", None), ("a", "the")]
     single, pair = encode(folder, pairs, 16, True)
@@ -83,12 +90,18 @@ def test_windows_hold_the_whole_second_text_beside_the_first(
     folder: Path, first: int, second: int
 ) -> None:
     tokenizer = PairTokenizer(Tokenizer(folder, 19), config())
-    windows = run_to_completion(tokenizer.windows("a " * first, "the " * second))
+    windows = run_to_completion(tokenizer.windows("a " * first, "the " * second, 99))
     kept = min(first, 8)
     assert all(len(ids) <= 19 for ids in windows)
     assert all(ids[: kept + 2] == [CLS, *[A] * kept, SEP] for ids in windows)
     assert sum(ids.count(THE) for ids in windows) == second
     assert all(len(ids) == 19 for ids in windows[:-1])
+
+
+def test_no_more_of_a_text_is_read_for_windows_than_the_limit_needs(folder: Path) -> None:
+    tokenizer = PairTokenizer(Tokenizer(folder, 19, chunk_size=32), config())
+    windows = run_to_completion(tokenizer.windows("a", "the " * 5000, 40))
+    assert 40 < sum(ids.count(THE) for ids in windows) < 80
 
 
 def test_ids_beyond_the_table_could_be_taken_for_those_of_the_second_segment(
