@@ -210,7 +210,7 @@ class Embedder:
 
     def _batch(self, ids: Rows, prompt_token_counts: Sequence[int] = ()) -> Batch:
         batch, config = Batch.of(ids, prompt_token_counts), self.config
-        segments = 2 if config.pairs else 1
+        segments = 2 if config.two_segments else 1
         batch.check(config.vocab_size * segments, config.max_tokens, config.min_tokens)
         return batch
 

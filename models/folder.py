@@ -67,7 +67,7 @@ class Folder:
         spec = read(encoder)
         classifier = _classifier(path, entries, spec, pooling)
         if classifier:
-            config = replace(spec.config, pairs=has_second_segment(encoder, spec.config))
+            config = replace(spec.config, two_segments=has_second_segment(encoder, spec.config))
             spec = replace(spec.without(classifier.head.tensors), config=config)
         sentence = SentenceConfig.read(path, entries, spec, pooling, classifier)
         return cls(path, encoder, spec, sentence, classifier)

@@ -25,8 +25,8 @@ class EncoderConfig:
     the attention. local_positions: that of layers with a window, if it differs.
     windows: for each layer, how many tokens are visible on each side; None for the whole text.
     distinct_layers: layers with weights of their own, which the others repeat.
-    segments: whether a vector of the token's segment is added. pairs: whether texts are pairs whose
-    second part is in the second segment, see models.encoder.batch.
+    segments: whether a vector of the token's segment is added. two_segments: whether the
+    second text of a pair is in the second segment, see models.encoder.batch.
     limited: whether max_positions limits the length of a text although no table ends there.
 
     Raises ValueError for sizes that do not divide.
@@ -55,7 +55,7 @@ class EncoderConfig:
     limited: bool = False
     causal: bool = False
     segments: bool = False
-    pairs: bool = False
+    two_segments: bool = False
     token_scale: float = 1.0
     scale: float = 0.0
     softcap: float = 0.0

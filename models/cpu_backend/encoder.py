@@ -45,7 +45,7 @@ class KernelEncoder:
         table = embeddings.positions.table
         # A segment's vector is added to the table once; pairs have a second table for the other.
         positions = torch.zeros(1, config.hidden_size) if table is None else table
-        segments = embeddings.segments[: 2 if config.pairs else 1]
+        segments = embeddings.segments[: 2 if config.two_segments else 1]
         self._position_table = torch.cat([positions + segment for segment in segments])
         self._embedding_tables = EmbeddingTables(
             tokens=embeddings.tokens.data_ptr(),

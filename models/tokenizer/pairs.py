@@ -19,13 +19,13 @@ class PairTokenizer:
 
         Raises ModelError if ids cannot tell the segments apart.
         """
-        if config.pairs and tokenizer.max_id >= config.vocab_size:
+        if config.two_segments and tokenizer.max_id >= config.vocab_size:
             raise ModelError(
                 f"the tokenizer has ids up to {tokenizer.max_id}, the table of the model up to "
                 f"{config.vocab_size - 1}"
             )
         self._tokenizer, self._template = tokenizer, tokenizer.pair_template()
-        self._second_offset = config.vocab_size if config.pairs else 0
+        self._second_offset = config.vocab_size if config.two_segments else 0
         self._last_count = ((0, -1), 0)  # hash and characters of a text, and its tokens
 
     def encode(

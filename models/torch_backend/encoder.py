@@ -71,7 +71,7 @@ class Embeddings:
     def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
         """Embed token ids: (T,) -> (T, D)."""
         segment = self.segments[0]
-        if self.config.pairs:
+        if self.config.two_segments:
             segment = self.segments[ids // self.config.vocab_size]
             ids = ids % self.config.vocab_size
         hidden = self.tokens[ids] * self.config.token_scale + segment

@@ -67,7 +67,7 @@ def test_every_kind_equals_its_twin(
 @kernels
 @pytest.mark.parametrize("kind", ["bert", "jina", "modern"])
 def test_tokens_of_the_second_segment_equal_their_twin(kernels: str, dtype: str, kind: str) -> None:
-    config = replace(KINDS[kind], pairs=True, segments=True)
+    config = replace(KINDS[kind], two_segments=True, segments=True)
     pair = Pair(kernels, dtype, config)
     first, second = batch([9, 2, 40]), batch([9, 2, 40])
     second.ids[::2] += VOCABULARY

@@ -26,8 +26,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def config(pairs: bool = False) -> EncoderConfig:
-    return shape(vocab_size=len(VOCABULARY), pairs=pairs)
+def config(two_segments: bool = False) -> EncoderConfig:
+    return shape(vocab_size=len(VOCABULARY), two_segments=two_segments)
 
 
 def encode(
@@ -110,5 +110,5 @@ def test_ids_beyond_the_table_could_be_taken_for_those_of_the_second_segment(
     write_tokenizer(tmp_path)
     tokenizer = Tokenizer(with_token(tmp_path, "extra"), 16)
     with pytest.raises(ModelError, match="ids up to"):
-        PairTokenizer(tokenizer, config(pairs=True))
+        PairTokenizer(tokenizer, config(two_segments=True))
     PairTokenizer(tokenizer, config())
