@@ -14,6 +14,8 @@ from models.encoder.head import Head
 from models.errors import EmptyTextError
 from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
+from models.image_embedder import ImageEmbedder
+from models.images.decoding import MAX_PIXELS
 from models.precision.encoder_factory import EncoderFactory
 from models.precision.reference_sentences import ReferenceSentences
 from models.precision.trials import Trial, choose_precision
@@ -32,6 +34,8 @@ class Embedder:
 
     classifier: of a model that reranks or classifies, whose vectors are logits; None otherwise.
 
+    images: the image encoder, if the model has one, and None otherwise.
+
     Vectors do not depend on what they are batched with: to the bit on a CPU, to rounding on a GPU.
     """
 
@@ -46,6 +50,7 @@ class Embedder:
         dtype: str,
         isa: str | None,
         trials: Sequence[Trial],
+        images: ImageEmbedder | None,
     ) -> None:
         """isa: the instruction set of the kernels, None without. trials: of the precisions."""
         self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
@@ -54,6 +59,7 @@ class Embedder:
         self.dtype, self.isa, self.trials = dtype, isa, trials
         self.fingerprint = f"{folder.fingerprint()}-{dtype}"
         self._embeddings, self._encoder, self._head = embeddings, encoder, head
+        self.images, self._preprocessing = images, folder.preprocessing
 
     @classmethod
     def load(  # noqa: PLR0913 - all but one by name
@@ -93,6 +99,9 @@ class Embedder:
             )
             factory = EncoderFactory(tensors, embeddings, sentences, library.features(isa))
             choice = choose_precision(factory, dtype, sentences, trials)
+            images = ImageEmbedder.load(
+                folder, embeddings.device, choice.dtype, factory.cpu_features
+            )
         torch.cuda.empty_cache()  # frees what the other precisions took
         return cls(
             folder=folder,
@@ -103,6 +112,7 @@ class Embedder:
             dtype=choice.dtype,
             isa=factory.isa(choice.dtype),
             trials=choice.trials,
+            images=images,
         )
 
     @property
@@ -141,7 +151,7 @@ class Embedder:
         """
         if (end := self.sentence.end) is not None:
             ids = [truncate_after(row, end) for row in ids]
-        batch = self._batch(ids, prompt_token_counts)
+        batch = self._batch(self._padded(ids), prompt_token_counts)
         vectors = self._head(self._encoder.vectors(batch, self.sentence.pooling))
         normalized = self.sentence.normalize if normalized is None else normalized
         return normalize(vectors) if normalized else vectors
@@ -154,7 +164,7 @@ class Embedder:
 
         Raises ValueError for an id, a length or a layer that the model does not have.
         """
-        batch = self._batch(ids)
+        lengths, batch = [*map(len, ids)], self._batch(self._padded(ids))
         if isinstance(layer, str):
             states = self._embeddings.part(layer, batch)
         else:
@@ -162,7 +172,8 @@ class Embedder:
             if not 0 <= num_layers <= self.config.num_layers:
                 raise ValueError(f"layers are 0 to {self.config.num_layers}")
             states = self._encoder.states(batch, num_layers)
-        return np.split(states, batch.lengths.cumsum()[:-1])
+        rows = np.split(states, batch.lengths.cumsum()[:-1])
+        return [row[:length] for row, length in zip(rows, lengths, strict=True)]
 
     def embed(
         self, texts: Sequence[str], *, prompt: str | None = None, budget: int = 2048
@@ -194,6 +205,18 @@ class Embedder:
         rows = [row.ids for row in run_to_completion(tokenizer.encode(pairs))]
         return self._encode_all(rows, [0] * len(rows), budget)
 
+    def embed_images(self, images: Sequence[bytes], *, max_pixels: int = MAX_PIXELS) -> Floats:
+        """Embed encoded images, as PNG, JPEG, WebP or GIF: -> (B, dim).
+
+        max_pixels: of an image. Raises ImageError, and ValueError for a model without an image
+        encoder.
+        """
+        if self.images is None or self._preprocessing is None:
+            raise ValueError("the model has no image encoder")
+        pixels = [self._preprocessing.pixels(image, max_pixels) for image in images]
+        vectors = self.images.encode(pixels)
+        return normalize(vectors) if self.sentence.normalize else vectors
+
     def _encode_all(self, rows: Rows, prompt_token_counts: Sequence[int], budget: int) -> Floats:
         vectors = np.empty((len(rows), self.dim), dtype=np.float32)
         for batch in _batches([*map(len, rows)], budget):
@@ -207,6 +230,12 @@ class Embedder:
         """Prepare the most frequent batch sizes, so that no request waits for that."""
         self._encoder.warm()
         self.encode([[0]] * 4)  # every vocabulary has the id 0
+
+    def _padded(self, ids: Rows) -> Rows:
+        if not self.sentence.padded:
+            return ids
+        pad = self.tokenizer.pad_id
+        return [[*row, *[pad or 0] * (self.max_length - len(row))] for row in ids]
 
     def _batch(self, ids: Rows, prompt_token_counts: Sequence[int] = ()) -> Batch:
         batch, config = Batch.of(ids, prompt_token_counts), self.config

@@ -1,4 +1,4 @@
-"""Errors of a model, its files, or a text given to it."""
+"""Errors of a model, its files, or a text or an image given to it."""
 
 
 class ModelError(Exception):
@@ -11,6 +11,10 @@ class EmptyTextError(ValueError):
     def __init__(self, index: int) -> None:
         super().__init__(f"text {index} has no tokens, and the model needs one")
         self.index = index
+
+
+class ImageError(ValueError):
+    """An image that cannot be read; the message, after 'the image:', says why."""
 
 
 class UnsplittableTextError(ValueError):

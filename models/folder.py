@@ -10,9 +10,11 @@ from pathlib import Path
 from models import families
 from models.checkpoint import safetensors_files
 from models.checksum import sha256
-from models.config.checkpoint_spec import CheckpointSpec
+from models.config.checkpoint_spec import CheckpointSpec, ImageSpec
 from models.errors import ModelError
 from models.families import static
+from models.images import preprocessing
+from models.images.preprocessing import Preprocessing
 from models.positions.schemes import Buckets
 from models.sentence_transformers import modules
 from models.sentence_transformers.classifier import Classifier, Task, has_second_segment
@@ -36,7 +38,8 @@ log = logging.getLogger(__name__)
 class Folder:
     """A model's folder. encoder: the folder in it with the encoder and the tokenizer.
 
-    classifier: of a model that reranks or classifies; None for an embedder.
+    classifier: of a model that reranks or classifies; None for an embedder. preprocessing: of the
+    images of a model that embeds them, too; None for others, and without a file that describes it.
     """
 
     path: Path
@@ -44,6 +47,7 @@ class Folder:
     spec: CheckpointSpec
     sentence: SentenceConfig
     classifier: Classifier | None = None
+    preprocessing: Preprocessing | None = None
 
     @classmethod
     def read(cls, path: Path, pooling: str = AUTO) -> "Folder":
@@ -70,12 +74,17 @@ class Folder:
             config = replace(spec.config, two_segments=has_second_segment(encoder, spec.config))
             spec = replace(spec.without(classifier.head.tensors), config=config)
         sentence = SentenceConfig.read(path, entries, spec, pooling, classifier)
-        return cls(path, encoder, spec, sentence, classifier)
+        return cls(path, encoder, spec, sentence, classifier, _preprocessing(encoder, spec))
 
     @property
     def task(self) -> Task:
         """The kind of model: whether it embeds, reranks or classifies."""
         return self.classifier.task if self.classifier else "embed"
+
+    @property
+    def images(self) -> ImageSpec | None:
+        """The image encoder, if the folder also says how its images are prepared."""
+        return self.spec.images if self.preprocessing else None
 
     @property
     def dim(self) -> int:
@@ -94,6 +103,8 @@ class Folder:
             keep_unknown=sentence.keep_unknown,
             max_chunk_size=max_chunk_size,
         )
+        if sentence.padded and tokenizer.pad_id is None:
+            raise ModelError(f"{self.encoder}: the tokenizer has no pad_token, and texts need it")
         last = self.spec.config.vocab_size - 1
         if tokenizer.max_id > last:
             log.warning(
@@ -130,6 +141,7 @@ class Folder:
         options = [self.path / name for name in ("modules.json", CARD)]
         options += [self.path / entry.path / "config.json" for entry in modules.entries(self.path)]
         options += options_file(self.encoder)
+        options += preprocessing.files(self.encoder) if self.preprocessing else []
         return sorted({*weights, *loader.files(self.encoder), *filter(Path.is_file, options)})
 
     def fingerprint(self) -> str:
@@ -137,6 +149,11 @@ class Folder:
         parts = [f"{file.relative_to(self.path)} {sha256(file)}" for file in self.files()]
         parts.append(repr(self.sentence.pooling))  # a setting may override the files
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _preprocessing(encoder: Path, spec: CheckpointSpec) -> Preprocessing | None:
+    images = spec.images
+    return None if images is None else Preprocessing.read(encoder, images)
 
 
 def _classifier(

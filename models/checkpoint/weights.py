@@ -1,7 +1,7 @@
 """Reads safetensors checkpoints under our own tensor names."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -43,17 +43,19 @@ def load(folder: Path, spec: CheckpointSpec) -> Weights:
     if missing := expected - weights.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)[:4]}")
     weights = {name: _without_mapping(name, tensor) for name, tensor in _fold(weights).items()}
-    check(weights, spec.config)
+    check(weights, spec.config, spec.shapes)
     return weights
 
 
-def check(weights: Weights, config: EncoderConfig) -> None:
+def check(
+    weights: Weights, config: EncoderConfig, shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> None:
     """Raise ModelError for a tensor whose shape contradicts the config.
 
-    The kernels check no bounds.
+    The kernels check no bounds. shapes: of tensors whose shape does not follow from the config.
     """
     for name, tensor in weights.items():
-        expected = _shape(_kind(name), len(tensor), config)
+        expected = (shapes or {}).get(name) or _shape(_kind(name), len(tensor), config)
         if tensor.shape != expected:
             shape = tuple(tensor.shape)
             raise ModelError(f"{name} has the shape {shape}; by config.json it is {expected}")
@@ -99,6 +101,7 @@ def _parts(spec: CheckpointSpec, names: list[str], tensor: Tensor) -> Weights:
     if tensor.ndim > 2:
         tensor = tensor.flatten(1)
     if kind == "token_table":
+        tensor = tensor.view(-1, tensor.shape[-1])  # a class token is a single vector
         tensor = tensor[: len(tensor) - spec.spare_rows]
     if kind in spec.transposed:
         tensor = tensor.T
@@ -121,6 +124,8 @@ def _without_mapping(name: str, tensor: Tensor) -> Tensor:
 
 def _fold(weights: Weights) -> Weights:
     # Expand a table in which tokens share rows to one row per token.
+    if "token_table" not in weights:  # of an image encoder without a class token
+        return weights
     table = weights["token_table"]
     if (rows := weights.pop("token_rows", None)) is not None:
         table = table[rows.to(torch.int64)]

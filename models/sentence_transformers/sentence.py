@@ -24,7 +24,7 @@ class SentenceConfig:
     tokenizer's files say. pooling, pooling_source, include_prompt: see PoolingChoice. modules:
     applied after the pooling, in order. normalize: whether vectors get unit length in the end.
     file_only: whether only tokenizer.json counts, and texts get no special tokens.
-    keep_unknown: whether unknown tokens remain. end: see Projection; None without.
+    keep_unknown: whether unknown tokens remain. end, padded: see Projection.
     """
 
     max_length: int
@@ -38,6 +38,7 @@ class SentenceConfig:
     file_only: bool = False
     keep_unknown: bool = True
     end: int | None = None
+    padded: bool = False
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt: str = ""
 
@@ -60,7 +61,7 @@ class SentenceConfig:
         if classifier is not None:
             return _of_classifier(folder / entries[0].path, encoder, classifier)
         choice = choose_pooling(folder, entries, pooling, spec.projection)
-        projected = _projection_module(entries[0].path, encoder.hidden_size, choice.projection)
+        projected = projection_modules(entries[0].path, encoder.hidden_size, choice.projection)
         width = projected[0].outputs if projected else encoder.hidden_size * len(choice.modes)
         following = [*projected, *modules.following(folder, entries, width)]
         normalize = following[-1:] == [Normalize()]
@@ -82,6 +83,7 @@ class SentenceConfig:
             modules=tuple(following[:-1] if normalize else following),
             normalize=normalize,
             end=choice.projection.end if choice.projection else None,
+            padded=choice.projection is not None and choice.projection.padded,
             lowercase=options.lowercase,
             side=options.side,
             file_only=static,
@@ -111,7 +113,11 @@ def _of_classifier(folder: Path, encoder: EncoderConfig, classifier: Classifier)
     )
 
 
-def _projection_module(path: str, hidden: int, projection: Projection | None) -> list[Dense]:
+def projection_modules(path: str, hidden: int, projection: Projection | None) -> list[Dense]:
+    """Return the projection as a module; none without one.
+
+    path: of the encoder's folder. hidden: size of the states.
+    """
     if projection is None:
         return []
     return [
@@ -119,7 +125,7 @@ def _projection_module(path: str, hidden: int, projection: Projection | None) ->
             path=path,
             inputs=hidden,
             outputs=projection.width,
-            bias=False,
+            bias=projection.bias,
             activation="Identity",
             tensor=projection.tensor,
         )

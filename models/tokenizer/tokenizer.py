@@ -28,8 +28,9 @@ class Tokenizer:
     """The tokenizer of a model's folder, without its padding, truncation and dropout.
 
     prefix, suffix: ids of the special tokens before and after a text. side: where texts are
-    truncated by default. max_id: highest token id. max_excerpt: number of characters of a long
-    text that are usually tokenized for max_length tokens.
+    truncated by default. max_id: highest token id. pad_id: of the padding token, if there is one.
+    max_excerpt: number of characters of a long text that are usually tokenized for max_length
+    tokens.
     """
 
     def __init__(  # noqa: PLR0913 - most by name
@@ -52,6 +53,7 @@ class Tokenizer:
         """
         loaded = loader.load(folder, file_only, lowercase)
         self._rust, self.side = loaded.rust, side or loaded.side
+        self.pad_id = loaded.pad_id
         self._dropped_id = None if keep_unknown else unknown_id(self._rust)
         self.max_length = max_length
         self.model_type = type(self._rust.model).__name__

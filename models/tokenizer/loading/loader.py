@@ -24,10 +24,14 @@ _RARE = "ꙮ 𒀱 ⌘∰ \U000e0ff0"
 
 @dataclass(frozen=True)
 class LoadedTokenizer:
-    """rust: tokenizer without padding, truncation and dropout. side: where to truncate."""
+    """rust: tokenizer without padding, truncation and dropout. side: where to truncate.
+
+    pad_id: of the padding token; None if the files name none.
+    """
 
     rust: Tokenizer
     side: Side
+    pad_id: int | None = None
 
 
 def load(folder: Path, file_only: bool = False, lowercase: bool = False) -> LoadedTokenizer:
@@ -54,7 +58,7 @@ def load(folder: Path, file_only: bool = False, lowercase: bool = False) -> Load
     if lowercase:
         steps = [] if rust.normalizer is None else [rust.normalizer]
         rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
-    return LoadedTokenizer(rust, side)
+    return LoadedTokenizer(rust, side, None if file_only else _pad_id(folder, rust))
 
 
 def files(folder: Path) -> list[Path]:
@@ -71,6 +75,11 @@ def _missing(folder: Path) -> str:
         f"{folder} has no tokenizer.json: `embedding-service convert MODEL` makes one of "
         f"{' and '.join(older)}, once"
     )
+
+
+def _pad_id(folder: Path, rust: Tokenizer) -> int | None:
+    pad = added_tokens.AddedTokens(folder, {}).special.get("pad")
+    return None if pad is None else rust.token_to_id(pad.content)
 
 
 def _truncation_side(folder: Path, rust: Tokenizer) -> Side:

@@ -1,0 +1,52 @@
+"""Decode an image of an allowed format, within limits."""
+
+from io import BytesIO
+
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from models.errors import ImageError
+
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
+"""The formats that are decoded; of an animation, the first frame."""
+
+MAX_PIXELS = 1 << 25
+"""The default limit, as many as a picture of 8K."""
+
+_BOMBS = (Image.DecompressionBombError, Image.DecompressionBombWarning)
+
+
+def decode(data: bytes, max_pixels: int) -> Image.Image:
+    """Decode a file to RGB, turned upright by its EXIF data, transparent parts over white.
+
+    Nothing is decoded before the size in the file's header is checked. Raises ImageError for
+    another format, more pixels, or a damaged or truncated file.
+    """
+    try:
+        with Image.open(BytesIO(data), formats=FORMATS) as image:
+            check_pixels(image.width, image.height, max_pixels)
+            image.load()
+            return _rgb(ImageOps.exif_transpose(image))
+    except UnidentifiedImageError:
+        raise ImageError(f"it is in none of the formats {', '.join(FORMATS)}") from None
+    except _BOMBS:
+        raise ImageError(f"it has more than {max_pixels} pixels") from None
+    except ImageError:
+        raise
+    except Exception as error:  # the decoders raise many kinds for a damaged file
+        raise ImageError(f"it is damaged or incomplete: {error}") from None
+
+
+def check_pixels(width: int, height: int, max_pixels: int) -> None:
+    """Raise ImageError for a size of more pixels than the limit."""
+    if width * height > max_pixels:
+        raise ImageError(
+            f"it has {width} x {height} pixels, the limit is {max_pixels}: make it smaller"
+        )
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    # As transformers 5 does it.
+    if "A" not in image.getbands() and image.info.get("transparency") is None:
+        return image.convert("RGB")
+    white = Image.new("RGBA", image.size, (255, 255, 255, 255))
+    return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
