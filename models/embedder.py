@@ -16,6 +16,7 @@ from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
 from models.image_embedder import ImageEmbedder
 from models.images.decoding import MAX_PIXELS
+from models.images.preprocessing import Pixels
 from models.outputs import DENSE, TextOutputs
 from models.precision.encoder_factory import EncoderFactory
 from models.precision.reference_sentences import ReferenceSentences
@@ -220,16 +221,25 @@ class Embedder:
         rows = [row.ids for row in run_to_completion(tokenizer.encode(pairs))]
         return self._encode_all(rows, [0] * len(rows), budget)
 
+    def encode_images(self, images: Sequence[Pixels]) -> Floats:
+        """Embed the pixels of images, (side, side, 3), in one pass: -> (B, dim), not normalized.
+
+        Raises ValueError for a model without an image encoder.
+        """
+        if self.images is None:
+            raise ValueError("the model has no image encoder")
+        return self.images.encode(images)
+
     def embed_images(self, images: Sequence[bytes], *, max_pixels: int = MAX_PIXELS) -> Floats:
         """Embed encoded images, as PNG, JPEG, WebP or GIF: -> (B, dim).
 
         max_pixels: of an image. Raises ImageError, and ValueError for a model without an image
         encoder.
         """
-        if self.images is None or self._preprocessing is None:
+        if self._preprocessing is None:
             raise ValueError("the model has no image encoder")
         pixels = [self._preprocessing.pixels(image, max_pixels) for image in images]
-        vectors = self.images.encode(pixels)
+        vectors = self.encode_images(pixels)
         return normalize(vectors) if self.sentence.normalize else vectors
 
     def _encode_all(self, rows: Rows, prompt_token_counts: Sequence[int], budget: int) -> Floats:
@@ -245,6 +255,9 @@ class Embedder:
         """Prepare the most frequent batch sizes, so that no request waits for that."""
         self._encoder.warm()
         self.encode([[0]] * 4)  # every vocabulary has the id 0
+        if self.images is not None:
+            side = self.images.spec.image_size
+            self.images.encode([np.zeros((side, side, 3), dtype=np.uint8)])
 
     def _padded(self, ids: Rows) -> Rows:
         if not self.sentence.padded:

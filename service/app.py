@@ -47,6 +47,7 @@ from service.http.timeouts import Timeouts
 from service.inference.dimensions import Dimensions
 from service.inference.pipeline import Pipeline
 from service.inference.vector_cache import VectorCache
+from service.inputs.image_reader import ImageReader
 from service.inputs.reader import InputReader
 from service.inputs.tokenization_queue import TokenizationQueue
 from service.metrics import Metrics
@@ -91,7 +92,13 @@ def create_app(
     token_vectors = tokens.TokenVectorService(pipeline, config, max_values)
     reranking = rerank.RerankService(pipeline, names)
     info = functools.partial(
-        server_info, settings, connection, sentence, dimensions, model.classifier
+        server_info,
+        settings,
+        connection,
+        sentence,
+        dimensions,
+        model.classifier,
+        model.images is not None,
     )
     routers = [
         openapi_document.router(),
@@ -150,6 +157,14 @@ def _reader(settings: Settings, model: Folder) -> InputReader:
         max_texts=settings.max_texts,
         max_tokens=settings.max_tokens,
         auto_truncate=settings.auto_truncate,
+        images=ImageReader(
+            TokenizationQueue(settings.request_timeout, settings.max_wait),
+            model.images,
+            model.preprocessing,
+            max_pixels=settings.max_image_pixels,
+            max_texts=settings.max_texts,
+            max_tokens=settings.max_tokens,
+        ),
         pairs=PairTokenizer(tokenizer, model.spec.config) if model.classifier else None,
     )
 

@@ -114,6 +114,11 @@ class Settings(BaseSettings):
     )
     max_texts: PositiveInt = Field(default=2048, description="Most texts in one request.")
     max_tokens: PositiveInt = Field(default=300_000, description="Most tokens in one request.")
+    max_image_pixels: PositiveInt = Field(
+        default=1 << 24,
+        description="Most pixels of an image, of a model that embeds images; while one is decoded, "
+        "each takes up to 15 bytes, and a process decodes two at once.",
+    )
     max_values: PositiveInt = Field(
         default=4_000_000,
         description="Most numbers in an answer of token vectors, /positions or /similarity.",

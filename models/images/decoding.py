@@ -9,8 +9,8 @@ from models.errors import ImageError
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 """The formats that are decoded; of an animation, the first frame."""
 
-MAX_PIXELS = 1 << 25
-"""The default limit, as many as a picture of 8K."""
+MAX_PIXELS = 1 << 24
+"""The default limit; a file of so many takes a quarter of a gigabyte while it is decoded."""
 
 _BOMBS = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 

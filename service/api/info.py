@@ -16,6 +16,7 @@ _LIMIT_SETTINGS = (
     "receive_timeout",
     "max_texts",
     "max_tokens",
+    "max_image_pixels",
     "max_values",
     "max_wait",
     "request_timeout",
@@ -24,18 +25,20 @@ _TEI_CLIENT_BATCH = 32  # TEI's default limit of texts in a request
 _TEI_POOLING_NAMES = {"lasttoken": "last_token"}  # by the names of sentence-transformers
 
 
-def server_info(
+def server_info(  # noqa: PLR0913, PLR0917 - of one call
     settings: Settings,
     engine: EngineConnection,
     sentence: SentenceConfig,
     dimensions: Dimensions,
     classifier: Classifier | None = None,
+    has_images: bool = False,
 ) -> dict[str, Any]:
     """Describe the server; fields that only the engine knows are None until it has started."""
     return {
         "version": __version__,
         "model": settings.name,
         "task": classifier.task if classifier else "embed",
+        "modalities": ["text", "image"] if has_images else ["text"],
         "labels": list(classifier.labels) if classifier else None,
         "source": settings.model,
         "revision": settings.revision,

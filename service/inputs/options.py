@@ -3,10 +3,13 @@
 from dataclasses import dataclass, replace
 
 from models.tokenizer.tokenizer import Side
+from service.inputs.image_input import ImageInput
 from service.inputs.prompts import Role
 
 TextOrIds = str | list[int]
 """An input: a text, or token ids."""
+Input = TextOrIds | ImageInput
+"""An input of a model that may embed images, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from models.tokenizer.pairs import PairTokenizer
 from models.tokenizer.tokenizer import Token, Tokenizer
 from service.errors import ServiceError
 from service.inputs.chunks import ChunkedDocument
+from service.inputs.image_reader import ImageReader
 from service.inputs.input_tokenizer import InputTokenizer
-from service.inputs.options import InputOptions, TextOrIds
+from service.inputs.options import Input, InputOptions
 from service.inputs.pair_input_tokenizer import PairInputTokenizer
 from service.inputs.prompts import Prompt, Prompts
 from service.inputs.text_pair import TextPair
@@ -44,15 +45,17 @@ class InputReader:
         max_texts: int,
         max_tokens: int,
         auto_truncate: bool,
+        images: ImageReader,
         pairs: PairTokenizer | None = None,
     ) -> None:
         """queue: tokenizes long requests. vocabulary_rows: of the model's embedding table.
 
-        min_tokens: of a text. max_texts, max_tokens: of a request. pairs: of a model that reads
-        pairs of texts.
+        min_tokens: of a text. max_texts, max_tokens: of a request. images: prepares the images
+        among the inputs. pairs: of a model that reads pairs of texts.
         """
         self.tokenizer, self.sentence = tokenizer, sentence
         self._queue, self._max_texts, self._max_tokens = queue, max_texts, max_tokens
+        self._images = images
         self._prompts = Prompts(sentence)
         self._input_tokenizer = InputTokenizer(
             tokenizer,
@@ -68,17 +71,19 @@ class InputReader:
         )
 
     async def read(
-        self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
+        self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> list[TokenizedInput]:
         """Tokenize inputs; raises BadRequest, TooLarge, Overloaded or TimedOut."""
-        return await self._tokenize_all(context, inputs, options, self._input_tokenizer.read, list)
+        ready = await self._images.prepare(context, inputs)
+        return await self._tokenize_all(context, ready, options, self._input_tokenizer.read, list)
 
     async def read_partial(
-        self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
+        self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> list[TokenizedInput | ServiceError]:
         """Like `read`, with an error in place of each invalid input."""
+        ready = await self._images.prepare(context, inputs)
         return await self._tokenize_all(
-            context, inputs, options, self._input_tokenizer.read_partial, _valid_rows
+            context, ready, options, self._input_tokenizer.read_partial, _valid_rows
         )
 
     async def read_pairs(
@@ -177,7 +182,7 @@ class InputReader:
         self, context: RequestContext, rows: Sequence[TokenizedInput], texts: int | None = None
     ) -> None:
         context.texts += len(rows) if texts is None else texts
-        context.tokens += sum(len(row.ids) for row in rows)
+        context.tokens += sum(row.tokens for row in rows)
         context.truncated += sum(row.dropped > 0 for row in rows)
         check_tokens(context.tokens, self._max_tokens)
 

@@ -49,7 +49,8 @@ class ModelType(TypedDict, total=False):
 class Info(TypedDict):
     """engine, model_dtype: null until the engine has started.
 
-    labels: of a model that reranks or classifies; null for one that embeds.
+    modalities: of the inputs. labels: of a model that reranks or classifies; null for one that
+    embeds.
     pooling_source: where the pooling is configured: in the model's files, by EMBEDDING_POOLING, or
     nowhere, so that the default of sentence-transformers is assumed.
 
@@ -61,6 +62,7 @@ class Info(TypedDict):
     version: str
     model: str
     task: Literal["embed", "rerank", "classify"]
+    modalities: list[Literal["text", "image"]]
     labels: list[str] | None
     source: str
     revision: str | None
