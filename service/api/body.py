@@ -7,8 +7,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from service.inputs.image_input import ImageInput
 from service.inputs.options import Input
 
-PIXEL = "data:image/gif;base64,R0lGODdhAQABAIAAAP8AAP///ywAAAAAAQABAAACAkQBADs="
-"""An image for examples: a GIF of one red pixel."""
 FAIL_FAST = Field(fail_fast=True)
 """Stops at the first invalid item of a list: to report a million of them would take seconds."""
 
@@ -35,7 +33,7 @@ def input_kind(value: Any) -> str:
 
 def is_image(value: Any) -> bool:
     """Whether a value is meant to be an ImageInput."""
-    return isinstance(value, dict | ImageInput)
+    return isinstance(value, ImageInput) or (isinstance(value, dict) and "image" in value)
 
 
 def _item_kind(value: Any) -> str:

@@ -8,7 +8,7 @@ from pydantic import Field, PositiveInt
 
 from models.vectors import Floats
 from service.api.array_format import convert_vectors, encode_rows
-from service.api.body import FAIL_FAST, PIXEL, Body, examples
+from service.api.body import FAIL_FAST, Body, examples
 from service.api.embed import EmbeddingService, EmbedRequest
 from service.api.openai_fields import OVERFLOW, TruncateWord
 from service.api.openapi_responses import ENGINE_ERRORS, route_responses
@@ -82,7 +82,6 @@ class CohereRequest(Body):
             "inputs": [{"content": [{"type": "text", "text": "Hello, world"}]}],
             "truncate": "NONE",
         },
-        {"model": "all-MiniLM-L6-v2", "input_type": "image", "images": [PIXEL]},
         model="all-MiniLM-L6-v2",
         input_type="search_query",
         texts=["Hello, world"],

@@ -9,7 +9,7 @@ from pydantic import PositiveInt
 from models.vectors import Floats, finish
 from service.api.array_format import EncodingFormat, OutputType, convert_vectors, encode_rows
 from service.api.binary_response import binary_response, check_json_fields
-from service.api.body import PIXEL, Inputs, TrueByDefault, examples, input_list
+from service.api.body import Inputs, TrueByDefault, examples, input_list
 from service.api.openapi_responses import route_responses
 from service.api.options_body import HuggingFaceBody
 from service.api.partial_results import partial_results, stack_vectors
@@ -36,7 +36,6 @@ class EmbedRequest(HuggingFaceBody):
         {"inputs": "Hello, world"},
         {"inputs": [101, 7592, 102], "encoding_format": "base64", "output_dtype": "int8"},
         {"inputs": ["a long text", ""], "on_overflow": "mean", "partial": True},
-        {"inputs": ["a red square", {"image": PIXEL}]},
         {"inputs": ["One chunk.", "And another."], "late_chunking": True, "prompt": "text: "},
         inputs=["Hello, world", "A second text"],
         details=True,

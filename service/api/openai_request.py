@@ -6,7 +6,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from models.tokenizer.tokenizer import Tokenizer
 from service.api.array_format import EncodingFormat, OutputType
-from service.api.body import PIXEL, Body, examples
+from service.api.body import Body, examples
 from service.api.embed import EmbedRequest
 from service.api.openai_fields import (
     OVERFLOW,
@@ -44,8 +44,6 @@ class EmbeddingsRequest(Body):
         {"input": "Hello, world", "input_type": "query", "output_dtype": "int8"},
         {"input": [[101, 7592, 102]], "task": "retrieval.passage", "embedding_type": "float"},
         {"input": "Hello, world", "return_multivector": True, "embedding_type": "binary"},
-        {"input": [{"text": "Hello, world"}, {"image": PIXEL}]},
-        {"input": PIXEL, "modality": "image"},
         {"input": [{"text": "Hello, world"}], "truncate_prompt_tokens": 4, "dimensions": 0},
         input="Hello, world",
         encoding_format="base64",
