@@ -53,7 +53,9 @@ class ImageEmbedder:
             return None
         tensors = weights.load(folder.encoder, spec.encoder)
         parts = ImageParts(folder, spec, preprocessing, tensors, device)
-        factory = EncoderFactory(parts.layers, parts.embeddings, lambda _: None, cpu_features)
+        factory = EncoderFactory(
+            parts.layers, parts.embeddings, lambda _: None, cpu_features=cpu_features
+        )
         chosen, encoder = _choose(factory, dtype, ReferenceImages(spec.image_size, parts.embed))
         return cls(spec, parts, encoder, chosen)
 

@@ -77,6 +77,22 @@ def tensors(
             raise safetensors_files.broken(path, error) from None
 
 
+def read_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Weights:
+    """Read one file as float32; raises ModelError unless it has the tensors of these shapes."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            read = {
+                name: float32(path, name, file.get_tensor(name))
+                for name in file.keys()  # noqa: SIM118 - not a mapping
+            }
+    except (OSError, SafetensorError) as error:
+        raise safetensors_files.broken(path, error) from None
+    found = {name: tuple(tensor.shape) for name, tensor in read.items()}
+    if found != dict(shapes):
+        raise ModelError(f"{path} has {found}; by config.json it is {dict(shapes)}")
+    return read
+
+
 def float32(folder: Path, name: str, tensor: Tensor, integers: bool = False) -> Tensor:
     """Convert a checkpoint's tensor to float32. integers: whether it may hold integers, too.
 

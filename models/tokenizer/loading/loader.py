@@ -1,6 +1,7 @@
 """Load the tokenizer of a folder, and validate it."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,12 +27,12 @@ _RARE = "ꙮ 𒀱 ⌘∰ \U000e0ff0"
 class LoadedTokenizer:
     """rust: tokenizer without padding, truncation and dropout. side: where to truncate.
 
-    pad_id: of the padding token; None if the files name none.
+    special: the token of each role (bos, eos, unk, sep, pad, cls, mask) that the files name.
     """
 
     rust: Tokenizer
     side: Side
-    pad_id: int | None = None
+    special: Mapping[str, str]
 
 
 def load(folder: Path, file_only: bool = False, lowercase: bool = False) -> LoadedTokenizer:
@@ -58,7 +59,7 @@ def load(folder: Path, file_only: bool = False, lowercase: bool = False) -> Load
     if lowercase:
         steps = [] if rust.normalizer is None else [rust.normalizer]
         rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
-    return LoadedTokenizer(rust, side, None if file_only else _pad_id(folder, rust))
+    return LoadedTokenizer(rust, side, {} if file_only else added_tokens.by_role(folder))
 
 
 def files(folder: Path) -> list[Path]:
@@ -75,11 +76,6 @@ def _missing(folder: Path) -> str:
         f"{folder} has no tokenizer.json: `embedding-service convert MODEL` makes one of "
         f"{' and '.join(older)}, once"
     )
-
-
-def _pad_id(folder: Path, rust: Tokenizer) -> int | None:
-    pad = added_tokens.AddedTokens(folder, {}).special.get("pad")
-    return None if pad is None else rust.token_to_id(pad.content)
 
 
 def _truncation_side(folder: Path, rust: Tokenizer) -> Side:
