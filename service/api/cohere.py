@@ -24,9 +24,9 @@ from service.request.request_context import RequestContext
 
 EmbeddingType = Literal["float", "int8", "uint8", "binary", "ubinary", "base64"]
 EmbeddingTypes = Annotated[list[EmbeddingType], Field(min_length=1), FAIL_FAST]
-InputType = Literal["search_document", "search_query", "classification", "clustering", "image"]
+InputType = Literal["search_document", "search_query", "classification", "clustering"]
 
-ROLES: dict[InputType | None, Role] = {
+ROLES: dict[str | None, Role] = {
     "search_query": "query",
     "search_document": "document",
     "classification": "classification",
@@ -89,7 +89,7 @@ class CohereRequest(Body):
     )
 
     model: str
-    input_type: InputType
+    input_type: InputType | Literal["image"]
     texts: Annotated[list[str], FAIL_FAST] | None = None
     inputs: Annotated[list[CohereInput], FAIL_FAST] | None = None
     embedding_types: EmbeddingTypes | None = None

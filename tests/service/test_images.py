@@ -1,6 +1,10 @@
 """Images in the requests of each API, against the vectors of the model itself."""
 
 import base64
+import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -230,3 +234,26 @@ def test_a_siglip_embeds_texts_and_images(tmp_path: Path) -> None:
         images = [{"image": FIRST}, {"image": SECOND}]
         found = vectors(server.post("/embed", {"inputs": [*TEXTS, *images]}))
     np.testing.assert_allclose(found, normalize(both), atol=1e-6)
+
+
+@pytest.mark.full
+def test_the_examples_of_the_page_run(server: HttpServer) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "image-inputs.md").read_text(encoding="utf-8")
+    _, shell = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    image, *commands = shell.replace("localhost:8080", server.url).splitlines()
+    assert len(commands) == 5
+    for command in commands:
+        done = subprocess.run(
+            ["bash", "-c", f"{image}\n{command}"], capture_output=True, check=True
+        )
+        content = json.loads(done.stdout)
+        assert isinstance(content, list) or not content.keys() & {"error", "message"}, content
+
+
+@pytest.mark.full
+def test_the_program_of_the_page_runs(server: HttpServer, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "image-inputs.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "cat.jpg").write_bytes(FILES[1])
+    program = code.replace("http://localhost:8080", server.url) + "assert len(vectors[0]) == 24"
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
