@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
+from models.folder import Folder
 from models.sentence_transformers.classifier import Classifier
 from models.sentence_transformers.sentence import SentenceConfig
 from models.vectors import INT8
@@ -25,20 +26,20 @@ _TEI_CLIENT_BATCH = 32  # TEI's default limit of texts in a request
 _TEI_POOLING_NAMES = {"lasttoken": "last_token"}  # by the names of sentence-transformers
 
 
-def server_info(  # noqa: PLR0913, PLR0917 - of one call
+def server_info(
     settings: Settings,
     engine: EngineConnection,
-    sentence: SentenceConfig,
+    model: Folder,
     dimensions: Dimensions,
-    classifier: Classifier | None = None,
-    has_images: bool = False,
 ) -> dict[str, Any]:
     """Describe the server; fields that only the engine knows are None until it has started."""
+    sentence, classifier = model.sentence, model.classifier
     return {
         "version": __version__,
         "model": settings.name,
-        "task": classifier.task if classifier else "embed",
-        "modalities": ["text", "image"] if has_images else ["text"],
+        "task": model.task,
+        "outputs": list(model.outputs),
+        "modalities": ["text", "image"] if model.images else ["text"],
         "labels": list(classifier.labels) if classifier else None,
         "source": settings.model,
         "revision": settings.revision,

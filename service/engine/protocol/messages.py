@@ -169,6 +169,7 @@ class EngineDescription:
     max_batch_tokens: as configured, or as measured to be best.
     kernels: instruction set of the compiled kernels; None without them.
     labels: of a model that reranks or classifies, whose vectors are their logits; None otherwise.
+    outputs: what it computes of a text, by the names of models.outputs.
     image_dtype: the precision of the image encoder; None without one.
     """
 
@@ -188,4 +189,5 @@ class EngineDescription:
     fingerprint: str
     kernels: str | None
     labels: list[str] | None = None
+    outputs: Sequence[str] = (DENSE,)
     image_dtype: str | None = None
