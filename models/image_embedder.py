@@ -25,6 +25,8 @@ from models.vectors import Floats
 
 log = logging.getLogger(__name__)
 
+_OWN = ("patch.", "pool.")  # tensors before and after the layers
+
 
 class ImageEmbedder:
     """Computes the vectors of images.
@@ -52,9 +54,11 @@ class ImageEmbedder:
         if spec is None or preprocessing is None:
             return None
         tensors = weights.load(folder.encoder, spec.encoder)
+        tensors.setdefault("token_table", torch.empty(0, spec.encoder.config.hidden_size))
         parts = ImageParts(folder, spec, preprocessing, tensors, device)
+        layers = {name: each for name, each in tensors.items() if not name.startswith(_OWN)}
         factory = EncoderFactory(
-            parts.layers, parts.embeddings, lambda _: None, cpu_features=cpu_features
+            layers, parts.embeddings, lambda _: None, cpu_features=cpu_features
         )
         chosen, encoder = _choose(factory, dtype, ReferenceImages(spec.image_size, parts.embed))
         return cls(spec, parts, encoder, chosen)
@@ -67,8 +71,7 @@ class ImageEmbedder:
 class ImageParts:
     """Everything between the pixels and the vectors of images but the layers, in float32.
 
-    layers: the tensors of the layers and of the table of positions. embeddings: input of the
-    layers.
+    embeddings: input of the layers.
     """
 
     def __init__(
@@ -81,11 +84,8 @@ class ImageParts:
     ) -> None:
         config = spec.encoder.config
         self._spec, self._table = spec, preprocessing.table()
-        own = ("patch.", "pool.")
-        self.layers = {name: each for name, each in tensors.items() if not name.startswith(own)}
-        self.layers.setdefault("token_table", torch.empty(0, config.hidden_size))
         with torch.inference_mode():
-            self.embeddings = Embeddings(config, self.layers, device)
+            self.embeddings = Embeddings(config, tensors, device)
             weight = tensors["patch.weight"]
             bias = tensors.get("patch.bias", weight.new_zeros(len(weight)))
             self._project = fastest_linear_factory(device, torch.float32)(weight, bias)

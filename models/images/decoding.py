@@ -12,6 +12,7 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 MAX_PIXELS = 1 << 24
 """The default limit; a file of so many takes a quarter of a gigabyte while it is decoded."""
 
+_MAX_SCANS, _START_OF_SCAN = 100, b"\xff\xda"
 _BOMBS = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 
 
@@ -24,6 +25,7 @@ def decode(data: bytes, max_pixels: int) -> Image.Image:
     try:
         with Image.open(BytesIO(data), formats=FORMATS) as image:
             check_pixels(image.width, image.height, max_pixels)
+            _check_scans(image.format, data)
             image.load()
             return _rgb(ImageOps.exif_transpose(image))
     except UnidentifiedImageError:
@@ -42,6 +44,12 @@ def check_pixels(width: int, height: int, max_pixels: int) -> None:
         raise ImageError(
             f"it has {width} x {height} pixels, the limit is {max_pixels}: make it smaller"
         )
+
+
+def _check_scans(kind: str | None, data: bytes) -> None:
+    # Each scan of a progressive JPEG goes over all pixels; encoders write about ten.
+    if kind == "JPEG" and data.count(_START_OF_SCAN) > _MAX_SCANS:
+        raise ImageError(f"it is a JPEG of more than {_MAX_SCANS} scans")
 
 
 def _rgb(image: Image.Image) -> Image.Image:

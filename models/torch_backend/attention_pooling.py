@@ -28,7 +28,10 @@ class AttentionPooling:
         keys = weights["pool.key.weight"].view(heads, size, -1)
         self._scores = (query @ keys).squeeze(1) * config.scale  # (H, D)
         self._values = weights["pool.value.weight"].view(heads, size, -1)  # (H, Dh, D)
-        self._weights, self._eps = weights, config.norm_eps
+        names = [f"pool.{name}" for name in ("output", "norm", "up", "down")]
+        parts = [f"{name}.{part}" for name in names for part in ("weight", "bias")]
+        self._weights = {name: weights[name] for name in (*parts, "pool.value.bias")}
+        self._eps = config.norm_eps
         self._activation = ACTIVATIONS[config.activation].function
 
     @torch.inference_mode()

@@ -88,6 +88,8 @@ class Pipeline:
         self._check_outputs(names)
         rows = await self.reader.read(context, inputs, options)
         result = await self._submit(context, rows, "+".join(names))
+        if not result.row_counts:  # dense vectors alone
+            return rows, [TextOutputs(dense=vector) for vector in result.vectors]
         packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
         return rows, [TextOutputs.unpack(column) for column in packed]
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 from transformers import CLIPImageProcessorPil, SiglipImageProcessorPil
 
 from models.cpu_backend import library
@@ -82,6 +83,16 @@ def test_the_kernels_compute_images_where_they_can(write: Any, tmp_path: Path) -
     assert type(images._encoder) is (KernelEncoder if compiled else TorchEncoder)
 
 
+@writers
+def test_images_have_the_vectors_of_sentence_transformers(write: Any, tmp_path: Path) -> None:
+    write(tmp_path / "plain")
+    model: Any = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
+    expected = model.encode(IMAGES)
+    model.save_pretrained(str(tmp_path / "saved"), create_model_card=False)
+    for name in ("plain", "saved"):
+        assert_close(load(tmp_path / name).embed_images(FILES), expected)
+
+
 @pytest.mark.parametrize("isa", ISAS)
 @writers
 def test_an_image_is_the_same_bits_alone_and_in_a_batch(
@@ -100,7 +111,9 @@ def test_an_image_in_a_lower_precision_is_close(write: Any, tmp_path: Path) -> N
     write(tmp_path)
     expected = load(tmp_path).embed_images(FILES)
     for trial in load(tmp_path, dtype="auto").trials:
-        found = load(tmp_path, dtype=trial.dtype).embed_images(FILES)
+        ours = load(tmp_path, dtype=trial.dtype)
+        assert ours.images is not None and ours.images.dtype in ("bfloat16", "float32")
+        found = ours.embed_images(FILES)
         lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
         assert ((found * expected).sum(axis=1) / lengths).min() > 0.99
 

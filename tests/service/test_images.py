@@ -125,6 +125,13 @@ def test_cohere_takes_one_of_texts_images_and_inputs(server: HttpServer) -> None
     assert error_message(server, "/v2/embed", body) == "give either texts, images or inputs"
 
 
+def test_dense_outputs_are_those_of_texts_and_images(server: HttpServer, expected: Floats) -> None:
+    body = {"inputs": [{"image": FIRST}, TEXTS[0]], "outputs": ["dense"]}
+    content = server.post("/embed", body).json()
+    np.testing.assert_allclose(content["embeddings"], expected[[2, 0]], atol=1e-6)
+    assert [item["tokens"] for item in content["inputs"]] == [TOKENS, 6]
+
+
 def test_images_are_compared_with_texts(server: HttpServer, expected: Floats) -> None:
     body = {"a": TEXTS, "b": [{"image": FIRST}, "a cat", {"image": SECOND}], "details": True}
     content = server.post("/similarity", body).json()

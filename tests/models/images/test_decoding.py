@@ -108,3 +108,11 @@ def test_an_image_of_the_limit_is_decoded() -> None:
     assert pixels(encoded(picture(32, 32)), 1024).shape == (32, 32, 3)
     with pytest.raises(ImageError, match="32 x 32 pixels, the limit is 1023"):
         decode(encoded(picture(32, 32)), 1023)
+
+
+def test_a_jpeg_of_too_many_scans_is_refused() -> None:
+    data = encoded(picture(64, 64), "JPEG", progressive=True)
+    assert pixels(data).shape == (64, 64, 3)
+    start = data.rindex(b"\xff\xda")
+    with pytest.raises(ImageError, match="more than 100 scans"):
+        decode(data[:start] + 101 * data[start:-2] + data[-2:], LIMIT)
