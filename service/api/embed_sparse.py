@@ -69,7 +69,7 @@ class SparseService:
 
 def router(service: SparseService) -> APIRouter:
     """Create the routes of this module."""
-    routes = api_router("embeddings")
+    routes = api_router("sparse")
 
     @routes.post(
         "/embed_sparse",

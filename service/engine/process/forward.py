@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from models.images.preprocessing import Pixels
-from models.outputs import DENSE, TextOutputs
+from models.output_names import DENSE
+from models.outputs import TextOutputs
 from models.vectors import Floats
 from service.engine.process.scheduler import QueuedText
 from service.engine.protocol.messages import (
