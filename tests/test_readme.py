@@ -122,4 +122,5 @@ def test_the_index_links_to_every_page() -> None:
 
 def test_the_plots_are_up_to_date_with_the_committed_results() -> None:
     for name, text in plots(json.loads(RESULT.read_text(encoding="utf-8"))).items():
-        assert (IMAGES / name).read_text(encoding="utf-8") == text
+        assert (IMAGES / name).read_text(encoding="utf-8") == text    examples = re.findall(r"localhost:8080/([\w/]+)", API + OTHER_MODELS)
+    assert paths <= {f"/{path}" for path in examples}
