@@ -71,9 +71,8 @@ def test_a_console_example_prints_the_documented_output(
 
 def test_every_endpoint_has_an_example(server: Server) -> None:
     paths = set(server.client.get("/openapi.json").json()["paths"]) - {"/v1/models/{name}"}
-    assert paths <= {
-        f"/{path}" for path in re.findall(r"localhost:8080/([\w/]+)", API + OTHER_MODELS)
-    }
+    examples = re.findall(r"localhost:8080/([\w/]+)", API + OTHER_MODELS)
+    assert paths <= {f"/{path}" for path in examples}
 
 
 def run_python(code: str, server: Server) -> None:
@@ -122,5 +121,4 @@ def test_the_index_links_to_every_page() -> None:
 
 def test_the_plots_are_up_to_date_with_the_committed_results() -> None:
     for name, text in plots(json.loads(RESULT.read_text(encoding="utf-8"))).items():
-        assert (IMAGES / name).read_text(encoding="utf-8") == text    examples = re.findall(r"localhost:8080/([\w/]+)", API + OTHER_MODELS)
-    assert paths <= {f"/{path}" for path in examples}
+        assert (IMAGES / name).read_text(encoding="utf-8") == text
