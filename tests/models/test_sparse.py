@@ -13,6 +13,7 @@ from models import Embedder
 from models.errors import ModelError
 from models.output_names import SPARSE, SPARSE_QUERY
 from models.outputs import SparseVector
+from models.torch_backend.splade import SpladeEncoder
 from models.vectors import Floats
 from tests.models.sparse_encoder import (
     FAMILIES,
@@ -150,6 +151,17 @@ def test_a_text_whose_states_are_not_finite_has_no_finite_vector(tmp_path: Path)
     finite, broken = (outputs.sparse for outputs in embedder.outputs(ids, [SPARSE]))
     assert finite is not None and np.isfinite(finite.weights).all()
     assert broken is not None and np.isnan(broken.weights).all()
+
+
+@pytest.mark.parametrize("isa", ["auto", "none"])
+def test_a_token_that_is_not_finite_is_not_hidden_by_later_ones(isa: str, tmp_path: Path) -> None:
+    encoder = load(write_splade(tmp_path / "model"), isa=isa)._encoder
+    assert isinstance(encoder, SpladeEncoder)
+    states = np.ones((4, 64), dtype=np.float32)
+    states[0] = np.inf
+    with torch.inference_mode():
+        broken, finite = encoder._head(states, [2, 2])
+    assert np.isnan(broken).all() and np.isfinite(finite).all()
 
 
 def test_an_output_that_the_model_lacks_is_refused(tmp_path: Path) -> None:
