@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from models.errors import ModelError
 
-_PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model"]
+_PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
 _ACCESS_HINT = "; one that is not public needs a token in HF_TOKEN"
 
 

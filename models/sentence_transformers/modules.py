@@ -9,6 +9,7 @@ from models.errors import ModelError
 
 STATIC = "StaticEmbedding"
 CLIP = "CLIPModel"
+LOGIT_SCORE = "LogitScore"
 ENCODERS = ("Transformer", STATIC, CLIP)
 _PACKAGE = "sentence_transformers."
 
@@ -73,12 +74,39 @@ class LayerNorm:
         return self.tensor == "norm.weight"
 
 
+@dataclass(frozen=True, kw_only=True)
+class LogitScore:
+    """The score of a language model: the logit of a next token, or the difference of two.
+
+    tensors: names of its output table (vocabulary, inputs); the first that the checkpoint has
+    counts. true_id, false_id: rows of the table; without a second, the score is the logit alone.
+    """
+
+    path: str
+    inputs: int
+    vocabulary: int
+    tensors: tuple[str, ...]
+    true_id: int
+    false_id: int | None = None
+    outputs: int = 1
+
+    @property
+    def shapes(self) -> Shapes:
+        """No tensors besides those of the language model."""
+        return {}
+
+    @property
+    def own_file(self) -> bool:
+        """Whether the file at `path` holds nothing else."""
+        return False
+
+
 @dataclass(frozen=True)
 class Normalize:
     """Division by the Euclidean length."""
 
 
-Module = Dense | LayerNorm | Normalize
+Module = Dense | LayerNorm | LogitScore | Normalize
 """A module after the pooling."""
 
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
@@ -93,6 +121,8 @@ def entries(folder: Path) -> tuple[Entry, ...]:
     path = folder / "modules.json"
     entries = _listed(path) if path.exists() else _implied(folder)
     kinds = [entry.kind for entry in entries]
+    if kinds == ["Transformer", LOGIT_SCORE]:
+        return entries
     if unknown := [kind for kind in kinds if kind not in (*ENCODERS, "Pooling", *_READERS)]:
         supported = (*ENCODERS, "Pooling", *_READERS)
         raise ModelError(f"{path}: modules {unknown} are not supported; supported: {supported}")

@@ -34,6 +34,7 @@ class EngineSupervisor(Supervisor):
             dtype=settings.dtype,
             isa=settings.isa,
             pooling=settings.pooling,
+            rerank_format=settings.rerank_format,
             threads=settings.threads,
             max_batch_tokens=settings.max_batch_tokens,
             log_level=settings.log_level,

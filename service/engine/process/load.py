@@ -30,6 +30,8 @@ class Options(Protocol):
     @property
     def pooling(self) -> str: ...
     @property
+    def rerank_format(self) -> str: ...
+    @property
     def threads(self) -> int: ...
 
 
@@ -50,6 +52,7 @@ def load(folder: str | Path, options: Options, previous: StartupChoices | None =
         device=previous.device if previous else options.device,
         dtype=previous.dtype if previous else options.dtype,
         pooling=options.pooling,
+        rerank_format=options.rerank_format,
         trials=[Trial(**trial) for trial in previous.trials] if previous else None,
     )
     if previous:
