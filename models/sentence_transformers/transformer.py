@@ -15,9 +15,11 @@ NAMES = tuple(
     f"sentence_{family}_config.json"
     for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
-Output = Literal["states", "projection", "logits", "next_token"]
-"""Output of a Transformer module: states of tokens, a projected vector, or logits: of labels or of
-the next token."""
+Output = Literal["states", "projection", "logits", "token_logits", "next_token"]
+"""Output of a Transformer module: states of tokens, a projected vector, or logits of labels.
+
+token_logits: of a masked language model, for each token. next_token: logits of a language model.
+"""
 _OUTPUTS = {  # the task, the name of the output, and the method of the model
     "states": (
         *("feature-extraction", "token_embeddings"),
@@ -29,6 +31,10 @@ _OUTPUTS = {  # the task, the name of the output, and the method of the model
     ),
     "logits": (
         *("sequence-classification", "scores"),
+        {"method": "forward", "method_output_name": "logits"},
+    ),
+    "token_logits": (
+        *("fill-mask", "token_embeddings"),
         {"method": "forward", "method_output_name": "logits"},
     ),
     "next_token": (
