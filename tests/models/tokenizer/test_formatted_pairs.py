@@ -13,6 +13,7 @@ from models.tokenizer.formatted_pairs import FormattedPairTokenizer
 from models.tokenizer.pair_format import PairFormat, Slot
 from models.tokenizer.pairs import Pair
 from models.tokenizer.tokenizer import Side, Tokenizer
+from tests.models import kinds
 from tests.models.decoder_reranker import write_reranker
 
 DEFAULT = ("<|im_start|>find\n<query>: ", Slot.QUERY, "\n<document>: ", Slot.DOCUMENT, "\nyes?")
@@ -83,6 +84,19 @@ def test_the_query_may_come_after_the_document(folder: Path) -> None:
     assert length == 40
 
 
+@pytest.mark.parametrize("kind", ["qwen", "llama", "metallama", "gemma"])
+def test_a_cut_pair_begins_and_ends_like_the_whole_text(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text(kinds.text(kind), encoding="utf-8")
+    document = "license of any work " * 30
+    texts = tokenizer(tmp_path, 999)
+    (whole,) = texts.encode([f"<|im_start|>find\n<query>: q\n<document>: {document}\nyes?"])
+    pairs = FormattedPairTokenizer(tokenizer(tmp_path, 60), FORMAT)
+    (row,) = run_to_completion(pairs.encode([("q", document)], count_limit=float("inf")))
+    end = len(texts.encode(["0\nyes?"])[0].ids) - len(texts.encode(["0"])[0].ids)
+    assert row.ids == [*whole.ids[: 60 - end], *whole.ids[-end:]]
+    assert row.dropped == len(whole.ids) - 60
+
+
 def test_only_so_many_tokens_of_the_document_are_read(folder: Path) -> None:
     text, _, dropped = encode(folder, ("q", "123456789"), 200, max_second=3)
     assert (text.partition("<document>")[2], dropped) == (": 123\nyes?", 6)
@@ -131,7 +145,8 @@ def test_an_instruction_takes_its_place(folder: Path) -> None:
     assert text.startswith("<|im_start|>Say why.<|im_start|>find")
     assert pairs.with_instruction("x").characters == pairs.characters + 1 + len("<|im_start|>")
     with pytest.raises(InstructionTooLongError):
-        pairs.with_instruction("any work " * 100)
+        pairs.with_instruction("1" * 100)  # of 167 tokens that remain
+    assert pairs.with_instruction("1" * 60)
     with pytest.raises(ValueError, match="takes no instruction"):
         FormattedPairTokenizer(texts, REVERSED).with_instruction("x")
 
