@@ -123,6 +123,14 @@ def test_windows_hold_the_whole_document_beside_the_query(folder: Path) -> None:
     assert row.ids == windows[0]
 
 
+def test_the_first_word_of_a_document_is_in_one_window(folder: Path) -> None:
+    texts = tokenizer(folder, 60)  # in which it is one token with the space before it
+    pairs = FormattedPairTokenizer(texts, FORMAT)
+    windows = run_to_completion(pairs.windows("q", "work" + " you" * 60, 9999))
+    read = "".join(texts.decode(windows, skip_special=False))
+    assert len(windows) > 2 and read.count("work") == 1
+
+
 def test_a_long_query_has_half_of_the_room_beside_windows(folder: Path) -> None:
     pairs = FormattedPairTokenizer(tokenizer(folder, 80), FORMAT)
     windows = run_to_completion(pairs.windows("a " * 500, "the " * 100, 9999))
