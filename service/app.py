@@ -19,6 +19,7 @@ from service.api import (
     cohere,
     cohere_v1,
     embed,
+    embed_sparse,
     feature_extraction,
     ollama,
     ollama_models,
@@ -77,26 +78,32 @@ def create_app(
     """
     settings = context.settings
     model = Folder.read(context.model, settings.pooling, settings.rerank_format)
-    config, sentence = model.spec.config, model.sentence
+    config = model.spec.config
     reader = _reader(settings, model)
     admission = _admission(settings, connection)
     replay = Replay(connection, connection.counters)
     metrics = _metrics(admission, connection, replay)
     cache_bytes = settings.vector_cache_bytes
     engine = VectorCache(replay, cache_bytes) if cache_bytes else replay
-    pipeline = Pipeline(reader, admission, engine, settings.request_timeout, model.classifier)
+    pipeline = Pipeline(
+        reader,
+        admission,
+        engine,
+        settings.request_timeout,
+        classifier=model.classifier,
+        output_names=model.outputs,
+    )
     names, max_values = ServedNames(settings.names, settings.any_name), settings.max_values
     lengths = declared(model.encoder, model.dim)
     dimensions = Dimensions.from_setting(settings.dimensions, model.dim, lengths)
-    embeddings = embed.EmbeddingService(pipeline, names, dimensions, config.num_layers)
+    embeddings = embed.EmbeddingService(pipeline, names, dimensions, config.num_layers, max_values)
     token_vectors = tokens.TokenVectorService(pipeline, config, max_values)
     reranking = rerank.RerankService(pipeline, names)
-    info = functools.partial(
-        server_info, settings, connection, sentence, dimensions, model.classifier
-    )
+    info = functools.partial(server_info, settings, connection, model, dimensions)
     routers = [
         openapi_document.router(),
         embed.router(embeddings),
+        embed_sparse.router(embed_sparse.SparseService(pipeline, max_values)),
         tokens.router(token_vectors),
         positions.router(
             positions.PositionService(pipeline, config, model.bias_table(), max_values)
