@@ -79,6 +79,7 @@ class Embedder:
         isa: str = "auto",
         pooling: str = AUTO,
         rerank_format: str = AUTO,
+        adapter: str = AUTO,
         trials: Sequence[Trial] | None = None,
         revision: str | None = None,
         cache: Path | None = None,
@@ -90,13 +91,14 @@ class Embedder:
         pooling: mean, cls, max, lasttoken, weightedmean or mean_sqrt_len_tokens; auto is the one
         that the model's files name. rerank_format: how a reranker reads pairs, one of CHOICES in
         models.sentence_transformers.rerank_formats; auto is as the files say.
+        adapter: the task of a model with adapters, or none.
         isa: the highest instruction set of the compiled kernels, one of CAPS in
         models.cpu_backend.library: auto is the best of this processor, none leaves all to torch.
         trials: those of an earlier load in this dtype, which are then not repeated.
         Raises ModelError if the model, device or precision is not available.
         """
         path = resolve(str(model), revision=revision, cache=cache)
-        folder = Folder.read(path, pooling, rerank_format)
+        folder = Folder.read(path, pooling, rerank_format, adapter)
         config = folder.spec.config
         tokenizer = folder.tokenizer()
         head = Head(folder.path, folder.sentence.modules)

@@ -49,27 +49,32 @@ class Folder:
     classifier: Classifier | None = None
 
     @classmethod
-    def read(cls, path: Path, pooling: str = AUTO, rerank_format: str = AUTO) -> "Folder":
+    def read(
+        cls, path: Path, pooling: str = AUTO, rerank_format: str = AUTO, adapter: str = AUTO
+    ) -> "Folder":
         """Read the small files of a folder.
 
-        pooling, rerank_format: override those of the files, unless AUTO.
+        pooling, rerank_format: override those of the files, unless AUTO. adapter: the task for
+        which a model with adapters computes; AUTO for a model without.
 
         Raises ModelError for a model that is not supported, and for invalid files.
         """
         try:
-            return cls._read(path, pooling, rerank_format)
+            return cls._read(path, pooling, rerank_format, adapter)
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
             # From a value whose type was not validated before its use.
             raise ModelError(f"{path}: its files make no sense: {error!r}") from error
 
     @classmethod
-    def _read(cls, path: Path, pooling: str, rerank_format: str) -> "Folder":
+    def _read(cls, path: Path, pooling: str, rerank_format: str, adapter: str) -> "Folder":
         refuse_other_kinds(path)
         entries = modules.entries(path)
         encoder = path / entries[0].path
         refuse_changed_weights(encoder)
         read = static.read if entries[0].kind == STATIC else families.read
-        spec = read(encoder)
+        spec = read(encoder).with_adapter(adapter)
+        if entries[0].custom and not spec.adapters:
+            raise ModelError(f"{path}: modules.json names code of the model, which is not run")
         classifier = _classifier(path, entries, spec, pooling, rerank_format)
         if classifier:
             config = replace(spec.config, two_segments=has_second_segment(encoder, spec.config))
@@ -161,6 +166,8 @@ class Folder:
         parts.append(repr(self.sentence.pooling))  # a setting may override the files
         if self.pair_format:
             parts.append(repr(self.pair_format))
+        if self.spec.adapters:
+            parts.append(repr(self.spec.adapters))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

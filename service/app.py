@@ -77,7 +77,7 @@ def create_app(
     shutting_down: whether the server was told to stop.
     """
     settings = context.settings
-    model = Folder.read(context.model, settings.pooling, settings.rerank_format)
+    model = Folder.read(context.model, settings.pooling, settings.rerank_format, settings.adapter)
     config = model.spec.config
     reader = _reader(settings, model)
     admission = _admission(settings, connection)

@@ -16,6 +16,7 @@ SPLADE_POOLING = "SpladePooling"
 _POOLINGS = ("Pooling", SPLADE_POOLING)
 _FORMER_NAMES = {"MLMTransformer": "Transformer"}
 _PACKAGE = "sentence_transformers."
+_CUSTOM = "custom_st.Transformer"  # of Jina v3, whose adapters it chooses
 
 Shapes = dict[str, tuple[int, ...]]
 """Names and shapes of tensors."""
@@ -23,10 +24,14 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of modules.json. path: the module's folder, relative to the model's."""
+    """An entry of modules.json. path: the module's folder, relative to the model's.
+
+    custom: whether the module is code of the model.
+    """
 
     kind: str
     path: str
+    custom: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,13 +192,14 @@ def _route(folder: Path, router: Entry, name: str) -> tuple[Entry, ...]:
 
 
 def _entry(path: Path, kind: str, module_path: str) -> Entry:
-    if not kind.startswith(_PACKAGE):
+    custom = kind == _CUSTOM
+    if not custom and not kind.startswith(_PACKAGE):
         raise ModelError(f"{path}: modules {[kind]} are not supported: code of a model is not run")
     relative = PurePosixPath(module_path)
     if relative.is_absolute() or ".." in relative.parts:
         raise ModelError(f"{path}: {module_path!r} is not inside of the model's folder")
     name = kind.rpartition(".")[2]
-    return Entry(_FORMER_NAMES.get(name, name), module_path)
+    return Entry(_FORMER_NAMES.get(name, name), module_path, custom)
 
 
 def _implied(folder: Path) -> tuple[Entry, ...]:

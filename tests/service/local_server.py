@@ -66,7 +66,7 @@ def local_server(model: Path, **settings: Any) -> Iterator[HttpServer]:
 def _engine(context: ServerContext, handoff: socket.socket) -> Iterator[None]:
     """Run an engine in a thread, which closing a pipe stops."""
     settings = context.settings
-    names = ("device", "dtype", "isa", "pooling", "rerank_format")
+    names = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter")
     options = {name: getattr(settings, name) for name in names}
     spec = EngineSpec(
         folder=str(context.model),

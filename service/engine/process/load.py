@@ -32,6 +32,8 @@ class Options(Protocol):
     @property
     def rerank_format(self) -> str: ...
     @property
+    def adapter(self) -> str: ...
+    @property
     def threads(self) -> int: ...
 
 
@@ -53,6 +55,7 @@ def load(folder: str | Path, options: Options, previous: StartupChoices | None =
         dtype=previous.dtype if previous else options.dtype,
         pooling=options.pooling,
         rerank_format=options.rerank_format,
+        adapter=options.adapter,
         trials=[Trial(**trial) for trial in previous.trials] if previous else None,
     )
     if previous:

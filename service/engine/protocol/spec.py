@@ -25,7 +25,8 @@ class EngineSpec:
     """Start parameters of an engine process.
 
     isa: the highest instruction set to use. pooling, rerank_format: override those of the model's
-    files, unless auto. max_batch_tokens: 0 to let the engine choose.
+    files, unless auto. adapter: the task of a model with adapters.
+    max_batch_tokens: 0 to let the engine choose.
     handoff_fd: the socket on which it receives connections from HTTP processes.
     counters_fd, counters_rows: the shared counters; the last row is the engine's.
     startup_choices: of the previous engine, if there was one.
@@ -37,6 +38,7 @@ class EngineSpec:
     isa: str
     pooling: str
     rerank_format: str
+    adapter: str
     threads: int
     max_batch_tokens: int
     log_level: str

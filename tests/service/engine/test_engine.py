@@ -12,7 +12,7 @@ from service.process.supervisor import EXIT_PERMANENT_FAILURE
 
 def spec(folder: Path, threads: int = 1) -> EngineSpec:
     return EngineSpec(
-        str(folder), "cpu", "float32", "auto", "auto", "auto", threads, 0, "info", 0, 0, 1
+        str(folder), "cpu", "float32", "auto", "auto", "auto", "auto", threads, 0, "info", 0, 0, 1
     )
 
 
