@@ -200,6 +200,10 @@ def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
         "up": (inner, width),
         "down": (width, inner),
         "project": (width, narrow),
+        "router": (config.experts, width),
+        "experts_up": (config.experts * inner, width),
+        "experts_down": (config.experts * inner, width),
+        "experts": (width, inner),
     }
     if kind in shapes:
         return shapes[kind]

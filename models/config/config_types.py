@@ -37,7 +37,7 @@ _KEYS: Mapping[Kind, str] = {
     "intermediate_size hidden_dim d_ff d_inner local_attention global_attn_every_n_layers "
     "max_position_embeddings n_positions seq_length max_seq_len "
     "relative_attention_num_buckets lora_rank sliding_window window_size in_features out_features "
-    "dimension",
+    "dimension num_experts moe_top_k",
     _LIMIT: "layer_norm_eps layer_norm_epsilon norm_eps rms_norm_eps max_seq_length "
     "model_max_length max_length rotary_emb_fraction rotary_scaling_factor mscale mscale_all_dim",
     _POSITIVE: "rope_theta rotary_emb_base global_rope_theta local_rope_theta "
