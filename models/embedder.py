@@ -30,7 +30,8 @@ from models.precision.trials import Trial, choose_precision
 from models.sentence_transformers.pooling import AUTO
 from models.sentence_transformers.sparse import Splade, TokenWeights
 from models.tokenizer.cooperative import run_to_completion
-from models.tokenizer.pairs import Pair, PairTokenizer
+from models.tokenizer.formatted_pairs import pair_encoder
+from models.tokenizer.pairs import Pair
 from models.tokenizer.tokenizer import Tokenizer
 from models.torch_backend.encoder import Embeddings, Encoder
 from models.torch_backend.linear import LinearFactory
@@ -84,6 +85,8 @@ class Embedder:
         dtype: str = "auto",
         isa: str = "auto",
         pooling: str = AUTO,
+        rerank_format: str = AUTO,
+        adapter: str = AUTO,
         trials: Sequence[Trial] | None = None,
         revision: str | None = None,
         cache: Path | None = None,
@@ -93,13 +96,16 @@ class Embedder:
         device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU) or
         int8 (CPU); auto is the fastest that is close to float32 on the reference sentences.
         pooling: mean, cls, max, lasttoken, weightedmean or mean_sqrt_len_tokens; auto is the one
-        that the model's files name.
+        that the model's files name. rerank_format: how a reranker reads pairs, one of CHOICES in
+        models.sentence_transformers.rerank_formats; auto is as the files say.
+        adapter: the task of a model with adapters, or none.
         isa: the highest instruction set of the compiled kernels, one of CAPS in
         models.cpu_backend.library: auto is the best of this processor, none leaves all to torch.
         trials: those of an earlier load in this dtype, which are then not repeated.
         Raises ModelError if the model, device or precision is not available.
         """
-        folder = Folder.read(resolve(str(model), revision=revision, cache=cache), pooling)
+        path = resolve(str(model), revision=revision, cache=cache)
+        folder = Folder.read(path, pooling, rerank_format, adapter)
         config = folder.spec.config
         tokenizer = folder.tokenizer()
         head = Head(folder.path, folder.sentence.modules)
@@ -246,14 +252,20 @@ class Embedder:
         remaining = [row.remaining(prompt_token_count, side) for row in rows]
         return self._encode_all([row.ids for row in rows], remaining, budget)
 
-    def score(self, pairs: Sequence[Pair], *, budget: int = 2048) -> Floats:
+    def score(
+        self, pairs: Sequence[Pair], *, instruction: str | None = None, budget: int = 2048
+    ) -> Floats:
         """Compute the logits of pairs of texts, `budget` tokens at a time: -> (B, labels).
 
-        Raises ValueError for a model without a classifier.
+        instruction: to a language model that reranks; by default its own.
+
+        Raises ValueError for a model without a classifier, or one that takes no instruction.
         """
         if self.classifier is None:
             raise ValueError("the model embeds texts, and has no scores of pairs")
-        tokenizer = PairTokenizer(self.tokenizer, self.config)
+        tokenizer = pair_encoder(self.tokenizer, self.config, self.classifier.pair_format)
+        if instruction is not None:
+            tokenizer = tokenizer.with_instruction(instruction)
         rows = [row.ids for row in run_to_completion(tokenizer.encode(pairs))]
         return self._encode_all(rows, [0] * len(rows), budget)
 

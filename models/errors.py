@@ -26,3 +26,18 @@ class UnsplittableTextError(ValueError):
             f"more than {limit} characters in a row have no place where a token surely begins, "
             "such as a space between two words"
         )
+
+
+class UnpairedTextError(ValueError):
+    """A text alone, for a model that reads pairs of texts. index: position in the request."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(f"text {index} is alone, and the model reads a query and a document")
+        self.index = index
+
+
+class InstructionTooLongError(ValueError):
+    """An instruction that leaves too little room for texts."""
+
+    def __init__(self) -> None:
+        super().__init__("the instruction takes more than half of the tokens that the model reads")

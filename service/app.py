@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from models.folder import Folder
 from models.sentence_transformers.matryoshka import declared
-from models.tokenizer.pairs import PairTokenizer
+from models.tokenizer.formatted_pairs import pair_encoder
 from service import __version__
 from service.api import (
     classify,
@@ -77,7 +77,8 @@ def create_app(
     background: work that runs as long as the application, and is cancelled in reverse order.
     shutting_down: whether the server was told to stop.
     """
-    settings, model = context.settings, Folder.read(context.model, context.settings.pooling)
+    settings = context.settings
+    model = Folder.read(context.model, settings.pooling, settings.rerank_format, settings.adapter)
     config = model.spec.config
     reader = _reader(settings, model)
     admission = _admission(settings, connection)
@@ -166,7 +167,9 @@ def _reader(settings: Settings, model: Folder) -> InputReader:
             max_texts=settings.max_texts,
             max_tokens=settings.max_tokens,
         ),
-        pairs=PairTokenizer(tokenizer, model.spec.config) if model.classifier else None,
+        pairs=pair_encoder(tokenizer, model.spec.config, model.pair_format)
+        if model.classifier
+        else None,
     )
 
 

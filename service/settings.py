@@ -66,6 +66,19 @@ class Settings(BaseSettings):
         "weightedmean, mean_sqrt_len_tokens, splade (sparse vectors of a masked language model), "
         "or auto: the one that the model's files name.",
     )
+    adapter: str = Field(
+        default="auto",
+        description="Task for which a model with adapters (Jina v3) computes vectors, such as "
+        "retrieval.query, or none; auto for a model without adapters.",
+    )
+    rerank_format: Literal[
+        "auto", "pair", "qwen3-reranker", "bge-reranker-v2-gemma", "mxbai-rerank-v2"
+    ] = Field(
+        default="auto",
+        description="Text in which a reranker reads a query and a document, and a language model "
+        "as a reranker: qwen3-reranker, bge-reranker-v2-gemma, mxbai-rerank-v2, pair (as the "
+        "tokenizer joins two texts), or auto: as the model's files say.",
+    )
     threads: int = Field(
         default=0, ge=0, le=1024, description="CPU threads of the engine; 0: as many as allotted."
     )

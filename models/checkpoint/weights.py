@@ -34,9 +34,12 @@ def load(folder: Path, spec: CheckpointSpec) -> Weights:
     def is_of_layer(name: str) -> bool:
         return any(ours.startswith("layers.") for ours in spec.rename(name))
 
+    additions = _additions(folder, spec)
     for name, tensor in tensors(folder, is_of_layer):
         if names := spec.rename(name):
-            weights |= _parts(spec, names, float32(folder, name, tensor, static))
+            plain = float32(folder, name, tensor, static)
+            addition = additions.pop(name, None)
+            weights |= _parts(spec, names, plain if addition is None else plain + addition)
     expected = spec.expected()
     if unknown := weights.keys() - expected:
         raise ModelError(f"{folder}: config.json knows no {sorted(unknown)[:4]}")
@@ -105,6 +108,28 @@ def float32(folder: Path, name: str, tensor: Tensor, integers: bool = False) -> 
     if tensor.numel() and not torch.stack(torch.aminmax(tensor)).isfinite().all():
         raise ModelError(f"{folder}: {name} has NaN or infinity in it: fetch the model again")
     return tensor
+
+
+def _additions(folder: Path, spec: CheckpointSpec) -> Weights:
+    # The additions of the chosen adapter to matrices, by the names of these in the checkpoint.
+    adapters = spec.adapters
+    if adapters is None or adapters.chosen is None:
+        return {}
+    factors: dict[str, Weights] = {}
+    for name, tensor in tensors(folder):
+        matrix, _, factor = name.rpartition(".0.lora_")
+        if not matrix or not spec.rename(f"{matrix}.original"):
+            continue
+        if len(tensor) != len(adapters.names):
+            raise ModelError(f"{folder}: {name} has {len(tensor)} parts for {adapters.names}")
+        part = float32(folder, name, tensor[adapters.chosen])
+        factors.setdefault(f"{matrix}.original", {})[factor] = part
+    additions = {}
+    for name, pair in factors.items():
+        is_table = spec.rename(name)[0].endswith("_table")  # whose rows are inputs
+        left, right = (pair["A"], pair["B"]) if is_table else (pair["B"], pair["A"])
+        additions[name] = left @ right * adapters.scale
+    return additions
 
 
 def _parts(spec: CheckpointSpec, names: list[str], tensor: Tensor) -> Weights:
@@ -180,6 +205,10 @@ def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
         "up": (inner, width),
         "down": (width, inner),
         "project": (width, narrow),
+        "router": (config.experts, width),
+        "experts_up": (config.experts * inner, width),
+        "experts_down": (config.experts * inner, width),
+        "experts": (width, inner),
     }
     if kind in shapes:
         return shapes[kind]

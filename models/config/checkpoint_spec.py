@@ -9,6 +9,9 @@ from models.config.encoder_config import EncoderConfig
 from models.errors import ModelError
 
 LARGEST = -1
+AUTO = "auto"
+NO_ADAPTER = "none"
+_PARAMETRIZED = ".parametrizations.weight.original"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +33,19 @@ class Projection:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Adapters:
+    """Low-rank additions to the matrices for each task (LoRA: Hu et al. 2021, arXiv 2106.09685).
+
+    names: of the tasks, in the order of the checkpoint. scale: multiplies the additions.
+    chosen: index of the task; None for the matrices alone.
+    """
+
+    names: tuple[str, ...]
+    scale: float
+    chosen: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class CheckpointSpec:
     """An encoder's configuration, and how its family lays out a checkpoint.
 
@@ -45,6 +61,7 @@ class CheckpointSpec:
     spare_rows: rows at the end of the token table that are not read.
     shapes: of our tensors whose shape does not follow from `config`.
     images: the image encoder of a checkpoint of texts and images.
+    adapters: of a checkpoint with matrices as torch parametrizes them; None for other checkpoints.
     """
 
     config: EncoderConfig
@@ -59,6 +76,25 @@ class CheckpointSpec:
     spare_rows: int = 0
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     images: "ImageSpec | None" = None
+    adapters: Adapters | None = None
+
+    def with_adapter(self, name: str) -> "CheckpointSpec":
+        """Return this spec with an adapter of a name, or `none`.
+
+        Raises ModelError for a name that is not one of its adapters.
+        """
+        if self.adapters is None:
+            if name in (AUTO, NO_ADAPTER):
+                return self
+            raise ModelError(f"the model has no adapters: EMBEDDING_ADAPTER={name} is of no use")
+        names = self.adapters.names
+        if name not in (*names, NO_ADAPTER):
+            raise ModelError(
+                f"EMBEDDING_ADAPTER={name}, or adapter= in Python, must name the task: one of "
+                f"{', '.join(names)}, or {NO_ADAPTER}"
+            )
+        chosen = None if name == NO_ADAPTER else names.index(name)
+        return replace(self, adapters=replace(self.adapters, chosen=chosen))
 
     def without(self, names: Sequence[str]) -> "CheckpointSpec":
         """Return this spec for an encoder whose checkpoint has other tensors of these names."""
@@ -75,6 +111,8 @@ class CheckpointSpec:
 
         Raises ModelError for a name that the family does not have.
         """
+        if self.adapters:
+            name = name.replace(_PARAMETRIZED, ".weight")
         # Checkpoints converted from TensorFlow call the parameters of a norm gamma and beta.
         plain = re.sub("gamma$", "weight", re.sub("beta$", "bias", self._strip(name)))
         layer = re.search(r"\.(\d+)\.", f".{plain}")

@@ -9,8 +9,16 @@ from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.sentence_transformers import modules
 from models.sentence_transformers.classifier import Classifier
-from models.sentence_transformers.modules import STATIC, Dense, Entry, Module, Normalize
+from models.sentence_transformers.modules import (
+    STATIC,
+    Dense,
+    Entry,
+    LogitScore,
+    Module,
+    Normalize,
+)
 from models.sentence_transformers.pooling import AUTO, SPLADE, PoolingChoice, Source, choose_pooling
+from models.sentence_transformers.prompts import default_prompt
 from models.sentence_transformers.sparse import Sparse, read_sparse
 from models.sentence_transformers.transformer import Output, TransformerOptions
 from models.tokenizer.tokenizer import Tokenizer
@@ -91,7 +99,7 @@ class SentenceConfig:
             file_only=static,
             keep_unknown=encoder.family != "model2vec",
             prompts=prompts,
-            default_prompt=_default_prompt(card, prompts),
+            default_prompt=default_prompt(card),
         )
 
     def prompt_token_count(self, prompt: str, tokenizer: Tokenizer) -> int:
@@ -102,12 +110,14 @@ class SentenceConfig:
         """Return the number of dimensions of a vector."""
         if self.pooling == (SPLADE,):
             return encoder.vocab_size
-        widths = [module.outputs for module in self.modules if isinstance(module, Dense)]
+        widths = [
+            module.outputs for module in self.modules if isinstance(module, Dense | LogitScore)
+        ]
         return widths[-1] if widths else encoder.hidden_size * len(self.pooling)
 
 
 def _of_classifier(folder: Path, encoder: EncoderConfig, classifier: Classifier) -> SentenceConfig:
-    options = TransformerOptions.read(folder, encoder, "logits")
+    options = TransformerOptions.read(folder, encoder, classifier.output)
     return SentenceConfig(
         max_length=options.max_length,
         pooling=(classifier.head.pooling,),
@@ -140,8 +150,3 @@ def projection_modules(path: str, hidden: int, projection: Projection | None) ->
             tensor=projection.tensor,
         )
     ]
-
-
-def _default_prompt(card: JsonConfig, prompts: dict[str, str]) -> str:
-    stated = card.get("default_prompt_name") is not None
-    return card.choice("default_prompt_name", prompts) if stated else ""
