@@ -67,7 +67,8 @@ def bge_m3(folder: Path) -> None:
     AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
     pickled(folder)
     for name, rows in (("sparse_linear", 1), ("colbert_linear", WIDTH)):
-        torch.save({"weight": torch.ones(rows, WIDTH)}, folder / f"{name}.pt")
+        linear = {"weight": torch.ones(rows, WIDTH), "bias": torch.zeros(rows)}
+        torch.save(linear, folder / f"{name}.pt")
     (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 64}', encoding="utf-8")
     sentence_files(folder, [TRANSFORMER, POOLING, NORMALIZE], pooling_mode_cls_token=True)
 
