@@ -24,7 +24,7 @@ class StartupChoices:
 class EngineSpec:
     """Start parameters of an engine process.
 
-    isa: the highest instruction set to use. pooling: overrides that of the model's files, unless
+    title: of the engine, in the log. isa: the highest instruction set to use. pooling: overrides that of the model's files, unless
     auto. max_batch_tokens: 0 to let the engine choose.
     handoff_fd: the socket on which it receives connections from HTTP processes.
     counters_fd, counters_rows: the shared counters; the last row is the engine's.
@@ -42,6 +42,7 @@ class EngineSpec:
     handoff_fd: int
     counters_fd: int
     counters_rows: int
+    title: str = "the engine"
     startup_choices: StartupChoices | None = None
 
     @classmethod

@@ -1,0 +1,116 @@
+"""One of a server's models: its folder, its engine, and the way from inputs to vectors."""
+
+from typing import Literal
+
+from models.errors import ModelError
+from models.folder import Folder
+from models.footprint import Footprint
+from models.sentence_transformers.classifier import Task
+from models.sentence_transformers.matryoshka import declared
+from models.tokenizer.pairs import PairTokenizer
+from service.engine.client.engine_connection import EngineConnection
+from service.engine.client.replay import Replay
+from service.engine.protocol.model_state import EngineState
+from service.inference.dimensions import Dimensions
+from service.inference.pipeline import Pipeline
+from service.inference.vector_cache import VectorCache
+from service.inputs.reader import InputReader
+from service.inputs.tokenization_queue import TokenizationQueue
+from service.process.shared_counters import Slot
+from service.request.admission import Admission
+from service.request.limits import MAX_UNSPLIT_CHARACTERS
+from service.settings import Settings
+
+State = Literal["loaded", "loading", "unloaded"]
+
+
+class ServedModel:
+    """Everything that each model has of its own; what large inputs take of a process is shared.
+
+    connection: to the engine. replay: submits again what an engine has lost.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        folder: Folder,
+        connection: EngineConnection,
+        queue: TokenizationQueue,
+        vector_cache_bytes: int,
+    ) -> None:
+        """settings: of the model. queue: of long texts, which all models share.
+
+        vector_cache_bytes: memory for the vectors of the model; 0 for no cache.
+        """
+        self.settings, self.folder, self.connection = settings, folder, connection
+        self.reader = _reader(settings, folder, queue)
+        self.admission = _admission(settings, connection)
+        self.replay = Replay(connection, connection.counters)
+        self.pipeline = Pipeline(
+            self.reader,
+            self.admission,
+            VectorCache(self.replay, vector_cache_bytes) if vector_cache_bytes else self.replay,
+            settings.request_timeout,
+            folder.classifier,
+        )
+        lengths = declared(folder.encoder, folder.dim)
+        self.dimensions = Dimensions.from_setting(settings.dimensions, folder.dim, lengths)
+        self._footprint: Footprint | None = None
+
+    @property
+    def name(self) -> str:
+        """The model's name in responses."""
+        return self.settings.name
+
+    @property
+    def task(self) -> Task:
+        """The kind of model: whether it embeds, reranks or classifies."""
+        return self.folder.task
+
+    @property
+    def kept(self) -> bool:
+        """Whether the model is loaded from the start, and not on demand."""
+        return self.settings.keep == "always"
+
+    @property
+    def state(self) -> State:
+        """Whether an engine has loaded the model, or does so."""
+        if self.connection.connected:
+            return "loaded"
+        running = self.connection.state.engine is EngineState.RUNNING
+        return "loading" if running else "unloaded"
+
+    def record_weight_bytes(self) -> None:
+        """Tell the first process how much memory the weights take, as far as that is known."""
+        try:
+            memory = (self._footprint or Footprint.of(self.folder)).memory
+        except ModelError:  # the engine will say the same, and end
+            return
+        description = self.connection.description
+        dtype = description.dtype if description else self.settings.dtype
+        self.connection.counters.row[Slot.WEIGHT_BYTES] = memory.get(dtype, memory["float32"])
+
+
+def _reader(settings: Settings, model: Folder, queue: TokenizationQueue) -> InputReader:
+    tokenizer = model.tokenizer(MAX_UNSPLIT_CHARACTERS)
+    return InputReader(
+        tokenizer,
+        model.sentence,
+        queue,
+        vocabulary_rows=model.spec.config.vocab_size,
+        min_tokens=model.spec.config.min_tokens,
+        max_texts=settings.max_texts,
+        max_tokens=settings.max_tokens,
+        auto_truncate=settings.auto_truncate,
+        pairs=PairTokenizer(tokenizer, model.spec.config) if model.classifier else None,
+    )
+
+
+def _admission(settings: Settings, connection: EngineConnection) -> Admission:
+    return Admission(
+        settings.max_wait,
+        lambda: connection.rate.latest,
+        connection.counters,
+        timeout=settings.request_timeout,
+        reliable_rate=lambda: connection.rate.reliable_rate,
+    )
