@@ -13,7 +13,7 @@ from service.engine.protocol.fd_handoff import Connection, request_connection
 from service.process.shared_counters import SharedCounters
 from service.settings import Settings
 
-_FIELDS = ("port", "listener_fds", "counters_fd", "started")
+_FIELDS = ("port", "listener_fds", "started")
 _MODEL_FIELDS = ("index", "rows", "counters_fd", "handoff_fd")
 _SECRETS = ("api_key", "admin_key")
 
@@ -48,16 +48,14 @@ class ServerContext:
     """The settings and shared descriptors of a server.
 
     models: those that it serves, the default first. port: where the server listens.
-    listener_fds: of each HTTP process, the descriptors of its listening sockets.
-    counters_fd: of the shared counters of the server. started: of the server, in seconds since
-    1970.
+    listener_fds: of each HTTP process, the descriptors of its listening sockets. started: of the
+    server, in seconds since 1970.
     """
 
     settings: Settings
     models: Sequence[ModelContext]
     port: int
     listener_fds: Sequence[Sequence[int]]
-    counters_fd: int
     started: int = field(default_factory=lambda: int(time.time()))
 
     @property
@@ -66,8 +64,8 @@ class ServerContext:
         return counter_rows(self.settings)
 
     def counters(self, row: int) -> SharedCounters:
-        """The shared counters of the server, for the process of a row."""
-        return SharedCounters.attach(self.counters_fd, self.rows, row)
+        """The shared counters of the server, for the process of a row: its first model's."""
+        return self.models[0].counters(row)
 
     def listeners(self, row: int) -> list[socket]:
         """The sockets on which the HTTP process of a row listens."""
@@ -76,7 +74,7 @@ class ServerContext:
     def pass_fds(self, row: int) -> list[int]:
         """The descriptors that the HTTP process of a row inherits."""
         of_models = [fd for model in self.models for fd in (model.counters_fd, model.handoff_fd)]
-        return [*self.listener_fds[row], self.counters_fd, *of_models]
+        return [*self.listener_fds[row], *of_models]
 
     def worker_config(self, row: int) -> bytes:
         """The context as the first line of an HTTP process's input, as it holds the API key."""

@@ -21,8 +21,8 @@ ORDER = {
     "sentence_transformers encoder torch_backend cpu_backend precision families folder footprint "
     "convert hub embedder",
     "service": "setting_types settings model_settings errors process engine request inputs "
-    "inference metrics api http client context playground app uvicorn_adapter server plots "
-    "evaluation cli asgi __main__",
+    "inference metrics model_metrics api http client context playground app uvicorn_adapter server "
+    "plots evaluation cli asgi __main__",
 }
 
 

@@ -33,15 +33,15 @@ class ServedNames:
 
         Vectors of another model than the requested one would be wrong without notice.
         """
-        if name in self._models:
-            return self._models[name]
-        return self._find_any(name)
+        if name not in self._models:
+            self._check_any(name)
+        return self._models.get(name)
 
     def find_tagged(self, name: str) -> int | None:
         """Like `find` for an Ollama name, whose tag latest may be left out."""
-        if untagged(name) in self._untagged:
-            return self._untagged[untagged(name)]
-        return self._find_any(name)
+        if untagged(name) not in self._untagged:
+            self._check_any(name)
+        return self._untagged.get(untagged(name))
 
     def find_with_role(self, name: str) -> tuple[int | None, Role | None]:
         """Like `find`, with the role that the name's suffix selects, if any."""
@@ -51,9 +51,10 @@ class ServedNames:
             base = name.removesuffix(suffix)
             if base != name and (base in self._models or self._any_name):
                 return self._models.get(base), role
-        return self._find_any(name), None
+        self._check_any(name)
+        return None, None
 
-    def _find_any(self, name: str) -> None:
+    def _check_any(self, name: str) -> None:
         if not self._any_name:
             names = ", ".join(map(repr, self.names))
             raise UnknownModel(f"no model {name!r}; this server has {names}", param="model")

@@ -63,9 +63,9 @@ def read(flags: dict[str, Any]) -> Settings:
 
 def read_models(flags: dict[str, Any]) -> tuple[Settings, list[Settings]]:
     """Read the settings of a server and of each of its models; raises UsageError."""
-    plain, named = [], []
-    for model in flags.pop("model", None) or ():
-        (plain if "=" not in model or Path(model).is_dir() else named).append(model)
+    sources = flags.pop("model", None) or ()
+    named = [model for model in sources if "=" in model and not Path(model).is_dir()]
+    plain = [model for model in sources if model not in named]
     if len(plain) > 1 or (plain and named):
         raise click.UsageError(f"--model {plain[-1]}: with several, give each as NAME=SOURCE")
     if named and flags.get("models"):

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from models.config.encoder_config import EncoderConfig
 from models.errors import ModelError
 from models.folder import Folder
 from models.footprint import Footprint
@@ -30,20 +31,23 @@ class ServedModel:
     connection: to the engine. replay: submits again what an engine has lost.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the last ones by name
         self,
         settings: Settings,
         folder: Folder,
         connection: EngineConnection,
         queue: TokenizationQueue,
-        vector_cache_bytes: int,
+        *,
+        vector_cache_bytes: int = 0,
+        index: int = 0,
     ) -> None:
         """settings: of the model. queue: of long texts, which all models share.
 
-        vector_cache_bytes: memory for the vectors of the model; 0 for no cache.
+        vector_cache_bytes: memory for the vectors of the model; 0 for no cache. index: among the
+        models.
         """
         self.settings, self.folder, self.connection = settings, folder, connection
-        self.reader = _reader(settings, folder, queue)
+        self.reader = _reader(settings, folder, queue, index)
         self.admission = _admission(settings, connection)
         self.replay = Replay(connection, connection.counters)
         self.pipeline = Pipeline(
@@ -63,14 +67,25 @@ class ServedModel:
         return self.settings.name
 
     @property
+    def config(self) -> EncoderConfig:
+        """The sizes and options of the encoder."""
+        return self.folder.spec.config
+
+    @property
     def task(self) -> Task:
         """The kind of model: whether it embeds, reranks or classifies."""
         return self.folder.task
 
     @property
-    def kept(self) -> bool:
-        """Whether the model is loaded from the start, and not on demand."""
-        return self.settings.keep == "always"
+    def needed(self) -> bool:
+        """Whether the model should be loaded: it is kept, and no operator has unloaded it."""
+        unloaded = self.connection.state.engine is EngineState.UNLOADED
+        return self.settings.keep == "always" and not unloaded
+
+    @property
+    def ready(self) -> bool:
+        """Whether the model's engine has computed vectors recently."""
+        return self.connection.ready
 
     @property
     def state(self) -> State:
@@ -91,7 +106,7 @@ class ServedModel:
         self.connection.counters.row[Slot.WEIGHT_BYTES] = memory.get(dtype, memory["float32"])
 
 
-def _reader(settings: Settings, model: Folder, queue: TokenizationQueue) -> InputReader:
+def _reader(settings: Settings, model: Folder, queue: TokenizationQueue, index: int) -> InputReader:
     tokenizer = model.tokenizer(MAX_UNSPLIT_CHARACTERS)
     return InputReader(
         tokenizer,
@@ -103,6 +118,7 @@ def _reader(settings: Settings, model: Folder, queue: TokenizationQueue) -> Inpu
         max_tokens=settings.max_tokens,
         auto_truncate=settings.auto_truncate,
         pairs=PairTokenizer(tokenizer, model.spec.config) if model.classifier else None,
+        model=index,
     )
 
 

@@ -45,13 +45,14 @@ class InputReader:
         max_tokens: int,
         auto_truncate: bool,
         pairs: PairTokenizer | None = None,
+        model: int = 0,
     ) -> None:
         """queue: tokenizes long requests. vocabulary_rows: of the model's embedding table.
 
         min_tokens: of a text. max_texts, max_tokens: of a request. pairs: of a model that reads
-        pairs of texts.
+        pairs of texts. model: its index among those that are served.
         """
-        self.tokenizer, self.sentence = tokenizer, sentence
+        self.tokenizer, self.sentence, self._model = tokenizer, sentence, model
         self._queue, self._max_texts, self._max_tokens = queue, max_texts, max_tokens
         self._prompts = Prompts(sentence)
         self._input_tokenizer = InputTokenizer(
@@ -176,6 +177,7 @@ class InputReader:
     def _count(
         self, context: RequestContext, rows: Sequence[TokenizedInput], texts: int | None = None
     ) -> None:
+        context.model = self._model
         context.texts += len(rows) if texts is None else texts
         context.tokens += sum(len(row.ids) for row in rows)
         context.truncated += sum(row.dropped > 0 for row in rows)

@@ -39,7 +39,6 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
         try:
             # Before the model is loaded: an address in use is reported at once.
             sockets = _listen(settings, stack)
-            counters = stack.enter_context(counters_file(counter_rows(settings)))
             contexts, engine_fds = model_contexts(settings, models, stack)
         except OSError as error:
             log.error("the server cannot start: %s", error)
@@ -49,7 +48,6 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
             contexts,
             port=sockets[0][0].getsockname()[1],
             listener_fds=[[listener.fileno() for listener in group] for group in sockets],
-            counters_fd=counters,
         )
         return asyncio.run(Watcher(context, [*chain(*sockets)], engine_fds).run())
 

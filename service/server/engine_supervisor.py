@@ -32,8 +32,8 @@ class EngineSupervisor(Supervisor):
     ) -> None:
         """engine_fd: the engine's end of the socket pair that hands over connections.
 
-        title: of the engine, in the log. startup_choices: of an earlier engine of the model. on_ready: called whenever an engine has
-        loaded the model.
+        title: of the engine, in the log. startup_choices: of an earlier engine of the model.
+        on_ready: called whenever an engine has loaded the model.
         """
         self._row = model.rows - 1  # of the shared counters
         self._counters, self._on_ready = model.counters(self._row), on_ready

@@ -38,7 +38,6 @@ class Watcher:
     ) -> None:
         """engine_fds: of each model, the engine's end of the socket pair for connections."""
         self._context, self._listeners = context, listeners
-        self._counters = context.counters(context.rows - 1)
         self._model_counters = [model.counters(model.rows - 1) for model in context.models]
         self._announcements = Announcements(context)
         self._stop, self._serving = asyncio.Event(), asyncio.Event()
@@ -116,16 +115,15 @@ class Watcher:
             start=_START,
             stop=settings.drain_delay + settings.shutdown_timeout + _GRACE,
             heartbeat_timeout=_HEARTBEAT_TIMEOUT,
-            heartbeat=partial(self._counters.read, Slot.HEARTBEAT, row),
+            heartbeat=partial(self._model_counters[0].read, Slot.HEARTBEAT, row),
         )
         config, pass_fds = partial(context.worker_config, row), context.pass_fds(row)
         child = Child("an HTTP process", "service.server.http_worker", config, pass_fds, limits)
         return Supervisor(child, self._on_report, partial(self._clear_gauges, row))
 
     def _clear_gauges(self, row: int) -> None:
-        for counters in (self._counters, *self._model_counters):
+        for counters in self._model_counters:
             counters.clear_gauges(row)
-
 
 
 def _signals() -> list[signal.Signals]:

@@ -33,13 +33,14 @@ _PROBE_IDS = np.zeros(2, dtype=np.int32)
 class EngineConnection:
     """Submits jobs to the current engine; unfinished ones fail with EngineDied when it dies."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the last ones by name
         self,
         connect: Callable[[], Connection],
         counters: SharedCounters,
         on_ready: Callable[[EngineDescription], None] = lambda _: None,
         on_stall: Callable[[], None] = lambda: None,
         probe_interval: float = _PROBE_INTERVAL,
+        *,
         on_wanted: Callable[[], None] = lambda: None,
         on_unwanted: Callable[[], None] = lambda: None,
     ) -> None:
@@ -110,7 +111,9 @@ class EngineConnection:
 
     @property
     def _loads_on_demand(self) -> bool:
-        return self.state.engine is not EngineState.RUNNING or self.state.since > max(0.0, self._lost_at)
+        if self.state.engine is not EngineState.RUNNING:
+            return True
+        return self.state.since > max(0.0, self._lost_at)  # loading, for the first time or again
 
     async def load(self, timeout: float) -> None:
         """Have the model loaded, and wait for that; raises EngineLost if it takes too long."""

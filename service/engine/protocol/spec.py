@@ -24,8 +24,8 @@ class StartupChoices:
 class EngineSpec:
     """Start parameters of an engine process.
 
-    title: of the engine, in the log. isa: the highest instruction set to use. pooling: overrides that of the model's files, unless
-    auto. max_batch_tokens: 0 to let the engine choose.
+    title: of the engine, in the log. isa: the highest instruction set to use. pooling: overrides
+    that of the model's files, unless auto. max_batch_tokens: 0 to let the engine choose.
     handoff_fd: the socket on which it receives connections from HTTP processes.
     counters_fd, counters_rows: the shared counters; the last row is the engine's.
     startup_choices: of the previous engine, if there was one.

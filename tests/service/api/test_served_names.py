@@ -154,11 +154,12 @@ def test_a_model_is_described_under_the_requested_name(two_names: HttpServer) ->
 @pytest.mark.parametrize("name", ["-query", "", "one-Query", "one-query-query"])
 def test_a_name_that_resembles_a_role_suffix_is_unknown(name: str) -> None:
     with pytest.raises(UnknownModel):
-        ServedNames(["one"]).role_of(name)
+        ServedNames(["one"]).find_with_role(name)
 
 
 def test_a_served_name_may_end_with_a_role_suffix() -> None:
     names = ServedNames(["of-a-query"])
-    assert names.role_of("of-a-query") is None
-    assert names.role_of("of-a-query-query") == "query"
-    assert ServedNames(["one"], any_name=True).role_of("other-passage") == "document"
+    assert names.find_with_role("of-a-query") == (0, None)
+    assert names.find_with_role("of-a-query-query") == (0, "query")
+    any_name = ServedNames(["one"], any_name=True)
+    assert any_name.find_with_role("other-passage") == (None, "document")
