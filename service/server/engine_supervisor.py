@@ -13,8 +13,9 @@ from service.context import ModelContext
 from service.engine.protocol.spec import EngineSpec, StartupChoices
 from service.process.reports import Report
 from service.process.shared_counters import Slot
-from service.process.supervisor import Child, Supervisor
+from service.process.supervisor import Child, Process, Supervisor
 from service.process.watchdog import Limits
+from service.server.fork_server import ForkServer
 
 log = logging.getLogger(__name__)
 
@@ -22,24 +23,27 @@ log = logging.getLogger(__name__)
 class EngineSupervisor(Supervisor):
     """Runs the launcher of the engine, and passes on the choices of the previous engine."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the last ones by name
         self,
         model: ModelContext,
         engine_fd: int,
+        *,
         title: str = "the engine",
         startup_choices: StartupChoices | None = None,
         on_ready: Callable[[], None] = lambda: None,
+        fork_server: ForkServer | None = None,
     ) -> None:
         """engine_fd: the engine's end of the socket pair that hands over connections.
 
         title: of the engine, in the log. startup_choices: of an earlier engine of the model.
-        on_ready: called whenever an engine has loaded the model.
+        on_ready: called whenever an engine has loaded the model. fork_server: starts the launcher;
+        without one it is started as a program.
         """
         self._row = model.rows - 1  # of the shared counters
         self._counters, self._on_ready = model.counters(self._row), on_ready
         self.startup_choices = startup_choices  # of the latest engine
         self._engine_pid: int | None = None
-        self._title = title
+        self._title, self._fork_server = title, fork_server
         settings = model.settings
         spec = EngineSpec(
             title=title,
@@ -78,6 +82,11 @@ class EngineSupervisor(Supervisor):
             os.kill(self._engine_pid, signal.SIGKILL)  # its launcher forks another
         self._engine_pid = None
         self.restart_start_timer()
+
+    async def _spawn(self, output: int) -> Process:
+        if self._fork_server is None:
+            return await super()._spawn(output)
+        return await self._fork_server.fork(output)
 
     def _on_engine_report(self, report: Report) -> None:
         if report["event"] == "ready":

@@ -10,6 +10,7 @@ from service.engine.protocol.model_state import EngineState, ModelState
 from service.engine.protocol.spec import StartupChoices
 from service.process.shared_counters import QUEUED_TOKENS, Slot
 from service.server.engine_supervisor import EngineSupervisor
+from service.server.fork_server import ForkServer
 from service.server.residency import LoadedModel
 
 log = logging.getLogger(__name__)
@@ -23,15 +24,16 @@ class ModelEngine:
         model: ModelContext,
         engine_fd: int,
         on_end: Callable[["ModelEngine"], None],
-        several: bool,
+        fork_server: ForkServer | None = None,
     ) -> None:
         """engine_fd: the engine's end of the socket pair that hands over connections.
 
-        on_end: called when the engine has been unloaded, or cannot be started. several: whether
-        the server has other models, so that the log tells of which one it speaks.
+        on_end: called when the engine has been unloaded, or cannot be started. fork_server: of the
+        engines of several models, of which the log then tells them apart.
         """
         self.model, self._fd, self._on_end = model, engine_fd, on_end
-        self._title = f"the engine of {self.name}" if several else "the engine"
+        self._fork_server = fork_server
+        self._title = f"the engine of {self.name}" if fork_server else "the engine"
         self._counters = model.counters(model.rows - 1)
         self.state = ModelState(self._counters)
         self._supervisor: EngineSupervisor | None = None
@@ -77,7 +79,12 @@ class ModelEngine:
         self.unloading, self._ready_since = False, None
         self._load_started = time.monotonic()
         self._supervisor = EngineSupervisor(
-            self.model, self._fd, self._title, self._choices, self._on_ready
+            self.model,
+            self._fd,
+            title=self._title,
+            startup_choices=self._choices,
+            on_ready=self._on_ready,
+            fork_server=self._fork_server,
         )
         self._task = asyncio.create_task(self._run(self._supervisor))
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from service.context import ServerContext
 from service.engine.protocol.model_state import EngineState
+from service.server.fork_server import ForkServer
 from service.server.model_engine import ModelEngine
 from service.server.residency import idle_models, models_to_replace
 
@@ -25,9 +26,10 @@ class ModelEngines:
 
     def __init__(self, context: ServerContext, engine_fds: Sequence[int]) -> None:
         """engine_fds: of each model, the engine's end of the socket pair for connections."""
-        several = len(context.models) > 1
+        inherited = [*engine_fds, *(model.counters_fd for model in context.models)]
+        self._fork_server = ForkServer(inherited) if len(context.models) > 1 else None
         self._engines = [
-            ModelEngine(model, fd, self._on_end, several)
+            ModelEngine(model, fd, self._on_end, self._fork_server)
             for model, fd in zip(context.models, engine_fds, strict=True)
         ]
         self._limit = context.settings.max_model_bytes
@@ -36,6 +38,7 @@ class ModelEngines:
 
     async def run(self) -> None:
         """Run until all engines are stopped, or one fails that the server cannot be without."""
+        fork_server = asyncio.create_task(self._run_fork_server())
         for engine in self._engines:
             if engine.kept and not self._stopped.is_set():
                 engine.load()
@@ -45,6 +48,9 @@ class ModelEngines:
                 await asyncio.wait_for(self._stopped.wait(), _TICK)
         for engine in self._engines:
             await engine.ended()
+        if self._fork_server is not None:
+            self._fork_server.stop()
+        await fork_server
 
     def load(self, index: int) -> None:
         """Load a model once there is room for it; do nothing if it is loaded."""
@@ -82,6 +88,8 @@ class ModelEngines:
     def stop(self) -> None:
         """Let all engines end."""
         self._stopped.set()
+        if self._fork_server is not None:
+            self._fork_server.refuse()
         for engine in self._engines:
             engine.unload()
 
@@ -89,6 +97,11 @@ class ModelEngines:
         """Kill all engines at once."""
         for engine in self._engines:
             engine.kill()
+
+    async def _run_fork_server(self) -> None:
+        if self._fork_server is not None:
+            await self._fork_server.run()
+            self.stop()
 
     def _on_end(self, engine: ModelEngine) -> None:
         if self._stopped.is_set():

@@ -4,6 +4,7 @@ import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -15,7 +16,7 @@ Options = Mapping[str, object]
 class SeveralModels(Server):
     """`embedding-service serve` with a file of models: their options by their names."""
 
-    def __init__(self, folder: Path, models: Mapping[str, Options], **settings: object) -> None:
+    def __init__(self, folder: Path, models: Mapping[str, Options], **settings: Any) -> None:
         """folder: for the log and the file of the models."""
         file = folder / "models.toml"
         lines = []
@@ -31,11 +32,11 @@ class SeveralModels(Server):
 
     def engines(self) -> set[int]:
         """Return the process ids of the engines."""
+        [fork_server] = self.children("service.engine.fork_server")
         pids = set()
-        for process in psutil.Process(self.process.pid).children(recursive=True):
+        for launcher in fork_server.children():
             with contextlib.suppress(psutil.Error):
-                is_engine = "service.engine" in process.cmdline() and not process.children()
-                pids |= {process.pid} if is_engine else set()
+                pids |= {engine.pid for engine in launcher.children()}
         return pids
 
     def load(self, name: str) -> int:

@@ -28,7 +28,7 @@ def body_schema(operation: Any) -> Any:
 
 
 def bodies() -> Iterator[Any]:
-    for method, path, operation in OPERATIONS:
+    for _, path, operation in OPERATIONS:
         if "requestBody" in operation:
             for example in body_schema(operation)["examples"]:
                 yield pytest.param(path, example, id=f"{path} {json.dumps(example)}"[:70])
