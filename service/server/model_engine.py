@@ -127,6 +127,7 @@ class ModelEngine:
         self._choices, self._task, self._supervisor = supervisor.startup_choices, None, None
         if not self.unloading:
             self.state.set(EngineState.FAILED)
+        self.unloading = False
         self._on_end(self)
 
     def _on_ready(self) -> None:

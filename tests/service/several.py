@@ -32,11 +32,11 @@ class SeveralModels(Server):
 
     def engines(self) -> set[int]:
         """Return the process ids of the engines."""
-        [fork_server] = self.children("service.engine.fork_server")
         pids = set()
-        for launcher in fork_server.children():
-            with contextlib.suppress(psutil.Error):
-                pids |= {engine.pid for engine in launcher.children()}
+        with contextlib.suppress(psutil.Error):
+            for fork_server in self.children("service.engine.fork_server"):
+                for launcher in fork_server.children():
+                    pids |= {engine.pid for engine in launcher.children()}
         return pids
 
     def load(self, name: str) -> int:

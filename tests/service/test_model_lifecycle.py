@@ -153,7 +153,7 @@ def test_a_server_ends_if_a_model_that_it_keeps_cannot_be_loaded(
     weights = broken / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     server = SeveralModels(tmp_path, {"a": {"source": source}, "b": {"source": str(broken)}})
-    with pytest.raises(AssertionError, match="model.safetensors"), server:
+    with pytest.raises(AssertionError, match=r"model\.safetensors"), server:
         pass
     assert server.process.wait(60) == 1
 
