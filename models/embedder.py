@@ -1,28 +1,36 @@
 """The facade of this package: a loaded model that embeds texts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from models.checkpoint import weights
 from models.cpu_backend import library
+from models.cpu_backend.pooling import pool_on_torch
+from models.encoder import masked_lm
 from models.encoder.batch import Batch, Rows, truncate_after
 from models.encoder.device import resolve_device
 from models.encoder.head import Head
+from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from models.errors import EmptyTextError
 from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
-from models.outputs import DENSE, TextOutputs
+from models.outputs import DENSE, SPARSE, SPARSE_QUERY, TextOutputs
 from models.precision.encoder_factory import EncoderFactory
 from models.precision.reference_sentences import ReferenceSentences
 from models.precision.trials import Trial, choose_precision
 from models.sentence_transformers.pooling import AUTO
+from models.sentence_transformers.sparse import Splade, TokenWeights
 from models.tokenizer.cooperative import run_to_completion
 from models.tokenizer.pairs import Pair, PairTokenizer
 from models.tokenizer.tokenizer import Tokenizer
 from models.torch_backend.encoder import Embeddings, Encoder
+from models.torch_backend.linear import LinearFactory
+from models.torch_backend.splade import SpladeEncoder, SpladeHead
 from models.vectors import Floats, normalize
 
 
@@ -31,7 +39,8 @@ class Embedder:
 
     fingerprint: identifies everything that decides the vectors, except rounding.
 
-    classifier: of a model that reranks or classifies, whose vectors are logits; None otherwise.
+    output_names: what `outputs` can compute. classifier: of a model that reranks or classifies,
+    whose vectors are logits; None otherwise.
 
     Vectors do not depend on what they are batched with: to the bit on a CPU, to rounding on a GPU.
     """
@@ -54,6 +63,8 @@ class Embedder:
         self.config, self.device = embeddings.config, embeddings.device
         self.dtype, self.isa, self.trials = dtype, isa, trials
         self.fingerprint = f"{folder.fingerprint()}-{dtype}"
+        self.output_names = folder.outputs
+        self._query_vectors, self._token_weights = _sparse_vectors(folder, tokenizer)
         self._embeddings, self._encoder, self._head = embeddings, encoder, head
 
     @classmethod
@@ -88,11 +99,13 @@ class Embedder:
         with torch.inference_mode():
             embeddings = Embeddings(config, tensors, resolve_device(device))
             # Few logits say little of an encoder's accuracy: what they are computed from says more.
-            features = head.without_last() if folder.classifier else head
+            last_states = head.without_last() if folder.classifier else head
             sentences = ReferenceSentences(
-                tokenizer, config.vocab_size, folder.sentence.pooling, features
+                tokenizer, config.vocab_size, folder.sentence.pooling, last_states
             )
-            factory = EncoderFactory(tensors, embeddings, sentences, library.features(isa))
+            head_builder = _splade_head_builder(folder, tensors["token_table"], embeddings.device)
+            features = library.features(isa)
+            factory = EncoderFactory(tensors, embeddings, sentences, head_builder, features)
             choice = choose_precision(factory, dtype, sentences, trials)
         torch.cuda.empty_cache()  # frees what the other precisions took
         return cls(
@@ -156,10 +169,32 @@ class Embedder:
 
         Raises ValueError for an output, an id or a length that the model does not have.
         """
-        if tuple(names) != (DENSE,):
-            raise ValueError(f"the outputs of this model are {(DENSE,)}")
-        vectors = self.encode(ids, normalized=False, prompt_token_counts=prompt_token_counts)
-        return [TextOutputs(dense=vector) for vector in vectors]
+        if unknown := {*names} - {*self.output_names}:
+            raise ValueError(f"no outputs {sorted(unknown)}; the model has {self.output_names}")
+        if self._query_vectors and SPARSE_QUERY in names:
+            return [TextOutputs(sparse=self._query_vectors(row)) for row in ids]
+        batch = self._batch(ids, prompt_token_counts)
+        if isinstance(self._encoder, SpladeEncoder):
+            return [TextOutputs(sparse=vector) for vector in self._encoder.sparse(batch)]
+        return self._outputs_of_states(batch, names)
+
+    def _outputs_of_states(self, batch: Batch, names: Sequence[str]) -> list[TextOutputs]:
+        states = self._encoder.states(batch, self.config.num_layers)
+        borders = batch.lengths.cumsum()[:-1]
+        texts = zip(np.split(batch.ids, borders), np.split(states, borders), strict=True)
+        outputs = [
+            TextOutputs(sparse=self._token_weights(*text))
+            if self._token_weights and SPARSE in names
+            else TextOutputs()
+            for text in texts
+        ]
+        if DENSE in names:
+            vectors = self._head(pool_on_torch(states, batch, self.sentence.pooling))
+            outputs = [
+                replace(text_outputs, dense=vector)
+                for text_outputs, vector in zip(outputs, vectors, strict=True)
+            ]
+        return outputs
 
     def hidden(self, ids: Rows, layer: int | str | None = None) -> list[Floats]:
         """Return the hidden states of each of B sequences: B times (length, D).
@@ -228,6 +263,28 @@ class Embedder:
         segments = 2 if config.two_segments else 1
         batch.check(config.vocab_size * segments, config.max_tokens, config.min_tokens)
         return batch
+
+
+def _sparse_vectors(
+    folder: Folder, tokenizer: Tokenizer
+) -> tuple[QueryVectors | None, TokenWeightVectors | None]:
+    config, sparse = folder.spec.config, folder.sentence.sparse
+    if isinstance(sparse, TokenWeights):
+        return None, TokenWeightVectors(folder.path, tokenizer, config.hidden_size)
+    if sparse is None or sparse.query is None:
+        return None, None
+    return QueryVectors(folder.path, sparse.query, tokenizer, config.vocab_size), None
+
+
+def _splade_head_builder(
+    folder: Folder, token_table: Tensor, device: torch.device
+) -> Callable[[LinearFactory], SpladeHead] | None:
+    splade = folder.sentence.sparse
+    if not isinstance(splade, Splade):
+        return None
+    hidden_size = folder.spec.config.hidden_size
+    loaded = masked_lm.load(folder.encoder, splade.head, token_table, hidden_size)
+    return lambda linear: SpladeHead(splade, loaded, linear, device)
 
 
 def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

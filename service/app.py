@@ -11,13 +11,14 @@ from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
 
 from models.folder import Folder
-from models.sentence_transformers.classifier import Task
+from models.outputs import DENSE, SPARSE
 from service import __version__, model_metrics
 from service.api import (
     classify,
     cohere,
     cohere_v1,
     embed,
+    embed_sparse,
     feature_extraction,
     model_admin,
     model_list,
@@ -47,6 +48,7 @@ from service.http.request_body import HttpLimits
 from service.http.timeouts import Timeouts
 from service.inference.served_model import ServedModel
 from service.inputs.tokenization_queue import TokenizationQueue
+from service.metrics import Metrics
 from service.playground import pages
 from service.request.memory_budget import MemoryBudget
 from service.settings import Settings
@@ -74,52 +76,7 @@ def create_app(
     settings = context.settings
     models = served_models(context, connections)
     metrics = model_metrics.metrics_of(models)
-    names = ServedNames(*[m.settings.names for m in models], any_name=settings.any_name)
-    max_values = settings.max_values
-
-    def choice(service: Callable[[ServedModel], S], *tasks: Task) -> ModelChoice[S]:
-        # Without a model's name, the first model of the task, or else the first.
-        default = next((i for task in tasks for i, m in enumerate(models) if m.task == task), 0)
-        return ModelChoice(names, [service(model) for model in models], default)
-
-    embeddings = choice(
-        lambda m: embed.EmbeddingService(m.pipeline, m.name, m.dimensions, m.config.num_layers),
-        "embed",
-    )
-    token_vectors = choice(
-        lambda m: tokens.TokenVectorService(m.pipeline, m.config, max_values), "embed"
-    )
-    reranking = choice(lambda m: rerank.RerankService(m.pipeline, m.name), "rerank")
-    classification = choice(
-        lambda m: classify.ClassificationService(m.pipeline, m.name), "classify", "rerank"
-    )
-    similarities = choice(lambda m: similarity.SimilarityService(m.pipeline, max_values), "embed")
-    position_tables = choice(
-        lambda m: positions.PositionService(m.pipeline, m.config, m.folder.bias_table(), max_values)
-    )
-    served = choice(lambda model: model)
-    routers = [
-        openapi_document.router(),
-        embed.router(embeddings),
-        tokens.router(token_vectors),
-        positions.router(position_tables),
-        similarity.router(similarities),
-        rerank.router(reranking),
-        rerank_vendors.router(reranking),
-        classify.router(classification),
-        tokenize.router(choice(lambda m: m.reader), settings.max_texts, settings.max_tokens),
-        openai.router(embeddings, token_vectors),
-        model_list.router(served, context.started),
-        cohere.router(embeddings),
-        cohere_v1.router(embeddings),
-        ollama.router(embeddings),
-        ollama_models.router(choice(ollama_models.OllamaModel)),
-        model_admin.router(served, _admin_check(settings), settings.request_timeout),
-        feature_extraction.router(embeddings),
-        status.router(models, metrics, shutting_down, choice(_info)),
-    ]
-    if settings.playground:
-        routers.append(pages.router())
+    routers = _routers(context, models, metrics, shutting_down)
     app = _fastapi(routers, _lifespan(background))
     paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
     metrics.track(paths)
@@ -140,6 +97,65 @@ def create_app(
             settings.host, settings.allowed_hosts, settings.cors_origins, bool(settings.keys)
         ),
     )
+
+
+def _routers(
+    context: ServerContext,
+    models: Sequence[ServedModel],
+    metrics: Metrics,
+    shutting_down: Callable[[], bool],
+) -> list[APIRouter]:
+    settings, max_values = context.settings, context.settings.max_values
+    names = ServedNames(*[m.settings.names for m in models], any_name=settings.any_name)
+
+    def choice(service: Callable[[ServedModel], S], *offers: str) -> ModelChoice[S]:
+        # Without a model's name, the first model that offers this, or else the first of all.
+        default = next(
+            (i for offer in offers for i, m in enumerate(models) if offer in m.offers), 0
+        )
+        return ModelChoice(names, [service(model) for model in models], default)
+
+    embeddings = choice(
+        lambda m: embed.EmbeddingService(
+            m.pipeline, m.name, m.dimensions, m.config.num_layers, max_values
+        ),
+        DENSE,
+    )
+    sparse = choice(lambda m: embed_sparse.SparseService(m.pipeline, max_values), SPARSE)
+    token_vectors = choice(
+        lambda m: tokens.TokenVectorService(m.pipeline, m.config, max_values), "embed"
+    )
+    reranking = choice(lambda m: rerank.RerankService(m.pipeline, m.name), "rerank")
+    classification = choice(
+        lambda m: classify.ClassificationService(m.pipeline, m.name), "classify", "rerank"
+    )
+    similarities = choice(lambda m: similarity.SimilarityService(m.pipeline, max_values), DENSE)
+    position_tables = choice(
+        lambda m: positions.PositionService(m.pipeline, m.config, m.folder.bias_table(), max_values)
+    )
+    served = choice(lambda model: model)
+    routers = [
+        openapi_document.router(),
+        embed.router(embeddings),
+        embed_sparse.router(sparse),
+        tokens.router(token_vectors),
+        positions.router(position_tables),
+        similarity.router(similarities),
+        rerank.router(reranking),
+        rerank_vendors.router(reranking),
+        classify.router(classification),
+        tokenize.router(choice(lambda m: m.reader), settings.max_texts, settings.max_tokens),
+        openai.router(embeddings, token_vectors),
+        model_list.router(served, context.started),
+        cohere.router(embeddings),
+        cohere_v1.router(embeddings),
+        ollama.router(embeddings),
+        ollama_models.router(choice(ollama_models.OllamaModel)),
+        model_admin.router(served, _admin_check(settings), settings.request_timeout),
+        feature_extraction.router(embeddings),
+        status.router(models, metrics, shutting_down, choice(_info)),
+    ]
+    return [*routers, pages.router()] if settings.playground else routers
 
 
 def served_models(
@@ -167,8 +183,7 @@ def served_models(
 def _info(model: ServedModel) -> Callable[[], dict[str, Any]]:
     return functools.partial(
         server_info,
-        *(model.settings, model.connection, model.folder.sentence),
-        *(model.dimensions, model.folder.classifier),
+        *(model.settings, model.connection, model.folder, model.dimensions),
     )
 
 

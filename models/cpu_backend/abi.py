@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Mapping
 from ctypes import c_double, c_int64, c_void_p
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 """The version of these structs, as in kernels/abi.h."""
 
 
@@ -106,12 +106,21 @@ class LinearCall(ctypes.Structure):
     ]
 
 
+class RowMaximumCall(ctypes.Structure):
+    """See linear.cpp."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("linear", "x", "sequence_of", "maxima")),
+        ("rows", c_int64),
+    ]
+
+
 _STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # by the function with their sizes
     "encoder_abi": [
         *(Matrix, Norm, PartNorms, Layer, KernelConfig, EmbeddingTables, PositionBias, Rotation),
         ForwardCall,
     ],
-    "linear_abi": [Matrix, Linear, LinearCall],
+    "linear_abi": [Matrix, Linear, LinearCall, RowMaximumCall],
 }
 
 

@@ -55,7 +55,8 @@ class ServedModel:
             self.admission,
             VectorCache(self.replay, vector_cache_bytes) if vector_cache_bytes else self.replay,
             settings.request_timeout,
-            folder.classifier,
+            classifier=folder.classifier,
+            output_names=folder.outputs,
         )
         lengths = declared(folder.encoder, folder.dim)
         self.dimensions = Dimensions.from_setting(settings.dimensions, folder.dim, lengths)
@@ -75,6 +76,11 @@ class ServedModel:
     def task(self) -> Task:
         """The kind of model: whether it embeds, reranks or classifies."""
         return self.folder.task
+
+    @property
+    def offers(self) -> tuple[str, ...]:
+        """The task, and what is computed of a text, by the names of models.outputs."""
+        return (self.task, *self.folder.outputs)
 
     @property
     def needed(self) -> bool:

@@ -2,11 +2,12 @@
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from models.outputs import DENSE, SPARSE
 from service import __version__
 from service.context import ServerContext
 from service.process.reports import Report
@@ -59,8 +60,7 @@ def greeting(context: ServerContext, engines: Mapping[int, Mapping[str, Any]]) -
     url = f"http://{host}:{context.port}{settings.root_path}"
     playground = f"playground: {url}/playground   " if settings.playground else ""
     models = [_model(model.settings, engines.get(model.index)) for model in context.models]
-    labels = engines[0]["labels"] if 0 in engines else None
-    route, body = _example_request(labels)
+    route, body = _example_request(engines.get(0))
     key = "" if settings.api_key is None else " -H 'authorization: Bearer KEY'"
     return (
         f"\nembedding-service {__version__} listens on {url}\n"
@@ -82,13 +82,17 @@ def _model(settings: Settings, engine: Mapping[str, Any] | None) -> str:
 
 def _outputs(engine: Mapping[str, Any]) -> str:
     if (labels := engine["labels"]) is None:
-        return f"{engine['dim']} dimensions"
+        sparse = " and sparse vectors" if SPARSE in engine["outputs"] else ""
+        dense = f"{engine['dim']} dimensions" if DENSE in engine["outputs"] else ""
+        return dense + sparse if dense else f"sparse vectors of {engine['vocab_size']} entries"
     return "reranker" if len(labels) == 1 else f"{len(labels)} labels"
 
 
-def _example_request(labels: Sequence[str] | None) -> tuple[str, str]:
-    if labels is None:
-        return "/embed", '{"inputs": "Hello, world"}'
+def _example_request(engine: Mapping[str, Any] | None) -> tuple[str, str]:
+    """The route of a model and a body for it; of one that is not loaded, the usual ones."""
+    if engine is None or (labels := engine["labels"]) is None:
+        sparse = engine is not None and DENSE not in engine["outputs"]
+        return "/embed_sparse" if sparse else "/embed", '{"inputs": "Hello, world"}'
     if len(labels) > 1:
         return "/predict", '{"inputs": "Hello, world"}'
     return "/rerank", '{"query": "What is rust?", "texts": ["A fungus.", "Iron oxide."]}'

@@ -1,5 +1,7 @@
 """Schemas of /embed's responses."""
 
+from typing import NotRequired
+
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
@@ -36,4 +38,31 @@ class Partial(RequestSummary):
     dimensions: NonNegativeInt
 
 
-EmbedResponse = Vectors | Embeddings | Partial
+@forbid_extra
+class SparseEntry(TypedDict):
+    """Weight of an entry of the vocabulary."""
+
+    index: NonNegativeInt
+    value: float
+
+
+@forbid_extra
+class SparseArrays(TypedDict):
+    """A sparse vector: entries of the vocabulary in ascending order, and their weights."""
+
+    indices: list[NonNegativeInt]
+    values: list[float]
+
+
+@forbid_extra
+class Outputs(RequestSummary):
+    """Response with outputs: those that were requested."""
+
+    embeddings: NotRequired[Vectors]
+    sparse: NotRequired[list[SparseArrays]]
+    model: str
+    dimensions: NonNegativeInt
+    inputs: list[Input]
+
+
+EmbedResponse = Vectors | Embeddings | Outputs | Partial

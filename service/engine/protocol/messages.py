@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from models.outputs import DENSE
 from service.engine.protocol.wire import Message
 
 TokenIds = npt.NDArray[np.int32]
@@ -139,6 +140,7 @@ class EngineDescription:
     max_batch_tokens: as configured, or as measured to be best.
     kernels: instruction set of the compiled kernels; None without them.
     labels: of a model that reranks or classifies, whose vectors are their logits; None otherwise.
+    outputs: what it computes of a text, by the names of models.outputs.
     """
 
     dim: int
@@ -157,3 +159,4 @@ class EngineDescription:
     fingerprint: str
     kernels: str | None
     labels: list[str] | None = None
+    outputs: Sequence[str] = (DENSE,)
