@@ -9,7 +9,10 @@ from pydantic import ValidationError
 
 from service.settings import Settings
 
-_OPTIONS = ("revision", "device", "dtype", "pooling", "max_batch_tokens", "keep", "idle_unload")
+_OPTIONS = (
+    *("revision", "device", "dtype", "pooling", "threads", "max_batch_tokens"),
+    *("keep", "idle_unload"),
+)
 """Settings that a table of the file may have; the others are of the whole server."""
 _OF_ONE_MODEL = ("served_name", "revision")
 
