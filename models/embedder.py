@@ -19,7 +19,8 @@ from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from models.errors import EmptyTextError
 from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
-from models.outputs import DENSE, SPARSE, SPARSE_QUERY, TextOutputs
+from models.output_names import DENSE, SPARSE, SPARSE_QUERY
+from models.outputs import TextOutputs
 from models.precision.encoder_factory import EncoderFactory
 from models.precision.reference_sentences import ReferenceSentences
 from models.precision.trials import Trial, choose_precision
@@ -165,7 +166,7 @@ class Embedder:
     ) -> list[TextOutputs]:
         """Compute outputs of B sequences of token ids in one forward pass, not normalized.
 
-        names: see models.outputs. prompt_token_counts: as in `encode`.
+        names: see models.output_names. prompt_token_counts: as in `encode`.
 
         Raises ValueError for an output, an id or a length that the model does not have.
         """

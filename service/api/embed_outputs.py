@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from models.outputs import DENSE, SPARSE, SparseVector
+from models.output_names import DENSE, SPARSE
+from models.outputs import SparseVector
 from models.vectors import Floats, finish
 from service.api.array_format import convert_vectors, encode_rows
 from service.api.binary_response import check_json_fields

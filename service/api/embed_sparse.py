@@ -70,7 +70,7 @@ class SparseService:
 
 def router(models: ModelChoice[SparseService]) -> APIRouter:
     """Create the routes of this module."""
-    routes = api_router("embeddings")
+    routes = api_router("sparse")
 
     @routes.post(
         "/embed_sparse",

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 
 from models.hub.sources import DEFAULT
-from service.api.openapi_responses import route_responses
+from service.api.openapi_responses import BODY_ERRORS, route_responses
 from service.api.router import api_router
 from service.api.schemas.status import ModelState
 from service.api.served_names import ModelChoice
 from service.errors import Forbidden, TimedOut
 from service.inference.served_model import ServedModel
 
-_ERRORS = (401, 403, 404, 500, 503, 504)
+_ERRORS = (*BODY_ERRORS, 404, 503, 504)
 _NAME = Path(examples=[DEFAULT])
 
 KeyCheck = Callable[[Any], None]

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from models.outputs import SPARSE, SPARSE_QUERY, SparseVector
+from models.output_names import SPARSE, SPARSE_QUERY
+from models.outputs import SparseVector
 from service.api.options_body import PromptBody
 from service.inference.pipeline import Pipeline
 

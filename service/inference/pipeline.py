@@ -6,7 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from models.outputs import DENSE, SPARSE, SPARSE_QUERY, TextOutputs
+from models.output_names import DENSE, SPARSE, SPARSE_QUERY
+from models.outputs import TextOutputs
 from models.sentence_transformers.classifier import Classifier
 from models.vectors import Floats
 from service.engine.protocol.messages import Job, Result
@@ -49,7 +50,7 @@ class Pipeline:
     ) -> None:
         """classifier: of a model that reranks or classifies; None for an embedder.
 
-        output_names: what an embedder computes of a text, by the names of models.outputs.
+        output_names: what an embedder computes of a text, by its name in models.output_names.
         """
         self.reader, self._classifier, self.output_names = reader, classifier, output_names
         self._admission, self._engine, self._timeout = admission, engine, timeout
@@ -82,10 +83,12 @@ class Pipeline:
         options: InputOptions,
         names: Sequence[str],
     ) -> tuple[list[TokenizedInput], list[TextOutputs]]:
-        """Return rows, and their outputs of some names in models.outputs, computed in one pass."""
+        """Return rows, and outputs by name (models.output_names), computed in one pass."""
         self._check_outputs(names)
         rows = await self.reader.read(context, inputs, options)
         result = await self._submit(context, rows, "+".join(names))
+        if not result.row_counts:
+            return rows, [TextOutputs(dense=vector) for vector in result.vectors]
         packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
         return rows, [TextOutputs.unpack(column) for column in packed]
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
 from models import Embedder
-from models.outputs import DENSE, SPARSE
+from models.output_names import DENSE, SPARSE
 from tests.models.sparse_encoder import write_bge_m3
 from tests.models.tiny import VOCABULARY
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from models import Embedder
-from models.outputs import SPARSE, SPARSE_QUERY, SparseVector
+from models.output_names import SPARSE, SPARSE_QUERY
+from models.outputs import SparseVector
 from tests.models.sparse_encoder import write_bge_m3, write_inference_free, write_splade
 from tests.models.tiny import VOCABULARY
 from tests.service.local_server import local_server
@@ -129,6 +130,11 @@ def test_the_error_of_a_dense_request_names_the_route_of_sparse_vectors(
 ) -> None:
     message = error(splade.post("/embed", {"inputs": "x"}), 400)["message"]
     assert "no dense vectors, but sparse (POST /embed_sparse)" in message
+
+
+def test_a_dense_model_has_its_one_output(server: HttpServer) -> None:
+    content = server.post("/embed", {"inputs": ["x", "y"], "outputs": ["dense"]}).json()
+    assert content["embeddings"] == server.post("/embed", {"inputs": ["x", "y"]}).json()
 
 
 def test_a_dense_model_has_no_sparse_vectors(server: HttpServer) -> None:
