@@ -60,7 +60,6 @@ class ServedModel:
         )
         lengths = declared(folder.encoder, folder.dim)
         self.dimensions = Dimensions.from_setting(settings.dimensions, folder.dim, lengths)
-        self._footprint: Footprint | None = None
 
     @property
     def name(self) -> str:
@@ -102,14 +101,13 @@ class ServedModel:
         return "loading" if running else "unloaded"
 
     def record_weight_bytes(self) -> None:
-        """Tell the first process how much memory the weights take, as far as that is known."""
+        """Tell the first process how much memory the weights take: in float32 for auto."""
         try:
-            memory = (self._footprint or Footprint.of(self.folder)).memory
+            memory = Footprint.of(self.folder).memory
         except ModelError:  # the engine will say the same, and end
             return
-        description = self.connection.description
-        dtype = description.dtype if description else self.settings.dtype
-        self.connection.counters.row[Slot.WEIGHT_BYTES] = memory.get(dtype, memory["float32"])
+        weight_bytes = memory.get(self.settings.dtype, memory["float32"])
+        self.connection.counters.row[Slot.WEIGHT_BYTES] = weight_bytes
 
 
 def _reader(settings: Settings, model: Folder, queue: TokenizationQueue, index: int) -> InputReader:

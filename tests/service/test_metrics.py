@@ -69,3 +69,23 @@ def test_all_processes_report_the_same_sums() -> None:
     assert 'embedding_requests_total{path="/embed",status="200"} 2.0' in text
     assert 'embedding_requests_total{path="/live",status="200"} 1.0' in text
     assert "embedding_tokens_total 14.0" in text and "embedding_request_tokens_count 2.0" in text
+
+
+def test_numbers_of_several_models_have_its_label() -> None:
+    counters = {name: SharedCounters.private() for name in ("a", "b")}
+    metrics = Metrics(counters["a"], counters)
+    metrics.track(["/embed"])
+    metrics.gauge("ready", "Whether.", [lambda: 1.0, lambda: 0.0])
+    metrics.observe(RequestContext("x", model=1, texts=2, tokens=7), "/embed", 200)
+    text = metrics.text().decode()
+    assert 'embedding_requests_total{path="/embed",status="200"} 1.0' in text
+    for line in (
+        'texts_total{model="a"} 0.0',
+        'texts_total{model="b"} 2.0',
+        'ready{model="a"} 1.0',
+        'ready{model="b"} 0.0',
+        'request_tokens_bucket{le="4.0",model="b"} 0.0',
+        'request_tokens_bucket{le="16.0",model="b"} 1.0',
+        'request_tokens_sum{model="a"} 0.0',
+    ):
+        assert f"embedding_{line}\n" in text
