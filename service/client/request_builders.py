@@ -28,8 +28,9 @@ log = logging.getLogger(__name__)
 
 
 class InputOptions(TypedDict, total=False):
-    """How texts are tokenised; see docs/inputs.md."""
+    """How texts are tokenised; see docs/inputs.md. model: of a server that has several."""
 
+    model: str | None
     on_overflow: str | None
     prompt: str | None
     prompt_name: str | None
@@ -67,6 +68,7 @@ class SimilarityOptions(InputOptions, total=False):
 class RerankOptions(TypedDict, total=False):
     """See docs/rerank.md. raw_scores: logits instead of scores from 0 to 1."""
 
+    model: str | None
     top_n: int | None
     raw_scores: bool
     on_overflow: str | None

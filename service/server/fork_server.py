@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 
 from service.process.reports import Report
@@ -55,6 +56,14 @@ class ForkedProcess:
         self._ended.set()
 
 
+@dataclass(frozen=True)
+class _ForkRequest:
+    """A process that has been requested, with its standard input."""
+
+    stdin: PipeInput
+    process: asyncio.Future[ForkedProcess]
+
+
 class ForkServer(Supervisor):
     """Runs the fork server. If it dies, its processes are killed, as nobody would see their end."""
 
@@ -75,8 +84,14 @@ class ForkServer(Supervisor):
         )
         self._numbers = count()
         self._usable, self._refusing = asyncio.Event(), False
-        self._requested: dict[int, asyncio.Future[int]] = {}
+        self._unanswered: dict[int, _ForkRequest] = {}
         self._processes: dict[int, ForkedProcess] = {}  # by process id
+
+    async def run(self) -> None:
+        """Keep the fork server running until it is stopped."""
+        with self._requests, self._accepting:
+            await super().run()
+            self._lose_processes()
 
     async def fork(self, output: int) -> ForkedProcess:
         """Start a process once the fork server is ready; raises OSError.
@@ -86,20 +101,19 @@ class ForkServer(Supervisor):
         await self._usable.wait()
         if self._refusing:
             raise OSError("the server stops")
-        number, pid = next(self._numbers), asyncio.get_running_loop().create_future()
-        self._requested[number] = pid
         reader, writer = os.pipe()
-        stdin = PipeInput(writer)
+        request = _ForkRequest(PipeInput(writer), asyncio.get_running_loop().create_future())
+        number = next(self._numbers)
+        self._unanswered[number] = request
         try:
             socket.send_fds(self._requests, [b"%d" % number], [reader, output])
-            process = self._processes[await pid] = ForkedProcess(await pid, stdin)
+            return await request.process
         except OSError:
-            stdin.close()
+            request.stdin.close()
             raise
         finally:
             os.close(reader)
-            del self._requested[number]
-        return process
+            self._unanswered.pop(number, None)
 
     def refuse(self) -> None:
         """Start no more processes."""
@@ -110,17 +124,20 @@ class ForkServer(Supervisor):
         match report["event"]:
             case "ready":
                 self._usable.set()
-            case "forked" if report["number"] in self._requested:
-                self._requested[report["number"]].set_result(report["pid"])
+            case "forked" if report["number"] in self._unanswered:
+                request = self._unanswered.pop(report["number"])
+                process = ForkedProcess(report["pid"], request.stdin)
+                self._processes[process.pid] = process  # at once: it may already have ended
+                request.process.set_result(process)
             case "ended" if report["pid"] in self._processes:
                 self._processes.pop(report["pid"]).end(report["status"])
 
     def _lose_processes(self) -> None:
         if not self._refusing:
             self._usable.clear()
-        for future in self._requested.values():
-            if not future.done():
-                future.set_exception(OSError("the fork server has ended"))
+        for request in self._unanswered.values():
+            request.process.set_exception(OSError("the fork server has ended"))
+        self._unanswered.clear()
         for process in self._processes.values():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)

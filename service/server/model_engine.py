@@ -114,10 +114,13 @@ class ModelEngine:
         """Describe the model's use, for the choice of models to unload."""
         ready = self._ready_since is not None
         busy = self._counters.total(QUEUED_TOKENS) > 0
+        last_used = self._counters.latest(Slot.LAST_USED)
+        if last_used < self.state.since:  # an operator loads it, or its first request still waits
+            last_used = self._ready_since or time.monotonic()
         return LoadedModel(
             self.model.index,
             self.weight_bytes,
-            max(self._counters.latest(Slot.LAST_USED), self._ready_since or time.monotonic()),
+            last_used,
             self.model.settings.idle_unload,
             may_unload=not self.kept and ready and not busy and not self.unloading,
         )

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 import httpx
 import pytest
 
+from service.client import Client
 from tests.conftest import Folder
 from tests.models.cross_encoder import write_cross_encoder
 from tests.service.responses import error
@@ -90,6 +91,15 @@ def test_the_vectors_are_those_of_the_model(three: SeveralModels) -> None:
         assert len(position) == size
         query = three.client.get("/positions", params={"count": 1, "model": model})
         assert query.json()["vectors"] == [position]
+
+
+def test_the_client_chooses_a_model(three: SeveralModels) -> None:
+    with Client(three.url) as client:
+        assert client.embed(["red", "blue"], model="org/wide").shape == (2, 64)
+        assert client.tokens("red", model="org/wide")[0].vectors.shape[1] == 64
+        assert client.similarity("red", ["red"], model="org/wide")[0, 0] == pytest.approx(1.0)
+        assert client.rerank("red", ["blue", "green"], model="judge").shape == (2,)
+        assert client.positions(count=1, model="org/wide")["vectors"].shape == (1, 64)
 
 
 def test_without_a_name_the_first_model_of_the_task_answers(three: SeveralModels) -> None:
