@@ -71,7 +71,7 @@ def _options(place: str, table: Mapping[str, Any]) -> dict[str, Any]:
 def _with_options(settings: Settings, name: str, options: dict[str, Any]) -> Settings:
     if not name.strip() or "," in name or name == "*":
         raise ValueError(f"models: {name!r} is no name of a model")
-    fields = {**settings.model_dump(), "revision": None, "served_name": name, **options}
+    fields = {**settings.model_dump(), "served_name": name, **options}
     try:
         return Settings(**fields)
     except ValidationError as error:
