@@ -37,7 +37,7 @@ from service.api import (
 from service.api.info import server_info
 from service.api.router import direct_routes, head_routes
 from service.api.served_names import ModelChoice, ServedNames
-from service.context import ServerContext
+from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
 from service.http import handlers
 from service.http.browser_checks import BrowserChecks
@@ -167,7 +167,7 @@ def served_models(
     models = [
         ServedModel(
             model.settings,
-            Folder.read(model.folder, model.settings.pooling),
+            _folder(model),
             connection,
             queue,
             vector_cache_bytes=settings.vector_cache_bytes // len(connections),
@@ -178,6 +178,11 @@ def served_models(
     for model in models:
         model.record_weight_bytes()
     return models
+
+
+def _folder(model: ModelContext) -> Folder:
+    settings = model.settings
+    return Folder.read(model.folder, settings.pooling, settings.rerank_format, settings.adapter)
 
 
 def _info(model: ServedModel) -> Callable[[], dict[str, Any]]:

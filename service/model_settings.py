@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from service.settings import Settings
 
 _OPTIONS = (
-    *("revision", "device", "dtype", "pooling", "threads", "max_batch_tokens"),
-    *("keep", "idle_unload"),
+    *("revision", "device", "dtype", "pooling", "rerank_format", "adapter"),
+    *("threads", "max_batch_tokens", "keep", "idle_unload"),
 )
 """Settings that a table of the file may have; the others are of the whole server."""
 _OF_ONE_MODEL = ("served_name", "revision")

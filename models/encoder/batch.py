@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from models.config.checkpoint_spec import LARGEST
 
@@ -29,12 +30,14 @@ class Batch:
     """B sequences with T token ids in total.
 
     ids: (T,). lengths: (B,). prompt_token_counts: (B,) how many of each sequence's first tokens are
-    left out of the pooling.
+    left out of the pooling. token_vectors: (T, D) on the model's device, in place of those that a
+    table has for the ids: of the patches of images, say.
     """
 
     ids: Integers
     lengths: Integers
     prompt_token_counts: Integers
+    token_vectors: Tensor | None = None
 
     @classmethod
     def of(cls, rows: Rows, prompt_token_counts: Sequence[int] = ()) -> "Batch":
@@ -42,6 +45,14 @@ class Batch:
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         ids = np.concatenate(rows, dtype=np.int64, casting="unsafe")
         return cls(ids, lengths, np.array(prompt_token_counts or [0] * len(rows), dtype=np.int64))
+
+    @classmethod
+    def of_vectors(cls, vectors: Tensor) -> "Batch":
+        """Concatenate B sequences of as many token vectors each: (B, length, D)."""
+        count, length, _ = vectors.shape
+        lengths = np.full(count, length, dtype=np.int64)
+        ids = np.arange(count * length, dtype=np.int64)
+        return cls(ids, lengths, np.zeros_like(lengths), vectors.flatten(0, 1).contiguous())
 
     @property
     def positions(self) -> Integers:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from models.checkpoint import weights
 from models.errors import ModelError
-from models.sentence_transformers.modules import LayerNorm, Module, Normalize
+from models.sentence_transformers.modules import LayerNorm, LogitScore, Module, Normalize
 from models.vectors import Floats
 
 Transform = Callable[[Tensor], Tensor]
@@ -48,6 +48,9 @@ class Head:
 def _load(folder: Path, module: Module) -> Transform:
     if isinstance(module, Normalize):
         return lambda vector: F.normalize(vector, dim=-1)
+    if isinstance(module, LogitScore):
+        row = _score_row(folder / module.path, module)
+        return lambda vector: F.linear(vector, row)
     weight, *biases = _load_tensors(folder / module.path, module.shapes, module.own_file)
     bias = biases[0] if biases else None
     if isinstance(module, LayerNorm):
@@ -68,3 +71,20 @@ def _load_tensors(folder: Path, shapes: dict[str, tuple[int, ...]], own_file: bo
     if loaded != shapes:
         raise ModelError(f"{folder}: the checkpoint has {loaded}; by config.json it is {shapes}")
     return [tensors[name] for name in shapes]
+
+
+def _score_row(folder: Path, module: LogitScore) -> Tensor:
+    """Read the rows of the output table whose products give the score: (1, inputs)."""
+    tables = {name: table for name, table in weights.tensors(folder) if name in module.tensors}
+    if not tables:
+        raise ModelError(f"{folder}: the checkpoint lacks {module.tensors[0]}")
+    name = next(name for name in module.tensors if name in tables)
+    shape = tuple(tables[name].shape)
+    if shape != (module.vocabulary, module.inputs):
+        raise ModelError(
+            f"{folder}: {name} has the shape {shape}; by config.json it is "
+            f"{module.vocabulary, module.inputs}"
+        )
+    ids = [id for id in (module.true_id, module.false_id) if id is not None]
+    rows = weights.float32(folder, name, tables[name][ids])
+    return rows[:1] - rows[1:] if len(ids) > 1 else rows

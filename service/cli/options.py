@@ -14,7 +14,7 @@ from service.model_settings import model_settings
 from service.settings import FILE, Settings
 
 MODEL = ("model", "revision", "cache")
-ENGINE = ("device", "dtype", "isa", "pooling", "threads")
+ENGINE = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter", "threads")
 
 F = TypeVar("F", bound=Callable[..., Any])
 

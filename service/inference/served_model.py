@@ -8,13 +8,14 @@ from models.folder import Folder
 from models.footprint import Footprint
 from models.sentence_transformers.classifier import Task
 from models.sentence_transformers.matryoshka import declared
-from models.tokenizer.pairs import PairTokenizer
+from models.tokenizer.formatted_pairs import pair_encoder
 from service.engine.client.engine_connection import EngineConnection
 from service.engine.client.replay import Replay
 from service.engine.protocol.model_state import EngineState
 from service.inference.dimensions import Dimensions
 from service.inference.pipeline import Pipeline
 from service.inference.vector_cache import VectorCache
+from service.inputs.image_reader import ImageReader
 from service.inputs.reader import InputReader
 from service.inputs.tokenization_queue import TokenizationQueue
 from service.process.shared_counters import Slot
@@ -121,7 +122,17 @@ def _reader(settings: Settings, model: Folder, queue: TokenizationQueue, index: 
         max_texts=settings.max_texts,
         max_tokens=settings.max_tokens,
         auto_truncate=settings.auto_truncate,
-        pairs=PairTokenizer(tokenizer, model.spec.config) if model.classifier else None,
+        images=ImageReader(
+            queue,
+            model.images,
+            model.preprocessing,
+            max_pixels=settings.max_image_pixels,
+            max_texts=settings.max_texts,
+            max_tokens=settings.max_tokens,
+        ),
+        pairs=pair_encoder(tokenizer, model.spec.config, model.pair_format)
+        if model.classifier
+        else None,
         model=index,
     )
 

@@ -60,7 +60,8 @@ def local_server(model: Path, **settings: Any) -> Iterator[HttpServer]:
 def _engine(context: ModelContext, handoff: int) -> Iterator[None]:
     """Run an engine in a thread, which closing a pipe stops."""
     settings = context.settings
-    options = {name: getattr(settings, name) for name in ("device", "dtype", "isa", "pooling")}
+    names = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter")
+    options = {name: getattr(settings, name) for name in names}
     spec = EngineSpec(
         folder=str(context.folder),
         **options,

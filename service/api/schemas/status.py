@@ -57,6 +57,7 @@ class Info(TypedDict):
 
     outputs: what an embedder computes of a text: dense, sparse, sparse_query (the sparse vector of
     a query, where it differs).
+    modalities: of the inputs.
     labels: of a model that reranks or classifies; null for one that embeds.
     pooling_source: where the pooling is configured: in the model's files, by EMBEDDING_POOLING, or
     nowhere, so that the default of sentence-transformers is assumed.
@@ -70,6 +71,7 @@ class Info(TypedDict):
     model: str
     task: Literal["embed", "rerank", "classify"]
     outputs: list[str]
+    modalities: list[Literal["text", "image"]]
     labels: list[str] | None
     source: str
     revision: str | None
