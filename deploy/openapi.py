@@ -8,7 +8,7 @@ import httpx
 
 from models.hub.sources import DEFAULT, resolve
 from service.app import create_app
-from service.context import ServerContext
+from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
 from service.process.shared_counters import SharedCounters
 from service.settings import Settings
@@ -18,8 +18,9 @@ FILE = Path(__file__).parent.parent / "docs" / "openapi.json"
 
 async def served() -> bytes:
     """The document; nothing in it depends on the model or on settings."""
-    context = ServerContext(Settings(), resolve(DEFAULT), 0, [], counters_fd=0, handoff_fd=0)
-    app = create_app(context, EngineConnection(context.connect_engine, SharedCounters.private()))
+    model = ModelContext(Settings(), resolve(DEFAULT), 0, rows=1, counters_fd=0, handoff_fd=0)
+    connection = EngineConnection(model.connect_engine, SharedCounters.private())
+    app = create_app(ServerContext(Settings(), [model], 0, []), [connection])
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://localhost"
     ) as it:

@@ -5,15 +5,14 @@ import contextlib
 import functools
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
 
 from models.folder import Folder
-from models.sentence_transformers.matryoshka import declared
-from models.tokenizer.formatted_pairs import pair_encoder
-from service import __version__
+from models.output_names import DENSE, SPARSE
+from service import __version__, model_metrics
 from service.api import (
     classify,
     cohere,
@@ -21,6 +20,8 @@ from service.api import (
     embed,
     embed_sparse,
     feature_extraction,
+    model_admin,
+    model_list,
     ollama,
     ollama_models,
     openai,
@@ -35,26 +36,20 @@ from service.api import (
 )
 from service.api.info import server_info
 from service.api.router import direct_routes, head_routes
-from service.api.served_names import ServedNames
-from service.context import ServerContext
+from service.api.served_names import ModelChoice, ServedNames
+from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
-from service.engine.client.replay import Replay
 from service.http import handlers
 from service.http.browser_checks import BrowserChecks
+from service.http.headers import Headers
 from service.http.keys import ApiKeys
 from service.http.middleware import Middleware
 from service.http.request_body import HttpLimits
 from service.http.timeouts import Timeouts
-from service.inference.dimensions import Dimensions
-from service.inference.pipeline import Pipeline
-from service.inference.vector_cache import VectorCache
-from service.inputs.image_reader import ImageReader
-from service.inputs.reader import InputReader
+from service.inference.served_model import ServedModel
 from service.inputs.tokenization_queue import TokenizationQueue
 from service.metrics import Metrics
 from service.playground import pages
-from service.request.admission import Admission
-from service.request.limits import MAX_UNSPLIT_CHARACTERS
 from service.request.memory_budget import MemoryBudget
 from service.settings import Settings
 
@@ -62,70 +57,26 @@ log = logging.getLogger(__name__)
 
 _DESCRIPTION = "Vectors of sentences, tokens and positions, and the cosine between them."
 
+S = TypeVar("S")
 
 Background = Callable[[], Coroutine[Any, Any, None]]
 
 
 def create_app(
     context: ServerContext,
-    connection: EngineConnection,
+    connections: Sequence[EngineConnection],
     background: Sequence[Background] = (),
     shutting_down: Callable[[], bool] = lambda: False,
 ) -> Middleware:
     """Build the application of one of a server's HTTP processes.
 
-    background: work that runs as long as the application, and is cancelled in reverse order.
-    shutting_down: whether the server was told to stop.
+    connections: to the engine of each model. background: work that runs as long as the application,
+    and is cancelled in reverse order. shutting_down: whether the server was told to stop.
     """
     settings = context.settings
-    model = Folder.read(context.model, settings.pooling, settings.rerank_format, settings.adapter)
-    config = model.spec.config
-    reader = _reader(settings, model)
-    admission = _admission(settings, connection)
-    replay = Replay(connection, connection.counters)
-    metrics = _metrics(admission, connection, replay)
-    cache_bytes = settings.vector_cache_bytes
-    engine = VectorCache(replay, cache_bytes) if cache_bytes else replay
-    pipeline = Pipeline(
-        reader,
-        admission,
-        engine,
-        settings.request_timeout,
-        classifier=model.classifier,
-        output_names=model.outputs,
-    )
-    names, max_values = ServedNames(settings.names, settings.any_name), settings.max_values
-    lengths = declared(model.encoder, model.dim)
-    dimensions = Dimensions.from_setting(settings.dimensions, model.dim, lengths)
-    embeddings = embed.EmbeddingService(pipeline, names, dimensions, config.num_layers, max_values)
-    token_vectors = tokens.TokenVectorService(pipeline, config, max_values)
-    reranking = rerank.RerankService(pipeline, names)
-    info = functools.partial(server_info, settings, connection, model, dimensions)
-    routers = [
-        openapi_document.router(),
-        embed.router(embeddings),
-        embed_sparse.router(embed_sparse.SparseService(pipeline, max_values)),
-        tokens.router(token_vectors),
-        positions.router(
-            positions.PositionService(pipeline, config, model.bias_table(), max_values)
-        ),
-        similarity.router(pipeline, max_values),
-        rerank.router(reranking),
-        rerank_vendors.router(reranking),
-        classify.router(pipeline, names),
-        tokenize.router(reader, settings.max_texts, settings.max_tokens),
-        openai.router(
-            embeddings, token_vectors, model.task, context.started, lambda: admission.queued
-        ),
-        cohere.router(embeddings),
-        cohere_v1.router(embeddings),
-        ollama.router(embeddings),
-        ollama_models.router(ollama_models.OllamaModels(names, model, connection)),
-        feature_extraction.router(embeddings),
-        status.router(connection, admission, metrics, shutting_down, info),
-    ]
-    if settings.playground:
-        routers.append(pages.router())
+    models = served_models(context, connections)
+    metrics = model_metrics.metrics_of(models)
+    routers = _routers(context, models, metrics, shutting_down)
     app = _fastapi(routers, _lifespan(background))
     paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
     metrics.track(paths)
@@ -140,7 +91,7 @@ def create_app(
             MemoryBudget(settings.max_buffered_bytes),
             settings.max_connections,
         ),
-        keys=ApiKeys(settings.keys),
+        keys=ApiKeys([*settings.keys, *settings.admin_keys] if settings.keys else []),
         metrics=metrics,
         browsers=BrowserChecks.of(
             settings.host, settings.allowed_hosts, settings.cors_origins, bool(settings.keys)
@@ -148,59 +99,101 @@ def create_app(
     )
 
 
-def _reader(settings: Settings, model: Folder) -> InputReader:
-    tokenizer = model.tokenizer(MAX_UNSPLIT_CHARACTERS)
-    return InputReader(
-        tokenizer,
-        model.sentence,
-        TokenizationQueue(settings.request_timeout, settings.max_wait),
-        vocabulary_rows=model.spec.config.vocab_size,
-        min_tokens=model.spec.config.min_tokens,
-        max_texts=settings.max_texts,
-        max_tokens=settings.max_tokens,
-        auto_truncate=settings.auto_truncate,
-        images=ImageReader(
-            TokenizationQueue(settings.request_timeout, settings.max_wait),
-            model.images,
-            model.preprocessing,
-            max_pixels=settings.max_image_pixels,
-            max_texts=settings.max_texts,
-            max_tokens=settings.max_tokens,
+def _routers(
+    context: ServerContext,
+    models: Sequence[ServedModel],
+    metrics: Metrics,
+    shutting_down: Callable[[], bool],
+) -> list[APIRouter]:
+    settings, max_values = context.settings, context.settings.max_values
+    names = ServedNames(*[m.settings.names for m in models], any_name=settings.any_name)
+
+    def choice(service: Callable[[ServedModel], S], *offers: str) -> ModelChoice[S]:
+        # Without a model's name, the first model that offers this, or else the first of all.
+        default = next(
+            (i for offer in offers for i, m in enumerate(models) if offer in m.offers), 0
+        )
+        return ModelChoice(names, [service(model) for model in models], default)
+
+    embeddings = choice(
+        lambda m: embed.EmbeddingService(
+            m.pipeline, m.name, m.dimensions, m.config.num_layers, max_values
         ),
-        pairs=pair_encoder(tokenizer, model.spec.config, model.pair_format)
-        if model.classifier
-        else None,
+        DENSE,
+    )
+    sparse = choice(lambda m: embed_sparse.SparseService(m.pipeline, max_values), SPARSE)
+    token_vectors = choice(
+        lambda m: tokens.TokenVectorService(m.pipeline, m.config, max_values), "embed"
+    )
+    reranking = choice(lambda m: rerank.RerankService(m.pipeline, m.name), "rerank")
+    classification = choice(
+        lambda m: classify.ClassificationService(m.pipeline, m.name), "classify", "rerank"
+    )
+    similarities = choice(lambda m: similarity.SimilarityService(m.pipeline, max_values), DENSE)
+    position_tables = choice(
+        lambda m: positions.PositionService(m.pipeline, m.config, m.folder.bias_table(), max_values)
+    )
+    served = choice(lambda model: model)
+    routers = [
+        openapi_document.router(),
+        embed.router(embeddings),
+        embed_sparse.router(sparse),
+        tokens.router(token_vectors),
+        positions.router(position_tables),
+        similarity.router(similarities),
+        rerank.router(reranking),
+        rerank_vendors.router(reranking),
+        classify.router(classification),
+        tokenize.router(choice(lambda m: m.reader), settings.max_texts, settings.max_tokens),
+        openai.router(embeddings, token_vectors),
+        model_list.router(served, context.started),
+        cohere.router(embeddings),
+        cohere_v1.router(embeddings),
+        ollama.router(embeddings),
+        ollama_models.router(choice(ollama_models.OllamaModel)),
+        model_admin.router(served, _admin_check(settings), settings.request_timeout),
+        feature_extraction.router(embeddings),
+        status.router(models, metrics, shutting_down, choice(_info)),
+    ]
+    return [*routers, pages.router()] if settings.playground else routers
+
+
+def served_models(
+    context: ServerContext, connections: Sequence[EngineConnection]
+) -> list[ServedModel]:
+    """Read the folder of each model; raises ModelError."""
+    settings = context.settings
+    queue = TokenizationQueue(settings.request_timeout, settings.max_wait)
+    models = [
+        ServedModel(
+            model.settings,
+            _folder(model),
+            connection,
+            queue,
+            vector_cache_bytes=settings.vector_cache_bytes // len(connections),
+            index=model.index,
+        )
+        for model, connection in zip(context.models, connections, strict=True)
+    ]
+    for model in models:
+        model.record_weight_bytes()
+    return models
+
+
+def _folder(model: ModelContext) -> Folder:
+    settings = model.settings
+    return Folder.read(model.folder, settings.pooling, settings.rerank_format, settings.adapter)
+
+
+def _info(model: ServedModel) -> Callable[[], dict[str, Any]]:
+    return functools.partial(
+        server_info,
+        *(model.settings, model.connection, model.folder, model.dimensions),
     )
 
 
-def _admission(settings: Settings, connection: EngineConnection) -> Admission:
-    return Admission(
-        settings.max_wait,
-        lambda: connection.rate.latest,
-        connection.counters,
-        timeout=settings.request_timeout,
-        reliable_rate=lambda: connection.rate.reliable_rate,
-    )
-
-
-def _metrics(admission: Admission, connection: EngineConnection, replay: Replay) -> Metrics:
-    metrics = Metrics(connection.counters)
-    metrics.gauge("queued_tokens", "Tokens admitted and not answered.", lambda: admission.queued)
-    metrics.gauge(
-        "wait_seconds", "Time in which all that is queued is answered.", lambda: admission.backlog
-    )
-    metrics.gauge("tokens_per_second", "Of a full engine.", lambda: connection.rate.latest)
-    metrics.gauge("ready", "Whether the engine embeds.", lambda: connection.ready)
-    metrics.gauge("engine_restarts", "Engines started again.", lambda: connection.restarts)
-    metrics.counter(
-        "replayed_requests", "Computed again as the engine died.", lambda: replay.replayed_jobs
-    )
-    metrics.counter(
-        "quarantined_inputs",
-        "Refused as the engine died of them.",
-        lambda: replay.quarantined_texts,
-    )
-    return metrics
+def _admin_check(settings: Settings) -> Callable[[Headers], None] | None:
+    return ApiKeys(settings.admin_keys).check if settings.admin_keys else None
 
 
 def _fastapi(routers: Sequence[APIRouter], lifespan: Any) -> FastAPI:

@@ -10,6 +10,8 @@ import os
 import signal
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 
 import click
 from starlette.types import ASGIApp
@@ -18,15 +20,16 @@ from models.errors import ModelError
 from models.hub import sources
 from service.app import create_app
 from service.cli.options import read
-from service.context import ServerContext
+from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
-from service.engine.protocol.fd_handoff import handoff_pair
 from service.engine.protocol.messages import EngineDescription
 from service.http.cors import with_cors
+from service.model_settings import model_settings
 from service.process.gc_tuning import settle_heap
 from service.process.logging import configure_logging
-from service.process.shared_counters import counters_file
-from service.server.engine_supervisor import EngineSupervisor
+from service.server.bootstrap import model_contexts
+from service.server.model_engines import ModelEngines
+from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -38,37 +41,40 @@ def create() -> ASGIApp:
     """
     try:
         settings = read({"workers": 1})
-        model = sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
-    except (click.UsageError, ModelError) as error:
+        models = [(model, _folder(model)) for model in model_settings(settings)]
+    except (click.UsageError, ValueError, ModelError) as error:
         raise SystemExit(f"Error: {error}") from None
     configure_logging(settings.log_level)
     resources = ExitStack()
-    request_socket, engine_socket = map(resources.enter_context, handoff_pair())
-    context = ServerContext(
-        settings,
-        model,
-        port=settings.port,
-        listener_fds=[],
-        counters_fd=resources.enter_context(counters_file(2)),
-        handoff_fd=request_socket.fileno(),
-    )
-    engine = EngineSupervisor(context, engine_socket.fileno())
+    contexts, engine_fds = model_contexts(settings, models, resources)
+    context = ServerContext(settings, contexts, port=settings.port, listener_fds=[])
+    engines = ModelEngines(context, engine_fds)
+    connections = [_connection(model, engines) for model in contexts]
 
-    def on_ready(description: EngineDescription) -> None:
-        settle_heap()
-        log.info("the engine is ready: %s", asdict(description))
-
-    connection = EngineConnection(
-        context.connect_engine,
-        context.counters(0),
-        on_ready,
-        lambda: engine.replace_stalled(connection.restarts_when_connected),
-    )
-
-    async def run_engine() -> None:
+    async def run_engines() -> None:
         with resources:
-            await engine.run()
+            await engines.run()
         os.kill(os.getpid(), signal.SIGTERM)  # the engine has logged why it cannot go on
 
-    app = create_app(context, connection, [run_engine, connection.run])
+    app = create_app(context, connections, [run_engines, *(each.run for each in connections)])
     return with_cors(app, settings.cors_origins)
+
+
+def _folder(settings: Settings) -> Path:
+    return sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
+
+
+def _connection(model: ModelContext, engines: ModelEngines) -> EngineConnection:
+    def on_ready(description: EngineDescription) -> None:
+        settle_heap()
+        log.info("the engine of %s is ready: %s", model.settings.name, asdict(description))
+
+    connection = EngineConnection(
+        model.connect_engine,
+        model.counters(0),
+        on_ready,
+        lambda: engines.replace_stalled(model.index, connection.restarts_when_connected),
+        on_wanted=partial(engines.load, model.index),
+        on_unwanted=partial(engines.unload, model.index),
+    )
+    return connection

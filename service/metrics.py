@@ -5,12 +5,17 @@ needed.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from itertools import accumulate, product
 
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
 from service.process.shared_counters import SharedCounters
 from service.request.request_context import RequestContext
@@ -21,6 +26,9 @@ _SECONDS = (
     *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0),
 )
 _TOKENS = tuple(4.0**power for power in range(1, 10))
+
+_Family = CounterMetricFamily | GaugeMetricFamily
+_External = tuple[type[_Family], str, str, Sequence[Callable[[], float]]]
 
 
 class Histogram:
@@ -38,23 +46,23 @@ class Histogram:
         self._row[self._counts + bisect_left(self._bounds, value)] += 1
         self._row[self._sum] += value
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metric of all processes, for prometheus_client."""
+    def add_to(self, family: HistogramMetricFamily, labels: Sequence[str] = ()) -> None:
+        """Add the counts of all processes to a metric. labels: its values."""
         names = [*map(str, self._bounds), "+Inf"]
         counts = (self._counters.total(self._counts + i) for i in range(len(names)))
         buckets = list(zip(names, accumulate(counts), strict=True))
-        yield HistogramMetricFamily(
-            self._name, self._text, buckets, self._counters.total(self._sum)
-        )
+        family.add_metric(labels, buckets, self._counters.total(self._sum))
+
+    def family(self, labels: Sequence[str] = ()) -> HistogramMetricFamily:
+        """Return the metric without its counts. labels: their names."""
+        return HistogramMetricFamily(self._name, self._text, labels=labels)
 
 
-class Metrics:
-    """Counts answered requests; gauges are read when Prometheus scrapes."""
+class ModelMetrics:
+    """Counts the texts, tokens and times of one model's requests."""
 
     def __init__(self, counters: SharedCounters) -> None:
         self._counters, self._row = counters, counters.row
-        self._requests: dict[tuple[str, int], int] = {}
-        self.track([OTHER])
         self._texts, self._tokens = counters.allocate(), counters.allocate()
         self._truncated, self._cached = counters.allocate(), counters.allocate()
         self._total = Histogram(counters, "request_seconds", "Whole request, in the server.")
@@ -62,29 +70,25 @@ class Metrics:
         self._queue = Histogram(counters, "queue_seconds", "Waiting for the engine.")
         self._compute = Histogram(counters, "compute_seconds", "Inside forward passes.")
         self._length = Histogram(counters, "request_tokens", "Tokens of a request.", _TOKENS)
-        self._external: list[tuple[str, str, Callable[[], float]]] = []
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
 
-    def track(self, paths: Iterable[str]) -> None:
-        """Count the requests of these paths; those of all others are counted together."""
-        for path_and_status in product(paths, _STATUSES):
-            self._requests[path_and_status] = self._counters.allocate()
+    @property
+    def histograms(self) -> Sequence[Histogram]:
+        """All histograms."""
+        return (self._total, self._tokenize, self._queue, self._compute, self._length)
 
-    def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
-        """Register a value that is read at every scrape."""
-        Gauge(f"embedding_{name}", text, registry=self._registry).set_function(read)
+    def totals(self) -> Iterator[tuple[str, str, float]]:
+        """Yield the name, the description and the value of each total, of all processes."""
+        for name, text, slot in (
+            ("texts", "Texts embedded.", self._texts),
+            ("tokens", "Tokens embedded.", self._tokens),
+            ("truncated_texts", "Texts cut to the model's length.", self._truncated),
+            ("cached_vectors", "Vectors that were computed before.", self._cached),
+        ):
+            yield name, text, self._counters.total(slot)
 
-    def counter(self, name: str, text: str, read: Callable[[], float]) -> None:
-        """Register a total that another module counts, read at every scrape."""
-        self._external.append((f"embedding_{name}", text, read))
-
-    def observe(self, context: RequestContext, path: str, status: int) -> None:
-        """Count an answered request, and its texts, tokens and times if it succeeded."""
+    def observe(self, context: RequestContext) -> None:
+        """Count a request that succeeded."""
         row = self._row
-        row[self._requests.get((path, status), self._requests[OTHER, status])] += 1
-        if not context.texts or status >= HTTPStatus.BAD_REQUEST:
-            return
         row[self._texts] += context.texts
         row[self._tokens] += context.tokens
         row[self._truncated] += context.truncated
@@ -94,6 +98,52 @@ class Metrics:
         self._tokenize.observe(context.tokenize_us / 1e6)
         self._queue.observe(context.queue_us / 1e6)
         self._compute.observe(context.compute_us / 1e6)
+
+
+class Metrics:
+    """Counts answered requests; gauges are read when Prometheus scrapes.
+
+    Numbers of a model have the label `model` if there are several.
+    """
+
+    def __init__(
+        self, counters: SharedCounters, models: Mapping[str, SharedCounters] | None = None
+    ) -> None:
+        """counters: of the server. models: the counters of each model, by name.
+
+        By default there is one model, whose counters are the server's.
+        """
+        self._counters, self._row = counters, counters.row
+        self._requests: dict[tuple[str, int], int] = {}
+        self.track([OTHER])
+        by_name = models or {"": counters}
+        self._models = [ModelMetrics(of_model) for of_model in by_name.values()]
+        several = len(by_name) > 1
+        self._label_names = ("model",) if several else ()
+        self._label_values: list[Sequence[str]] = [(name,) if several else () for name in by_name]
+        self._counted: list[_External] = []
+        self._gauges: list[_External] = []
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def track(self, paths: Iterable[str]) -> None:
+        """Count the requests of these paths; those of all others are counted together."""
+        for path_and_status in product(paths, _STATUSES):
+            self._requests[path_and_status] = self._counters.allocate()
+
+    def gauge(self, name: str, text: str, reads: Sequence[Callable[[], float]]) -> None:
+        """Register a value of each model that is read at every scrape."""
+        self._gauges.append((GaugeMetricFamily, name, text, reads))
+
+    def counter(self, name: str, text: str, reads: Sequence[Callable[[], float]]) -> None:
+        """Register a total of each model that another module counts, read at every scrape."""
+        self._counted.append((CounterMetricFamily, name, text, reads))
+
+    def observe(self, context: RequestContext, path: str, status: int) -> None:
+        """Count an answered request, and its texts, tokens and times if it succeeded."""
+        self._row[self._requests.get((path, status), self._requests[OTHER, status])] += 1
+        if context.texts and status < HTTPStatus.BAD_REQUEST:
+            self._models[context.model].observe(context)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -109,17 +159,23 @@ class Metrics:
             if count := total(slot):
                 requests.add_metric((path, str(status)), count)
         yield requests
-        yield CounterMetricFamily("embedding_texts", "Texts embedded.", total(self._texts))
-        yield CounterMetricFamily("embedding_tokens", "Tokens embedded.", total(self._tokens))
-        yield CounterMetricFamily(
-            "embedding_truncated_texts",
-            "Texts cut to the model's length.",
-            total(self._truncated),
-        )
-        yield CounterMetricFamily(
-            "embedding_cached_vectors", "Vectors that were computed before.", total(self._cached)
-        )
-        for name, text, read in self._external:
-            yield CounterMetricFamily(name, text, read())
-        for histogram in (self._total, self._tokenize, self._queue, self._compute, self._length):
-            yield from histogram.collect()
+        for totals in zip(*(model.totals() for model in self._models), strict=True):
+            name, text, _ = totals[0]
+            yield self._family(CounterMetricFamily, name, text, [value for *_, value in totals])
+        yield from map(self._read, self._counted)
+        for histograms in zip(*(model.histograms for model in self._models), strict=True):
+            family = histograms[0].family(self._label_names)
+            for histogram, labels in zip(histograms, self._label_values, strict=True):
+                histogram.add_to(family, labels)
+            yield family
+        yield from map(self._read, self._gauges)
+
+    def _read(self, external: _External) -> Metric:
+        kind, name, text, reads = external
+        return self._family(kind, name, text, [read() for read in reads])
+
+    def _family(self, kind: type[_Family], name: str, text: str, values: Sequence[float]) -> Metric:
+        family = kind(f"embedding_{name}", text, labels=self._label_names)
+        for labels, value in zip(self._label_values, values, strict=True):
+            family.add_metric(labels, value)
+        return family

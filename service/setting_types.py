@@ -31,6 +31,16 @@ def _api_keys(keys: SecretStr) -> SecretStr:
     return SecretStr(",".join(stripped))
 
 
+def _named_models(text: str) -> str:
+    pairs = [pair.partition("=") for pair in filter(None, map(str.strip, text.split(",")))]
+    for name, equals, source in pairs:
+        if not (name.strip() and equals and source.strip()):
+            raise ValueError(
+                f"{name + equals + source!r} is no NAME=SOURCE; give several with commas between"
+            )
+    return ",".join(f"{name.strip()}={source.strip()}" for name, _, source in pairs)
+
+
 def _model_names(names: str | None) -> str | None:
     stripped = [] if names is None else [name.strip() for name in names.split(",")]
     if not all(stripped):
@@ -86,6 +96,8 @@ _EMPTY_IS_UNSET = BeforeValidator(lambda text: text or None)
 OptionalText = Annotated[str | None, _EMPTY_IS_UNSET]
 Model = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]
 ModelNames = Annotated[str | None, _EMPTY_IS_UNSET, AfterValidator(_model_names)]
+NamedModels = Annotated[str, AfterValidator(_named_models)]
+OptionalFile = Annotated[Path | None, _EMPTY_IS_UNSET]
 CacheFolder = Annotated[Path, BeforeValidator(_cache_folder)]
 Address = Annotated[str, AfterValidator(_address)]
 Port = Annotated[int, BeforeValidator(_not_an_address), Field(ge=0, le=65535)]

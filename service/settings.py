@@ -3,7 +3,14 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    SecretStr,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from models.hub.sources import BUNDLES, DEFAULT, default_cache
@@ -15,6 +22,8 @@ from service.setting_types import (
     HostNames,
     Model,
     ModelNames,
+    NamedModels,
+    OptionalFile,
     OptionalText,
     Origins,
     PathPrefix,
@@ -46,6 +55,30 @@ class Settings(BaseSettings):
         default=None,
         description="Model names, with commas between; answers say the first, and * accepts "
         "any. By default the model's, or its folder's.",
+    )
+    models: NamedModels = Field(
+        default="",
+        description="Several models in place of one: NAME=SOURCE, with commas between. The first "
+        "is used for requests that name none. --model NAME=SOURCE, repeated, says the same.",
+    )
+    models_file: OptionalFile = Field(
+        default=None,
+        description="TOML file of several models, each a table with its source and options.",
+    )
+    keep: Literal["always", "on_demand"] = Field(
+        default="always",
+        description="When a model is loaded: always, from the start, or on_demand, with the first "
+        "request for it.",
+    )
+    idle_unload: NonNegativeFloat = Field(
+        default=0.0,
+        description="Unload a model that is loaded on demand after so long without a request, "
+        "seconds; 0: never.",
+    )
+    max_model_bytes: NonNegativeInt = Field(
+        default=0,
+        description="Memory for the weights of all loaded models. Beyond it, those loaded on "
+        "demand are unloaded, the least recently used first; 0: no limit.",
     )
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:N.")
     dtype: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
@@ -99,6 +132,11 @@ class Settings(BaseSettings):
         default=None,
         description="If set, requests need 'Authorization: Bearer KEY'; several, with commas "
         "between, are each enough, as while one replaces another.",
+    )
+    admin_key: ApiKeys | None = Field(
+        default=None,
+        description="Enables the routes that load and unload models, for requests with "
+        "'Authorization: Bearer KEY'; it is also accepted in place of the API key.",
     )
     cors_origins: Origins = Field(
         default="",
@@ -207,4 +245,13 @@ class Settings(BaseSettings):
     @property
     def keys(self) -> list[str]:
         """The API keys, any of which is accepted; without keys every request is."""
-        return self.api_key.get_secret_value().split(",") if self.api_key is not None else []
+        return _split(self.api_key)
+
+    @property
+    def admin_keys(self) -> list[str]:
+        """The keys that may load and unload models, if any."""
+        return _split(self.admin_key)
+
+
+def _split(keys: SecretStr | None) -> list[str]:
+    return keys.get_secret_value().split(",") if keys is not None else []

@@ -14,7 +14,7 @@ from service.api.rerank_request import PairBody
 from service.api.router import Context, api_router
 from service.api.schemas.rerank import Classes, Predictions
 from service.api.scores import ScoreFunction, labelled, logits_to_scores
-from service.api.served_names import ServedNames
+from service.api.served_names import ModelChoice
 from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
 from service.inputs.options import InputOptions
@@ -53,8 +53,9 @@ class PredictParameters(Body):
 class PredictRequest(PairBody):
     """inputs: a text, a pair of texts, or a list of lists of one or two texts.
 
-    raw_scores: logits instead of probabilities. With parameters, which clients of Hugging Face's
-    hosted models send, the labels of a single input are in a list, too.
+    model: one of those that the server has; by default the first one that classifies. raw_scores:
+    logits instead of probabilities. With parameters, which clients of Hugging Face's hosted models
+    send, the labels of a single input are in a list, too.
     """
 
     model_config = examples(
@@ -63,6 +64,7 @@ class PredictRequest(PairBody):
     )
 
     inputs: PredictInputs
+    model: str | None = None
     raw_scores: bool = False
     parameters: PredictParameters | None = None
 
@@ -91,9 +93,11 @@ class ClassifyRequest(Body):
 
 
 @dataclass(frozen=True)
-class _Classification:
+class ClassificationService:
+    """Labels texts and pairs of texts. name: of the model, in responses."""
+
     pipeline: Pipeline
-    names: ServedNames
+    name: str
 
     async def scores(
         self,
@@ -109,8 +113,7 @@ class _Classification:
         return logits_to_scores(function, logits, classifier)
 
     async def classify(self, context: RequestContext, body: ClassifyRequest) -> Any:
-        if body.model is not None:
-            self.names.check(body.model)
+        """Respond to /classify."""
         texts = [TextPair(text) for text in text_list(body.input)]
         raw = body.raw_scores or not body.use_activation
         scores = await self.scores(context, texts, InputOptions(), "none" if raw else None)
@@ -130,15 +133,15 @@ class _Classification:
         return {
             "id": context.id,
             "object": "classify" if infinity else "list",
-            "model": self.names.primary,
+            "model": self.name,
             "data": data,
             "usage": token_usage(context),
         }
 
 
-def router(pipeline: Pipeline, names: ServedNames) -> APIRouter:
+def router(models: ModelChoice[ClassificationService]) -> APIRouter:
     """Create the routes of this module."""
-    routes, service = api_router("classify"), _Classification(pipeline, names)
+    routes = api_router("classify")
 
     @routes.post(
         "/predict",
@@ -147,11 +150,11 @@ def router(pipeline: Pipeline, names: ServedNames) -> APIRouter:
         responses=route_responses(),
     )
     async def predict(context: Context, body: PredictRequest) -> Any:
-        single = _inputs_kind(body.inputs) != "<batch>"
+        service, single = models.choose(body.model), _inputs_kind(body.inputs) != "<batch>"
         items = [body.inputs] if single else body.inputs
         texts = [TextPair(*([item] if isinstance(item, str) else item)) for item in items]
         scores = await service.scores(context, texts, body.input_options(), body.function)
-        labels, parameters = pipeline.classifier.labels, body.parameters
+        labels, parameters = service.pipeline.classifier.labels, body.parameters
         top_k = None if parameters is None else parameters.top_k
         predictions = [labelled(row, labels, top_k) for row in scores]
         return predictions[0] if single and parameters is None else predictions
@@ -163,6 +166,6 @@ def router(pipeline: Pipeline, names: ServedNames) -> APIRouter:
         responses=route_responses((*ENGINE_ERRORS, 404)),
     )
     async def classify(context: Context, body: ClassifyRequest) -> Any:
-        return await service.classify(context, body)
+        return await models.choose(body.model).classify(context, body)
 
     return routes

@@ -15,6 +15,7 @@ from service.api.openapi_responses import ENGINE_ERRORS, route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.common import CohereError
 from service.api.schemas.vendors import CohereAnswer
+from service.api.served_names import ModelChoice
 from service.errors import BadRequest
 from service.inputs.image_input import ImageInput
 from service.inputs.options import Input
@@ -120,7 +121,7 @@ class CohereRequest(Body):
         )
 
 
-def router(embedding: EmbeddingService) -> APIRouter:
+def router(models: ModelChoice[EmbeddingService]) -> APIRouter:
     """Create the routes of this module."""
     routes = api_router("Cohere")
 
@@ -131,8 +132,7 @@ def router(embedding: EmbeddingService) -> APIRouter:
         responses=route_responses((*ENGINE_ERRORS, 404), CohereError),
     )
     async def cohere(context: Context, body: CohereRequest) -> Any:
-        embedding.names.check(body.model)
-        request = body.to_embed_request()
+        embedding, request = models.choose(body.model), body.to_embed_request()
         rows, vectors = await embedding.vectors(context, request, "output_dimension")
         return {
             "id": context.id,

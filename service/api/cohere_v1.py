@@ -18,6 +18,7 @@ from service.api.openapi_responses import ENGINE_ERRORS, route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.common import CohereError
 from service.api.schemas.vendors import CohereAnswer, CohereFloats
+from service.api.served_names import ModelChoice
 
 
 class CohereV1Request(Body):
@@ -46,7 +47,7 @@ class CohereV1Request(Body):
         )
 
 
-def router(embedding: EmbeddingService) -> APIRouter:
+def router(models: ModelChoice[EmbeddingService]) -> APIRouter:
     """Create the routes of this module."""
     routes = api_router("Cohere")
 
@@ -57,7 +58,7 @@ def router(embedding: EmbeddingService) -> APIRouter:
         responses=route_responses((*ENGINE_ERRORS, 404), CohereError),
     )
     async def cohere_v1(context: Context, body: CohereV1Request) -> Any:
-        embedding.names.check(body.model or embedding.names.primary)
+        embedding = models.choose(body.model or None)
         rows, vectors = await embedding.vectors(context, body.to_embed_request())
         types = body.embedding_types
         return {

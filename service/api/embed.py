@@ -16,7 +16,7 @@ from service.api.options_body import HuggingFaceBody
 from service.api.partial_results import partial_results, stack_vectors
 from service.api.router import Context, api_router
 from service.api.schemas.embed import EmbedResponse
-from service.api.served_names import ServedNames
+from service.api.served_names import ModelChoice
 from service.errors import BadRequest
 from service.inference.dimensions import Dimensions
 from service.inference.item_result import ItemResult, stack_results
@@ -59,12 +59,12 @@ class EmbedRequest(HuggingFaceBody):
 class EmbeddingService:
     """Computes sentence vectors for every API; requests of other APIs become an EmbedRequest.
 
-    layers: number of layers; late chunking pools the states after the last one. max_values: limit
-    of numbers in sparse vectors.
+    name: of the model, in responses. layers: number of layers; late chunking pools the states after
+    the last one. max_values: limit of numbers in sparse vectors.
     """
 
     pipeline: Pipeline
-    names: ServedNames
+    name: str
     dimensions: Dimensions
     layers: int
     max_values: int
@@ -151,14 +151,14 @@ class EmbeddingService:
         self, context: RequestContext, body: EmbedRequest, dimensions: int
     ) -> dict[str, Any]:
         return {
-            "model": self.names.primary,
+            "model": self.name,
             "dimensions": dimensions,
             "prompt": self.pipeline.reader.prompt(body.input_options()).as_json(),
             **context.usage_and_timing(),
         }
 
 
-def router(embedding: EmbeddingService) -> APIRouter:
+def router(models: ModelChoice[EmbeddingService]) -> APIRouter:
     """Create the routes of this module."""
     routes = api_router("embeddings")
 
@@ -170,7 +170,7 @@ def router(embedding: EmbeddingService) -> APIRouter:
     )
     @routes.post("/", include_in_schema=False)
     async def embed(context: Context, body: EmbedRequest) -> Any:
-        return await embedding.embed(context, body)
+        return await models.choose(body.model).embed(context, body)
 
     return routes
 

@@ -10,6 +10,7 @@ from service.api.openapi_responses import route_responses
 from service.api.options_body import HuggingFaceBody
 from service.api.router import Context, api_router
 from service.api.schemas.embed import SparseEntry
+from service.api.served_names import ModelChoice
 from service.api.sparse_vectors import (
     MinWeight,
     TopK,
@@ -67,7 +68,7 @@ class SparseService:
         return [as_pairs(vector) for vector in vectors]
 
 
-def router(service: SparseService) -> APIRouter:
+def router(models: ModelChoice[SparseService]) -> APIRouter:
     """Create the routes of this module."""
     routes = api_router("sparse")
 
@@ -78,6 +79,6 @@ def router(service: SparseService) -> APIRouter:
         responses=route_responses(),
     )
     async def embed_sparse(context: Context, body: SparseRequest) -> Any:
-        return await service.embed(context, body)
+        return await models.choose(body.model).embed(context, body)
 
     return routes

@@ -5,17 +5,18 @@ from fastapi import APIRouter, Request, Response
 from service.api.embed import EmbeddingService, EmbedRequest
 from service.api.fastapi_response import fastapi_response
 from service.api.router import read_body, request_context
+from service.api.served_names import ModelChoice
 
 _PATHS = ("/models/{}/pipeline/feature-extraction", "/pipeline/feature-extraction/{}", "/models/{}")
 _NAMES = ("{name}", "{organisation}/{name}")
 
 
-def router(embedding: EmbeddingService) -> APIRouter:
+def router(models: ModelChoice[EmbeddingService]) -> APIRouter:
     """Create the routes: /embed for clients that put the model's name in the path."""
     routes = APIRouter(include_in_schema=False)
 
     async def feature_extraction(request: Request) -> Response:
-        embedding.names.check("/".join(request.path_params.values()))
+        embedding = models.choose("/".join(request.path_params.values()))
         context = request_context(request)
         body = await read_body(EmbedRequest, context, request.receive)
         return await fastapi_response(context, await embedding.embed(context, body))

@@ -12,13 +12,14 @@ from service.api.openai_fields import OVERFLOW
 from service.api.openapi_responses import ENGINE_ERRORS, route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.ollama import OllamaAnswer, OllamaEmbedding
+from service.api.served_names import ModelChoice
 from service.errors import BadRequest
 from service.request.limits import check_length
 from service.request.request_context import RequestContext
 
 
 class OllamaBody(Body):
-    """Fields of both routes. keep_alive is ignored: the model is never unloaded.
+    """Fields of both routes. keep_alive is ignored: settings decide what is unloaded.
 
     options: num_ctx is the maximum tokens of a text; others are ignored, unknown ones as in Ollama.
     """
@@ -74,7 +75,7 @@ class OllamaService:
 
     async def embed(self, context: RequestContext, body: OllamaRequest) -> Any:
         """Respond to /api/embed."""
-        max_length, dimensions = self._check(body), body.dimensions or 0
+        max_length, dimensions = self._num_ctx(body), body.dimensions or 0
         shorter = 0 < dimensions < self.embedding.dimensions.full
         request = EmbedRequest(
             inputs=input_list(body.input),
@@ -92,14 +93,13 @@ class OllamaService:
 
     async def embed_prompt(self, context: RequestContext, body: OllamaPromptRequest) -> Any:
         """Respond to /api/embeddings."""
-        max_length = self._check(body)
+        max_length = self._num_ctx(body)
         request = EmbedRequest(inputs=body.prompt, normalize=False)
         _, (vector,) = await self.embedding.vectors(context, request, max_length=max_length)
         return {"embedding": vector}
 
-    def _check(self, body: OllamaBody) -> int | None:
-        """Check the model's name and return num_ctx if it is below the model's limit."""
-        self.embedding.names.check_tagged(body.model)
+    def _num_ctx(self, body: OllamaBody) -> int | None:
+        """Return num_ctx if it is below the model's limit."""
         num_ctx, tokenizer = body.num_ctx(), self.embedding.pipeline.reader.tokenizer
         if not 0 < num_ctx < tokenizer.max_length:
             return None
@@ -107,10 +107,9 @@ class OllamaService:
         return num_ctx
 
 
-def router(embedding: EmbeddingService) -> APIRouter:
+def router(models: ModelChoice[EmbeddingService]) -> APIRouter:
     """Create the routes of this module."""
-    routes, ollama = api_router("Ollama"), OllamaService(embedding)
-    responses = route_responses((*ENGINE_ERRORS, 404))
+    routes, responses = api_router("Ollama"), route_responses((*ENGINE_ERRORS, 404))
 
     @routes.post(
         "/api/embed",
@@ -120,7 +119,7 @@ def router(embedding: EmbeddingService) -> APIRouter:
         name="ollama",
     )
     async def embed(context: Context, body: OllamaRequest) -> Any:
-        return await ollama.embed(context, body)
+        return await OllamaService(models.choose_tagged(body.model)).embed(context, body)
 
     @routes.post(
         "/api/embeddings",
@@ -130,6 +129,7 @@ def router(embedding: EmbeddingService) -> APIRouter:
         name="ollama_prompt",
     )
     async def embed_prompt(context: Context, body: OllamaPromptRequest) -> Any:
+        ollama = OllamaService(models.choose_tagged(body.model))
         return await ollama.embed_prompt(context, body)
 
     return routes

@@ -8,15 +8,14 @@ from typing import Any
 from fastapi import APIRouter
 
 from models.checkpoint import safetensors_files
-from models.folder import Folder
 from service import __version__
 from service.api.body import Body, examples
 from service.api.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.ollama import Loaded, Shown, Tags, Version
-from service.api.served_names import ServedNames, tagged
-from service.engine.client.engine_connection import EngineConnection
+from service.api.served_names import ModelChoice, tagged
 from service.errors import BadRequest
+from service.inference.served_model import ServedModel
 
 _NEVER = "9999-12-31T23:59:59Z"
 _FLOAT_DTYPES = {"F64", "F32", "F16", "BF16"}
@@ -36,41 +35,35 @@ class OllamaShowRequest(Body):
     options: dict[str, Any] | None = None
 
 
-class OllamaModels:
-    """Describes the served model in Ollama's format."""
+class OllamaModel:
+    """Describes a served model in Ollama's format."""
 
-    def __init__(self, names: ServedNames, folder: Folder, engine: EngineConnection) -> None:
-        self._names, self._folder, self._engine = names, folder, engine
-        self._capabilities = ["embedding"] if folder.task == "embed" else []
+    def __init__(self, model: ServedModel) -> None:
+        self._model, self._folder, self._engine = model, model.folder, model.connection
+        self._capabilities = ["embedding"] if model.task == "embed" else []
 
-    def tags(self) -> dict[str, Any]:
+    def tags(self) -> list[dict[str, Any]]:
         """Describe the model under each of its names."""
-        return {"models": [self._describe(tagged(name)) for name in self._names.names]}
+        return [self._describe(tagged(name)) for name in self._model.settings.names]
 
-    def loaded(self) -> dict[str, Any]:
-        """Describe the model under its primary name, once the engine has loaded it."""
+    def loaded(self) -> list[dict[str, Any]]:
+        """Describe the model under its primary name, if an engine has loaded it."""
         engine = self._engine.description
-        if engine is None:
-            return {"models": []}
-        model = self._describe(tagged(self._names.primary))
+        if engine is None or self._model.state != "loaded":
+            return []
+        model = self._describe(tagged(self._model.name))
         fields = ("name", "model", "size", "digest", "details")
-        return {
-            "models": [
-                {
-                    **{field: model[field] for field in fields},
-                    "expires_at": _NEVER,
-                    "size_vram": self._size if engine.device.startswith("cuda") else 0,
-                    "context_length": self._folder.sentence.max_length,
-                }
-            ]
-        }
+        return [
+            {
+                **{field: model[field] for field in fields},
+                "expires_at": _NEVER,
+                "size_vram": self._size if engine.device.startswith("cuda") else 0,
+                "context_length": self._folder.sentence.max_length,
+            }
+        ]
 
-    def show(self, body: OllamaShowRequest) -> dict[str, Any]:
-        """Describe the model of the requested name; raises BadRequest and UnknownModel."""
-        name = body.model or body.name
-        if not name:
-            raise BadRequest("give a model", param="model")
-        self._names.check_tagged(name)
+    def show(self) -> dict[str, Any]:
+        """Describe the model at length."""
         config = self._folder.spec.config
         return {
             "modelfile": "",
@@ -133,24 +126,24 @@ class OllamaModels:
         return sum(prod(header.shape) for header in headers if header.dtype in _FLOAT_DTYPES)
 
 
-def router(models: OllamaModels) -> APIRouter:
+def router(models: ModelChoice[OllamaModel]) -> APIRouter:
     """Create the routes of this module."""
     routes, responses = api_router("Ollama"), route_responses(AUTH_ERRORS)
 
     @routes.get(
         "/api/tags",
-        summary="The names of the served model",
+        summary="The names of the served models",
         response_model=Tags,
         responses=responses,
     )
     async def ollama_tags() -> Any:
-        return models.tags()
+        return {"models": [tag for model in models.services for tag in model.tags()]}
 
     @routes.get(
-        "/api/ps", summary="The model that is loaded", response_model=Loaded, responses=responses
+        "/api/ps", summary="The models that are loaded", response_model=Loaded, responses=responses
     )
     async def ollama_ps() -> Any:
-        return models.loaded()
+        return {"models": [each for model in models.services for each in model.loaded()]}
 
     @routes.get(
         "/api/version",
@@ -163,13 +156,16 @@ def router(models: OllamaModels) -> APIRouter:
 
     @routes.post(
         "/api/show",
-        summary="The served model, described as Ollama does",
+        summary="A served model, described as Ollama does",
         response_model=Shown,
         responses=route_responses((*BODY_ERRORS, 404)),
         name="show",
     )
     async def ollama_show(context: Context, body: OllamaShowRequest) -> Any:
-        return models.show(body)
+        name = body.model or body.name
+        if not name:
+            raise BadRequest("give a model", param="model")
+        return models.choose_tagged(name).show()
 
     return routes
 

@@ -99,8 +99,12 @@ class Options(Body):
 
 
 class HuggingFaceBody(ReadingBody):
-    """Fields for prompts and long texts, and Hugging Face's `options`, which are ignored."""
+    """Fields for prompts and long texts, and Hugging Face's `options`, which are ignored.
 
+    model: one of those that the server has; by default the first one that embeds.
+    """
+
+    model: str | None = None
     options: Options | None = None
 
 

@@ -19,6 +19,7 @@ from service.api.position_encoding import compute_tables
 from service.api.positions_request import PositionsQuery, PositionsRequest
 from service.api.router import Context, api_router
 from service.api.schemas.tokens import PositionsAnswer
+from service.api.served_names import ModelChoice
 from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
 from service.inputs.tokenized_input import TokenizedInput
@@ -79,7 +80,7 @@ class PositionService:
         return {"vectors": table[positions]}
 
 
-def router(service: PositionService) -> APIRouter:
+def router(models: ModelChoice[PositionService]) -> APIRouter:
     """Create the routes of this module: POST, and GET with the same fields in the query."""
     routes = api_router("positions")
 
@@ -91,7 +92,7 @@ def router(service: PositionService) -> APIRouter:
         name="positions",
     )
     async def post(context: Context, body: PositionsRequest) -> Any:
-        return await service.encode(context, body)
+        return await models.choose(body.model).encode(context, body)
 
     errors_without_body = [status for status in ENGINE_ERRORS if status not in (408, 415)]
 
@@ -103,6 +104,7 @@ def router(service: PositionService) -> APIRouter:
         name="get_positions",
     )
     async def get(context: Context, query: Annotated[PositionsQuery, Query()]) -> Response:
+        service = models.choose(query.model)
         return await fastapi_response(context, await service.encode(context, query))
 
     return routes

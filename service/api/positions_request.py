@@ -32,6 +32,7 @@ PositiveNumber = Annotated[float, Field(ge=1e-6, le=1_000_000)]
 class PositionsRequest(Body):
     """scheme: the model's own by default. positions: a list, or count for 0 … count - 1.
 
+    model: one of those that the server has; by default its first one.
     layer: of the model's own schemes: 0 for the input, 1 … L for the attention of that layer; by
     default the first one with positions. Options that are absent are the served model's if the
     scheme is its own, and otherwise common defaults.
@@ -57,6 +58,7 @@ class PositionsRequest(Body):
     )
 
     scheme: SchemeName | None = None
+    model: str | None = None
     layer: Annotated[int, Field(ge=0)] | None = None
     positions: Annotated[list[Position], Field(min_length=1), FAIL_FAST] | None = None
     count: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
@@ -87,7 +89,7 @@ class PositionsRequest(Body):
     def encoding(self, config: EncoderConfig) -> PositionEncoding:
         """Resolve the requested encoding for a model; raises BadRequest."""
         positions = range(self.count or 16) if self.positions is None else self.positions
-        fields = self.model_dump(exclude={"scheme", "layer", "positions", "count"})
+        fields = self.model_dump(exclude={"scheme", "model", "layer", "positions", "count"})
         options = {name: value for name, value in fields.items() if value is not None}
         array = np.array(positions, dtype=np.int64)
         return resolve_encoding(config, self.scheme, self.layer, array, options)

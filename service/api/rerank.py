@@ -12,7 +12,7 @@ from service.api.rerank_request import RerankRequest
 from service.api.router import Context, api_router
 from service.api.schemas.rerank import JinaRanking, TEIRanks, VoyageRanking
 from service.api.scores import ranking, sigmoid
-from service.api.served_names import ServedNames
+from service.api.served_names import ModelChoice
 from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
 from service.inputs.options import InputOptions
@@ -23,10 +23,10 @@ from service.request.request_context import RequestContext
 
 @dataclass(frozen=True)
 class RerankService:
-    """Scores documents by their relevance to a query, for every API."""
+    """Scores documents by their relevance to a query, for every API. name: of the model."""
 
     pipeline: Pipeline
-    names: ServedNames
+    name: str
 
     async def logits(
         self,
@@ -59,8 +59,6 @@ class RerankService:
 
     async def rerank(self, context: RequestContext, body: RerankRequest) -> Any:
         """Respond to /rerank."""
-        if body.model is not None:
-            self.names.check(body.model)
         contents, options = body.contents, body.input_options()
         rows, logits = await self.logits(context, body.query, contents, options)
         scores = logits if body.raw_scores else sigmoid(logits)
@@ -76,7 +74,7 @@ class RerankService:
         response = {
             "id": context.id,
             "object": "rerank",
-            "model": self.names.primary,
+            "model": self.name,
             "usage": token_usage(context),
             "results": ranked(scores, order, documents),
         }
@@ -94,12 +92,12 @@ class RerankService:
         return {
             "object": "list",
             "data": ranked(scores, order, documents),
-            "model": self.names.primary,
+            "model": self.name,
             "usage": {"total_tokens": context.tokens},
         }
 
 
-def router(service: RerankService) -> APIRouter:
+def router(models: ModelChoice[RerankService]) -> APIRouter:
     """Create the routes of this module."""
     routes = api_router("rerank")
 
@@ -111,7 +109,7 @@ def router(service: RerankService) -> APIRouter:
     )
     @routes.post("/v1/rerank", include_in_schema=False)
     async def rerank(context: Context, body: RerankRequest) -> Any:
-        return await service.rerank(context, body)
+        return await models.choose(body.model).rerank(context, body)
 
     return routes
 

@@ -13,6 +13,7 @@ from service.api.router import Context, api_router
 from service.api.schemas.common import CohereError
 from service.api.schemas.rerank import CohereRanking, Scores
 from service.api.scores import ranking, sigmoid
+from service.api.served_names import ModelChoice
 from service.errors import BadRequest
 from service.inputs.options import InputOptions
 from service.inputs.text_pair import TextPair
@@ -51,7 +52,7 @@ class ScoreRequest(PairBody):
         return [TextPair(a, b) for a, b in zip(first, second, strict=True)]
 
 
-def router(service: RerankService) -> APIRouter:
+def router(models: ModelChoice[RerankService]) -> APIRouter:
     """Create the routes of this module."""
     routes = api_router("rerank")
 
@@ -62,7 +63,7 @@ def router(service: RerankService) -> APIRouter:
         responses=route_responses((*ENGINE_ERRORS, 404), CohereError),
     )
     async def cohere_rerank(context: Context, body: CohereRerankRequest) -> Any:
-        service.names.check(body.model)
+        service = models.choose(body.model)
         options = InputOptions(
             truncate=True, max_length=body.max_tokens_per_doc, instruction=body.instruction
         )
@@ -83,15 +84,14 @@ def router(service: RerankService) -> APIRouter:
     )
     @routes.post("/v1/score", include_in_schema=False)
     async def score(context: Context, body: ScoreRequest) -> Any:
-        if body.model is not None:
-            service.names.check(body.model)
+        service = models.choose(body.model)
         _, logits = await service.pair_logits(context, body.pairs, body.input_options())
         identity = service.pipeline.classifier.activation == "identity"
         scores = (logits if identity else sigmoid(logits)).tolist()
         return {
             "id": context.id,
             "object": "list",
-            "model": service.names.primary,
+            "model": service.name,
             "data": [
                 {"index": index, "object": "score", "score": value}
                 for index, value in enumerate(scores)

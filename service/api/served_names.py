@@ -1,9 +1,12 @@
-"""Names of the served model that clients may use."""
+"""Names of the served models that clients may use."""
 
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 from service.errors import UnknownModel
 from service.inputs.prompts import Role
+
+S = TypeVar("S")
 
 _ROLE_SUFFIXES: dict[str, Role] = {"-query": "query", "-passage": "document"}  # NVIDIA NIM's
 _LATEST = ":latest"
@@ -12,41 +15,76 @@ _PLACEHOLDERS = ("tei", "text-embeddings-inference", "default/not-specified")
 
 
 class ServedNames:
-    """The names that clients may use; responses have the `primary` one."""
+    """The names of all models, each of which has a primary one for responses."""
 
-    def __init__(self, names: Sequence[str], any_name: bool = False) -> None:
-        """names: at least one, the primary first. any_name: accept every other, too."""
-        self.names, self.primary, self._any_name = list(names), names[0], any_name
-        self._accepted = {*names, *_PLACEHOLDERS}
-        self._untagged = {untagged(name) for name in self._accepted}
+    def __init__(self, *models: Sequence[str], any_name: bool = False) -> None:
+        """models: the names of each, at least one, the primary first.
 
-    def check(self, name: str) -> None:
-        """Raise UnknownModel unless the name is accepted.
+        any_name: accept every other name, too.
+        """
+        self.names = [name for names in models for name in names]
+        self._any_name = any_name
+        self._models: dict[str, int | None] = dict.fromkeys(_PLACEHOLDERS)
+        self._models |= {name: index for index, names in enumerate(models) for name in names}
+        self._untagged = {untagged(name): index for name, index in self._models.items()}
+
+    def find(self, name: str) -> int | None:
+        """Return the index of the model; None for the default one. Raises UnknownModel.
 
         Vectors of another model than the requested one would be wrong without notice.
         """
-        if not (name in self._accepted or self._any_name):
-            raise self._unknown(name)
+        if name not in self._models:
+            self._check_any(name)
+        return self._models.get(name)
 
-    def check_tagged(self, name: str) -> None:
-        """Raise UnknownModel for an Ollama name; the tag latest may be left out."""
-        if not (untagged(name) in self._untagged or self._any_name):
-            raise self._unknown(name)
+    def find_tagged(self, name: str) -> int | None:
+        """Like `find` for an Ollama name, whose tag latest may be left out."""
+        if untagged(name) not in self._untagged:
+            self._check_any(name)
+        return self._untagged.get(untagged(name))
 
-    def role_of(self, name: str) -> Role | None:
-        """Return the role that the name's suffix selects, if any; raises UnknownModel."""
-        if name in self._accepted:
-            return None
+    def find_with_role(self, name: str) -> tuple[int | None, Role | None]:
+        """Like `find`, with the role that the name's suffix selects, if any."""
+        if name in self._models:
+            return self._models[name], None
         for suffix, role in _ROLE_SUFFIXES.items():
             base = name.removesuffix(suffix)
-            if base != name and (base in self._accepted or self._any_name):
-                return role
-        self.check(name)
-        return None
+            if base != name and (base in self._models or self._any_name):
+                return self._models.get(base), role
+        self._check_any(name)
+        return None, None
 
-    def _unknown(self, name: str) -> UnknownModel:
-        names = ", ".join(map(repr, self.names))
-        return UnknownModel(f"no model {name!r}; this server has {names}", param="model")
+    def _check_any(self, name: str) -> None:
+        if not self._any_name:
+            names = ", ".join(map(repr, self.names))
+            raise UnknownModel(f"no model {name!r}; this server has {names}", param="model")
+
+
+class ModelChoice(Generic[S]):
+    """The service of each model, of which a request's field `model` chooses one."""
+
+    def __init__(self, names: ServedNames, services: Sequence[S], default: int = 0) -> None:
+        """services: in the order of the models. default: index of the one for no name."""
+        self.services = list(services)
+        self._names, self._default = names, self.services[default]
+
+    def choose(self, name: str | None = None) -> S:
+        """Return the service of a model; raises UnknownModel."""
+        return self._default if name is None else self._service(self._names.find(name))
+
+    def choose_tagged(self, name: str) -> S:
+        """Like `choose` for an Ollama name, whose tag latest may be left out."""
+        return self._service(self._names.find_tagged(name))
+
+    def choose_with_role(self, name: str | None) -> tuple[S, Role | None]:
+        """Like `choose`, with the role that the name's suffix selects, if any."""
+        if name is None:
+            return self._default, None
+        index, role = self._names.find_with_role(name)
+        return self._service(index), role
+
+    def _service(self, index: int | None) -> S:
+        return self._default if index is None else self.services[index]
 
 
 def tagged(name: str) -> str:

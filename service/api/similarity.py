@@ -12,6 +12,7 @@ from service.api.comparison_input import TextsByPath, texts_by_path, vector_arra
 from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.similarity import SimilarityResponse
+from service.api.served_names import ModelChoice
 from service.api.similarity_request import Sentences, SimilarityRequest
 from service.api.similarity_scores import similarity_scores
 from service.errors import BadRequest, ServiceError
@@ -28,11 +29,14 @@ EmbeddedTexts = tuple[list[TokenizedInput], Floats]
 
 
 @dataclass(frozen=True)
-class _SimilarityService:
+class SimilarityService:
+    """Compares texts and vectors. max_values: limit of numbers in a response."""
+
     pipeline: Pipeline
     max_values: int
 
     async def similarity(self, context: RequestContext, body: SimilarityRequest) -> Any:
+        """Respond to /similarity."""
         if body.inputs is not None:
             return await self._source_similarity(context, body, body.inputs)
         body.check_a_and_b()
@@ -106,9 +110,9 @@ class _SimilarityService:
         }
 
 
-def router(pipeline: Pipeline, max_values: int) -> APIRouter:
-    """Create the routes of this module. max_values: limit of numbers in a response."""
-    routes, service = api_router("similarity"), _SimilarityService(pipeline, max_values)
+def router(models: ModelChoice[SimilarityService]) -> APIRouter:
+    """Create the routes of this module."""
+    routes = api_router("similarity")
 
     @routes.post(
         "/similarity",
@@ -117,7 +121,7 @@ def router(pipeline: Pipeline, max_values: int) -> APIRouter:
         responses=route_responses(),
     )
     async def similarity(context: Context, body: SimilarityRequest) -> Any:
-        return await service.similarity(context, body)
+        return await models.choose(body.model).similarity(context, body)
 
     return routes
 

@@ -1,33 +1,42 @@
 """GET /live, /ready, /health, /info and /metrics: health checks and monitoring."""
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Protocol
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from models.hub.sources import DEFAULT
 from service.api.openapi_responses import AUTH_ERRORS, route_responses
 from service.api.router import api_router
-from service.api.schemas.status import Info, Live, Ready
-from service.errors import EngineLost, ShuttingDown
+from service.api.schemas import status as schemas
+from service.api.served_names import ModelChoice
+from service.errors import EngineLost, Overloaded, ShuttingDown
 from service.metrics import Metrics
 from service.request.admission import Admission
 
+_MODEL = Query(description="One of the served models.", examples=[DEFAULT])
 
-class EngineHealth(Protocol):
-    """Tells whether the engine has computed vectors recently."""
+Info = Callable[[], dict[str, Any]]
+
+
+class ModelHealth(Protocol):
+    """Tells whether a model's engine is needed, and has computed vectors recently."""
 
     @property
+    def needed(self) -> bool: ...
+    @property
     def ready(self) -> bool: ...
+    @property
+    def admission(self) -> Admission: ...
 
 
 def router(
-    engine: EngineHealth,
-    admission: Admission,
+    models: Sequence[ModelHealth],
     metrics: Metrics,
     shutting_down: Callable[[], bool],
-    info: Callable[[], dict[str, Any]],
+    infos: ModelChoice[Info],
 ) -> APIRouter:
     """Create the routes of this module."""
     routes, ready_responses = api_router("status"), route_responses((429, 500, 503))
@@ -35,7 +44,7 @@ def router(
     @routes.get(
         "/live",
         summary="Whether the HTTP process responds",
-        response_model=Live,
+        response_model=schemas.Live,
         responses=route_responses((500,)),
     )
     async def live() -> Any:
@@ -46,33 +55,34 @@ def router(
     @routes.get(
         "/health",
         summary="The same as /ready, under TEI's name",
-        response_model=Ready,
+        response_model=schemas.Ready,
         responses=ready_responses,
         name="health",
     )
     @routes.get(
         "/ready",
         summary="Whether the engine works and would accept a query",
-        response_model=Ready,
+        response_model=schemas.Ready,
         responses=ready_responses,
     )
     async def ready() -> Any:
         if shutting_down():
             raise ShuttingDown("the server is shutting down", retry_after=1)
-        if not engine.ready:
+        needed = [model for model in models if model.needed]
+        if not all(model.ready for model in needed):
             raise EngineLost("the engine is not ready", retry_after=2)
-        admission.check(1)
-        return {"status": "ready", "queued_tokens": admission.queued}
+        _check_some(needed)
+        return {"status": "ready", "queued_tokens": sum(m.admission.queued for m in models)}
 
     @routes.get(
         "/info",
         summary="The model, its precision, and the limits",
-        response_model=Info,
-        responses=route_responses(AUTH_ERRORS),
+        response_model=schemas.Info,
+        responses=route_responses((*AUTH_ERRORS, 404)),
         name="info",
     )
-    async def get_info() -> Any:
-        return info()
+    async def get_info(model: Annotated[str | None, _MODEL] = None) -> Any:
+        return infos.choose(model)()
 
     @routes.get(
         "/metrics",
@@ -85,3 +95,15 @@ def router(
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     return routes
+
+
+def _check_some(models: Sequence[ModelHealth]) -> None:
+    """Raise Overloaded if even a query would wait too long, with every model."""
+    refusals = []
+    for model in models:
+        try:
+            model.admission.check(1)
+        except Overloaded as error:
+            refusals.append(error)
+    if models and len(refusals) == len(models):
+        raise refusals[0]

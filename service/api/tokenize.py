@@ -15,6 +15,7 @@ from service.api.openapi_responses import BODY_ERRORS, route_responses
 from service.api.options_body import PromptBody
 from service.api.router import Context, api_router
 from service.api.schemas.tokens import TextToken
+from service.api.served_names import ModelChoice
 from service.inputs.offsets import ByteOffsets, byte_offsets
 from service.inputs.reader import InputReader
 from service.request.limits import check_texts, check_tokens, unsplittable_text
@@ -34,17 +35,19 @@ def _ids_kind(value: Any) -> str:
 class TokenizeRequest(PromptBody):
     """inputs: a text or texts. The prompt is put before each; nothing is truncated.
 
-    Offsets count the prompt. input_type: the role whose prompt is used.
+    Offsets count the prompt. input_type: the role whose prompt is used. model: by default the
+    server's first one.
     """
 
     model_config = examples({"inputs": ["Hi"], "add_special_tokens": False}, inputs="Hello, world")
 
     inputs: Texts
+    model: str | None = None
     add_special_tokens: TrueByDefault = True
 
 
 class DecodeRequest(Body):
-    """ids: token ids of a text, or of several."""
+    """ids: token ids of a text, or of several. model: by default the server's first one."""
 
     model_config = examples(
         {"ids": [[101, 7592, 102]], "skip_special_tokens": False}, ids=[7592, 2088]
@@ -54,10 +57,11 @@ class DecodeRequest(Body):
         Annotated[TokenIds, Tag("<ids>")] | Annotated[list[TokenIds], FAIL_FAST, Tag("<rows>")],
         Discriminator(_ids_kind),
     ]
+    model: str | None = None
     skip_special_tokens: TrueByDefault = True
 
 
-def router(reader: InputReader, max_texts: int, max_tokens: int) -> APIRouter:
+def router(models: ModelChoice[InputReader], max_texts: int, max_tokens: int) -> APIRouter:
     """Create the routes of this module."""
     routes, responses = api_router("text"), route_responses(BODY_ERRORS)
 
@@ -68,7 +72,7 @@ def router(reader: InputReader, max_texts: int, max_tokens: int) -> APIRouter:
         responses=responses,
     )
     async def tokenize(context: Context, body: TokenizeRequest) -> Any:
-        texts = text_list(body.inputs)
+        reader, texts = models.choose(body.model), text_list(body.inputs)
         check_texts(len(texts), max_texts)
         special, prompt = body.add_special_tokens, reader.prompt(body.prompt_options()).text
         steps = _tokenize(reader, texts, prompt, special, max_tokens)
@@ -80,6 +84,7 @@ def router(reader: InputReader, max_texts: int, max_tokens: int) -> APIRouter:
         "/decode", summary="Texts of token ids", response_model=list[str], responses=responses
     )
     async def decode(context: Context, body: DecodeRequest) -> Any:
+        reader = models.choose(body.model)
         rows: Any = body.ids if _ids_kind(body.ids) == "<rows>" else [body.ids]
         total = sum(map(len, rows))
         check_texts(len(rows), max_texts)

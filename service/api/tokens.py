@@ -14,6 +14,7 @@ from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.common import Matrix
 from service.api.schemas.tokens import TokensAnswer
+from service.api.served_names import ModelChoice
 from service.api.token_results import (
     InputVectors,
     ResultFormat,
@@ -136,7 +137,7 @@ class TokenVectorService:
         check_values(context.tokens * self.config.hidden_size, self.max_values)
 
 
-def router(service: TokenVectorService) -> APIRouter:
+def router(models: ModelChoice[TokenVectorService]) -> APIRouter:
     """Create the routes of this module."""
     routes = api_router("tokens")
 
@@ -148,7 +149,7 @@ def router(service: TokenVectorService) -> APIRouter:
         name="tokens",
     )
     async def tokens(context: Context, body: TokensRequest) -> Any:
-        return await service.tokens(context, body)
+        return await models.choose(body.model).tokens(context, body)
 
     @routes.post(
         "/embed_all",
@@ -157,6 +158,7 @@ def router(service: TokenVectorService) -> APIRouter:
         responses=route_responses(),
     )
     async def embed_all(context: Context, body: EmbedAllRequest) -> Any:
+        service = models.choose(body.model)
         return await service.last_layer(context, input_list(body.inputs), body.token_options())
 
     return routes

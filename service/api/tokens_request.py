@@ -28,6 +28,7 @@ Spans = Annotated[list[Span], FAIL_FAST]
 class TokensRequest(ReadingBody):
     """inputs: a text or texts; or chunks: the consecutive chunks of each text.
 
+    model: one of those that the server has; by default the first one that embeds.
     layer: number of layers to apply (all by default), or the model's input, or one of the parts
     of which it is the sum. spans: for each of inputs, [start, stop) in characters. Spans and chunks
     have one vector each, pooled over their tokens after the model has read the whole text (late
@@ -42,6 +43,7 @@ class TokensRequest(ReadingBody):
     )
 
     inputs: Texts | None = None
+    model: str | None = None
     chunks: Annotated[list[Annotated[list[str], FAIL_FAST]], FAIL_FAST] | None = None
     layer: Layer | None = None
     spans: Annotated[list[Spans], FAIL_FAST] | None = None

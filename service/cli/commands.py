@@ -15,7 +15,15 @@ from service import __version__
 from service.cli.atomic_file import replacing, writing
 from service.cli.env_file import unknown_settings
 from service.cli.evaluate import evaluate
-from service.cli.options import ENGINE, MODEL, load_embedder, model_folder, options, read
+from service.cli.options import (
+    ENGINE,
+    MODEL,
+    load_embedder,
+    model_folder,
+    options,
+    read,
+    read_models,
+)
 from service.cli.plot import plot
 from service.process.logging import configure_logging
 from service.process.signals import install_signal_handlers
@@ -36,8 +44,11 @@ def main() -> None:
 @main.command()
 @options()
 def serve(**flags: Any) -> None:
-    """Fetch the model if need be, and serve it over HTTP."""
-    settings = read(flags)
+    """Fetch the model if need be, and serve it over HTTP.
+
+    Several models: --model NAME=SOURCE for each, or a file that --models-file names.
+    """
+    settings, models = read_models(flags)
     configure_logging(settings.log_level)
     install_signal_handlers(0)  # to be told to stop is no failure of a server
     from service.server.bootstrap import run
@@ -45,7 +56,7 @@ def serve(**flags: Any) -> None:
     for name in unknown_settings(os.environ):
         click.echo(f"warning: {name} is no setting; see embedding-service serve --help", err=True)
     try:
-        status = run(settings, model_folder(settings))
+        status = run(settings, [(model, model_folder(model)) for model in models])
     except ModelError as error:
         raise click.ClickException(str(error)) from None
     sys.exit(status)

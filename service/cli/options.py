@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from models.errors import ModelError
 from models.hub import sources
 from service.cli.env_file import malformed_line
+from service.model_settings import model_settings
 from service.settings import FILE, Settings
 
 MODEL = ("model", "revision", "cache")
@@ -30,7 +31,13 @@ def options(*names: str) -> Callable[[F], F]:
             kind = click.BOOL if isinstance(default, bool) else None
             metavar = "NUMBER" if isinstance(default, int | float) and kind is None else None
             text = f"{field.description}{shown}"
-            command = click.option(flag, name, type=kind, metavar=metavar, help=text)(command)
+            command = click.option(
+                *(flag, name),
+                type=kind,
+                metavar=metavar,
+                help=text,
+                multiple=name == "model" and not names,  # of serve
+            )(command)
         return command
 
     return decorate
@@ -52,6 +59,24 @@ def read(flags: dict[str, Any]) -> Settings:
             for problem in error.errors(include_url=False)
         ]
         raise click.UsageError("\n".join(lines)) from None
+
+
+def read_models(flags: dict[str, Any]) -> tuple[Settings, list[Settings]]:
+    """Read the settings of a server and of each of its models; raises UsageError."""
+    sources = flags.pop("model", None) or ()
+    named = [model for model in sources if "=" in model and not Path(model).is_dir()]
+    plain = [model for model in sources if model not in named]
+    if len(plain) > 1 or (plain and named):
+        raise click.UsageError(f"--model {plain[-1]}: with several, give each as NAME=SOURCE")
+    if named and flags.get("models"):
+        raise click.UsageError("give --model NAME=SOURCE, or --models, not both")
+    if plain:
+        flags |= {"model": plain[0], "models": flags.get("models") or ""}
+    settings = read(flags | ({"models": ",".join(named)} if named else {}))
+    try:
+        return settings, model_settings(settings)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def model_folder(settings: Settings) -> Path:

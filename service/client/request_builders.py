@@ -28,8 +28,9 @@ log = logging.getLogger(__name__)
 
 
 class InputOptions(TypedDict, total=False):
-    """How texts are tokenised; see docs/inputs.md."""
+    """How texts are tokenised; see docs/inputs.md. model: of a server that has several."""
 
+    model: str | None
     on_overflow: str | None
     prompt: str | None
     prompt_name: str | None
@@ -70,6 +71,7 @@ class RerankOptions(TypedDict, total=False):
     instruction: to a reranker that is a language model; by default its own.
     """
 
+    model: str | None
     top_n: int | None
     raw_scores: bool
     on_overflow: str | None

@@ -37,7 +37,7 @@ def main() -> None:
             return
         if choices is None:
             sys.exit(status if status > 0 else 128 - status)
-        log.error("the engine %s; starting another", describe_end(status))
+        log.error("%s %s; starting another", spec.title, describe_end(status))
         report("restarting")
         spec = replace(spec, startup_choices=choices)
 

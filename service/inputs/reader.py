@@ -47,13 +47,15 @@ class InputReader:
         auto_truncate: bool,
         images: ImageReader,
         pairs: PairEncoder | None = None,
+        model: int = 0,
     ) -> None:
         """queue: tokenizes long requests. vocabulary_rows: of the model's embedding table.
 
         min_tokens: of a text. max_texts, max_tokens: of a request. images: prepares the images
-        among the inputs. pairs: of a model that reads pairs of texts.
+        among the inputs. pairs: of a model that reads pairs of texts. model: its index among those
+        that are served.
         """
-        self.tokenizer, self.sentence = tokenizer, sentence
+        self.tokenizer, self.sentence, self._model = tokenizer, sentence, model
         self._queue, self._max_texts, self._max_tokens = queue, max_texts, max_tokens
         self._images = images
         self._prompts = Prompts(sentence)
@@ -187,6 +189,7 @@ class InputReader:
     def _count(
         self, context: RequestContext, rows: Sequence[TokenizedInput], texts: int | None = None
     ) -> None:
+        context.model = self._model
         context.texts += len(rows) if texts is None else texts
         context.tokens += sum(row.tokens for row in rows)
         context.truncated += sum(row.dropped > 0 for row in rows)

@@ -17,6 +17,15 @@ class Slot(IntEnum):
     HEARTBEAT = 1  # of an HTTP process: changes while its event loop turns
     ENGINE_BATCHES = 2  # started and finished ones, counted together
     ENGINE_EXPECTED_SECONDS = 3  # of the longest running batch
+    LAST_USED = 4  # time.monotonic, which all processes of a machine share
+    WEIGHT_BYTES = 5  # of the model in memory; each HTTP process writes the same
+    MODEL_STATE = 6  # see service.engine.protocol.model_state; of the watcher's row, as the next
+    STATE_SINCE = 7  # time.monotonic
+    LOAD_SECONDS = 8  # of the latest load; 0 if there was none
+
+
+QUEUED_TOKENS = _SLOTS - _GAUGES
+"""The first of the gauges, which several processes use, too."""
 
 
 @contextmanager
@@ -44,7 +53,7 @@ class SharedCounters:
             memoryview(memory).cast("d")[i * _SLOTS : (i + 1) * _SLOTS] for i in range(rows)
         ]
         self.row = self._rows[row]
-        self._used, self._gauges = len(Slot), _SLOTS - _GAUGES
+        self._used, self._gauges = len(Slot), QUEUED_TOKENS + 1
 
     @classmethod
     def private(cls) -> "SharedCounters":
@@ -66,12 +75,12 @@ class SharedCounters:
             assert self._gauges <= _SLOTS
         else:
             first, self._used = self._used, self._used + count
-            assert self._used <= _SLOTS - _GAUGES
+            assert self._used <= QUEUED_TOKENS
         return first
 
     def clear_gauges(self, row: int) -> None:
         """Set the gauges of a row to 0, after its process has ended."""
-        for slot in range(_SLOTS - _GAUGES, _SLOTS):
+        for slot in range(QUEUED_TOKENS, _SLOTS):
             self._rows[row][slot] = 0
 
     def read(self, slot: int, row: int) -> float:
@@ -81,6 +90,10 @@ class SharedCounters:
     def values(self, first: int, count: int) -> list[float]:
         """So many slots of each row, one row after the other."""
         return [value for row in self._rows for value in row[first : first + count]]
+
+    def latest(self, slot: int) -> float:
+        """The largest value of a column."""
+        return max(row[slot] for row in self._rows)
 
     def total(self, slot: int) -> float:
         """The sum of a column."""

@@ -7,9 +7,10 @@ import os
 import signal
 import sys
 import time
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from service.process.reports import Report, ReportReader
 from service.process.watchdog import Limits, Watchdog
@@ -29,6 +30,25 @@ _ENVIRONMENT = {
     # numpy starts threads when it is imported, and a fork does not copy them.
     "OPENBLAS_NUM_THREADS": "1",
 }
+
+
+class Input(Protocol):
+    """Standard input of a process, as that of asyncio.subprocess."""
+
+    def write(self, data: bytes) -> None: ...
+    def close(self) -> None: ...
+
+
+class Process(Protocol):
+    """A running process, as that of asyncio.subprocess."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    @property
+    def stdin(self) -> Input | None: ...
+    async def wait(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -130,23 +150,27 @@ class Supervisor:
             reports.close()
 
     async def _start(self, output: int) -> Process:
-        self._watchdog.process_started()
         try:
-            process = await asyncio.create_subprocess_exec(
-                # -P: without the working directory, whose files could shadow modules.
-                *(self._child.program, "-P", "-m", self._child.module),
-                stdin=PIPE,
-                stdout=output,
-                env={**_ENVIRONMENT, **os.environ},
-                pass_fds=self._child.pass_fds,
-                # The end of its input stops it, not a signal of the terminal to all processes.
-                start_new_session=True,
-            )
+            process = await self._spawn(output)
         finally:
             os.close(output)
+        self._watchdog.process_started()
         assert process.stdin is not None
         process.stdin.write(self._child.config() + b"\n")
         return process
+
+    async def _spawn(self, output: int) -> Process:
+        """Start the process; raises OSError. output: descriptor of its standard output."""
+        return await asyncio.create_subprocess_exec(
+            # -P: without the working directory, whose files could shadow modules.
+            *(self._child.program, "-P", "-m", self._child.module),
+            stdin=PIPE,
+            stdout=output,
+            env={**_ENVIRONMENT, **os.environ},
+            pass_fds=self._child.pass_fds,
+            # The end of its input stops it, not a signal of the terminal to all processes.
+            start_new_session=True,
+        )
 
     async def _attend(self, process: Process) -> tuple[int, str]:
         if self._stopping:  # stop() was called before the process started

@@ -2,15 +2,18 @@
 
 import math
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from service.engine.protocol.sizes import SIZE_CLASSES, size_class
 from service.errors import Overloaded, TooLarge
-from service.process.shared_counters import SharedCounters
+from service.process.shared_counters import QUEUED_TOKENS, SharedCounters, Slot
 
 _SMALL_TOKENS = 2048  # or characters, in the tokenization queue
 _LARGE_FACTOR = 5  # larger requests may wait this many times longer
+# Plain integers index faster than an enum's members.
+_LAST_USED = int(Slot.LAST_USED)
 _TIMEOUT_MARGIN = 1.5  # tolerance of an expected time, as texts and the load of the machine vary
 
 
@@ -38,13 +41,12 @@ class Admission:
         """
         self._max_wait, self._rate, self._counters = max_wait, rate, counters
         self._timeout, self._reliable_rate = timeout, reliable_rate
-        self._queued_slot = counters.allocate(gauge=True)
         self._class_slots = counters.allocate(SIZE_CLASSES, gauge=True)  # the first one
 
     @property
     def queued(self) -> int:
         """Tokens admitted and not computed yet, in all processes."""
-        return int(self._counters.total(self._queued_slot))
+        return int(self._counters.total(QUEUED_TOKENS))
 
     @property
     def backlog(self) -> float:
@@ -78,8 +80,10 @@ class Admission:
             self._count(size, -tokens)
 
     def _count(self, size: int, tokens: int) -> None:
-        self._counters.row[self._queued_slot] += tokens
-        self._counters.row[self._class_slots + size] += tokens
+        row = self._counters.row
+        row[QUEUED_TOKENS] += tokens
+        row[self._class_slots + size] += tokens
+        row[_LAST_USED] = time.monotonic()
 
     def _compute_seconds(self, tokens: int) -> float:
         rate = self._reliable_rate()

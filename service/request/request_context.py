@@ -15,9 +15,9 @@ class RequestContext:
 
     Middleware: path, without the prefix of a gateway; task, which computes the response; accept,
     the client's media types; memory, its reservation. Router: size, bytes of the body. `abort`:
-    fault, the client's error for which the task was cancelled. InputReader: texts, tokens,
-    truncated texts, tokenize_us. Pipeline: cached vectors, queue_us until the first batch,
-    compute_us until the end of the last one.
+    fault, the client's error for which the task was cancelled. InputReader: index of the model,
+    texts, tokens, truncated texts, tokenize_us. Pipeline: cached vectors, queue_us until the first
+    batch, compute_us until the end of the last one.
     """
 
     id: str
@@ -28,6 +28,7 @@ class RequestContext:
     fault: ServiceError | None = None
     memory: Reservation = field(default_factory=Reservation)
     started: float = field(default_factory=time.perf_counter)
+    model: int = 0
     texts: int = 0
     tokens: int = 0
     truncated: int = 0

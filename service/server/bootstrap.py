@@ -3,12 +3,13 @@
 import asyncio
 import logging
 import resource
+from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from socket import socket
 
-from service.context import ServerContext
+from service.context import ModelContext, ServerContext, counter_rows
 from service.engine.protocol.fd_handoff import handoff_pair
 from service.http.listeners import claim, listeners
 from service.process.logging import configure_logging
@@ -18,14 +19,17 @@ from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-_MIN_OPEN_FILES = 20  # of the first process, and 4 for each HTTP process
+_MIN_OPEN_FILES = 14  # of the first process, 4 for each HTTP process, and 6 for each model
 
 
-def run(settings: Settings, model: Path) -> int:
-    """Serve until told to stop; return 0, or 1 when it cannot listen or load the model."""
+def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
+    """Serve until told to stop; return 0, or 1 when it cannot listen or load the model.
+
+    models: the settings of each model and its folder, the default first.
+    """
     configure_logging(settings.log_level)
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if 0 <= open_files < _MIN_OPEN_FILES + 4 * settings.workers:
+    if 0 <= open_files < _MIN_OPEN_FILES + 4 * settings.workers + 6 * len(models):
         log.error(
             "the server cannot start: it may open %d files only; allow more with ulimit -n 1024",
             open_files,
@@ -35,20 +39,34 @@ def run(settings: Settings, model: Path) -> int:
         try:
             # Before the model is loaded: an address in use is reported at once.
             sockets = _listen(settings, stack)
-            request_socket, engine_socket = map(stack.enter_context, handoff_pair())
-            counters = stack.enter_context(counters_file(settings.workers + 1))
+            contexts, engine_fds = model_contexts(settings, models, stack)
         except OSError as error:
             log.error("the server cannot start: %s", error)
             return 1
         context = ServerContext(
             settings,
-            model,
+            contexts,
             port=sockets[0][0].getsockname()[1],
             listener_fds=[[listener.fileno() for listener in group] for group in sockets],
-            counters_fd=counters,
-            handoff_fd=request_socket.fileno(),
         )
-        return asyncio.run(Watcher(context, [*chain(*sockets)], engine_socket.fileno()).run())
+        return asyncio.run(Watcher(context, [*chain(*sockets)], engine_fds).run())
+
+
+def model_contexts(
+    settings: Settings, models: Sequence[tuple[Settings, Path]], stack: ExitStack
+) -> tuple[list[ModelContext], list[int]]:
+    """Open what the processes share of each model, until the stack is closed.
+
+    Return the contexts, and the engines' ends of the socket pairs that hand over connections.
+    Raises OSError.
+    """
+    contexts, engine_fds, rows = [], [], counter_rows(settings)
+    for index, (options, folder) in enumerate(models):
+        requests, engine = map(stack.enter_context, handoff_pair())
+        counters = stack.enter_context(counters_file(rows))
+        contexts.append(ModelContext(options, folder, index, rows, counters, requests.fileno()))
+        engine_fds.append(engine.fileno())
+    return contexts, engine_fds
 
 
 def _listen(settings: Settings, stack: ExitStack) -> list[list[socket]]:

@@ -4,16 +4,18 @@ import contextlib
 import logging
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 
 import orjson
 
-from service.context import ServerContext
+from service.context import ModelContext
 from service.engine.protocol.spec import EngineSpec, StartupChoices
 from service.process.reports import Report
 from service.process.shared_counters import Slot
-from service.process.supervisor import Child, Supervisor
+from service.process.supervisor import Child, Process, Supervisor
 from service.process.watchdog import Limits
+from service.server.fork_server import ForkServer
 
 log = logging.getLogger(__name__)
 
@@ -21,15 +23,31 @@ log = logging.getLogger(__name__)
 class EngineSupervisor(Supervisor):
     """Runs the launcher of the engine, and passes on the choices of the previous engine."""
 
-    def __init__(self, context: ServerContext, engine_fd: int) -> None:
-        """engine_fd: the engine's end of the socket pair that hands over connections."""
-        self._row = context.rows - 1  # of the shared counters
-        self._counters = context.counters(self._row)
-        self._startup_choices: StartupChoices | None = None  # of the latest engine
+    def __init__(  # noqa: PLR0913 - the last ones by name
+        self,
+        model: ModelContext,
+        engine_fd: int,
+        *,
+        title: str = "the engine",
+        startup_choices: StartupChoices | None = None,
+        on_ready: Callable[[], None] = lambda: None,
+        fork_server: ForkServer | None = None,
+    ) -> None:
+        """engine_fd: the engine's end of the socket pair that hands over connections.
+
+        title: of the engine, in the log. startup_choices: of an earlier engine of the model.
+        on_ready: called whenever an engine has loaded the model. fork_server: starts the launcher;
+        without one it is started as a program.
+        """
+        self._row = model.rows - 1  # of the shared counters
+        self._counters, self._on_ready = model.counters(self._row), on_ready
+        self.startup_choices = startup_choices  # of the latest engine
         self._engine_pid: int | None = None
-        settings = context.settings
+        self._title, self._fork_server = title, fork_server
+        settings = model.settings
         spec = EngineSpec(
-            folder=str(context.model),
+            title=title,
+            folder=str(model.folder),
             device=settings.device,
             dtype=settings.dtype,
             isa=settings.isa,
@@ -40,16 +58,16 @@ class EngineSupervisor(Supervisor):
             max_batch_tokens=settings.max_batch_tokens,
             log_level=settings.log_level,
             handoff_fd=engine_fd,
-            counters_fd=context.counters_fd,
-            counters_rows=context.rows,
+            counters_fd=model.counters_fd,
+            counters_rows=model.rows,
         )
 
         def config() -> bytes:
-            return orjson.dumps(replace(spec, startup_choices=self._startup_choices))
+            return orjson.dumps(replace(spec, startup_choices=self.startup_choices))
 
-        pass_fds = [engine_fd, context.counters_fd]
+        pass_fds = [engine_fd, model.counters_fd]
         limits = Limits(start=settings.load_timeout)
-        child = Child("the engine", "service.engine", config, pass_fds, limits)
+        child = Child(title, "service.engine", config, pass_fds, limits)
         super().__init__(child, self._on_engine_report, self._count_restart)
 
     @property
@@ -61,16 +79,22 @@ class EngineSupervisor(Supervisor):
         """Kill the engine that was started after so many restarts, if it still runs."""
         if restarts != self.restarts or self._engine_pid is None:
             return
-        log.error("the engine hangs and is killed")
+        log.error("%s hangs and is killed", self._title)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._engine_pid, signal.SIGKILL)  # its launcher forks another
         self._engine_pid = None
         self.restart_start_timer()
 
+    async def _spawn(self, output: int) -> Process:
+        if self._fork_server is None:
+            return await super()._spawn(output)
+        return await self._fork_server.fork(output)
+
     def _on_engine_report(self, report: Report) -> None:
         if report["event"] == "ready":
-            self._startup_choices = StartupChoices(**report["startup_choices"])
+            self.startup_choices = StartupChoices(**report["startup_choices"])
             self._engine_pid = report["engine"]
+            self._on_ready()
 
     def _count_restart(self) -> None:
         self._counters.row[Slot.ENGINE_RESTARTS] += 1

@@ -4,12 +4,13 @@ import asyncio
 import logging
 import sys
 from dataclasses import asdict
+from functools import partial
 
 import click
 
 from models.errors import ModelError
 from service.app import create_app
-from service.context import ServerContext
+from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
 from service.engine.protocol.messages import EngineDescription
 from service.process.gc_tuning import settle_heap
@@ -32,7 +33,7 @@ def main() -> None:
     install_signal_handlers(0)
     counters = context.counters(row)
     try:
-        server = _server(context, counters)
+        server = _server(context, row, counters)
     except ModelError as error:
         if counters.row[Slot.HEARTBEAT]:  # the model was readable once, and may be again
             log.error("%s", error)
@@ -43,7 +44,7 @@ def main() -> None:
     sys.exit(int(server.failed or not server.started))
 
 
-def _server(context: ServerContext, counters: SharedCounters) -> Server:
+def _server(context: ServerContext, row: int, counters: SharedCounters) -> Server:
     async def beat() -> None:
         report("ready")
         while True:
@@ -58,24 +59,42 @@ def _server(context: ServerContext, counters: SharedCounters) -> Server:
         loop.remove_reader(sys.stdin.fileno())  # end of file stays readable
         server.should_exit = True
 
-    def on_ready(engine: EngineDescription) -> None:
-        settle_heap()
-        report("engine_ready", engine=asdict(engine), restarts=connection.restarts_when_connected)
-
-    def on_stall() -> None:
-        report("engine_stalled", restarts=connection.restarts_when_connected)
-
     def fail() -> None:
         server.fail()
 
     settings = context.settings
-    connection = EngineConnection(context.connect_engine, counters, on_ready, on_stall)
+    connections = [_connection(model, row) for model in context.models]
     if counters.row[Slot.HEARTBEAT]:  # restarted: requests come before the engine connects
-        connection.treat_as_restarting()
-    background = [vital(connection.run, fail), beat, wait_for_stop]
-    app = create_app(context, connection, background, lambda: server.should_exit)
+        for connection in connections:
+            connection.treat_as_restarting()
+    run = [vital(connection.run, fail) for connection in connections]
+    background = [*run, beat, wait_for_stop]
+    app = create_app(context, connections, background, lambda: server.should_exit)
     server = Server(config(settings, app), settings.drain_delay)
     return server
+
+
+def _connection(model: ModelContext, row: int) -> EngineConnection:
+    """Create the connection to a model's engine, with reports to the first process."""
+
+    def on_ready(engine: EngineDescription) -> None:
+        settle_heap()
+        restarts = connection.restarts_when_connected
+        report("engine_ready", model=model.index, engine=asdict(engine), restarts=restarts)
+
+    def on_stall() -> None:
+        restarts = connection.restarts_when_connected
+        report("engine_stalled", model=model.index, restarts=restarts)
+
+    connection = EngineConnection(
+        model.connect_engine,
+        model.counters(row),
+        on_ready,
+        on_stall,
+        on_wanted=partial(report, "engine_wanted", model=model.index),
+        on_unwanted=partial(report, "engine_unwanted", model=model.index),
+    )
+    return connection
 
 
 if __name__ == "__main__":

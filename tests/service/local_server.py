@@ -13,16 +13,15 @@ import httpx
 import uvicorn
 
 from service.app import create_app
-from service.context import ServerContext
+from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
 from service.engine.process.batch_sizing import BatchSizing
 from service.engine.process.connections import Connections
 from service.engine.process.loop import Loop
 from service.engine.process.main import describe, load_and_measure
-from service.engine.protocol.fd_handoff import handoff_pair
 from service.engine.protocol.spec import EngineSpec
 from service.http.listeners import claim
-from service.process.shared_counters import counters_file
+from service.server.bootstrap import model_contexts
 from service.settings import Settings
 from service.uvicorn_adapter.server import config
 from tests.service.server import MAX_ISA, HttpServer
@@ -42,16 +41,11 @@ def local_server(model: Path, **settings: Any) -> Iterator[HttpServer]:
     all_settings = Settings(**{**_DEFAULTS, **settings})
     with ExitStack() as stack:
         listeners = [stack.enter_context(listener) for listener in claim("127.0.0.1", 0)]
-        http_side, engine_side = map(stack.enter_context, handoff_pair())
+        contexts, engine_fds = model_contexts(all_settings, [(all_settings, model)], stack)
         context = ServerContext(
-            all_settings,
-            model,
-            port=listeners[0].getsockname()[1],
-            listener_fds=[],
-            counters_fd=stack.enter_context(counters_file(all_settings.workers + 1)),
-            handoff_fd=http_side.fileno(),
+            all_settings, contexts, port=listeners[0].getsockname()[1], listener_fds=[]
         )
-        stack.enter_context(_engine(context, engine_side))
+        stack.enter_context(_engine(contexts[0], engine_fds[0]))
         stack.enter_context(_http(context, listeners))
         server = HttpServer()
         server.url = f"http://127.0.0.1:{context.port}"
@@ -63,26 +57,26 @@ def local_server(model: Path, **settings: Any) -> Iterator[HttpServer]:
 
 
 @contextmanager
-def _engine(context: ServerContext, handoff: socket.socket) -> Iterator[None]:
+def _engine(context: ModelContext, handoff: int) -> Iterator[None]:
     """Run an engine in a thread, which closing a pipe stops."""
     settings = context.settings
     names = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter")
     options = {name: getattr(settings, name) for name in names}
     spec = EngineSpec(
-        folder=str(context.model),
+        folder=str(context.folder),
         **options,
         threads=settings.threads,
         max_batch_tokens=settings.max_batch_tokens,
         log_level=settings.log_level,
-        handoff_fd=handoff.fileno(),
+        handoff_fd=handoff,
         counters_fd=context.counters_fd,
         counters_rows=context.rows,
     )
     embedder, batch_limit = load_and_measure(spec)
     reader, writer = os.pipe()
-    connections = Connections(
-        handoff, reader, (["description", describe(embedder, batch_limit)], b"")
-    )
+    greeting = ["description", describe(embedder, batch_limit)], b""
+    handoff_socket = socket.socket(fileno=os.dup(handoff))
+    connections = Connections(handoff_socket, reader, greeting)
     sizing = BatchSizing(
         batch_limit.tokens, embedder.max_concurrent_batches, embedder.prefetch_depth
     )
@@ -94,15 +88,16 @@ def _engine(context: ServerContext, handoff: socket.socket) -> Iterator[None]:
         os.close(writer)
         thread.join()
         connections.close()
+        handoff_socket.close()
         os.close(reader)
 
 
 @contextmanager
 def _http(context: ServerContext, listeners: list[socket.socket]) -> Iterator[None]:
     """Run the application under uvicorn in a thread."""
-    connection = EngineConnection(context.connect_engine, context.counters(0))
+    connection = EngineConnection(context.models[0].connect_engine, context.counters(0))
     server = uvicorn.Server(
-        config(context.settings, create_app(context, connection, [connection.run]))
+        config(context.settings, create_app(context, [connection], [connection.run]))
     )
     thread = threading.Thread(target=server.run, args=[listeners])
     thread.start()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import psutil
@@ -54,7 +54,7 @@ class Server(HttpServer):
         }
         self.url = ""
 
-    def __enter__(self) -> "Server":
+    def __enter__(self) -> Self:
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "service", "serve", "--port", str(self._port)],

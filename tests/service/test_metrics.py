@@ -2,6 +2,7 @@
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Histogram as ReferenceHistogram
+from prometheus_client.core import Metric
 
 from service.metrics import Histogram, Metrics
 from service.process.shared_counters import SharedCounters, counters_file
@@ -10,14 +11,26 @@ from service.request.request_context import RequestContext
 BOUNDS = (0.001, 0.5, 1.0)
 
 
+class Collected:
+    """Gives prometheus_client one metric."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def collect(self) -> list[Metric]:
+        return [self._metric]
+
+
 def test_a_histogram_equals_that_of_prometheus_client() -> None:
     registry, our_registry = CollectorRegistry(), CollectorRegistry()
     reference = ReferenceHistogram("embedding_x", "Some text.", buckets=BOUNDS, registry=registry)
     histogram = Histogram(SharedCounters.private(), "x", "Some text.", BOUNDS)
-    our_registry.register(histogram)
     for value in (0, 0.001, 0.0011, 0.5, 0.75, 1.0, 7):
         reference.observe(value)
         histogram.observe(value)
+    family = histogram.family()
+    histogram.add_to(family)
+    our_registry.register(Collected(family))
     expected = [line for line in generate_latest(registry).splitlines() if b"_created" not in line]
     assert generate_latest(our_registry).splitlines() == expected
 
@@ -56,3 +69,23 @@ def test_all_processes_report_the_same_sums() -> None:
     assert 'embedding_requests_total{path="/embed",status="200"} 2.0' in text
     assert 'embedding_requests_total{path="/live",status="200"} 1.0' in text
     assert "embedding_tokens_total 14.0" in text and "embedding_request_tokens_count 2.0" in text
+
+
+def test_numbers_of_several_models_have_its_label() -> None:
+    counters = {name: SharedCounters.private() for name in ("a", "b")}
+    metrics = Metrics(counters["a"], counters)
+    metrics.track(["/embed"])
+    metrics.gauge("ready", "Whether.", [lambda: 1.0, lambda: 0.0])
+    metrics.observe(RequestContext("x", model=1, texts=2, tokens=7), "/embed", 200)
+    text = metrics.text().decode()
+    assert 'embedding_requests_total{path="/embed",status="200"} 1.0' in text
+    for line in (
+        'texts_total{model="a"} 0.0',
+        'texts_total{model="b"} 2.0',
+        'ready{model="a"} 1.0',
+        'ready{model="b"} 0.0',
+        'request_tokens_bucket{le="4.0",model="b"} 0.0',
+        'request_tokens_bucket{le="16.0",model="b"} 1.0',
+        'request_tokens_sum{model="a"} 0.0',
+    ):
+        assert f"embedding_{line}\n" in text

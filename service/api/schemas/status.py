@@ -20,6 +20,12 @@ class Ready(TypedDict):
 
 
 @forbid_extra
+class ModelState(TypedDict):
+    model: str
+    state: Literal["loaded", "loading", "unloaded"]
+
+
+@forbid_extra
 class Dimensions(TypedDict):
     full: NonNegativeInt
     allowed: Literal["any"] | list[NonNegativeInt]

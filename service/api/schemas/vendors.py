@@ -43,12 +43,18 @@ class OpenAIAnswer(TypedDict):
 
 @forbid_extra
 class Model(TypedDict):
-    """created: when the server was started, in seconds since 1970."""
+    """created: when the server was started, in seconds since 1970.
+
+    dimensions: of the vectors; null for a model that reranks or classifies.
+    """
 
     id: str
     object: Literal["model"]
     created: int
     owned_by: str
+    task: Literal["embed", "rerank", "classify"]
+    dimensions: NonNegativeInt | None
+    state: Literal["loaded", "loading", "unloaded"]
 
 
 @forbid_extra

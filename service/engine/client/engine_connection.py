@@ -14,6 +14,7 @@ from service.engine.client.engine_client import EngineClient
 from service.engine.client.rate import Rate
 from service.engine.protocol.fd_handoff import Connection
 from service.engine.protocol.messages import EngineDescription, Job, Result
+from service.engine.protocol.model_state import EngineState, ModelState
 from service.engine.protocol.progress import Liveness
 from service.errors import EncodingFailed, EngineLost
 from service.process.shared_counters import SharedCounters, Slot
@@ -23,27 +24,36 @@ log = logging.getLogger(__name__)
 _PROBE_INTERVAL = 1.0  # seconds between the probes of an idle engine
 _NO_TIMEOUT = 1e9  # seconds
 _MAX_RESTART_SECONDS = 60.0
+_UNLOAD_CHECK_INTERVAL = 0.05  # seconds
+_LOAD_CHECK_INTERVAL = 1.0  # seconds between the checks of an engine that loads
+_FAILED_SECONDS = 30.0  # until a model that could not be loaded is tried again
 _PROBE_IDS = np.zeros(2, dtype=np.int32)
 
 
 class EngineConnection:
     """Submits jobs to the current engine; unfinished ones fail with EngineDied when it dies."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the last ones by name
         self,
         connect: Callable[[], Connection],
         counters: SharedCounters,
         on_ready: Callable[[EngineDescription], None] = lambda _: None,
         on_stall: Callable[[], None] = lambda: None,
         probe_interval: float = _PROBE_INTERVAL,
+        *,
+        on_wanted: Callable[[], None] = lambda: None,
+        on_unwanted: Callable[[], None] = lambda: None,
     ) -> None:
         """connect: opens a connection to the engine; may raise OSError. counters: shared ones.
 
         on_ready: called after the first result of each engine. on_stall: called after each check
         that finds the engine hung. probe_interval: seconds between probes, and between checks,
-        which count it as one second.
+        which count it as one second. on_wanted: called, perhaps often, while a request waits for
+        an engine that is not loaded. on_unwanted: called to have it unloaded.
         """
         self._connect, self._on_ready, self._on_stall = connect, on_ready, on_stall
+        self._on_wanted, self._on_unwanted = on_wanted, on_unwanted
+        self.state = ModelState(counters)
         self.counters = counters
         self._client: EngineClient | None = None
         self._connected, self._lost_at = asyncio.Event(), -math.inf
@@ -63,6 +73,11 @@ class EngineConnection:
         return self._embeds and not self._liveness.unresponsive
 
     @property
+    def connected(self) -> bool:
+        """Whether an engine has loaded the model and accepts jobs."""
+        return self._client is not None
+
+    @property
     def restarts(self) -> int:
         """Number of engine restarts."""
         return int(self.counters.total(Slot.ENGINE_RESTARTS))
@@ -80,8 +95,11 @@ class EngineConnection:
     ) -> None:
         """Wait until a restarting engine accepts jobs; raises TimeoutError.
 
-        Raises EngineLost if there never was an engine, or none for `max_downtime` seconds.
+        Raises EngineLost if there never was an engine, or none for `max_downtime` seconds. An
+        engine that is not loaded is requested; then EngineLost tells when it should be loaded.
         """
+        if not self.connected and self._loads_on_demand:
+            return await self._wait_loaded(timeout)
         remaining = self._lost_at + max_downtime - time.monotonic()
         try:
             async with asyncio.timeout(max(0.0, min(timeout, remaining))):
@@ -90,6 +108,51 @@ class EngineConnection:
             if timeout < remaining:
                 raise
             raise EngineLost("no engine is ready; try again shortly", retry_after=2) from None
+
+    @property
+    def _loads_on_demand(self) -> bool:
+        if self.state.engine is not EngineState.RUNNING:
+            return True
+        return self.state.since > max(0.0, self._lost_at)  # loading, for the first time or again
+
+    async def load(self, timeout: float) -> None:
+        """Have the model loaded, and wait for that; raises EngineLost if it takes too long."""
+        if not self.connected:
+            await self._wait_loaded(timeout)
+
+    async def unload(self, timeout: float) -> None:
+        """Have the model unloaded, and wait for that; raises TimeoutError."""
+        self._on_unwanted()
+        async with asyncio.timeout(timeout):
+            while self.connected or self.state.engine is EngineState.RUNNING:
+                await asyncio.sleep(_UNLOAD_CHECK_INTERVAL)
+
+    async def _wait_loaded(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        self._request_load()
+        while self.state.seconds_until_loaded <= timeout:
+            if (remaining := deadline - time.monotonic()) <= 0:
+                break
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(_LOAD_CHECK_INTERVAL, remaining)):
+                    await self._connected.wait()
+                    return
+            self._request_load()
+        seconds = self.state.seconds_until_loaded
+        raise EngineLost(
+            f"the model is not loaded yet; try again in about {seconds} s", retry_after=seconds
+        )
+
+    def _request_load(self) -> None:
+        """Request the engine unless it is loading; raises EngineLost if it failed to lately."""
+        state = self.state.engine
+        if state is EngineState.FAILED and self.state.seconds < _FAILED_SECONDS:
+            raise EngineLost(
+                "the model could not be loaded; the server's log says why",
+                retry_after=_FAILED_SECONDS - self.state.seconds,
+            )
+        if state is not EngineState.RUNNING:
+            self._on_wanted()
 
     def computed_tokens(self, job: Job) -> int:
         """Return the tokens to compute for a job: all of them."""

@@ -20,6 +20,7 @@ OPERATIONS = [
     for path, methods in DOCUMENT["paths"].items()
     for method, operation in methods.items()
 ]
+WITH_BODY = [path for _, path, operation in OPERATIONS if "requestBody" in operation]
 JSON = "application/json"
 
 
@@ -29,8 +30,8 @@ def body_schema(operation: Any) -> Any:
 
 
 def bodies() -> Iterator[Any]:
-    for method, path, operation in OPERATIONS:
-        if method == "post":
+    for _, path, operation in OPERATIONS:
+        if "requestBody" in operation:
             for example in body_schema(operation)["examples"]:
                 yield pytest.param(path, example, id=f"{path} {json.dumps(example)}"[:70])
 
@@ -106,7 +107,9 @@ def test_responses_to_get_match_the_document(server: Server, path: str) -> None:
     check(response, "get", path)
 
 
-@pytest.mark.parametrize("path", [path for method, path, _ in OPERATIONS if method == "post"])
+@pytest.mark.parametrize(
+    "path", [path for _, path, operation in OPERATIONS if "requestBody" in operation]
+)
 @pytest.mark.parametrize(
     ("status", "content", "headers"),
     [
@@ -133,7 +136,7 @@ def test_binary_responses_match_the_document(
     server: Server, method: str, path: str, operation: Any, media: str
 ) -> None:
     body = {"inputs": "Hello, world"} if path in ("/embed", "/tokens") else None
-    if method == "post" and body is None:
+    if "requestBody" in operation and body is None:
         body = body_schema(operation)["examples"][0]
     server.client.headers["accept"] = media
     try:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from models.hub.sources import DEFAULT
-from service.api.served_names import ServedNames
+from service.api.served_names import ModelChoice, ServedNames
 from service.errors import UnknownModel
 from service.settings import Settings
 from tests.conftest import Folder
@@ -154,11 +154,37 @@ def test_a_model_is_described_under_the_requested_name(two_names: HttpServer) ->
 @pytest.mark.parametrize("name", ["-query", "", "one-Query", "one-query-query"])
 def test_a_name_that_resembles_a_role_suffix_is_unknown(name: str) -> None:
     with pytest.raises(UnknownModel):
-        ServedNames(["one"]).role_of(name)
+        ServedNames(["one"]).find_with_role(name)
 
 
 def test_a_served_name_may_end_with_a_role_suffix() -> None:
     names = ServedNames(["of-a-query"])
-    assert names.role_of("of-a-query") is None
-    assert names.role_of("of-a-query-query") == "query"
-    assert ServedNames(["one"], any_name=True).role_of("other-passage") == "document"
+    assert names.find_with_role("of-a-query") == (0, None)
+    assert names.find_with_role("of-a-query-query") == (0, "query")
+    any_name = ServedNames(["one"], any_name=True)
+    assert any_name.find_with_role("other-passage") == (None, "document")
+
+
+CHOICE = ModelChoice(ServedNames(["one", "first"], ["org/two"]), ["1", "2"], default=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "service"),
+    [("one", "1"), ("first", "1"), ("org/two", "2"), (None, "2"), ("tei", "2")],
+)
+def test_a_name_chooses_the_service_of_its_model(name: str | None, service: str) -> None:
+    assert CHOICE.choose(name) == service
+    assert CHOICE.choose_with_role(name) == (service, None)
+
+
+def test_a_suffix_and_a_tag_choose_the_service_too() -> None:
+    assert CHOICE.choose_with_role("one-query") == ("1", "query")
+    assert CHOICE.choose_with_role("org/two-passage") == ("2", "document")
+    assert CHOICE.choose_tagged("one:latest") == "1"
+    assert CHOICE.choose_tagged("tei:latest") == "2"
+
+
+@pytest.mark.parametrize("name", ["two", "", "one:latest", "One"])
+def test_the_error_of_an_unknown_name_lists_all(name: str) -> None:
+    with pytest.raises(UnknownModel, match="this server has 'one', 'first', 'org/two'"):
+        CHOICE.choose(name)

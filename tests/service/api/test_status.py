@@ -11,14 +11,17 @@ import pytest
 from models.cpu_backend.library import best_isa, features
 from models.hub.sources import DEFAULT
 from service import __version__
-from service.api.status import router
-from service.errors import Overloaded
+from service.api.served_names import ModelChoice, ServedNames
+from service.api.status import Info, router
+from service.errors import Overloaded, ServiceError
 from service.metrics import Metrics
 from service.process.shared_counters import SharedCounters
 from service.request.admission import Admission
 from tests.service.api.committed import DOCUMENT
 from tests.service.responses import error
 from tests.service.server import MAX_ISA, Server
+
+NO_INFO: ModelChoice[Info] = ModelChoice(ServedNames(["one"]), [dict])
 
 
 def test_a_ready_server_says_so(server: Server) -> None:
@@ -28,23 +31,46 @@ def test_a_ready_server_says_so(server: Server) -> None:
 
 
 @dataclass
-class ReadyEngine:
-    """An engine that is ready."""
+class Health:
+    """A model, kept loaded and ready unless said otherwise."""
 
+    admission: Admission
+    needed: bool = True
     ready: bool = True
 
 
 def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:
     admission = Admission(1.0, lambda: 60.0, SharedCounters.private())
-    routes = router(
-        ReadyEngine(), admission, Metrics(SharedCounters.private()), lambda: False, dict
-    )
+    routes = router([Health(admission)], Metrics(SharedCounters.private()), lambda: False, NO_INFO)
     ready = next(route for route in routes.routes if route.path == "/ready")  # type: ignore[attr-defined]
     with admission.admit(1000):
         assert asyncio.run(ready.endpoint())["status"] == "ready"  # type: ignore[attr-defined]
     with admission.admit(60), admission.admit(60), pytest.raises(Overloaded) as refused:
         asyncio.run(ready.endpoint())  # type: ignore[attr-defined]
     assert 2.0 <= (refused.value.retry_after or 0) <= 3.0
+
+
+def ready(*models: Health) -> int:
+    """Return the status of /ready of a server with such models."""
+    routes = router(models, Metrics(SharedCounters.private()), lambda: False, NO_INFO)
+    route = next(route for route in routes.routes if route.path == "/ready")  # type: ignore[attr-defined]
+    try:
+        asyncio.run(route.endpoint())  # type: ignore[attr-defined]
+    except ServiceError as refused:
+        return refused.status
+    return 200
+
+
+def test_a_server_of_several_models_is_ready_with_those_that_it_needs() -> None:
+    idle = Admission(1.0, lambda: 60.0, SharedCounters.private())
+    assert ready(Health(idle), Health(idle, needed=False, ready=False)) == 200
+    assert ready(Health(idle), Health(idle, ready=False)) == 503
+    assert ready(Health(idle, needed=False, ready=False)) == 200
+    full = Admission(1.0, lambda: 60.0, SharedCounters.private())
+    with full.admit(60), full.admit(60):
+        assert ready(Health(full), Health(idle)) == 200, "one of them takes a query"
+        assert ready(Health(full), Health(full)) == 429
+        assert ready(Health(full), Health(idle, needed=False)) == 429
 
 
 def test_info_has_the_model_its_precision_and_the_limits(server: Server) -> None:
@@ -179,7 +205,8 @@ def test_the_openapi_document_describes_every_endpoint(server: Server) -> None:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             assert operation["summary"], path
-            assert method == "get" or operation["requestBody"]["required"]
+            without_body = method == "get" or path.startswith("/models/")
+            assert without_body or operation["requestBody"]["required"]
 
 
 def test_the_docs_page_loads_nothing_from_other_hosts(server: Server) -> None:

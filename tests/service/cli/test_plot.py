@@ -125,7 +125,7 @@ def test_every_scheme_has_a_picture(tiny_bert: Folder, tmp_path: Path, scheme: s
 
 def test_the_options_of_positions_are_the_fields_of_the_route() -> None:
     fields = PositionsRequest.model_fields.keys()
-    assert set(position_options.NAMES) == fields - {"positions"}
+    assert set(position_options.NAMES) == fields - {"positions", "model"}
     assert set(position_options.SCHEMES) == set(get_args(SchemeName))
 
 

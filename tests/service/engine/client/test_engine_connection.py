@@ -13,6 +13,7 @@ from models.output_names import DENSE
 from service.engine.client.engine_connection import EngineConnection
 from service.engine.protocol.fd_handoff import Connection
 from service.engine.protocol.messages import Job, Result, pack_results, unpack_jobs
+from service.engine.protocol.model_state import EngineState, ModelState
 from service.engine.protocol.progress import Progress
 from service.engine.protocol.wire import MessageReader, pack
 from service.errors import EngineLost
@@ -211,5 +212,68 @@ def test_the_first_requests_of_a_restarted_process_wait_for_the_engine() -> None
         engine.die()
         serving.cancel()
         await asyncio.wait([serving])
+
+    asyncio.run(run())
+
+
+class OnDemand:
+    """A connection to an engine that is loaded when the test says so."""
+
+    def __init__(self) -> None:
+        self.counters, self.wanted = SharedCounters.private(), 0
+        self.state = ModelState(self.counters)
+        self.state.set(EngineState.UNLOADED)
+        self.loaded = asyncio.Event()
+        self._engine = Engine(lambda _: True)
+        self.connection = EngineConnection(
+            self._connect, self.counters, probe_interval=0.01, on_wanted=self._want
+        )
+
+    def _want(self) -> None:
+        self.wanted += 1
+
+    def _connect(self) -> Connection:
+        if not self.loaded.is_set():
+            raise OSError("not loaded")
+        return self._engine.connect()
+
+
+def test_a_request_has_a_model_loaded_and_waits_for_that() -> None:
+    async def run() -> None:
+        model = OnDemand()
+        with pytest.raises(EngineLost):
+            await model.connection.submit(job(2), 60)
+        waiting = asyncio.create_task(model.connection.wait_connected(60))
+        await until(lambda: model.wanted)
+        model.state.set(EngineState.RUNNING)
+        model.loaded.set()
+        running = asyncio.create_task(model.connection.run())
+        await waiting
+        assert (await model.connection.submit(job(2), 60)).vectors == 1
+        running.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_request_that_would_wait_too_long_is_told_when_its_model_is_loaded() -> None:
+    async def run() -> None:
+        model = OnDemand()
+        model.state.note_loaded(90.0)
+        with pytest.raises(EngineLost, match="in about 90 s") as lost:
+            await model.connection.wait_connected(60)
+        assert lost.value.retry_after == 90
+        assert model.wanted == 1, "it is loaded nevertheless"
+
+    asyncio.run(run())
+
+
+def test_a_model_that_could_not_be_loaded_is_not_tried_again_at_once() -> None:
+    async def run() -> None:
+        model = OnDemand()
+        model.state.set(EngineState.FAILED)
+        with pytest.raises(EngineLost, match="could not be loaded") as lost:
+            await model.connection.wait_connected(60)
+        assert 29 <= (lost.value.retry_after or 0) <= 30
+        assert model.wanted == 0
 
     asyncio.run(run())

@@ -1,0 +1,147 @@
+"""One of a server's models: its folder, its engine, and the way from inputs to vectors."""
+
+from typing import Literal
+
+from models.config.encoder_config import EncoderConfig
+from models.errors import ModelError
+from models.folder import Folder
+from models.footprint import Footprint
+from models.sentence_transformers.classifier import Task
+from models.sentence_transformers.matryoshka import declared
+from models.tokenizer.formatted_pairs import pair_encoder
+from service.engine.client.engine_connection import EngineConnection
+from service.engine.client.replay import Replay
+from service.engine.protocol.model_state import EngineState
+from service.inference.dimensions import Dimensions
+from service.inference.pipeline import Pipeline
+from service.inference.vector_cache import VectorCache
+from service.inputs.image_reader import ImageReader
+from service.inputs.reader import InputReader
+from service.inputs.tokenization_queue import TokenizationQueue
+from service.process.shared_counters import Slot
+from service.request.admission import Admission
+from service.request.limits import MAX_UNSPLIT_CHARACTERS
+from service.settings import Settings
+
+State = Literal["loaded", "loading", "unloaded"]
+
+
+class ServedModel:
+    """Everything that each model has of its own; what large inputs take of a process is shared.
+
+    connection: to the engine. replay: submits again what an engine has lost.
+    """
+
+    def __init__(  # noqa: PLR0913 - the last ones by name
+        self,
+        settings: Settings,
+        folder: Folder,
+        connection: EngineConnection,
+        queue: TokenizationQueue,
+        *,
+        vector_cache_bytes: int = 0,
+        index: int = 0,
+    ) -> None:
+        """settings: of the model. queue: of long texts, which all models share.
+
+        vector_cache_bytes: memory for the vectors of the model; 0 for no cache. index: among the
+        models.
+        """
+        self.settings, self.folder, self.connection = settings, folder, connection
+        self.reader = _reader(settings, folder, queue, index)
+        self.admission = _admission(settings, connection)
+        self.replay = Replay(connection, connection.counters)
+        self.pipeline = Pipeline(
+            self.reader,
+            self.admission,
+            VectorCache(self.replay, vector_cache_bytes) if vector_cache_bytes else self.replay,
+            settings.request_timeout,
+            classifier=folder.classifier,
+            output_names=folder.outputs,
+        )
+        lengths = declared(folder.encoder, folder.dim)
+        self.dimensions = Dimensions.from_setting(settings.dimensions, folder.dim, lengths)
+
+    @property
+    def name(self) -> str:
+        """The model's name in responses."""
+        return self.settings.name
+
+    @property
+    def config(self) -> EncoderConfig:
+        """The sizes and options of the encoder."""
+        return self.folder.spec.config
+
+    @property
+    def task(self) -> Task:
+        """The kind of model: whether it embeds, reranks or classifies."""
+        return self.folder.task
+
+    @property
+    def offers(self) -> tuple[str, ...]:
+        """The task, and what is computed of a text, by the names of models.outputs."""
+        return (self.task, *self.folder.outputs)
+
+    @property
+    def needed(self) -> bool:
+        """Whether the model should be loaded: it is kept, and no operator has unloaded it."""
+        unloaded = self.connection.state.engine is EngineState.UNLOADED
+        return self.settings.keep == "always" and not unloaded
+
+    @property
+    def ready(self) -> bool:
+        """Whether the model's engine has computed vectors recently."""
+        return self.connection.ready
+
+    @property
+    def state(self) -> State:
+        """Whether an engine has loaded the model, or does so."""
+        if self.connection.connected:
+            return "loaded"
+        running = self.connection.state.engine is EngineState.RUNNING
+        return "loading" if running else "unloaded"
+
+    def record_weight_bytes(self) -> None:
+        """Tell the first process how much memory the weights take: in float32 for auto."""
+        try:
+            memory = Footprint.of(self.folder).memory
+        except ModelError:  # the engine will say the same, and end
+            return
+        weight_bytes = memory.get(self.settings.dtype, memory["float32"])
+        self.connection.counters.row[Slot.WEIGHT_BYTES] = weight_bytes
+
+
+def _reader(settings: Settings, model: Folder, queue: TokenizationQueue, index: int) -> InputReader:
+    tokenizer = model.tokenizer(MAX_UNSPLIT_CHARACTERS)
+    return InputReader(
+        tokenizer,
+        model.sentence,
+        queue,
+        vocabulary_rows=model.spec.config.vocab_size,
+        min_tokens=model.spec.config.min_tokens,
+        max_texts=settings.max_texts,
+        max_tokens=settings.max_tokens,
+        auto_truncate=settings.auto_truncate,
+        images=ImageReader(
+            queue,
+            model.images,
+            model.preprocessing,
+            max_pixels=settings.max_image_pixels,
+            max_texts=settings.max_texts,
+            max_tokens=settings.max_tokens,
+        ),
+        pairs=pair_encoder(tokenizer, model.spec.config, model.pair_format)
+        if model.classifier
+        else None,
+        model=index,
+    )
+
+
+def _admission(settings: Settings, connection: EngineConnection) -> Admission:
+    return Admission(
+        settings.max_wait,
+        lambda: connection.rate.latest,
+        connection.counters,
+        timeout=settings.request_timeout,
+        reliable_rate=lambda: connection.rate.reliable_rate,
+    )

@@ -1,0 +1,42 @@
+"""The metrics of a server's models: totals, and what is read when Prometheus scrapes."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from service.inference.served_model import ServedModel
+from service.metrics import Metrics
+
+_GAUGES: Sequence[tuple[str, str, Callable[[ServedModel], float]]] = (
+    ("queued_tokens", "Tokens admitted and not answered.", lambda m: m.admission.queued),
+    (
+        "wait_seconds",
+        "Time in which all that is queued is answered.",
+        lambda m: m.admission.backlog,
+    ),
+    ("tokens_per_second", "Of a full engine.", lambda m: m.connection.rate.latest),
+    ("ready", "Whether the engine embeds.", lambda m: m.ready),
+    ("engine_restarts", "Engines started again.", lambda m: m.connection.restarts),
+)
+_COUNTERS: Sequence[tuple[str, str, Callable[[ServedModel], float]]] = (
+    (
+        "replayed_requests",
+        "Computed again as the engine died.",
+        lambda m: m.replay.replayed_jobs,
+    ),
+    (
+        "quarantined_inputs",
+        "Refused as the engine died of them.",
+        lambda m: m.replay.quarantined_texts,
+    ),
+)
+
+
+def metrics_of(models: Sequence[ServedModel]) -> Metrics:
+    """Build the metrics of a server. models: all of them; the counters of the first count paths."""
+    counters = {model.name: model.connection.counters for model in models}
+    metrics = Metrics(models[0].connection.counters, counters)
+    for name, text, read in _GAUGES:
+        metrics.gauge(name, text, [partial(read, model) for model in models])
+    for name, text, read in _COUNTERS:
+        metrics.counter(name, text, [partial(read, model) for model in models])
+    return metrics

@@ -1,0 +1,48 @@
+"""Choose the models to unload: those that nobody uses, and those whose memory another needs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model that is loaded or loading.
+
+    weight_bytes: of its weights. last_used: seconds of a clock that never goes back. idle_unload:
+    seconds without a request after which it is unloaded; 0: never. may_unload: whether it is loaded
+    on demand, ready, and computes nothing.
+    """
+
+    index: int
+    weight_bytes: float
+    last_used: float
+    idle_unload: float
+    may_unload: bool
+
+
+def idle_models(loaded: Sequence[LoadedModel], now: float) -> list[int]:
+    """Return the indices of the models to unload, as no request came for long enough."""
+    return [
+        model.index
+        for model in loaded
+        if model.may_unload and model.idle_unload and now - model.last_used >= model.idle_unload
+    ]
+
+
+def models_to_replace(
+    loaded: Sequence[LoadedModel], weight_bytes: float, limit: float
+) -> list[int] | None:
+    """Return the indices of the models to unload before another is loaded, [] if there is room.
+
+    The least recently used come first. weight_bytes: of the other. limit: of all weights.
+    None: there is no room at the moment, as the others are kept or compute.
+    """
+    excess = sum(model.weight_bytes for model in loaded) + weight_bytes - limit
+    replaced = []
+    for model in sorted(loaded, key=lambda model: model.last_used):
+        if excess <= 0:
+            break
+        if model.may_unload:
+            replaced.append(model.index)
+            excess -= model.weight_bytes
+    return None if excess > 0 else replaced

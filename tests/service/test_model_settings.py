@@ -1,0 +1,145 @@
+"""Settings of several models: from flags, the environment and a file."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click import UsageError
+from click.testing import CliRunner
+
+from service.cli.commands import main
+from service.cli.options import read_models
+from service.model_settings import model_settings
+from service.settings import Settings
+
+
+def settings(**values: Any) -> Settings:
+    return Settings(_env_file=None, **values)  # type: ignore[call-arg]
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "models.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_single_model_has_the_settings_of_the_server() -> None:
+    one = settings(model="org/name", served_name="a,*", revision="v1")
+    assert model_settings(one) == [one]
+
+
+def test_each_model_has_its_source_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMBEDDING_MODELS", "a=org/one, b = /models/two ,")
+    monkeypatch.setenv("EMBEDDING_MODEL", "of-an-image")
+    models = model_settings(settings(dtype="float32"))
+    assert [(m.name, m.names, m.model) for m in models] == [
+        ("a", ["a"], "org/one"),
+        ("b", ["b"], "/models/two"),
+    ]
+    assert {m.dtype for m in models} == {"float32"}
+
+
+def test_a_file_gives_each_model_options_of_its_own(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """
+        [small]
+        source = "org/small"
+        dtype = "float32"
+        ["org/large"]
+        source = "org/large"
+        revision = "abc"
+        keep = "on_demand"
+        idle_unload = 300
+        pooling = "cls"
+        device = "cuda:1"
+        max_batch_tokens = 4096
+        """,
+    )
+    small, large, third = model_settings(settings(models_file=file, models="c=d", threads=2))
+    assert (small.name, small.model, small.dtype, small.keep) == (
+        *("small", "org/small", "float32", "always"),
+    )
+    assert (large.name, large.revision, large.keep, large.idle_unload) == (
+        *("org/large", "abc", "on_demand", 300),
+    )
+    assert (large.pooling, large.device, large.max_batch_tokens) == ("cls", "cuda:1", 4096)
+    assert (large.dtype, large.threads, third.name) == ("auto", 2, "c")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[a]\nsource = 'x'\nkeeps = 1", r"\[a\] has keeps; its options are source, revision"),
+        ("[a]\ndtype = 'int8'", r"\[a\] has no source"),
+        ("[a]\nsource = 'x'\ndtype = 'int4'", "model a: dtype: Input should be 'auto', 'float32'"),
+        ("[a]\nsource = 'x'\nidle_unload = -1", "model a: idle_unload: Input should be greater"),
+        ("[a]\nsource = ''", "model a: source: String should have at least 1 character"),
+        ("a = 'x'", r"a is no table: begin it with \[a\]"),
+        ("[a\n", "models.toml: "),
+        ("", "has no tables"),
+        ("['a,b']\nsource = 'x'", "'a,b' is no name of a model"),
+        ("['*']\nsource = 'x'", r"'\*' is no name of a model"),
+    ],
+)
+def test_a_mistake_in_the_file_is_told(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        model_settings(settings(models_file=written(tmp_path, text)))
+
+
+def test_a_file_that_is_missing_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"models_file: .*No such file"):
+        model_settings(settings(models_file=tmp_path / "none.toml"))
+
+
+@pytest.mark.parametrize("models", ["a=x,a=y", "a=x,b=y,a=z"])
+def test_two_models_of_one_name_are_refused(models: str) -> None:
+    with pytest.raises(ValueError, match="two are named 'a'"):
+        model_settings(settings(models=models))
+
+
+@pytest.mark.parametrize("models", ["a", "=x", "a=", "a=x,b", " =x"])
+def test_each_needs_a_name_and_a_source(models: str) -> None:
+    with pytest.raises(ValueError, match="is no NAME=SOURCE"):
+        settings(models=models)
+
+
+@pytest.mark.parametrize("name", ["served_name", "revision"])
+def test_settings_of_a_single_model_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}: it is of a single model"):
+        model_settings(settings(models="a=x", **{name: "y"}))
+
+
+def test_the_flag_of_a_model_may_be_repeated() -> None:
+    _, models = read_models({"model": ("a=x", "b=y=z")})
+    assert [(m.name, m.model) for m in models] == [("a", "x"), ("b", "y=z")]
+
+
+def test_a_plain_flag_is_the_only_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EMBEDDING_MODELS", "a=x")
+    folder = tmp_path / "a=b"
+    folder.mkdir()
+    for source, name in (("org/name", "org/name"), (str(folder), "a=b")):
+        [one] = read_models({"model": (source,)})[1]
+        assert (one.model, one.name) == (source, name)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"model": ("x", "y")}, "--model y: with several, give each as NAME=SOURCE"),
+        ({"model": ("a=x", "y")}, "--model y: with several"),
+        ({"model": ("a=x", "a=y")}, "two are named 'a'"),
+        ({"model": ("a=x",), "models": "b=y"}, "not both"),
+        ({"model": ("=x",)}, "is no NAME=SOURCE"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_refused(flags: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        read_models(flags)
+
+
+def test_a_mistake_ends_the_command_with_a_message(tmp_path: Path) -> None:
+    file = written(tmp_path, "[a]\nsurce = 'x'")
+    result = CliRunner().invoke(main, ["serve", "--models-file", str(file)])
+    assert result.exit_code == 2 and "[a] has surce; its options are source" in result.output
