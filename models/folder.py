@@ -17,6 +17,8 @@ from models.positions.schemes import Buckets
 from models.sentence_transformers import modules
 from models.sentence_transformers.classifier import Classifier, Task, has_second_segment
 from models.sentence_transformers.modules import STATIC, Entry, Normalize
+from models.sentence_transformers.multi_vector import METADATA, MultiVector
+from models.sentence_transformers.multi_vector_tokens import MultiVectorTokens
 from models.sentence_transformers.pooling import AUTO
 from models.sentence_transformers.refusals import (
     CARD,
@@ -36,7 +38,8 @@ log = logging.getLogger(__name__)
 class Folder:
     """A model's folder. encoder: the folder in it with the encoder and the tokenizer.
 
-    classifier: of a model that reranks or classifies; None for an embedder.
+    classifier: of a model that reranks or classifies; None for an embedder. multi_vector: of a
+    model with a vector for each token; None for others.
     """
 
     path: Path
@@ -44,6 +47,7 @@ class Folder:
     spec: CheckpointSpec
     sentence: SentenceConfig
     classifier: Classifier | None = None
+    multi_vector: MultiVector | None = None
 
     @classmethod
     def read(cls, path: Path, pooling: str = AUTO) -> "Folder":
@@ -69,12 +73,19 @@ class Folder:
         if classifier:
             config = replace(spec.config, two_segments=has_second_segment(encoder, spec.config))
             spec = replace(spec.without(classifier.head.tensors), config=config)
-        sentence = SentenceConfig.read(path, entries, spec, pooling, classifier)
-        return cls(path, encoder, spec, sentence, classifier)
+        multi_vector = MultiVector.read(path, entries, spec.config.hidden_size)
+        if multi_vector:
+            if pooling != AUTO:
+                raise ModelError(f"{path}: a multi-vector model has no pooling: leave it {AUTO!r}")
+            spec = spec.without(multi_vector.outside_tensors)
+        sentence = SentenceConfig.read(path, entries, spec, pooling, classifier, multi_vector)
+        return cls(path, encoder, spec, sentence, classifier, multi_vector)
 
     @property
     def task(self) -> Task:
-        """The kind of model: whether it embeds, reranks or classifies."""
+        """The kind of model: whether it embeds texts or tokens, reranks or classifies."""
+        if self.multi_vector:
+            return "multi_vector"
         return self.classifier.task if self.classifier else "embed"
 
     @property
@@ -92,6 +103,7 @@ class Folder:
             side=sentence.side,
             file_only=sentence.file_only,
             keep_unknown=sentence.keep_unknown,
+            markers=self.multi_vector.markers if self.multi_vector else (),
             max_chunk_size=max_chunk_size,
         )
         last = self.spec.config.vocab_size - 1
@@ -102,6 +114,14 @@ class Folder:
                 *(self.encoder, tokenizer.max_id, last),
             )
         return tokenizer
+
+    def multi_vector_tokens(self, tokenizer: Tokenizer) -> MultiVectorTokens | None:
+        """Return what a multi-vector model does with token ids; None for other models.
+
+        Raises ModelError for a token that the tokenizer lacks.
+        """
+        options = self.multi_vector
+        return MultiVectorTokens(options, tokenizer, self.encoder) if options else None
 
     def bias_table(self) -> Floats | None:
         """Read the trained bias of each bucket of distances (buckets, H); None if there is none.
@@ -127,7 +147,7 @@ class Folder:
         """List all files that are read: of weights, of the tokenizer, of options and prompts."""
         checkpoints = map(safetensors_files.files, self.checkpoints())
         weights = [file for files in checkpoints for file in files]
-        options = [self.path / name for name in ("modules.json", CARD)]
+        options = [self.path / name for name in ("modules.json", CARD, METADATA)]
         options += [self.path / entry.path / "config.json" for entry in modules.entries(self.path)]
         options += options_file(self.encoder)
         return sorted({*weights, *loader.files(self.encoder), *filter(Path.is_file, options)})

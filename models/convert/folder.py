@@ -13,7 +13,7 @@ from models.folder import Folder
 from models.footprint import Footprint
 from models.sentence_transformers import modules
 
-_COPIED_SUFFIXES = (".json", ".md", ".model", ".safetensors", ".txt")
+_COPIED_SUFFIXES = (".json", ".md", ".metadata", ".model", ".safetensors", ".txt")
 
 log = logging.getLogger(__name__)
 

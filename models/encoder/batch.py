@@ -5,7 +5,7 @@ segment. So a sequence of ids is all that the encoder needs to know of a pair.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +29,14 @@ class Batch:
     """B sequences with T token ids in total.
 
     ids: (T,). lengths: (B,). prompt_token_counts: (B,) how many of each sequence's first tokens are
-    left out of the pooling.
+    left out of the pooling. key_counts: (B,) how many of each sequence's tokens are attended to,
+    its first ones; None for all.
     """
 
     ids: Integers
     lengths: Integers
     prompt_token_counts: Integers
+    key_counts: Integers | None = None
 
     @classmethod
     def of(cls, rows: Rows, prompt_token_counts: Sequence[int] = ()) -> "Batch":
@@ -48,6 +50,17 @@ class Batch:
         """The position of each token in its sequence: (T,)."""
         starts = self.lengths.cumsum() - self.lengths
         return np.arange(len(self.ids)) - starts.repeat(self.lengths)
+
+    def without_attention_to_last(self, id: int) -> "Batch":
+        """Return the batch with no attention to the ids `id` at the end of each sequence.
+
+        A sequence of no other ids stays as it is.
+        """
+        others = self.positions + 1
+        others[self.ids == id] = 0
+        starts = self.lengths.cumsum() - self.lengths
+        counts = np.maximum.reduceat(others, starts)
+        return replace(self, key_counts=np.where(counts == 0, self.lengths, counts))
 
     def check(self, vocab_size: int, max_tokens: int, min_tokens: int = 1) -> None:
         """Raise ValueError for an id or length that the tables lack: kernels check no bounds."""

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #ifndef ABI_VERSION
-#define ABI_VERSION 2
+#define ABI_VERSION 3
 #endif
 
 // By index: the version, the sizes of the structs, then -1.

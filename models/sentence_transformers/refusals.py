@@ -1,4 +1,4 @@
-"""Refuses models that are no dense text embedders or rerankers with plain weights."""
+"""Refuses models that are no text embedders or rerankers with plain weights."""
 
 from pathlib import Path
 
@@ -9,9 +9,9 @@ CARD = "config_sentence_transformers.json"
 
 
 def refuse_other_kinds(folder: Path) -> None:
-    """Raise ModelError for sparse and multi-vector models of sentence-transformers."""
+    """Raise ModelError for sparse models of sentence-transformers."""
     card = JsonConfig.optional(folder / CARD)
-    card.require("model_type", "SentenceTransformer", "CrossEncoder")
+    card.require("model_type", "SentenceTransformer", "CrossEncoder", "MultiVectorEncoder", "ColBERT")
 
 
 def refuse_changed_weights(encoder: Path) -> None:

@@ -10,7 +10,10 @@ from models.config.json_config import JsonConfig
 from models.sentence_transformers import modules
 from models.sentence_transformers.classifier import Classifier
 from models.sentence_transformers.modules import STATIC, Dense, Entry, Module, Normalize
+from models.sentence_transformers.multi_vector import MultiVector
+from models.sentence_transformers.multi_vector_tokens import max_length
 from models.sentence_transformers.pooling import AUTO, Source, choose_pooling
+from models.sentence_transformers.refusals import CARD
 from models.sentence_transformers.transformer import TransformerOptions
 from models.tokenizer.tokenizer import Tokenizer
 from models.tokenizer.truncation import Side
@@ -21,7 +24,7 @@ class SentenceConfig:
     """Everything between a text and its vector that is not the encoder.
 
     max_length: tokens, special ones included. side: where a longer text is truncated; None: as the
-    tokenizer's files say. pooling, pooling_source, include_prompt: see PoolingChoice. modules:
+    tokenizer's files say. pooling, which is () without a vector of a text, pooling_source, include_prompt: see PoolingChoice. modules:
     applied after the pooling, in order. normalize: whether vectors get unit length in the end.
     file_only: whether only tokenizer.json counts, and texts get no special tokens.
     keep_unknown: whether unknown tokens remain. end: see Projection; None without.
@@ -49,22 +52,26 @@ class SentenceConfig:
         spec: CheckpointSpec,
         pooling: str = AUTO,
         classifier: Classifier | None = None,
+        multi_vector: MultiVector | None = None,
     ) -> "SentenceConfig":
         """Read a folder's modules. pooling: overrides that of the files, unless AUTO.
 
-        classifier: of the model, if it is one; its logits are the vector of a text.
+        classifier: of the model, if it is one; its logits are the vector of a text. multi_vector:
+        of a model that has no vector of a text.
 
         Raises ModelError for a module, pooling or option that is not supported.
         """
         encoder = spec.config
         if classifier is not None:
             return _of_classifier(folder / entries[0].path, encoder, classifier)
+        if multi_vector is not None:
+            return _of_multi_vector(folder, entries[0].path, encoder, multi_vector)
         choice = choose_pooling(folder, entries, pooling, spec.projection)
         projected = _projection_module(entries[0].path, encoder.hidden_size, choice.projection)
         width = projected[0].outputs if projected else encoder.hidden_size * len(choice.modes)
         following = [*projected, *modules.following(folder, entries, width)]
         normalize = following[-1:] == [Normalize()]
-        card = JsonConfig.optional(folder / "config_sentence_transformers.json")
+        card = JsonConfig.optional(folder / CARD)
         prompts: dict[str, str] = card.get("prompts", {})
         static = entries[0].kind == STATIC
         if static:
@@ -108,6 +115,24 @@ def _of_classifier(folder: Path, encoder: EncoderConfig, classifier: Classifier)
         modules=classifier.head.modules,
         lowercase=options.lowercase,
         side=options.side,
+    )
+
+
+def _of_multi_vector(
+    folder: Path, path: str, encoder: EncoderConfig, multi_vector: MultiVector
+) -> SentenceConfig:
+    options = TransformerOptions.read(folder / path, encoder, multi_vector=True)
+    lengths = (max_length(multi_vector, role, options.max_length) for role in ("query", "document"))
+    prompts = dict(multi_vector.prompts)
+    return SentenceConfig(
+        max_length=min(max(lengths), encoder.max_tokens),
+        pooling=(),
+        modules=multi_vector.modules,
+        normalize=multi_vector.normalize,
+        lowercase=options.lowercase,
+        side=options.side,
+        prompts=prompts,
+        default_prompt=_default_prompt(JsonConfig.optional(folder / CARD), prompts),
     )
 
 

@@ -41,16 +41,19 @@ class Tokenizer:
         side: Side | None = None,
         file_only: bool = False,
         keep_unknown: bool = True,
+        markers: Sequence[str] = (),
         chunk_size: int = _CHUNK_SIZE,
         max_chunk_size: int = sys.maxsize,
     ) -> None:
         """side: None for that of the folder's files. keep_unknown: keep tokens of unknown words.
 
-        file_only: ignore the files beside tokenizer.json, and add no special tokens. chunk_size:
+        file_only: ignore the files beside tokenizer.json, and add no special tokens. markers: of
+        queries and documents, see loader.register_markers. chunk_size:
         characters that are tokenized at once, or up to twice as many. max_chunk_size: characters
         of a text that cannot be split, at least as many as max_length tokens need.
         """
         loaded = loader.load(folder, file_only, lowercase)
+        loader.register_markers(loaded.rust, markers)
         self._rust, self.side = loaded.rust, side or loaded.side
         self._dropped_id = None if keep_unknown else unknown_id(self._rust)
         self.max_length = max_length
@@ -170,6 +173,11 @@ class Tokenizer:
         if name is None:
             raise KeyError(id)
         return name
+
+    def token_id(self, name: str) -> int | None:
+        """Return the id of a token by its name; None for an unknown one."""
+        id: int | None = self._rust.token_to_id(name)
+        return id
 
     def decode(self, ids: Sequence[Sequence[int]], skip_special: bool = True) -> list[str]:
         """Return the text of each row of ids."""

@@ -160,7 +160,8 @@ class TorchEncoder:
         self, batch: Batch, shape: Callable[[Sequence[int]], BatchShape]
     ) -> tuple[Tensor, SequenceLayout]:
         lengths, device = batch.lengths.tolist(), self._embeddings.device
-        layout = SequenceLayout(lengths, device, self._layers.dtype, shape(lengths))
+        keys = None if batch.key_counts is None else batch.key_counts.tolist()
+        layout = SequenceLayout(lengths, device, self._layers.dtype, shape(lengths), keys)
         self._layers.prepare(layout)
         flat = np.zeros(layout.rows, dtype=np.int64)
         flat[: layout.tokens] = batch.ids
