@@ -14,6 +14,7 @@ from models.encoder.head import Head
 from models.errors import EmptyTextError
 from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
+from models.outputs import DENSE, TextOutputs
 from models.precision.encoder_factory import EncoderFactory
 from models.precision.reference_sentences import ReferenceSentences
 from models.precision.trials import Trial, choose_precision
@@ -145,6 +146,20 @@ class Embedder:
         vectors = self._head(self._encoder.vectors(batch, self.sentence.pooling))
         normalized = self.sentence.normalize if normalized is None else normalized
         return normalize(vectors) if normalized else vectors
+
+    def outputs(
+        self, ids: Rows, names: Sequence[str], *, prompt_token_counts: Sequence[int] = ()
+    ) -> list[TextOutputs]:
+        """Compute outputs of B sequences of token ids in one forward pass, not normalized.
+
+        names: see models.outputs. prompt_token_counts: as in `encode`.
+
+        Raises ValueError for an output, an id or a length that the model does not have.
+        """
+        if tuple(names) != (DENSE,):
+            raise ValueError(f"the outputs of this model are {(DENSE,)}")
+        vectors = self.encode(ids, normalized=False, prompt_token_counts=prompt_token_counts)
+        return [TextOutputs(dense=vector) for vector in vectors]
 
     def hidden(self, ids: Rows, layer: int | str | None = None) -> list[Floats]:
         """Return the hidden states of each of B sequences: B times (length, D).

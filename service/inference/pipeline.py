@@ -6,9 +6,10 @@ from typing import Protocol
 
 import numpy as np
 
+from models.outputs import DENSE, TextOutputs
 from models.sentence_transformers.classifier import Classifier
 from models.vectors import Floats
-from service.engine.protocol.messages import POOLED, Job, Result
+from service.engine.protocol.messages import Job, Result
 from service.engine.protocol.sizes import size_class
 from service.errors import BadRequest, EncodingFailed, ServiceError, TimedOut
 from service.inference.item_result import ItemResult
@@ -64,7 +65,7 @@ class Pipeline:
         rows = await self.reader.read(context, inputs, options)
         if options.windows:
             return rows, await self._submit_windows(context, rows, average)
-        return rows, await self.submit(context, rows, POOLED)
+        return rows, await self.submit(context, rows, DENSE)
 
     async def score(
         self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
@@ -84,7 +85,7 @@ class Pipeline:
         rows = await self.reader.read_partial(context, inputs, options)
         valid = {index: row for index, row in enumerate(rows) if isinstance(row, TokenizedInput)}
         tokens = sum(len(row.ids) for row in valid.values())
-        jobs = [_job(split_windows([row]), POOLED, tokens) for row in valid.values()]
+        jobs = [_job(split_windows([row]), DENSE, tokens) for row in valid.values()]
         results = await self._submit_all(context, jobs)
         item_results: dict[int, ItemResult] = {
             index: row for index, row in enumerate(rows) if isinstance(row, ServiceError)
@@ -109,21 +110,34 @@ class Pipeline:
         ]
 
     async def hidden(
-        self, context: RequestContext, rows: Sequence[TokenizedInput], layer_or_pooled: str | int
+        self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
     ) -> list[Floats]:
         """Return hidden states after some layers, or a summand of the input: (T, D) of each row."""
-        states = await self.submit(context, rows, layer_or_pooled)
+        states = await self.submit(context, rows, output)
         return np.split(states, np.cumsum([len(row.ids) for row in rows])[:-1])
 
     async def submit(
-        self, context: RequestContext, rows: Sequence[TokenizedInput], layer_or_pooled: str | int
+        self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
     ) -> Floats:
         """Compute the vectors of rows; raises EncodingFailed, Overloaded, TimedOut, EngineLost."""
-        job = _job(rows, layer_or_pooled, sum(len(row.ids) for row in rows))
+        return (await self._submit(context, rows, output)).vectors
+
+    async def outputs(
+        self, context: RequestContext, rows: Sequence[TokenizedInput], names: Sequence[str]
+    ) -> list[TextOutputs]:
+        """Compute outputs of rows, by their names in models.outputs, in one pass."""
+        result = await self._submit(context, rows, "+".join(names))
+        packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
+        return [TextOutputs.unpack(column) for column in packed]
+
+    async def _submit(
+        self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
+    ) -> Result:
+        job = _job(rows, output, sum(len(row.ids) for row in rows))
         with self._admission.admit(self._engine.computed_tokens(job)):
             result = await self._submit_job(context, job)
         _record(context, [result])
-        return result.vectors
+        return result
 
     def _check_embeds(self) -> None:
         if self._classifier is not None:
@@ -141,7 +155,7 @@ class Pipeline:
         merge: Callable[[Sequence[TokenizedInput], Floats], Floats],
     ) -> Floats:
         try:
-            return merge(rows, await self.submit(context, split_windows(rows), POOLED))
+            return merge(rows, await self.submit(context, split_windows(rows), DENSE))
         except EncodingFailed as error:  # translate the index of a window to that of its input
             if error.index is not None:
                 error.index = window_input_indices(rows)[error.index]
@@ -180,9 +194,9 @@ def _record(context: RequestContext, results: Sequence[Result]) -> None:
         context.compute_us += end - start
 
 
-def _job(rows: Sequence[TokenizedInput], layer_or_pooled: str | int, tokens: int) -> Job:
+def _job(rows: Sequence[TokenizedInput], output: str | int, tokens: int) -> Job:
     """Build a job. tokens: of the whole request, which may be several jobs."""
     prompt_token_counts = [row.prompt_token_count for row in rows]
     ids = [row.ids for row in rows]
     counts = prompt_token_counts if any(prompt_token_counts) else ()
-    return Job(layer_or_pooled, ids, counts, size_class(tokens))
+    return Job(output, ids, counts, size_class(tokens))

@@ -3,15 +3,17 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 import numpy as np
 
+from models.outputs import DENSE
 from models.vectors import Floats
-from service.engine.protocol.messages import POOLED, EngineDescription, Job, Result
+from service.engine.protocol.messages import EngineDescription, Job, Result, is_hidden_state
 from service.errors import EncodingFailed
 
-Key = tuple[bytes, int]  # token ids of a text, and how many of them are not pooled
+Key = tuple[str | int, bytes, int]  # output, token ids, and how many of them are not pooled
 
 _ENTRY_OVERHEAD = 400  # bytes of the Python objects of an entry
 
@@ -28,7 +30,8 @@ class Engine(Protocol):
 class VectorCache:
     """Returns cached vectors, and computes the others.
 
-    Keyed by token ids; the least recently used entries are evicted. Hidden states are not cached.
+    Keyed by output and token ids; the least recently used entries are evicted. Hidden states are
+    not cached.
     """
 
     def __init__(self, engine: Engine, size: int) -> None:
@@ -39,7 +42,7 @@ class VectorCache:
 
     async def submit(self, job: Job, timeout: float) -> Result:
         """Compute a job; raises like the engine."""
-        if job.layer_or_pooled != POOLED:
+        if is_hidden_state(job.output):
             return await self._engine.submit(job, timeout)
         self._clear_if_engine_changed()
         keys = _keys(job)
@@ -48,14 +51,19 @@ class VectorCache:
         result = Result(np.empty((0, 0), dtype=np.float32), 0, 0, 0.0)
         if missing:
             result = await self._compute(job, list(missing.values()), timeout)
-            vectors |= zip(missing, result.vectors, strict=True)
+            vectors |= zip(missing, _split(result), strict=True)
         self._store((key, vectors[key]) for key in keys)
-        stacked = np.stack([vectors[key] for key in keys])
-        return replace(result, vectors=stacked, cached=len(keys) - len(missing))
+        parts = [vectors[key] for key in keys]
+        return replace(
+            result,
+            vectors=np.concatenate(parts),
+            row_counts=() if job.output == DENSE else [*map(len, parts)],
+            cached=len(keys) - len(missing),
+        )
 
     def computed_tokens(self, job: Job) -> int:
         """Return the tokens of a job's distinct texts that are not cached."""
-        if job.layer_or_pooled != POOLED:
+        if is_hidden_state(job.output):
             return job.tokens
         self._clear_if_engine_changed()
         sizes = zip(_keys(job), map(len, job.texts_ids), strict=True)
@@ -90,7 +98,14 @@ class VectorCache:
 
 def _keys(job: Job) -> list[Key]:
     counts = _prompt_token_counts(job)
-    return [(row.tobytes(), count) for row, count in zip(job.texts_ids, counts, strict=True)]
+    rows = zip(job.texts_ids, counts, strict=True)
+    return [(job.output, row.tobytes(), count) for row, count in rows]
+
+
+def _split(result: Result) -> list[Floats]:
+    """Return the rows of each text."""
+    stops = accumulate(result.row_counts or [1] * len(result.vectors), initial=0)
+    return [result.vectors[start:stop] for start, stop in pairwise(stops)]
 
 
 def _prompt_token_counts(job: Job) -> Sequence[int]:
@@ -98,4 +113,4 @@ def _prompt_token_counts(job: Job) -> Sequence[int]:
 
 
 def _entry_size(key: Key, vector: Floats) -> int:
-    return len(key[0]) + vector.nbytes + _ENTRY_OVERHEAD
+    return len(key[1]) + vector.nbytes + _ENTRY_OVERHEAD

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from models.embedder import Embedder
+from models.outputs import DENSE
 from service.engine.process.batch_limit import choose_batch_limit
 from service.engine.process.batch_sizing import BatchSizing
 from service.engine.process.loop import Loop
-from service.engine.protocol.messages import POOLED, Job, Result, pack_jobs
+from service.engine.protocol.messages import Job, Result, pack_jobs
 from tests.service.rig import FakeConnection, FakeConnections
 
 pytestmark = pytest.mark.gpu
@@ -38,7 +39,7 @@ def test_a_batch_too_large_for_the_memory_is_answered_in_parts(
     with pytest.raises(torch.OutOfMemoryError):
         gpu.encode(rows)
     connection, connections = FakeConnection(), FakeConnections()
-    connections.received.append((connection, pack_jobs([(1, Job(POOLED, rows))])))
+    connections.received.append((connection, pack_jobs([(1, Job(DENSE, rows))])))
     Loop(connections, gpu, BatchSizing(TEXTS * 256), 1.0).run()
     found = connection.sent[1]
     assert isinstance(found, Result) and "OutOfMemoryError" in caplog.text

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from models.outputs import SparseVector, TextOutputs
 from service.engine.process.batch_sizing import BatchSizing
 from service.engine.process.connections import ReceivedMessages
 from service.engine.process.loop import Loop
@@ -72,6 +73,22 @@ class SumModel:
         sums = np.array([[row.sum()] for row in ids], dtype=np.float32)
         sums[[NAN in row for row in ids]] = np.nan
         return sums
+
+    def outputs(
+        self,
+        ids: Sequence[TokenIds],
+        names: Sequence[str],
+        *,
+        prompt_token_counts: Sequence[int] = (),
+    ) -> list[TextOutputs]:
+        sums = self.encode(ids, normalized=False, prompt_token_counts=prompt_token_counts)
+        return [
+            TextOutputs(
+                dense=vector if "dense" in names else None,
+                sparse=SparseVector(row, row.astype(np.float32)) if "sparse" in names else None,
+            )
+            for row, vector in zip(ids, sums, strict=True)
+        ]
 
     def hidden(self, ids: Sequence[TokenIds], layer: int | str | None = None) -> list[Floats]:
         return [np.full((len(row), 2), layer, dtype=np.float32) for row in ids]
@@ -138,7 +155,7 @@ class Rig:
         self,
         number: int,
         *rows: list[int],
-        output: str | int = "pooled",
+        output: str | int = "dense",
         prompt_token_counts: Sequence[int] = (),
         connection: FakeConnection | None = None,
     ) -> None:

@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from models.outputs import DENSE
 from service.engine.client.engine_client import EngineClient
 from service.engine.client.rate import Rate
 from service.engine.protocol.fd_handoff import Connection
-from service.engine.protocol.messages import POOLED, EngineDescription, Job, Result
+from service.engine.protocol.messages import EngineDescription, Job, Result
 from service.engine.protocol.progress import Liveness
 from service.errors import EncodingFailed, EngineLost
 from service.process.shared_counters import SharedCounters, Slot
@@ -129,7 +130,7 @@ class EngineConnection:
         reported_ready = False
         while True:
             try:
-                await self._submit(client, Job(POOLED, [_PROBE_IDS]), _NO_TIMEOUT)
+                await self._submit(client, Job(DENSE, [_PROBE_IDS]), _NO_TIMEOUT)
             except EncodingFailed as error:
                 self._embeds = False
                 log.error("the engine cannot embed: %s", error)

@@ -57,5 +57,5 @@ class Quarantine:
 
 def _hash(job: Job, ids: TokenIds) -> float:
     """Hash a text to 48 bits, which a float64 of the shared counters represents exactly."""
-    text = f"{job.layer_or_pooled} ".encode() + ids.tobytes()
+    text = f"{job.output} ".encode() + ids.tobytes()
     return float(int.from_bytes(blake2b(text, digest_size=6).digest()))

@@ -8,9 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from models.outputs import DENSE, TextOutputs
 from models.vectors import Floats
 from service.engine.process.scheduler import QueuedText
-from service.engine.protocol.messages import POOLED, Failure, TokenIds
+from service.engine.protocol.messages import Failure, TokenIds, is_hidden_state
 
 log = logging.getLogger(__name__)
 
@@ -26,19 +27,26 @@ class Model(Protocol):
         prompt_token_counts: Sequence[int] = (),
     ) -> Floats: ...
     def hidden(self, ids: Sequence[TokenIds], layer: int | str | None = None) -> list[Floats]: ...
+    def outputs(
+        self,
+        ids: Sequence[TokenIds],
+        names: Sequence[str],
+        *,
+        prompt_token_counts: Sequence[int] = (),
+    ) -> list[TextOutputs]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class BatchText:
     """One text of one job. prompt_token_count: leading tokens that are not pooled.
 
-    layer_or_pooled, exclusive: of its job, see service.engine.protocol.messages.
+    output, exclusive: of its job, see service.engine.protocol.messages.
     """
 
     item: QueuedText[Any]
     ids: TokenIds
     prompt_token_count: int
-    layer_or_pooled: str | int
+    output: str | int
     exclusive: bool
 
 
@@ -72,12 +80,14 @@ def forward(model: Model, texts: Sequence[BatchText]) -> list[Floats | Failure]:
 
 
 def _encode(model: Model, texts: Sequence[BatchText]) -> Iterable[Floats]:
-    rows, layer = [text.ids for text in texts], texts[0].layer_or_pooled
-    if layer != POOLED:
-        return model.hidden(rows, layer)
-    return model.encode(
-        rows, normalized=False, prompt_token_counts=[text.prompt_token_count for text in texts]
-    )
+    rows, output = [text.ids for text in texts], texts[0].output
+    counts = [text.prompt_token_count for text in texts]
+    if output == DENSE:
+        return model.encode(rows, normalized=False, prompt_token_counts=counts)
+    if isinstance(output, int) or is_hidden_state(output):
+        return model.hidden(rows, output)
+    outputs = model.outputs(rows, output.split("+"), prompt_token_counts=counts)
+    return [text_outputs.pack() for text_outputs in outputs]
 
 
 def _check_finite(vectors: Floats, index: int) -> Floats | Failure:

@@ -8,10 +8,11 @@ from math import inf
 
 import numpy as np
 
+from models.outputs import DENSE
 from models.vectors import Floats
 from service.engine.process.forward import BatchText
 from service.engine.process.scheduler import QueuedText, Scheduler
-from service.engine.protocol.messages import Failure, Job, Result
+from service.engine.protocol.messages import Failure, Job, Result, is_hidden_state
 from service.engine.protocol.wire import HttpProcessConnection
 
 Key = tuple[HttpProcessConnection, int]  # of a job: its number on its connection
@@ -29,9 +30,7 @@ class _OpenJob:
     def text(self, item: QueuedText[Key]) -> BatchText:
         job, index = self.job, item.index
         prompt_token_count = job.prompt_token_counts[index] if job.prompt_token_counts else 0
-        return BatchText(
-            item, job.texts_ids[index], prompt_token_count, job.layer_or_pooled, job.exclusive
-        )
+        return BatchText(item, job.texts_ids[index], prompt_token_count, job.output, job.exclusive)
 
     def collect(
         self, index: int, vectors: Floats | Failure, rate: float
@@ -49,7 +48,9 @@ class _OpenJob:
             self.started_at - self.job.created_at,
             time.perf_counter() - self.started_at,
         )
-        return Result(vectors, round(queued * 1e6), round(computed * 1e6), rate)
+        packed = self.job.output != DENSE and not is_hidden_state(self.job.output)
+        row_counts = [len(part) for part in parts] if packed else ()
+        return Result(vectors, round(queued * 1e6), round(computed * 1e6), rate, row_counts)
 
 
 class JobTable:
@@ -76,7 +77,7 @@ class JobTable:
     def add(self, key: Key, job: Job) -> None:
         """Queue the texts of a job."""
         self._open_jobs[key] = _OpenJob(job)
-        kind = (job.layer_or_pooled, key) if job.exclusive else job.layer_or_pooled
+        kind = (job.output, key) if job.exclusive else job.output
         self._scheduler.add(key, [len(row) for row in job.texts_ids], kind, job.size_class)
 
     def remove(self, key: Key) -> None:

@@ -13,21 +13,27 @@ from service.engine.protocol.wire import Message
 
 TokenIds = npt.NDArray[np.int32]
 
-POOLED = "pooled"  # one vector per text; all other values of layer_or_pooled are hidden states
+_INPUT_PARTS = ("token", "position", "segment")
+
+
+def is_hidden_state(output: str | int) -> bool:
+    """Whether an output is hidden states, one for each token."""
+    return isinstance(output, int) or output in _INPUT_PARTS
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """Token ids of texts whose vectors the engine computes.
 
-    layer_or_pooled: POOLED, a number of layers, or a summand of the input embeddings ('token', …).
+    output: DENSE, one vector per text; hidden states after a number of layers, or a summand of the
+    input embeddings ('token', 'position', 'segment'); or names of models.outputs, joined by '+'.
     texts_ids: token ids of each text. prompt_token_counts: leading tokens of each text that are not
     pooled; () for none. size_class: of the whole request, which may be several jobs; see `sizes`.
     created_at: time.perf_counter, which all processes of a machine share.
     exclusive: whether to compute nothing else at the same time; such a job has one text.
     """
 
-    layer_or_pooled: str | int
+    output: str | int
     texts_ids: list[TokenIds]
     prompt_token_counts: Sequence[int] = ()
     size_class: int = 0
@@ -42,10 +48,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Vectors of a job: pooled (B, D), or concatenated hidden states of all texts (T, D).
+    """Vectors of a job: dense (B, D), or concatenated hidden states of all texts (T, D).
 
     queue_us: until its first batch starts. compute_us: from then until its last batch ends.
     rate: tokens per second of the fully loaded engine.
+    row_counts: of other outputs, which are packed to one column: how many rows each text has.
     cached: number of vectors that came from the cache.
     """
 
@@ -53,6 +60,7 @@ class Result:
     queue_us: int
     compute_us: int
     rate: float
+    row_counts: Sequence[int] = ()
     cached: int = 0
 
 
@@ -76,7 +84,7 @@ def pack_jobs(jobs: Jobs) -> Message:
     """Build one message of numbered jobs."""
     header = [
         (
-            *(number, job.layer_or_pooled, [*map(len, job.texts_ids)], job.prompt_token_counts),
+            *(number, job.output, [*map(len, job.texts_ids)], job.prompt_token_counts),
             *(job.size_class, job.created_at, job.exclusive),
         )
         for number, job in jobs
@@ -88,9 +96,9 @@ def unpack_jobs(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Job]]:
     """Parse numbered jobs. headers: the message header without its type."""
     flat = np.frombuffer(body, dtype=np.int32)
     start = 0
-    for number, layer_or_pooled, lengths, *rest in headers:
+    for number, output, lengths, *rest in headers:
         stops = list(accumulate(lengths, initial=start))
-        yield number, Job(layer_or_pooled, [flat[a:b] for a, b in pairwise(stops)], *rest)
+        yield number, Job(output, [flat[a:b] for a, b in pairwise(stops)], *rest)
         start = stops[-1]
 
 
@@ -99,7 +107,10 @@ def pack_results(results: Results) -> Message:
     header = [
         (number, result.message, result.index, result.finite)
         if isinstance(result, Failure)
-        else (number, result.vectors.shape, result.queue_us, result.compute_us, result.rate)
+        else (
+            *(number, result.vectors.shape, result.queue_us, result.compute_us, result.rate),
+            result.row_counts,
+        )
         for number, result in results
     ]
     parts = [result.vectors.data for _, result in results if isinstance(result, Result)]

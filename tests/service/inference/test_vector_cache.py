@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.outputs import DENSE
 from models.vectors import Floats
-from service.engine.protocol.messages import POOLED, EngineDescription, Job, Result
+from service.engine.protocol.messages import EngineDescription, Job, Result
 from service.errors import EncodingFailed
 from service.inference.vector_cache import VectorCache
 from tests.service.local_server import local_server
@@ -38,6 +39,10 @@ class RecordingEngine:
             if 13 in row:
                 raise EncodingFailed("it fails", index=index)
         prompt_token_counts = job.prompt_token_counts or [0] * len(job.texts_ids)
+        if job.output == "sparse":  # a row for each token
+            counts = [*map(len, job.texts_ids)]
+            rows = np.concatenate(job.texts_ids)[:, None].astype(np.float32)
+            return Result(rows, 5, 7, 1.0, counts)
         sums = [
             row.sum() + 100 * prompt_token_count
             for row, prompt_token_count in zip(job.texts_ids, prompt_token_counts, strict=True)
@@ -50,7 +55,7 @@ def submit_to(
     cache: VectorCache,
     *texts: Sequence[int],
     prompt_token_counts: Sequence[int] = (),
-    output: str = POOLED,
+    output: str = DENSE,
 ) -> Result:
     rows = [np.array(text, dtype=np.int32) for text in texts]
     return asyncio.run(cache.submit(Job(output, rows, prompt_token_counts), 1))
@@ -81,12 +86,12 @@ def test_only_new_texts_are_computed_and_vectors_are_in_order(engine: RecordingE
 
 def test_computed_tokens_are_those_of_distinct_uncached_texts(engine: RecordingEngine) -> None:
     cache = VectorCache(engine, 10 * COST)
-    job = Job(POOLED, [np.array(text, dtype=np.int32) for text in ([1, 2, 3], [4], [1, 2, 3])])
+    job = Job(DENSE, [np.array(text, dtype=np.int32) for text in ([1, 2, 3], [4], [1, 2, 3])])
     assert cache.computed_tokens(job) == 4
     submit_to(cache, [1, 2, 3])
     assert (
         cache.computed_tokens(job) == 1
-        and cache.computed_tokens(replace(job, layer_or_pooled=6)) == job.tokens == 7
+        and cache.computed_tokens(replace(job, output=6)) == job.tokens == 7
     )
     engine.description = described()  # of another engine: the cache is void
     assert cache.computed_tokens(job) == 4
@@ -111,6 +116,19 @@ def test_hidden_states_are_not_cached(engine: RecordingEngine) -> None:
     for _ in range(2):
         assert submit_to(cache, [1], output="token").cached == 0
     assert engine.computed == [[1], [1]]
+
+
+def test_outputs_of_several_rows_are_cached_apart_from_dense_vectors(
+    engine: RecordingEngine,
+) -> None:
+    cache = VectorCache(engine, 10 * COST)
+    submit_to(cache, [1, 2])
+    for cached in (0, 2):
+        result = submit_to(cache, [1, 2], [3], output="sparse")
+        assert result.vectors.tolist() == [[1], [2], [3]] and list(result.row_counts) == [2, 1]
+        assert result.cached == cached
+    assert first(submit_to(cache, [1, 2])) == [3]
+    assert engine.computed == [[1, 2], [1, 2], [3]]
 
 
 def test_the_least_recently_used_vector_is_evicted(engine: RecordingEngine) -> None:
@@ -152,7 +170,7 @@ def test_a_cached_vector_is_not_a_view_of_its_batch(engine: RecordingEngine) -> 
     vectors = submit_to(cache, [1], [2]).vectors
     vectors[:] = 9
     cached_vectors: list[Floats] = list(cache._vectors.values())
-    assert [float(vector[0]) for vector in cached_vectors] == [1, 2]
+    assert [float(vector[0, 0]) for vector in cached_vectors] == [1, 2]
     assert all(vector.base is None for vector in cached_vectors)
 
 

@@ -76,7 +76,7 @@ async def connect() -> AsyncIterator[tuple[EngineClient, Engine]]:
 
 
 def job(first: int) -> Job:
-    return Job("pooled", [np.array([first], dtype=np.int32)])
+    return Job("dense", [np.array([first], dtype=np.int32)])
 
 
 def in_loop(test: Callable[[EngineClient, Engine], Awaitable[None]]) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from models.outputs import DENSE
 from service.engine.client.engine_connection import EngineConnection
 from service.engine.protocol.fd_handoff import Connection
-from service.engine.protocol.messages import POOLED, Job, Result, pack_results, unpack_jobs
+from service.engine.protocol.messages import Job, Result, pack_results, unpack_jobs
 from service.engine.protocol.progress import Progress
 from service.engine.protocol.wire import MessageReader, pack
 from service.errors import EngineLost
@@ -51,7 +52,7 @@ class Engine:
 
 
 def job(tokens: int) -> Job:
-    return Job(POOLED, [np.zeros(tokens, dtype=np.int32)])
+    return Job(DENSE, [np.zeros(tokens, dtype=np.int32)])
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -137,7 +138,7 @@ def test_the_description_is_known_before_the_first_result() -> None:
         running = asyncio.create_task(connection.run())
         await asyncio.sleep(0.1)
         assert not connection.ready
-        await connection.submit(Job(POOLED, [np.zeros(9, dtype=np.int32)]), 5)
+        await connection.submit(Job(DENSE, [np.zeros(9, dtype=np.int32)]), 5)
         assert connection.description is not None
         running.cancel()
         await asyncio.wait([running])
@@ -187,7 +188,7 @@ def test_a_wait_for_an_engine_that_died_ends_with_the_next_one() -> None:
         waiting = asyncio.create_task(connection.wait_connected(60))
         engine.starting = True
         await waiting
-        job = Job(POOLED, [np.zeros(9, dtype=np.int32)])
+        job = Job(DENSE, [np.zeros(9, dtype=np.int32)])
         assert (await connection.submit(job, 60)).vectors.tolist() == [[1]]
         engine.die()
         serving.cancel()

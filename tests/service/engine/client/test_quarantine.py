@@ -13,7 +13,7 @@ class Clock:
         return self.now
 
 
-def job(*rows: list[int], output: str | int = "pooled") -> Job:
+def job(*rows: list[int], output: str | int = "dense") -> Job:
     return Job(output, [ids(row) for row in rows])
 
 

@@ -60,7 +60,7 @@ class Engine:
 
 
 def job(*rows: list[int], **options: Any) -> Job:
-    return Job("pooled", [ids(row) for row in rows], **options)
+    return Job("dense", [ids(row) for row in rows], **options)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

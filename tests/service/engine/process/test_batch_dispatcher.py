@@ -27,7 +27,7 @@ class Queue:
         for length in lengths:
             key = self.connection, len(self.job_table)
             job = Job(
-                "pooled", [ids([1] * length)], size_class=size_class(length), exclusive=exclusive
+                "dense", [ids([1] * length)], size_class=size_class(length), exclusive=exclusive
             )
             self.job_table.add(key, job)
 

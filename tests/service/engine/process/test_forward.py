@@ -15,7 +15,7 @@ from tests.service.rig import BIG, BROKEN, HUGE, NAN, POISON, SumModel, ids
 def run(model: SumModel, *rows: list[int]) -> list[float | Failure]:
     """Compute the sum of each row, as the text of its own job at the index of the row."""
     texts = [
-        BatchText(QueuedText(number, number, len(row), "pooled"), ids(row), 0, "pooled", False)
+        BatchText(QueuedText(number, number, len(row), "dense"), ids(row), 0, "dense", False)
         for number, row in enumerate(rows)
     ]
     return [_to_float(result) for result in forward(model, texts)]
@@ -92,6 +92,6 @@ def test_a_vector_that_is_not_finite_is_a_failure() -> None:
 
 def test_a_vector_that_is_not_finite_is_named_by_its_index_in_the_job() -> None:
     (failure,) = forward(
-        SumModel(), [BatchText(QueuedText(0, 4, 1, "pooled"), ids([NAN]), 0, "pooled", False)]
+        SumModel(), [BatchText(QueuedText(0, 4, 1, "dense"), ids([NAN]), 0, "dense", False)]
     )
     assert isinstance(failure, Failure) and failure.index == 4

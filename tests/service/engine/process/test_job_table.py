@@ -15,7 +15,7 @@ CONNECTION, OTHER = FakeConnection(), FakeConnection()
 def fill(*jobs: list[list[int]]) -> JobTable:
     job_table = JobTable()
     for number, rows in enumerate(jobs):
-        job_table.add((CONNECTION, number), Job("pooled", [ids(row) for row in rows]))
+        job_table.add((CONNECTION, number), Job("dense", [ids(row) for row in rows]))
     return job_table
 
 
@@ -57,7 +57,7 @@ def test_a_result_is_complete_with_the_last_text_and_in_order() -> None:
 
 def test_a_job_is_queued_until_its_first_batch_and_computed_until_its_last() -> None:
     job_table, now = JobTable(), time.perf_counter()
-    job_table.add((CONNECTION, 0), Job("pooled", [ids([1]), ids([2])], created_at=now - 5))
+    job_table.add((CONNECTION, 0), Job("dense", [ids([1]), ids([2])], created_at=now - 5))
     texts = job_table.take_batch(2)
     assert not job_table.collect(texts[1:], vectors(1), now - 3, 1.0)
     ((_, result),) = job_table.collect(texts[:1], vectors(1), now - 2, 1.0)[CONNECTION]
@@ -66,7 +66,7 @@ def test_a_job_is_queued_until_its_first_batch_and_computed_until_its_last() -> 
 
 
 def test_a_job_is_queued_from_its_creation() -> None:
-    job_table, job = JobTable(), Job("pooled", [ids([1])], created_at=time.perf_counter() - 5)
+    job_table, job = JobTable(), Job("dense", [ids([1])], created_at=time.perf_counter() - 5)
     job_table.add((CONNECTION, 1), job)
     ((_, result),) = job_table.collect(
         job_table.take_batch(1), vectors(1), time.perf_counter(), 1.0
@@ -76,8 +76,8 @@ def test_a_job_is_queued_from_its_creation() -> None:
 
 def test_small_jobs_do_not_wait_for_a_large_one() -> None:
     job_table = JobTable()
-    job_table.add((CONNECTION, 1), Job("pooled", [ids([1])] * 9, size_class=3))
-    job_table.add((CONNECTION, 2), Job("pooled", [ids([1])]))
+    job_table.add((CONNECTION, 1), Job("dense", [ids([1])] * 9, size_class=3))
+    job_table.add((CONNECTION, 2), Job("dense", [ids([1])]))
     assert [text.item.job[1] for text in job_table.take_batch(4)] == [1, 1, 2]
 
 
@@ -102,6 +102,6 @@ def test_a_removed_job_has_no_result() -> None:
 
 def test_a_closed_connection_removes_its_jobs_and_no_others() -> None:
     job_table = fill([[1]], [[2]])
-    job_table.add((OTHER, 0), Job("pooled", [ids([3, 3])]))
+    job_table.add((OTHER, 0), Job("dense", [ids([3, 3])]))
     job_table.remove_connection(CONNECTION)
     assert len(job_table) == 1 and job_table.waiting == 2

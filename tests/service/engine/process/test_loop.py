@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from models.encoder.threads import thread_count
+from models.outputs import TextOutputs
 from service.engine.process.batch_sizing import BatchSizing
 from service.engine.process.connections import CLOSED, ReceivedMessages
 from service.engine.process.loop import Loop
@@ -22,6 +24,19 @@ from tests.service.rig import POISON, FakeConnection, FakeConnections, Floats, R
 
 ROOT = Path(__file__).parents[4]
 FAST = 1e6  # tokens per second
+
+
+def test_outputs_of_a_job_are_packed_with_the_rows_of_each_text() -> None:
+    rig = Rig()
+    rig.send(1, [1, 2, 3], [4], output="dense+sparse")
+    rig.run()
+    result = rig.connection.sent[1]
+    assert isinstance(result, Result)
+    first, second = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
+    outputs = TextOutputs.unpack(first)
+    assert outputs.dense is not None and outputs.dense.tolist() == [6]
+    assert outputs.sparse is not None and outputs.sparse.indices.tolist() == [1, 2, 3]
+    assert outputs.multi is None and len(second) == result.row_counts[1] == 7
 
 
 def test_waiting_jobs_share_a_batch_and_keep_their_order() -> None:

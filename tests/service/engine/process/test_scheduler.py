@@ -12,7 +12,7 @@ Jobs = list[tuple[list[int], int]]  # the lengths of its texts, and its size cla
 def fill(*jobs: tuple[list[int], int]) -> Scheduler[int]:
     scheduler: Scheduler[int] = Scheduler()
     for job, (lengths, size) in enumerate(jobs):
-        scheduler.add(job, lengths, "pooled", size)
+        scheduler.add(job, lengths, "dense", size)
     return scheduler
 
 
@@ -55,9 +55,7 @@ def test_small_jobs_do_not_share_their_batch_with_much_larger_ones() -> None:
     assert jobs(scheduler.next(80)) == [0, 1, 1, 1, 2, 2, 2, 2], "1 as the oldest"
 
 
-def batches_until(
-    scheduler: Scheduler[int], job: int, max_tokens: int, kind: str = "pooled"
-) -> int:
+def batches_until(scheduler: Scheduler[int], job: int, max_tokens: int, kind: str = "dense") -> int:
     """Count the batches until a job is served while a new query arrives before each."""
     for number in range(1, 2000):
         scheduler.add(1000 + number, [12], kind, 0)
@@ -74,7 +72,7 @@ def test_a_query_waits_for_at_most_one_batch_of_earlier_texts(
     assert batches_until(scheduler, 1, 511) <= 2
 
 
-@pytest.mark.parametrize("kind", ["pooled", "tokens"])
+@pytest.mark.parametrize("kind", ["dense", "tokens"])
 def test_a_medium_job_is_due_before_much_later_queries(kind: str) -> None:
     scheduler = fill(([14] * 15_000, 12))
     scheduler.add(1, [100] * 3, kind, 3)
@@ -98,7 +96,7 @@ def test_the_oldest_job_progresses_while_smaller_ones_keep_coming() -> None:
     scheduler, done = fill(([10] * 40, 5)), 0
     for query in range(1, 11):
         for part in range(20):
-            scheduler.add(100 * query + part, [10], "pooled", 0)
+            scheduler.add(100 * query + part, [10], "dense", 0)
         done += jobs(scheduler.next(80)).count(0)
     assert done == 35, "half the capacity, less the oldest text of every other batch"
 
@@ -106,7 +104,7 @@ def test_the_oldest_job_progresses_while_smaller_ones_keep_coming() -> None:
 def test_a_long_text_that_came_first_begins_every_other_batch() -> None:
     scheduler = fill(([70] * 2, 3))
     for query in range(1, 30):
-        scheduler.add(query, [10], "pooled", 0)
+        scheduler.add(query, [10], "dense", 0)
     assert jobs(scheduler.next(100)) == [0, 1, 2, 3]
     assert jobs(scheduler.next(100)) == [*range(4, 14)]
     assert jobs(scheduler.next(100)) == [0, 14, 15, 16]
@@ -119,7 +117,7 @@ def test_a_text_longer_than_the_budget_is_a_batch() -> None:
 def test_kinds_do_not_mix() -> None:
     scheduler = singles(2, 3)
     scheduler.add(7, [1], "tokens", 0)
-    scheduler.add(8, [1], "pooled", 0)
+    scheduler.add(8, [1], "dense", 0)
     assert jobs(scheduler.next(10)) == [0, 1, 8]
     assert jobs(scheduler.next(10)) == [7]
 

@@ -25,7 +25,7 @@ def transfer(message: Message) -> Message:
 
 def test_jobs_survive_the_wire_together() -> None:
     texts: list[tuple[str | int, list[list[int]]]] = [
-        ("pooled", [[1, 2, 3], [4], [5, 6]]),
+        ("dense", [[1, 2, 3], [4], [5, 6]]),
         (3, [[7]]),
         ("token", [[8, 9], [10]]),
     ]
@@ -34,7 +34,7 @@ def test_jobs_survive_the_wire_together() -> None:
     received = dict(unpack_jobs(*transfer(pack_jobs(list(enumerate(jobs, 5))))))
     assert list(received) == [5, 6, 7]
     assert [
-        (job.layer_or_pooled, [row.tolist() for row in job.texts_ids]) for job in received.values()
+        (job.output, [row.tolist() for row in job.texts_ids]) for job in received.values()
     ] == texts
     assert [list(job.prompt_token_counts) for job in received.values()] == [[2, 0, 1], [], []]
     assert (received[5].size_class, received[5].created_at) == (3, 1.5)
