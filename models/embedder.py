@@ -8,21 +8,28 @@ import torch
 
 from models.checkpoint import weights
 from models.cpu_backend import library
+from models.cpu_backend.linear import row_exact_linear_factory
 from models.encoder.batch import Batch, Rows, truncate_after
 from models.encoder.device import resolve_device
 from models.encoder.head import Head
 from models.errors import EmptyTextError
 from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
-from models.outputs import DENSE, TextOutputs
+from models.outputs import DENSE, MULTI, TextOutputs
 from models.precision.encoder_factory import EncoderFactory
-from models.precision.reference_sentences import ReferenceSentences
+from models.precision.reference_sentences import (
+    ReferenceSentences,
+    pooled_vectors,
+    token_vectors,
+)
 from models.precision.trials import Trial, choose_precision
+from models.sentence_transformers.multi_vector import TextRole
 from models.sentence_transformers.pooling import AUTO
 from models.tokenizer.cooperative import run_to_completion
 from models.tokenizer.pairs import Pair, PairTokenizer
 from models.tokenizer.tokenizer import Tokenizer
 from models.torch_backend.encoder import Embeddings, Encoder
+from models.torch_backend.token_head import TokenHead
 from models.vectors import Floats, normalize
 
 
@@ -32,6 +39,7 @@ class Embedder:
     fingerprint: identifies everything that decides the vectors, except rounding.
 
     classifier: of a model that reranks or classifies, whose vectors are logits; None otherwise.
+    multi_vector: of a model with a vector for each token; None otherwise.
 
     Vectors do not depend on what they are batched with: to the bit on a CPU, to rounding on a GPU.
     """
@@ -43,14 +51,17 @@ class Embedder:
         tokenizer: Tokenizer,
         embeddings: Embeddings,
         encoder: Encoder,
-        head: Head,
+        head: Head | TokenHead,
         dtype: str,
         isa: str | None,
         trials: Sequence[Trial],
     ) -> None:
         """isa: the instruction set of the kernels, None without. trials: of the precisions."""
         self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
-        self.classifier = folder.classifier
+        self.classifier, self.multi_vector = (
+            folder.classifier,
+            folder.multi_vector_tokens(tokenizer),
+        )
         self.config, self.device = embeddings.config, embeddings.device
         self.dtype, self.isa, self.trials = dtype, isa, trials
         self.fingerprint = f"{folder.fingerprint()}-{dtype}"
@@ -83,16 +94,25 @@ class Embedder:
         folder = Folder.read(resolve(str(model), revision=revision, cache=cache), pooling)
         config = folder.spec.config
         tokenizer = folder.tokenizer()
-        head = Head(folder.path, folder.sentence.modules)
+        cpu_features = library.features(isa)
+        head: Head | TokenHead = (
+            TokenHead(folder.path, folder.sentence.modules, row_exact_linear_factory(cpu_features))
+            if folder.multi_vector
+            else Head(folder.path, folder.sentence.modules)
+        )
         tensors = weights.load(folder.encoder, folder.spec)
         with torch.inference_mode():
             embeddings = Embeddings(config, tensors, resolve_device(device))
             # Few logits say little of an encoder's accuracy: what they are computed from says more.
-            features = head.without_last() if folder.classifier else head
-            sentences = ReferenceSentences(
-                tokenizer, config.vocab_size, folder.sentence.pooling, features
+            vectors = (
+                token_vectors(head, config.num_layers)
+                if isinstance(head, TokenHead)
+                else pooled_vectors(
+                    head.without_last() if folder.classifier else head, folder.sentence.pooling
+                )
             )
-            factory = EncoderFactory(tensors, embeddings, sentences, library.features(isa))
+            sentences = ReferenceSentences(tokenizer, config.vocab_size, vectors)
+            factory = EncoderFactory(tensors, embeddings, sentences, cpu_features)
             choice = choose_precision(factory, dtype, sentences, trials)
         torch.cuda.empty_cache()  # frees what the other precisions took
         return cls(
@@ -140,6 +160,8 @@ class Embedder:
 
         Raises ValueError for an id or a length that the model does not have.
         """
+        if isinstance(self._head, TokenHead):
+            raise ValueError("the model has a vector for each token, and none for a text")
         if (end := self.sentence.end) is not None:
             ids = [truncate_after(row, end) for row in ids]
         batch = self._batch(ids, prompt_token_counts)
@@ -150,16 +172,35 @@ class Embedder:
     def outputs(
         self, ids: Rows, names: Sequence[str], *, prompt_token_counts: Sequence[int] = ()
     ) -> list[TextOutputs]:
-        """Compute outputs of B sequences of token ids in one forward pass, not normalized.
+        """Compute outputs of B sequences of token ids in one forward pass.
 
-        names: see models.outputs. prompt_token_counts: as in `encode`.
+        A dense vector is not normalized. names: see models.outputs. prompt_token_counts: as in
+        `encode`.
 
         Raises ValueError for an output, an id or a length that the model does not have.
         """
-        if tuple(names) != (DENSE,):
-            raise ValueError(f"the outputs of this model are {(DENSE,)}")
+        offered = MULTI if self.multi_vector else DENSE
+        if tuple(names) != (offered,):
+            raise ValueError(f"the outputs of this model are {(offered,)}")
+        if self.multi_vector:
+            return [TextOutputs(multi=rows) for rows in self.encode_tokens(ids)]
         vectors = self.encode(ids, normalized=False, prompt_token_counts=prompt_token_counts)
         return [TextOutputs(dense=vector) for vector in vectors]
+
+    def encode_tokens(self, ids: Rows) -> list[Floats]:
+        """Embed each token of B sequences in one forward pass: B times (length, dim).
+
+        Normalized if the model's files say so.
+
+        Raises ValueError for a model without vectors of tokens, and for an id or a length that it
+        does not have.
+        """
+        if not isinstance(self._head, TokenHead):
+            raise ValueError("the model has one vector for each text")
+        batch = self._batch(ids)
+        vectors = self._head(self._encoder.states(batch, self.config.num_layers))
+        vectors = normalize(vectors) if self.sentence.normalize else vectors
+        return np.split(vectors, batch.lengths.cumsum()[:-1])
 
     def hidden(self, ids: Rows, layer: int | str | None = None) -> list[Floats]:
         """Return the hidden states of each of B sequences: B times (length, D).
@@ -198,6 +239,26 @@ class Embedder:
         remaining = [row.remaining(prompt_token_count, side) for row in rows]
         return self._encode_all([row.ids for row in rows], remaining, budget)
 
+    def embed_tokens(
+        self, texts: Sequence[str], role: TextRole = "document", *, budget: int = 2048
+    ) -> list[Floats]:
+        """Embed the tokens of queries or documents, for `models.vectors.maxsim`: B times (n, dim).
+
+        n: the number of tokens that have a vector. Raises UnsplittableTextError, and ValueError for
+        a model without vectors of tokens.
+        """
+        if (tokens := self.multi_vector) is None:
+            raise ValueError("the model has one vector for each text")
+        prompt = self.sentence.prompts.get(role, self.sentence.default_prompt)
+        ids = self.tokenizer.encode([prompt + text for text in texts])
+        limit = tokens.max_length(role)
+        cut = [self.tokenizer.truncate(row.ids, max_length=limit).ids for row in ids]
+        rows = [tokens.expand(row, role) for row in cut]
+        vectors: dict[int, Floats] = {}
+        for batch in _batches([*map(len, rows)], budget):
+            vectors |= zip(batch, self.encode_tokens([rows[i] for i in batch]), strict=True)
+        return [vectors[i][tokens.has_vector(row, role)] for i, row in enumerate(rows)]
+
     def score(self, pairs: Sequence[Pair], *, budget: int = 2048) -> Floats:
         """Compute the logits of pairs of texts, `budget` tokens at a time: -> (B, labels).
 
@@ -221,13 +282,15 @@ class Embedder:
     def warm(self) -> None:
         """Prepare the most frequent batch sizes, so that no request waits for that."""
         self._encoder.warm()
-        self.encode([[0]] * 4)  # every vocabulary has the id 0
+        ids = [[0]] * 4  # every vocabulary has the id 0
+        _ = self.encode_tokens(ids) if self.multi_vector else self.encode(ids)
 
     def _batch(self, ids: Rows, prompt_token_counts: Sequence[int] = ()) -> Batch:
         batch, config = Batch.of(ids, prompt_token_counts), self.config
         segments = 2 if config.two_segments else 1
         batch.check(config.vocab_size * segments, config.max_tokens, config.min_tokens)
-        return batch
+        id = self.multi_vector.unattended_id if self.multi_vector else None
+        return batch if id is None else batch.without_attention_to_last(id)
 
 
 def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

@@ -13,7 +13,7 @@ from models.checksum import sha256
 from models.config.checkpoint_spec import CheckpointSpec
 from models.errors import ModelError
 from models.families import static
-from models.positions.schemes import Buckets
+from models.positions.schemes import Buckets, Disentangled
 from models.sentence_transformers import modules
 from models.sentence_transformers.classifier import Classifier, Task, has_second_segment
 from models.sentence_transformers.modules import STATIC, Entry, Normalize
@@ -75,10 +75,13 @@ class Folder:
             spec = replace(spec.without(classifier.head.tensors), config=config)
         multi_vector = MultiVector.read(path, entries, spec.config.hidden_size)
         if multi_vector:
-            if pooling != AUTO:
-                raise ModelError(f"{path}: a multi-vector model has no pooling: leave it {AUTO!r}")
+            _check_multi_vector(path, multi_vector, spec, pooling)
             spec = spec.without(multi_vector.outside_tensors)
-        sentence = SentenceConfig.read(path, entries, spec, pooling, classifier, multi_vector)
+            sentence = SentenceConfig.of_multi_vector(
+                path, entries[0].path, spec.config, multi_vector
+            )
+        else:
+            sentence = SentenceConfig.read(path, entries, spec, pooling, classifier)
         return cls(path, encoder, spec, sentence, classifier, multi_vector)
 
     @property
@@ -157,6 +160,19 @@ class Folder:
         parts = [f"{file.relative_to(self.path)} {sha256(file)}" for file in self.files()]
         parts.append(repr(self.sentence.pooling))  # a setting may override the files
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _check_multi_vector(
+    path: Path, multi_vector: MultiVector, spec: CheckpointSpec, pooling: str
+) -> None:
+    if pooling != AUTO:
+        raise ModelError(f"{path}: a multi-vector model has no pooling: leave it {AUTO!r}")
+    expansion = multi_vector.expansion
+    # Its code lets tokens that are not attended to attend to nothing, and clears their vectors.
+    if expansion and not expansion.attended and isinstance(spec.config.positions, Disentangled):
+        raise ModelError(
+            f"{path}: a DeBERTa without attention to the expansion of queries is not supported"
+        )
 
 
 def _classifier(

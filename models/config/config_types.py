@@ -47,8 +47,7 @@ _KEYS: Mapping[Kind, str] = {
     _LIST: "architectures layer_types skiplist_words",
     _EITHER: "pos_att_type skiplist_tasks",
     _REPEATED: "attention_types",
-    _STRING: "model_type activation_function feed_forward_type default_prompt_name type path "
-    "token",
+    _STRING: "model_type activation_function feed_forward_type default_prompt_name type path token",
     _STRINGS: "prompts weight_map",
 }
 _BY_KEY = {key: kind for kind, keys in _KEYS.items() for key in keys.split()}

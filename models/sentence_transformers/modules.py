@@ -122,7 +122,9 @@ def following(
 ) -> list[Module]:
     """Read the modules after the pooling, of vectors of a width.
 
-    level: SENTENCE, or TOKENS of a model without a pooling. Raises ModelError for an unsupported option, and for widths that do not fit.
+    level: SENTENCE, or TOKENS of a model without a pooling.
+
+    Raises ModelError for an unsupported option, and for widths that do not fit.
     """
     modules = [module for entry in entries for module in _read(folder, entry, level)]
     for module in modules:

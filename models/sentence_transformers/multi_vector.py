@@ -24,6 +24,7 @@ METADATA = "artifact.metadata"
 """The options of Stanford's ColBERT, as JSON."""
 
 TextRole = Literal["query", "document"]
+ROLES: tuple[TextRole, TextRole] = ("query", "document")
 
 _TENSOR = "linear.weight"  # Stanford's projection, among the tensors of the encoder
 _PUNCTUATION = tuple(string.punctuation)
@@ -115,7 +116,9 @@ def _read_modules(
         options = JsonConfig(path)
     expansion = _expansion(options if "query_expansion" in options else card)
     if expansion and native and "MultiVectorMask" not in kinds:
-        raise ModelError(f"{options.path}: query_expansion without a MultiVectorMask is not supported")
+        raise ModelError(
+            f"{options.path}: query_expansion without a MultiVectorMask is not supported"
+        )
     words, roles = _skipped(folder, entries) if native else (_words(card), ("document",))
     return MultiVector(
         modules=tuple(following[:-1] if normalize else following),
@@ -194,7 +197,9 @@ def _expansion(options: JsonConfig) -> QueryExpansion | None:
     marked = _has_prefixes(options) or any(key in options for key in older)
     if not marked or not options.get("do_query_expansion", True):
         return None
-    attended = options.get("attend_to_expansion_tokens", options.get("attend_to_mask_tokens", False))
+    attended = options.get(
+        "attend_to_expansion_tokens", options.get("attend_to_mask_tokens", False)
+    )
     return QueryExpansion(_length(options, "query_length") or _LENGTH, attended=attended)
 
 

@@ -38,7 +38,9 @@ class MultiVectorTokens:
 
     def max_length(self, role: TextRole) -> int:
         """Return the number of tokens of a text that are read, special tokens included."""
-        return min(max_length(self.options, role, self._tokenizer.max_length), self._tokenizer.max_length)
+        return min(
+            max_length(self.options, role, self._tokenizer.max_length), self._tokenizer.max_length
+        )
 
     def expand(self, ids: Sequence[int], role: TextRole) -> list[int]:
         """Fill a query up to the length of the expansion; return other ids as they are."""

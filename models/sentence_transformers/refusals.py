@@ -11,7 +11,9 @@ CARD = "config_sentence_transformers.json"
 def refuse_other_kinds(folder: Path) -> None:
     """Raise ModelError for sparse models of sentence-transformers."""
     card = JsonConfig.optional(folder / CARD)
-    card.require("model_type", "SentenceTransformer", "CrossEncoder", "MultiVectorEncoder", "ColBERT")
+    card.require(
+        "model_type", "SentenceTransformer", "CrossEncoder", "MultiVectorEncoder", "ColBERT"
+    )
 
 
 def refuse_changed_weights(encoder: Path) -> None:

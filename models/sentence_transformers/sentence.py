@@ -10,7 +10,7 @@ from models.config.json_config import JsonConfig
 from models.sentence_transformers import modules
 from models.sentence_transformers.classifier import Classifier
 from models.sentence_transformers.modules import STATIC, Dense, Entry, Module, Normalize
-from models.sentence_transformers.multi_vector import MultiVector
+from models.sentence_transformers.multi_vector import ROLES, MultiVector
 from models.sentence_transformers.multi_vector_tokens import max_length
 from models.sentence_transformers.pooling import AUTO, Source, choose_pooling
 from models.sentence_transformers.refusals import CARD
@@ -24,8 +24,9 @@ class SentenceConfig:
     """Everything between a text and its vector that is not the encoder.
 
     max_length: tokens, special ones included. side: where a longer text is truncated; None: as the
-    tokenizer's files say. pooling, which is () without a vector of a text, pooling_source, include_prompt: see PoolingChoice. modules:
-    applied after the pooling, in order. normalize: whether vectors get unit length in the end.
+    tokenizer's files say. pooling, pooling_source, include_prompt: see PoolingChoice; the pooling
+    is () for a model without a vector of a text. modules: applied after the pooling, in order.
+    normalize: whether vectors get unit length in the end.
     file_only: whether only tokenizer.json counts, and texts get no special tokens.
     keep_unknown: whether unknown tokens remain. end: see Projection; None without.
     """
@@ -52,20 +53,16 @@ class SentenceConfig:
         spec: CheckpointSpec,
         pooling: str = AUTO,
         classifier: Classifier | None = None,
-        multi_vector: MultiVector | None = None,
     ) -> "SentenceConfig":
         """Read a folder's modules. pooling: overrides that of the files, unless AUTO.
 
-        classifier: of the model, if it is one; its logits are the vector of a text. multi_vector:
-        of a model that has no vector of a text.
+        classifier: of the model, if it is one; its logits are the vector of a text.
 
         Raises ModelError for a module, pooling or option that is not supported.
         """
         encoder = spec.config
         if classifier is not None:
             return _of_classifier(folder / entries[0].path, encoder, classifier)
-        if multi_vector is not None:
-            return _of_multi_vector(folder, entries[0].path, encoder, multi_vector)
         choice = choose_pooling(folder, entries, pooling, spec.projection)
         projected = _projection_module(entries[0].path, encoder.hidden_size, choice.projection)
         width = projected[0].outputs if projected else encoder.hidden_size * len(choice.modes)
@@ -97,6 +94,28 @@ class SentenceConfig:
             default_prompt=_default_prompt(card, prompts),
         )
 
+    @classmethod
+    def of_multi_vector(
+        cls, folder: Path, path: str, encoder: EncoderConfig, multi_vector: MultiVector
+    ) -> "SentenceConfig":
+        """Read what a model without a vector of a text has of these options.
+
+        path: of the encoder's folder, relative to the model's.
+        """
+        options = TransformerOptions.read(folder / path, encoder, multi_vector=True)
+        lengths = [max_length(multi_vector, role, options.max_length) for role in ROLES]
+        prompts = dict(multi_vector.prompts)
+        return cls(
+            max_length=min(max(lengths), encoder.max_tokens),
+            pooling=(),
+            modules=multi_vector.modules,
+            normalize=multi_vector.normalize,
+            lowercase=options.lowercase,
+            side=options.side,
+            prompts=prompts,
+            default_prompt=_default_prompt(JsonConfig.optional(folder / CARD), prompts),
+        )
+
     def prompt_token_count(self, prompt: str, tokenizer: Tokenizer) -> int:
         """Return how many tokens of a text with a prompt are left out of the pooling."""
         return 0 if self.include_prompt or not prompt else tokenizer.prompt_length(prompt)
@@ -115,24 +134,6 @@ def _of_classifier(folder: Path, encoder: EncoderConfig, classifier: Classifier)
         modules=classifier.head.modules,
         lowercase=options.lowercase,
         side=options.side,
-    )
-
-
-def _of_multi_vector(
-    folder: Path, path: str, encoder: EncoderConfig, multi_vector: MultiVector
-) -> SentenceConfig:
-    options = TransformerOptions.read(folder / path, encoder, multi_vector=True)
-    lengths = (max_length(multi_vector, role, options.max_length) for role in ("query", "document"))
-    prompts = dict(multi_vector.prompts)
-    return SentenceConfig(
-        max_length=min(max(lengths), encoder.max_tokens),
-        pooling=(),
-        modules=multi_vector.modules,
-        normalize=multi_vector.normalize,
-        lowercase=options.lowercase,
-        side=options.side,
-        prompts=prompts,
-        default_prompt=_default_prompt(JsonConfig.optional(folder / CARD), prompts),
     )
 
 

@@ -41,13 +41,16 @@ def _load(folder: Path, module: Module, linear: LinearFactory) -> Transform:
     if isinstance(module, Normalize):
         return lambda rows: torch.from_numpy(normalize(rows.numpy()))
     if not isinstance(module, Dense) or module.activation not in _ACTIVATIONS:
-        raise ModelError(f"{folder / module.path}: a multi-vector model's Dense has one of the "
-                         f"activations {sorted(_ACTIVATIONS)}")
+        raise ModelError(
+            f"{folder / module.path}: a multi-vector model's Dense has one of the "
+            f"activations {sorted(_ACTIVATIONS)}"
+        )
     tensors = load_tensors(folder, module)
     zeros = torch.zeros(module.outputs)
     residual = tensors.pop(RESIDUAL, None)
     weight, *biases = tensors.values()
-    layer = linear(weight, *(biases or [zeros]), _ACTIVATIONS[module.activation])
+    bias = biases[0] if biases else zeros
+    layer = linear(weight, bias, _ACTIVATIONS[module.activation])
     if not module.residual:
         return layer
     other = None if residual is None else linear(residual, zeros)

@@ -9,7 +9,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
-_SIZES = {
+SIZES = {
     "vocab_size": len(VOCABULARY),
     "hidden_size": 64,
     "num_hidden_layers": 2,
@@ -48,7 +48,7 @@ def write_cross_encoder(
     folder: Path, labels: int = 1, model_type: str = "bert", max_length: int = 64, **options: Any
 ) -> Path:
     """Save a model that scores pairs, with a tokenizer that puts the second text in a segment."""
-    sizes = {"vocab_size": len(VOCABULARY)} if model_type == "distilbert" else _SIZES
+    sizes = {"vocab_size": len(VOCABULARY)} if model_type == "distilbert" else SIZES
     config = AutoConfig.for_model(
         model_type, **{**sizes, **OPTIONS[model_type], "num_labels": labels, **options}
     )

@@ -90,7 +90,9 @@ def test_tokens_that_are_not_attended_to_equal_their_twin(
     )
     assert error(actual, expected) < CLOSE[dtype]
     assert error(pair.ours.states(whole, pair.config.num_layers), expected) > 2 * CLOSE[dtype]
-    alone = Batch(texts.ids[7:39], texts.lengths[1:2], texts.prompt_token_counts[1:2], np.array([9]))
+    alone = Batch(
+        texts.ids[7:39], texts.lengths[1:2], texts.prompt_token_counts[1:2], np.array([9])
+    )
     assert np.array_equal(pair.ours.states(alone, pair.config.num_layers), actual[7:39])
 
 
