@@ -1,21 +1,26 @@
 """The facade of this package: a loaded model that embeds texts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from models.checkpoint import weights
 from models.cpu_backend import library
 from models.cpu_backend.linear import row_exact_linear_factory
+from models.cpu_backend.pooling import pool_on_torch
+from models.encoder import masked_lm
 from models.encoder.batch import Batch, Rows, truncate_after
 from models.encoder.device import resolve_device
 from models.encoder.head import Head
+from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from models.errors import EmptyTextError
 from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
-from models.outputs import DENSE, MULTI, TextOutputs
+from models.outputs import DENSE, SPARSE, SPARSE_QUERY, TextOutputs
 from models.precision.encoder_factory import EncoderFactory
 from models.precision.reference_sentences import (
     ReferenceSentences,
@@ -25,10 +30,13 @@ from models.precision.reference_sentences import (
 from models.precision.trials import Trial, choose_precision
 from models.sentence_transformers.multi_vector import TextRole
 from models.sentence_transformers.pooling import AUTO
+from models.sentence_transformers.sparse import Splade, TokenWeights
 from models.tokenizer.cooperative import run_to_completion
 from models.tokenizer.pairs import Pair, PairTokenizer
 from models.tokenizer.tokenizer import Tokenizer
 from models.torch_backend.encoder import Embeddings, Encoder
+from models.torch_backend.linear import LinearFactory
+from models.torch_backend.splade import SpladeEncoder, SpladeHead
 from models.torch_backend.token_head import TokenHead
 from models.vectors import Floats, normalize
 
@@ -38,8 +46,9 @@ class Embedder:
 
     fingerprint: identifies everything that decides the vectors, except rounding.
 
-    classifier: of a model that reranks or classifies, whose vectors are logits; None otherwise.
-    multi_vector: of a model with a vector for each token; None otherwise.
+    output_names: what `outputs` can compute. classifier: of a model that reranks or classifies,
+    whose vectors are logits; None otherwise. multi_vector: of a model with a vector for each token;
+    None otherwise.
 
     Vectors do not depend on what they are batched with: to the bit on a CPU, to rounding on a GPU.
     """
@@ -58,13 +67,13 @@ class Embedder:
     ) -> None:
         """isa: the instruction set of the kernels, None without. trials: of the precisions."""
         self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
-        self.classifier, self.multi_vector = (
-            folder.classifier,
-            folder.multi_vector_tokens(tokenizer),
-        )
+        self.classifier = folder.classifier
+        self.multi_vector = folder.multi_vector_tokens(tokenizer)
         self.config, self.device = embeddings.config, embeddings.device
         self.dtype, self.isa, self.trials = dtype, isa, trials
         self.fingerprint = f"{folder.fingerprint()}-{dtype}"
+        self.output_names = folder.outputs
+        self._query_vectors, self._token_weights = _sparse_vectors(folder, tokenizer)
         self._embeddings, self._encoder, self._head = embeddings, encoder, head
 
     @classmethod
@@ -112,7 +121,8 @@ class Embedder:
                 )
             )
             sentences = ReferenceSentences(tokenizer, config.vocab_size, vectors)
-            factory = EncoderFactory(tensors, embeddings, sentences, cpu_features)
+            head_builder = _splade_head_builder(folder, tensors["token_table"], embeddings.device)
+            factory = EncoderFactory(tensors, embeddings, sentences, head_builder, cpu_features)
             choice = choose_precision(factory, dtype, sentences, trials)
         torch.cuda.empty_cache()  # frees what the other precisions took
         return cls(
@@ -179,13 +189,34 @@ class Embedder:
 
         Raises ValueError for an output, an id or a length that the model does not have.
         """
-        offered = MULTI if self.multi_vector else DENSE
-        if tuple(names) != (offered,):
-            raise ValueError(f"the outputs of this model are {(offered,)}")
+        if unknown := {*names} - {*self.output_names}:
+            raise ValueError(f"no outputs {sorted(unknown)}; the model has {self.output_names}")
         if self.multi_vector:
             return [TextOutputs(multi=rows) for rows in self.encode_tokens(ids)]
-        vectors = self.encode(ids, normalized=False, prompt_token_counts=prompt_token_counts)
-        return [TextOutputs(dense=vector) for vector in vectors]
+        if self._query_vectors and SPARSE_QUERY in names:
+            return [TextOutputs(sparse=self._query_vectors(row)) for row in ids]
+        batch = self._batch(ids, prompt_token_counts)
+        if isinstance(self._encoder, SpladeEncoder):
+            return [TextOutputs(sparse=vector) for vector in self._encoder.sparse(batch)]
+        return self._outputs_of_states(batch, names)
+
+    def _outputs_of_states(self, batch: Batch, names: Sequence[str]) -> list[TextOutputs]:
+        states = self._encoder.states(batch, self.config.num_layers)
+        borders = batch.lengths.cumsum()[:-1]
+        texts = zip(np.split(batch.ids, borders), np.split(states, borders), strict=True)
+        outputs = [
+            TextOutputs(sparse=self._token_weights(*text))
+            if self._token_weights and SPARSE in names
+            else TextOutputs()
+            for text in texts
+        ]
+        if DENSE in names:
+            vectors = self._head(pool_on_torch(states, batch, self.sentence.pooling))
+            outputs = [
+                replace(text_outputs, dense=vector)
+                for text_outputs, vector in zip(outputs, vectors, strict=True)
+            ]
+        return outputs
 
     def encode_tokens(self, ids: Rows) -> list[Floats]:
         """Embed each token of B sequences in one forward pass: B times (length, dim).
@@ -291,6 +322,28 @@ class Embedder:
         batch.check(config.vocab_size * segments, config.max_tokens, config.min_tokens)
         id = self.multi_vector.unattended_id if self.multi_vector else None
         return batch if id is None else batch.without_attention_to_last(id)
+
+
+def _sparse_vectors(
+    folder: Folder, tokenizer: Tokenizer
+) -> tuple[QueryVectors | None, TokenWeightVectors | None]:
+    config, sparse = folder.spec.config, folder.sentence.sparse
+    if isinstance(sparse, TokenWeights):
+        return None, TokenWeightVectors(folder.path, tokenizer, config.hidden_size)
+    if sparse is None or sparse.query is None:
+        return None, None
+    return QueryVectors(folder.path, sparse.query, tokenizer, config.vocab_size), None
+
+
+def _splade_head_builder(
+    folder: Folder, token_table: Tensor, device: torch.device
+) -> Callable[[LinearFactory], SpladeHead] | None:
+    splade = folder.sentence.sparse
+    if not isinstance(splade, Splade):
+        return None
+    hidden_size = folder.spec.config.hidden_size
+    loaded = masked_lm.load(folder.encoder, splade.head, token_table, hidden_size)
+    return lambda linear: SpladeHead(splade, loaded, linear, device)
 
 
 def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

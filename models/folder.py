@@ -13,6 +13,7 @@ from models.checksum import sha256
 from models.config.checkpoint_spec import CheckpointSpec
 from models.errors import ModelError
 from models.families import static
+from models.outputs import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.positions.schemes import Buckets, Disentangled
 from models.sentence_transformers import modules
 from models.sentence_transformers.classifier import Classifier, Task, has_second_segment
@@ -26,6 +27,7 @@ from models.sentence_transformers.refusals import (
     refuse_other_kinds,
 )
 from models.sentence_transformers.sentence import SentenceConfig
+from models.sentence_transformers.sparse import Splade, sparse_files
 from models.sentence_transformers.transformer import options_file
 from models.tokenizer.loading import loader
 from models.tokenizer.tokenizer import Tokenizer
@@ -92,9 +94,21 @@ class Folder:
         return self.classifier.task if self.classifier else "embed"
 
     @property
+    def outputs(self) -> tuple[str, ...]:
+        """What it computes of a text, by the names of models.outputs; nothing if it reranks."""
+        if self.classifier:
+            return ()
+        if self.multi_vector:
+            return (MULTI,)
+        sparse = self.sentence.sparse
+        if isinstance(sparse, Splade):
+            return (SPARSE, SPARSE_QUERY) if sparse.query else (SPARSE,)
+        return (DENSE, SPARSE) if sparse else (DENSE,)
+
+    @property
     def dim(self) -> int:
         """The number of dimensions of a vector."""
-        return self.sentence.width(self.spec.config.hidden_size)
+        return self.sentence.width(self.spec.config)
 
     def tokenizer(self, max_chunk_size: int = sys.maxsize) -> Tokenizer:
         """Load the tokenizer with the model's options; log one with ids beyond the table."""
@@ -152,7 +166,7 @@ class Folder:
         weights = [file for files in checkpoints for file in files]
         options = [self.path / name for name in ("modules.json", CARD, METADATA)]
         options += [self.path / entry.path / "config.json" for entry in modules.entries(self.path)]
-        options += options_file(self.encoder)
+        options += [*options_file(self.encoder), *sparse_files(self.path, self.sentence.sparse)]
         return sorted({*weights, *loader.files(self.encoder), *filter(Path.is_file, options)})
 
     def fingerprint(self) -> str:

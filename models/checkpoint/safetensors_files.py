@@ -112,6 +112,6 @@ def _names(path: Path) -> list[str]:
         return list(checkpoint.keys())
 
 
-def broken(path: Path, error: SafetensorError) -> ModelError:
+def broken(path: Path, error: SafetensorError | OSError) -> ModelError:
     """Build the error for a file that cannot be read."""
     return ModelError(f"{path} cannot be read: {error}; fetch the model again")

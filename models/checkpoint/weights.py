@@ -1,7 +1,7 @@
 """Reads safetensors checkpoints under our own tensor names."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -73,6 +73,22 @@ def tensors(
                     yield name, (other if separate(name) else file).get_tensor(name)
         except SafetensorError as error:
             raise safetensors_files.broken(path, error) from None
+
+
+def read_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Weights:
+    """Read one file as float32; raises ModelError unless it has the tensors of these shapes."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            read = {
+                name: float32(path, name, file.get_tensor(name))
+                for name in file.keys()  # noqa: SIM118 - not a mapping
+            }
+    except (OSError, SafetensorError) as error:
+        raise safetensors_files.broken(path, error) from None
+    found = {name: tuple(tensor.shape) for name, tensor in read.items()}
+    if found != dict(shapes):
+        raise ModelError(f"{path} has {found}; by config.json it is {dict(shapes)}")
+    return read
 
 
 def float32(folder: Path, name: str, tensor: Tensor, integers: bool = False) -> Tensor:

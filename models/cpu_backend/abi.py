@@ -107,12 +107,21 @@ class LinearCall(ctypes.Structure):
     ]
 
 
+class RowMaximumCall(ctypes.Structure):
+    """See linear.cpp."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("linear", "x", "sequence_of", "maxima")),
+        ("rows", c_int64),
+    ]
+
+
 _STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # by the function with their sizes
     "encoder_abi": [
         *(Matrix, Norm, PartNorms, Layer, KernelConfig, EmbeddingTables, PositionBias, Rotation),
         ForwardCall,
     ],
-    "linear_abi": [Matrix, Linear, LinearCall],
+    "linear_abi": [Matrix, Linear, LinearCall, RowMaximumCall],
 }
 
 

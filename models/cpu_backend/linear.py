@@ -1,6 +1,6 @@
 """Linear layers in the kernels: float32 in and out, multiplied in the weights' precision."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import addressof
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ from models.torch_backend.linear import (
     ACTIVATIONS,
     Linear,
     LinearFactory,
+    RowMaximum,
     WeightAndBias,
     fastest_linear_factory,
 )
@@ -34,6 +35,7 @@ class KernelLinearFactory(LinearFactory):
     ) -> None:
         """input_magnitudes: for int8, by layer name: see ObserverLinearFactory."""
         self._kernel = kernel(isa, f"linear_{dtype}")
+        self._row_maximum_kernel = kernel(isa, f"row_maximum_{dtype}")
         self._dtype, self._input_magnitudes = dtype, input_magnitudes
 
     def __call__(
@@ -48,6 +50,10 @@ class KernelLinearFactory(LinearFactory):
         weight, bias = (interleave_panels(*parts) for parts in zip(gate, up, strict=True))
         linear = self._linear(weight, bias, activation, name, gated=True)
         return _without_padding(linear, *gate[0].shape)
+
+    def row_maximum(self, weight: Tensor, bias: Tensor, *, name: str = "") -> RowMaximum:
+        linear = self._linear(weight, bias, "none", name)
+        return _RowMaximum(self._row_maximum_kernel, linear, *weight.shape)
 
     def _linear(
         self, weight: Tensor, bias: Tensor, activation: str, name: str, gated: bool = False
@@ -77,20 +83,44 @@ def row_exact_linear_factory(cpu_features: frozenset[str]) -> LinearFactory:
 
 class _KernelLinear:
     def __init__(self, kernel: Kernel, linear: abi.Linear, packer: WeightPacker) -> None:
-        self._kernel, self._linear = kernel, linear
-        self._packer = packer  # owns the memory that `linear` points to
+        self._kernel, self.struct = kernel, linear
+        self._packer = packer  # owns the memory that `struct` points to
         self.depth, self.width = linear.depth, linear.columns // (1 + linear.gated)
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         x, y = x.contiguous(), torch.empty(len(x), self.width)
         assert x.dtype == torch.float32 and x.shape[1] == self.depth
-        call = abi.LinearCall(addressof(self._linear), x.data_ptr(), None, y.data_ptr(), len(x))
+        call = abi.LinearCall(addressof(self.struct), x.data_ptr(), None, y.data_ptr(), len(x))
         if residual is not None:
             residual = residual.contiguous()
             assert residual.dtype == torch.float32 and residual.shape == y.shape
             call.residual = residual.data_ptr()
         self._kernel(call)
         return y
+
+
+@dataclass(frozen=True)
+class _RowMaximum:
+    # Of a weight (rows, columns), which may have been padded to tiles.
+    kernel: Kernel
+    linear: _KernelLinear
+    rows: int
+    columns: int
+
+    def __call__(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
+        assert x.dtype == torch.float32 and x.shape[1] == self.columns
+        x = F.pad(x, (0, self.linear.depth - self.columns)).contiguous()
+        maxima = torch.zeros(len(lengths), self.linear.width)
+        sequence_of = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+        call = abi.RowMaximumCall(
+            addressof(self.linear.struct),
+            x.data_ptr(),
+            sequence_of.data_ptr(),
+            maxima.data_ptr(),
+            len(x),
+        )
+        self.kernel(call)
+        return maxima[:, : self.rows]
 
 
 def _without_padding(linear: _KernelLinear, rows: int, columns: int) -> Linear:

@@ -31,6 +31,16 @@ struct LinearCall {
   int64_t rows;           // T
 };
 
+// The maximum over the rows of each sequence, and 0, of x W^T + b. The results of the rows are
+// never in memory together: for the logits of a vocabulary they would take gigabytes.
+struct RowMaximumCall {
+  const Linear* linear;
+  const float* x;             // (T, depth)
+  const int64_t* sequence_of;  // (T,): the sequence of each row
+  float* maxima;              // (sequences, columns), zeros before the call
+  int64_t rows;               // T
+};
+
 // The left operand of a product, for some rows.
 template <typename Kind>
 struct Operands {
@@ -123,6 +133,60 @@ void work(void* data) {
   }
 }
 
+template <typename Kind>
+struct RowMaximumRun {
+  const RowMaximumCall& call;
+  const long block;  // rows
+  Threads threads;
+  const Rows<Kind>* operands;
+  Barrier barrier;
+  std::atomic<long> rank{0};
+};
+
+// All threads share each block of rows, and each has columns of its own.
+template <typename Kind>
+void row_maximum_work(void* data) {
+  auto& run = *static_cast<RowMaximumRun<Kind>*>(data);
+  const RowMaximumCall& call = run.call;
+  const Linear& linear = *call.linear;
+  const Rows<Kind>& operands = *run.operands;
+  const Tiles tiles;
+  const Member me{run.rank++, run.threads(), &run.barrier};
+  const auto columns = me.share(linear.columns / COLUMNS);
+  for (long first = 0; first < call.rows; first += run.block) {
+    const long count = std::min<long>(run.block, call.rows - first);
+    const auto rows = me.share(count);
+    for (long row = rows.first; row < rows.last; row++)
+      stage(call.x + (first + row) * linear.depth, linear, operands, row);
+    me.wait();
+    multiply<Kind>(operands.data, linear.depth, count, linear.matrix.read<Kind>(linear.depth),
+                   linear.depth, {columns.first * COLUMNS, columns.last * COLUMNS},
+                   [&](long row, long column, typename Kind::Sums sums) {
+                     const long sequence = call.sequence_of[first + row];
+                     float* maximum = call.maxima + sequence * linear.columns + column;
+                     const Floats y = finish(sums, linear.matrix, operands, row, column);
+                     store(maximum, larger(load(maximum), y));
+                   });
+    me.wait();
+  }
+}
+
+// Returns whether there was enough memory.
+template <typename Kind>
+bool row_maximum(const RowMaximumCall& call, Parallel parallel, Threads threads, long count) {
+  static thread_local Arena arena;
+  constexpr long bytes = 1 << 20;  // of operands that fit a core's own cache
+  const long depth = call.linear->depth;
+  const long row = depth * static_cast<long>(sizeof(typename Kind::Operand));
+  const long block = std::min<long>(std::max(bytes / row, FEW), call.rows);
+  if (!call.rows) return true;
+  if (!arena.room<Operands<Kind>>(block, depth)) return false;
+  const auto operands = arena.lay<Operands<Kind>>(block, depth);
+  RowMaximumRun<Kind> run{call, block, threads, &operands.rows, {}};
+  parallel(row_maximum_work<Kind>, &run, static_cast<unsigned>(count), 0);
+  return true;
+}
+
 // Returns whether there was enough memory.
 template <typename Kind>
 bool linear(const LinearCall& call, Parallel parallel, Threads threads, long count) {
@@ -141,19 +205,31 @@ bool linear(const LinearCall& call, Parallel parallel, Threads threads, long cou
 
 extern "C" {
 
-int64_t linear_abi(int64_t index) { return abi<Matrix, Linear, LinearCall>(index); }
+int64_t linear_abi(int64_t index) { return abi<Matrix, Linear, LinearCall, RowMaximumCall>(index); }
 
 bool linear_float32(const LinearCall* call, Parallel parallel, Threads threads, int64_t count) {
   return linear<Single>(*call, parallel, threads, count);
+}
+bool row_maximum_float32(const RowMaximumCall* call, Parallel parallel, Threads threads,
+                         int64_t count) {
+  return row_maximum<Single>(*call, parallel, threads, count);
 }
 #ifdef __AVX512BF16__
 bool linear_bfloat16(const LinearCall* call, Parallel parallel, Threads threads, int64_t count) {
   return linear<BFloats>(*call, parallel, threads, count);
 }
+bool row_maximum_bfloat16(const RowMaximumCall* call, Parallel parallel, Threads threads,
+                          int64_t count) {
+  return row_maximum<BFloats>(*call, parallel, threads, count);
+}
 #endif
 #ifdef __AVX512VNNI__
 bool linear_int8(const LinearCall* call, Parallel parallel, Threads threads, int64_t count) {
   return linear<Int8>(*call, parallel, threads, count);
+}
+bool row_maximum_int8(const RowMaximumCall* call, Parallel parallel, Threads threads,
+                      int64_t count) {
+  return row_maximum<Int8>(*call, parallel, threads, count);
 }
 #endif
 }

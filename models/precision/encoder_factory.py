@@ -24,19 +24,22 @@ from models.torch_backend.linear import (
     ObserverLinearFactory,
     fastest_linear_factory,
 )
+from models.torch_backend.splade import SpladeEncoder, SpladeHead
 
 
 @dataclass(frozen=True)
 class EncoderFactory:
     """Builds one model's encoder in a precision.
 
-    calibrate: runs the reference sentences through an encoder, for int8. cpu_features: the CPU
-    features that may be used, see models.cpu_backend.library.
+    calibrate: runs the reference sentences through an encoder, for int8. splade: builds the head
+    of an encoder whose vectors are weights of the vocabulary, from linear layers in a precision.
+    cpu_features: the CPU features that may be used, see models.cpu_backend.library.
     """
 
     weights: Weights
     embeddings: Embeddings
     calibrate: Callable[[Encoder], object]
+    splade: Callable[[LinearFactory], SpladeHead] | None = None
     cpu_features: frozenset[str] = field(default_factory=library.features)
 
     @property
@@ -79,13 +82,21 @@ class EncoderFactory:
         """Build the encoder in a supported precision."""
         isa = self.isa(dtype)
         if isa is None:
-            return self._torch_encoder(fastest_linear_factory(self.device, getattr(torch, dtype)))
+            linear = fastest_linear_factory(self.device, getattr(torch, dtype))
+            return self._with_head(self._torch_encoder(linear), linear)
         input_magnitudes = self._input_magnitudes() if dtype == "int8" else None
+        kernels = KernelLinearFactory(dtype, isa, input_magnitudes)
         config = self.embeddings.config
         if not kernels_support(config, self.weights):
-            return self._torch_encoder(KernelLinearFactory(dtype, isa, input_magnitudes))
+            return self._with_head(self._torch_encoder(kernels), kernels)
         stack = LayerWeights(config, self.weights, dtype, isa, input_magnitudes)
-        return KernelEncoder(self.embeddings, stack, self._position_hooks())
+        encoder = KernelEncoder(self.embeddings, stack, self._position_hooks())
+        return self._with_head(encoder, kernels)
+
+    def _with_head(self, encoder: Encoder, linear: LinearFactory) -> Encoder:
+        if self.splade is None:
+            return encoder
+        return SpladeEncoder(encoder, self.splade(linear), self.embeddings.config.num_layers)
 
     def _position_hooks(self) -> PositionHooks:
         config, like = self.embeddings.config, self.embeddings.tokens
@@ -104,7 +115,7 @@ class EncoderFactory:
 
     def _input_magnitudes(self) -> Mapping[str, Tensor]:
         observer = ObserverLinearFactory()
-        self.calibrate(self._torch_encoder(observer))
+        self.calibrate(self._with_head(self._torch_encoder(observer), observer))
         return observer.input_magnitudes()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from models.config.json_config import JsonConfig, read_json
 from models.errors import ModelError
+from models.sentence_transformers.router import ROUTER, routes
 
 STATIC = "StaticEmbedding"
 CLIP = "CLIPModel"
@@ -13,6 +14,9 @@ ENCODERS = ("Transformer", STATIC, CLIP)
 SENTENCE, TOKENS = "sentence_embedding", "token_embeddings"
 """Input and output of a module: the vector of a text, or those of its tokens."""
 
+SPLADE_POOLING = "SpladePooling"
+_POOLINGS = ("Pooling", SPLADE_POOLING)
+_FORMER_NAMES = {"MLMTransformer": "Transformer"}
 _PACKAGE = "sentence_transformers."
 _ALIASES = {"pylate.models.Dense.Dense": "sentence_transformers.base.modules.dense.Dense"}
 
@@ -107,14 +111,29 @@ def entries(folder: Path) -> tuple[Entry, ...]:
     """
     path = folder / "modules.json"
     entries = _listed(path) if path.exists() else _implied(folder)
+    if [entry.kind for entry in entries] == [ROUTER]:
+        entries = _route(folder, entries[0], "document")
     kinds = [entry.kind for entry in entries]
-    if unknown := [kind for kind in kinds if kind not in (*ENCODERS, "Pooling", *_READERS)]:
-        supported = (*ENCODERS, "Pooling", *_READERS)
+    supported = (*ENCODERS, *_POOLINGS, *_READERS)
+    if unknown := [kind for kind in kinds if kind not in supported]:
         raise ModelError(f"{path}: modules {unknown} are not supported; supported: {supported}")
-    after = kinds[2:] if kinds[:2] == ["Transformer", "Pooling"] else kinds[1:]
+    pooled = kinds[:1] == ["Transformer"] and kinds[1:2] and kinds[1] in _POOLINGS
+    after = kinds[2:] if pooled else kinds[1:]
+    if SPLADE_POOLING in kinds and after:
+        raise ModelError(f"{path}: modules {after} after {SPLADE_POOLING} are not supported")
     if not {*kinds[:1]} & {*ENCODERS} or not _READERS.keys() >= {*after}:
         raise ModelError(f"{path}: modules {kinds} in this order are not supported")
     return entries
+
+
+def query_entries(folder: Path) -> tuple[Entry, ...] | None:
+    """Read the modules for queries; None if they are those for documents."""
+    path = folder / "modules.json"
+    listed = _listed(path) if path.exists() else ()
+    if [entry.kind for entry in listed] != [ROUTER]:
+        return None
+    query, document = (_route(folder, listed[0], name) for name in ("query", "document"))
+    return None if query == document else query
 
 
 def following(
@@ -150,6 +169,12 @@ def _listed(path: Path) -> tuple[Entry, ...]:
     return tuple(_entry(path, module["type"], module["path"]) for module in modules)
 
 
+def _route(folder: Path, router: Entry, name: str) -> tuple[Entry, ...]:
+    path = folder / router.path
+    prefix = f"{router.path}/" if router.path else ""
+    return tuple(_entry(path, kind, prefix + part) for kind, part in routes(path)[name])
+
+
 def _entry(path: Path, kind: str, module_path: str) -> Entry:
     kind = _ALIASES.get(kind, kind)
     if not kind.startswith(_PACKAGE):
@@ -157,7 +182,8 @@ def _entry(path: Path, kind: str, module_path: str) -> Entry:
     relative = PurePosixPath(module_path)
     if relative.is_absolute() or ".." in relative.parts:
         raise ModelError(f"{path}: {module_path!r} is not inside of the model's folder")
-    return Entry(kind.rpartition(".")[2], module_path)
+    name = kind.rpartition(".")[2]
+    return Entry(_FORMER_NAMES.get(name, name), module_path)
 
 
 def _implied(folder: Path) -> tuple[Entry, ...]:

@@ -9,7 +9,6 @@ import numpy.typing as npt
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.sentence_transformers.multi_vector import MultiVector, TextRole
-from models.tokenizer.loading.added_tokens import AddedTokens
 from models.tokenizer.tokenizer import Tokenizer
 
 Mask = npt.NDArray[np.bool_]
@@ -71,12 +70,14 @@ def _expansion_id(options: MultiVector, tokenizer: Tokenizer, encoder: Path) -> 
     assert options.expansion is not None
     if JsonConfig.optional(encoder / "tokenizer_config.json").get("padding_side") == "left":
         raise ModelError(f"{encoder}: expansion of queries on their left side is not supported")
-    special = AddedTokens(encoder, {}).special
-    tokens = [special[role].content for role in ("mask", "eos") if role in special]
-    token = options.expansion.token or next(iter(tokens), None)
-    id = None if token is None else tokenizer.token_id(token)
+    token = options.expansion.token
+    ids = (
+        map(tokenizer.special_id, ("mask", "eos")) if token is None else [tokenizer.token_id(token)]
+    )
+    id = next((id for id in ids if id is not None), None)
     if id is None:
         raise ModelError(
-            f"{encoder}: queries are expanded with the token {token!r}, which the tokenizer lacks"
+            f"{encoder}: queries are expanded with {token or 'the mask token'!r}, "
+            "which the tokenizer lacks"
         )
     return id

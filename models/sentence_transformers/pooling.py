@@ -8,7 +8,7 @@ from typing import Literal
 from models.config.checkpoint_spec import Projection
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
-from models.sentence_transformers.modules import CLIP, STATIC, Entry
+from models.sentence_transformers.modules import CLIP, SPLADE_POOLING, STATIC, Entry
 
 # The booleans of the older schema of 1_Pooling/config.json -> the names of the newer one.
 _BOOLEANS = {
@@ -20,6 +20,7 @@ _BOOLEANS = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 MODES = tuple(_BOOLEANS.values())
+SPLADE = "splade"
 AUTO = "auto"
 Source = Literal["model", "setting", "assumed"]
 
@@ -58,8 +59,9 @@ def choose_pooling(
 
     Raises ModelError if the files name none and the default may be wrong.
     """
-    if pooling not in (*MODES, AUTO):
-        raise ModelError(f"pooling {pooling!r} is not supported; supported: {(*MODES, AUTO)}")
+    if pooling not in (*MODES, SPLADE, AUTO):
+        supported = (*MODES, SPLADE, AUTO)
+        raise ModelError(f"pooling {pooling!r} is not supported; supported: {supported}")
     if entries[0].kind == STATIC:
         return _static_pooling(folder, pooling)
     has_modules = (folder / "modules.json").exists()
@@ -88,6 +90,8 @@ def _static_pooling(folder: Path, pooling: str) -> PoolingChoice:
 
 
 def _stated(folder: Path, entries: Sequence[Entry]) -> PoolingChoice | None:
+    if SPLADE_POOLING in [entry.kind for entry in entries]:
+        return PoolingChoice((SPLADE,))
     paths = [entry.path for entry in entries if entry.kind == "Pooling"]
     if not paths:
         return None
@@ -117,9 +121,9 @@ def _assumed(folder: Path) -> str:
     name = _class_name(options)
     if name.endswith("ForMaskedLM"):
         raise ModelError(
-            f"{options.path}: {name} without modules.json may be a sparse encoder (SPLADE), which "
-            f"is not served, or an encoder of any pooling: {_ADVICE}; sentence-transformers would "
-            "take the mean"
+            f"{options.path}: {name} without modules.json may be a sparse encoder, or a dense one "
+            "of any pooling. For sparse vectors set EMBEDDING_POOLING=splade, for dense ones "
+            "EMBEDDING_POOLING=mean or another (pooling= in Python)"
         )
     if options.get("model_type") == "dpr":  # as its own code
         return "cls"

@@ -12,9 +12,10 @@ from models.sentence_transformers.classifier import Classifier
 from models.sentence_transformers.modules import STATIC, Dense, Entry, Module, Normalize
 from models.sentence_transformers.multi_vector import ROLES, MultiVector
 from models.sentence_transformers.multi_vector_tokens import max_length
-from models.sentence_transformers.pooling import AUTO, Source, choose_pooling
+from models.sentence_transformers.pooling import AUTO, SPLADE, PoolingChoice, Source, choose_pooling
 from models.sentence_transformers.refusals import CARD
-from models.sentence_transformers.transformer import TransformerOptions
+from models.sentence_transformers.sparse import Sparse, read_sparse
+from models.sentence_transformers.transformer import Output, TransformerOptions
 from models.tokenizer.tokenizer import Tokenizer
 from models.tokenizer.truncation import Side
 
@@ -29,6 +30,7 @@ class SentenceConfig:
     normalize: whether vectors get unit length in the end.
     file_only: whether only tokenizer.json counts, and texts get no special tokens.
     keep_unknown: whether unknown tokens remain. end: see Projection; None without.
+    sparse: how sparse vectors are computed; None without.
     """
 
     max_length: int
@@ -42,6 +44,7 @@ class SentenceConfig:
     file_only: bool = False
     keep_unknown: bool = True
     end: int | None = None
+    sparse: Sparse | None = None
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt: str = ""
 
@@ -75,9 +78,7 @@ class SentenceConfig:
             options = TransformerOptions(encoder.max_positions)
         else:
             path = folder / entries[0].path
-            options = TransformerOptions.read(
-                path, encoder, "projection" if projected else "states"
-            )
+            options = TransformerOptions.read(path, encoder, _output(choice))
         return cls(
             max_length=options.max_length,
             pooling=choice.modes,
@@ -86,6 +87,7 @@ class SentenceConfig:
             modules=tuple(following[:-1] if normalize else following),
             normalize=normalize,
             end=choice.projection.end if choice.projection else None,
+            sparse=read_sparse(folder, entries, encoder, choice),
             lowercase=options.lowercase,
             side=options.side,
             file_only=static,
@@ -120,10 +122,12 @@ class SentenceConfig:
         """Return how many tokens of a text with a prompt are left out of the pooling."""
         return 0 if self.include_prompt or not prompt else tokenizer.prompt_length(prompt)
 
-    def width(self, hidden: int) -> int:
-        """Return the number of dimensions of a vector, for an encoder of hidden size D."""
+    def width(self, encoder: EncoderConfig) -> int:
+        """Return the number of dimensions of a vector."""
+        if self.pooling == (SPLADE,):
+            return encoder.vocab_size
         widths = [module.outputs for module in self.modules if isinstance(module, Dense)]
-        return widths[-1] if widths else hidden * len(self.pooling)
+        return widths[-1] if widths else encoder.hidden_size * len(self.pooling)
 
 
 def _of_classifier(folder: Path, encoder: EncoderConfig, classifier: Classifier) -> SentenceConfig:
@@ -135,6 +139,12 @@ def _of_classifier(folder: Path, encoder: EncoderConfig, classifier: Classifier)
         lowercase=options.lowercase,
         side=options.side,
     )
+
+
+def _output(choice: PoolingChoice) -> Output:
+    if choice.projection is not None:
+        return "projection"
+    return "token_logits" if choice.modes == (SPLADE,) else "states"
 
 
 def _projection_module(path: str, hidden: int, projection: Projection | None) -> list[Dense]:

@@ -14,8 +14,11 @@ NAMES = tuple(
     f"sentence_{family}_config.json"
     for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
-Output = Literal["states", "projection", "logits"]
-"""Output of a Transformer module: states of tokens, a projected vector, or logits of labels."""
+Output = Literal["states", "projection", "logits", "token_logits"]
+"""Output of a Transformer module: states of tokens, a projected vector, or logits of labels.
+
+token_logits: of a masked language model, for each token.
+"""
 _OUTPUTS = {  # the task, the name of the output, and the method of the model
     "states": (
         *("feature-extraction", "token_embeddings"),
@@ -27,6 +30,10 @@ _OUTPUTS = {  # the task, the name of the output, and the method of the model
     ),
     "logits": (
         *("sequence-classification", "scores"),
+        {"method": "forward", "method_output_name": "logits"},
+    ),
+    "token_logits": (
+        *("fill-mask", "token_embeddings"),
         {"method": "forward", "method_output_name": "logits"},
     ),
 }

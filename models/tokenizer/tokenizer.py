@@ -55,6 +55,7 @@ class Tokenizer:
         loaded = loader.load(folder, file_only, lowercase)
         loader.register_markers(loaded.rust, markers)
         self._rust, self.side = loaded.rust, side or loaded.side
+        self._special_by_role = loaded.special
         self._dropped_id = None if keep_unknown else unknown_id(self._rust)
         self.max_length = max_length
         self.model_type = type(self._rust.model).__name__
@@ -110,6 +111,22 @@ class Tokenizer:
     def strip(self, row: TruncatedIds) -> Sequence[int]:
         """Return the ids of a text without the special tokens around them."""
         return self._special_tokens.strip(row.ids)
+
+    def strip_ids(self, ids: list[int]) -> list[int]:
+        """Return ids without the special tokens that they begin and end with, if they do."""
+        before, after = len(self.prefix), len(ids) - len(self.suffix)
+        start = before if ids[:before] == self.prefix else 0
+        return ids[start : after if ids[after:] == self.suffix else len(ids)]
+
+    def token_id(self, token: str) -> int | None:
+        """Return the id of a token; None for an unknown one."""
+        id: int | None = self._rust.token_to_id(token)
+        return id
+
+    def special_id(self, role: str) -> int | None:
+        """Return the id of the special token of a role (cls, mask, …); None if there is none."""
+        token = self._special_by_role.get(role)
+        return None if token is None else self.token_id(token)
 
     def pair_template(self) -> PairTemplate:
         """Return the special tokens of a pair of texts."""
@@ -173,11 +190,6 @@ class Tokenizer:
         if name is None:
             raise KeyError(id)
         return name
-
-    def token_id(self, name: str) -> int | None:
-        """Return the id of a token by its name; None for an unknown one."""
-        id: int | None = self._rust.token_to_id(name)
-        return id
 
     def decode(self, ids: Sequence[Sequence[int]], skip_special: bool = True) -> list[str]:
         """Return the text of each row of ids."""

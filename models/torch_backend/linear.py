@@ -1,6 +1,6 @@
 """Linear layers on torch, with weights laid out for the device and the precision."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -40,6 +40,12 @@ class Linear(Protocol):
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor: ...
 
 
+class RowMaximum(Protocol):
+    """max(0, x W^T + b) over the rows of each sequence: (T, in) -> (B, out)."""
+
+    def __call__(self, x: Tensor, lengths: Sequence[int]) -> Tensor: ...
+
+
 WeightAndBias = tuple[Tensor, Tensor]
 """A float32 weight (out, in) and bias (out,)."""
 
@@ -63,6 +69,25 @@ class LinearFactory(Protocol):
         # Two products: torch activates half of a fused one by different code for one row and for
         # many rows, with different bits.
         return _GatedLinear(self(*gate, activation, name=name), self(*up, name=name))
+
+    def row_maximum(self, weight: Tensor, bias: Tensor, *, name: str = "") -> RowMaximum:
+        """Build the maximum over each sequence's rows of a linear layer, and 0."""
+        return _RowMaximum(self(weight, bias, name=name), len(weight))
+
+
+@dataclass(frozen=True)
+class _RowMaximum:
+    linear: Linear
+    width: int
+    block: int = 64  # rows whose results are in memory at once
+
+    def __call__(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
+        maxima = x.new_zeros(len(lengths), self.width)
+        for maximum, rows in zip(maxima, torch.split(x, list(lengths)), strict=True):
+            for block in torch.split(rows, self.block):
+                if len(block):
+                    torch.maximum(maximum, self.linear(block).amax(dim=0), out=maximum)
+        return maxima
 
 
 class _GatedLinear:

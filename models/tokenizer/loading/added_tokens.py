@@ -53,6 +53,11 @@ class AddedTokens:
                 )
 
 
+def by_role(folder: Path) -> dict[str, str]:
+    """Return the special token of each role that a folder's files name."""
+    return {role: token.content for role, token in AddedTokens(folder, {}).special.items()}
+
+
 def _read(path: Path) -> dict[str, Any]:
     return read_object(path) if path.exists() else {}
 

@@ -1,7 +1,7 @@
 """Load the tokenizer of a folder, and validate it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,10 +25,14 @@ _RARE = "ꙮ 𒀱 ⌘∰ \U000e0ff0"
 
 @dataclass(frozen=True)
 class LoadedTokenizer:
-    """rust: tokenizer without padding, truncation and dropout. side: where to truncate."""
+    """rust: tokenizer without padding, truncation and dropout. side: where to truncate.
+
+    special: the token of each role (bos, eos, unk, sep, pad, cls, mask) that the files name.
+    """
 
     rust: Tokenizer
     side: Side
+    special: Mapping[str, str]
 
 
 def load(folder: Path, file_only: bool = False, lowercase: bool = False) -> LoadedTokenizer:
@@ -55,7 +59,7 @@ def load(folder: Path, file_only: bool = False, lowercase: bool = False) -> Load
     if lowercase:
         steps = [] if rust.normalizer is None else [rust.normalizer]
         rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
-    return LoadedTokenizer(rust, side)
+    return LoadedTokenizer(rust, side, {} if file_only else added_tokens.by_role(folder))
 
 
 def register_markers(rust: Tokenizer, markers: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from models.cpu_backend.linear import KernelLinearFactory
 from models.cpu_backend.prepack import DTYPES
+from models.encoder.threads import single_threaded
 from models.torch_backend.linear import ACTIVATIONS, Linear, LinearFactory, TorchLinearFactory
 from tests.models.built import BUILT, kernels
 from tests.models.cpu_backend.pair import Rounded
@@ -93,6 +94,45 @@ def test_random_shapes_equal_torchs(kernels: str, dtype: str, rows: int, kind: K
     pair = Pair(kernels, dtype, kind)
     assert pair.error(rows) < CLOSE[dtype]
     assert pair.error(rows, numbers(rows, kind.width)) < CLOSE[dtype]
+
+
+@kernels
+@settings(max_examples=20)
+@given(
+    lengths=st.lists(st.integers(0, 90), min_size=1, max_size=9).filter(any),
+    size=st.sampled_from([1, 64, 100, 192]),
+    width=st.sampled_from([1, 32, 50, 224]),
+)
+@pytest.mark.full(after=1)
+def test_the_maximum_over_the_rows_of_each_sequence_equals_torchs(
+    kernels: str, dtype: str, lengths: list[int], size: int, width: int
+) -> None:
+    kind = Kind(size, width)
+    pair = Pair(kernels, dtype, kind)
+    weight, bias = numbers(width, size, seed=1) / pair.scales / size**0.5, numbers(width) - 1
+    factories = (KernelLinearFactory(dtype, kernels, pair.sizes), TorchLinearFactory(CPU, F32))
+    ours, twin = (factory.row_maximum(weight, bias, name="layer") for factory in factories)
+    x = pair.input(sum(lengths))
+    maxima, expected = ours(x, lengths), twin(x, lengths)
+    assert maxima.shape == expected.shape == (len(lengths), width)
+    assert (maxima - expected).norm() <= 2 * CLOSE[dtype] * (expected.norm() + 1)
+    assert (maxima[[length == 0 for length in lengths]] == 0).all()
+
+
+@kernels
+def test_a_maximum_over_rows_is_the_same_bits_alone_and_on_one_thread(
+    kernels: str, dtype: str
+) -> None:
+    pair = Pair(kernels, dtype, Kind(128, 96))
+    factory = KernelLinearFactory(dtype, kernels, pair.sizes)
+    maximum = factory.row_maximum(numbers(96, 128, seed=1), numbers(96), name="layer")
+    lengths = [3, 400, 1, 77]
+    x = pair.input(sum(lengths))
+    together = maximum(x, lengths)
+    alone = [maximum(rows, [len(rows)]) for rows in torch.split(x, lengths)]
+    assert torch.equal(together, torch.cat(alone))
+    with single_threaded():
+        assert torch.equal(together, maximum(x, lengths))
 
 
 @kernels

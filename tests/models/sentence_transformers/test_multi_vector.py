@@ -149,16 +149,17 @@ def test_the_outputs_of_a_text_are_a_vector_of_each_token(tmp_path: Path) -> Non
     assert embedder.dim == 16
     (outputs,) = embedder.outputs([[2, 40, 41, 3]], [MULTI])
     assert outputs.multi is not None and outputs.multi.shape == (4, 16)
-    with pytest.raises(ValueError, match="the outputs of this model are"):
+    with pytest.raises(ValueError, match=r"the model has \('multi',\)"):
         embedder.outputs([[2, 3]], ["dense"])
     with pytest.raises(ValueError, match="the model has a vector for each token"):
         embedder.encode([[2, 3]])
 
 
 def test_a_model_of_dense_vectors_has_none_of_tokens(embedder: Embedder) -> None:
-    for call in (lambda: embedder.embed_tokens(["a"]), lambda: embedder.encode_tokens([[101]])):
-        with pytest.raises(ValueError, match="one vector for each text"):
-            call()
+    with pytest.raises(ValueError, match="one vector for each text"):
+        embedder.embed_tokens(["a"])
+    with pytest.raises(ValueError, match="one vector for each text"):
+        embedder.encode_tokens([[101]])
 
 
 def test_mean_scores_are_read(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_weights_that_are_stored_quantised_are_refused(tiny_bert: Write, method:
         Folder.read(folder)
 
 
-def test_a_sparse_encoder_of_sentence_transformers_is_refused(tmp_path: Path) -> None:
+def test_a_sparse_autoencoder_over_dense_vectors_is_refused(tmp_path: Path) -> None:
     head = BertForMaskedLM(reference().config)
     head.save_pretrained(tmp_path / "masked")
     write_tokenizer(tmp_path / "masked")
@@ -37,7 +37,7 @@ def test_a_sparse_encoder_of_sentence_transformers_is_refused(tmp_path: Path) ->
     dense = SentenceTransformer(str(tmp_path / "masked"), device="cpu")
     model = SparseEncoder(modules=[*dense, modules(48, hidden_dim=64, k=4)], device="cpu")
     model.save_pretrained(str(tmp_path / "model"), create_model_card=False)
-    with pytest.raises(ModelError, match="SparseEncoder"):
+    with pytest.raises(ModelError, match="SparseAutoEncoder"):
         Folder.read(tmp_path / "model")
 
 

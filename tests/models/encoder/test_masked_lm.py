@@ -1,0 +1,64 @@
+"""Reading the head of a masked language model."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from models.encoder import masked_lm
+from models.encoder.masked_lm import MaskedLMWeights
+from models.errors import ModelError
+from models.sentence_transformers.masked_lm_heads import MaskedLMHead
+from tests.models.sparse_encoder import write_masked_lm
+
+HEAD = MaskedLMHead(
+    dense="cls.predictions.transform.dense",
+    norm="cls.predictions.transform.LayerNorm",
+    output="cls.predictions.decoder",
+    output_bias="cls.predictions.bias",
+)
+TABLE = "bert.embeddings.word_embeddings.weight"
+
+
+def tensors(folder: Path) -> dict[str, Tensor]:
+    return load_file(write_masked_lm(folder) / "model.safetensors")
+
+
+def load(folder: Path, changed: dict[str, Tensor]) -> MaskedLMWeights:
+    save_file(changed, folder / "model.safetensors")
+    return masked_lm.load(folder, HEAD, changed[TABLE], 64)
+
+
+def test_the_output_matrix_is_the_token_table_unless_the_file_has_another(tmp_path: Path) -> None:
+    read = tensors(tmp_path)
+    assert torch.equal(load(tmp_path, read).output[0], read[TABLE])
+    own = torch.rand_like(read[TABLE])
+    changed = {**read, "cls.predictions.decoder.weight": own}
+    assert torch.equal(load(tmp_path, changed).output[0], own)
+
+
+def test_a_norm_that_was_saved_by_tensorflow_is_read(tmp_path: Path) -> None:
+    read = tensors(tmp_path)
+    renamed = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): tensor
+        for name, tensor in read.items()
+    }
+    norm = load(tmp_path, renamed).norm
+    assert torch.equal(norm[1], read["cls.predictions.transform.LayerNorm.bias"])
+
+
+def test_a_tensor_that_is_missing_is_named(tmp_path: Path) -> None:
+    read = tensors(tmp_path)
+    del read["cls.predictions.transform.dense.bias"]
+    with pytest.raises(ModelError, match=r"lacks \['cls.predictions.transform.dense.bias'\]"):
+        load(tmp_path, read)
+
+
+def test_a_tensor_of_another_shape_is_refused(tmp_path: Path) -> None:
+    read = {**tensors(tmp_path), "cls.predictions.bias": torch.zeros(7)}
+    with pytest.raises(ModelError, match=r"cls.predictions.bias has the shape \(7,\)"):
+        load(tmp_path, read)

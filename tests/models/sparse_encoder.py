@@ -1,0 +1,68 @@
+"""Sparse encoders of random weights, as sentence-transformers saves them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SparseEncoder
+from sentence_transformers.base.modules import Router, Transformer
+from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, SpladePooling
+from transformers import AutoConfig, AutoModelForMaskedLM
+
+from tests.models.cross_encoder import OPTIONS, SIZES, configure_tokenizer
+from tests.models.tiny import VOCABULARY, write_tokenizer
+
+FAMILIES = sorted(OPTIONS.keys() - {"jina_embeddings_v3", "llama", "mistral", "qwen3"})
+
+
+def write_masked_lm(folder: Path, model_type: str = "bert", **options: Any) -> Path:
+    """Save a masked language model without modules.json."""
+    sizes = {"vocab_size": len(VOCABULARY)} if model_type == "distilbert" else SIZES
+    config = AutoConfig.for_model(model_type, **{**sizes, **OPTIONS[model_type], **options})
+    auto: Any = AutoModelForMaskedLM
+    model = auto.from_config(config)
+    noise = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            is_norm = "norm" in name.lower() and name.endswith("weight")
+            parameter.normal_(1.0 if is_norm else 0.0, 0.3, generator=noise)
+    model.save_pretrained(folder)
+    write_tokenizer(folder)
+    configure_tokenizer(folder, model_max_length=64)
+    return folder
+
+
+def write_splade(folder: Path, model_type: str = "bert", **pooling: Any) -> Path:
+    """Save a SPLADE model of sentence-transformers. pooling: options of SpladePooling."""
+    encoder = _transformer(folder.parent / f"{folder.name}-masked-lm", model_type)
+    modules: Any = [encoder, SpladePooling(**pooling)]
+    return _save(SparseEncoder(modules=modules, device="cpu"), folder)
+
+
+def write_inference_free(folder: Path, weights: torch.Tensor, as_json: bool = False) -> Path:
+    """Save a model whose queries need no encoder. weights: of each token. as_json: as idf.json."""
+    encoder = _transformer(folder.parent / f"{folder.name}-masked-lm", "bert")
+    tokenizer: Any = encoder.tokenizer
+    query = SparseStaticEmbedding(tokenizer=tokenizer, weight=weights)
+    document = [encoder, SpladePooling("max", activation_function="log1p_relu")]
+    router = Router.for_query_document([query], document)
+    _save(SparseEncoder(modules=[router], device="cpu"), folder)
+    if as_json:
+        part = folder / "query_0_SparseStaticEmbedding"
+        (part / "model.safetensors").unlink()
+        (part / "config.json").write_text('{"path": "idf.json"}', encoding="utf-8")
+        idf = {token: float(weights[id]) for token, id in VOCABULARY.items() if weights[id]}
+        (part / "idf.json").write_text(json.dumps(idf), encoding="utf-8")
+    return folder
+
+
+def _transformer(folder: Path, model_type: str) -> Transformer:
+    transformer: Callable[..., Transformer] = Transformer
+    return transformer(str(write_masked_lm(folder, model_type)), transformer_task="fill-mask")
+
+
+def _save(model: SparseEncoder, folder: Path) -> Path:
+    model.save_pretrained(str(folder), create_model_card=False)
+    return folder
