@@ -20,7 +20,8 @@ from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from models.errors import EmptyTextError
 from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
-from models.outputs import DENSE, SPARSE, SPARSE_QUERY, TextOutputs
+from models.output_names import DENSE, SPARSE, SPARSE_QUERY
+from models.outputs import TextOutputs
 from models.precision.encoder_factory import EncoderFactory
 from models.precision.reference_sentences import (
     ReferenceSentences,
@@ -184,7 +185,7 @@ class Embedder:
     ) -> list[TextOutputs]:
         """Compute outputs of B sequences of token ids in one forward pass.
 
-        A dense vector is not normalized. names: see models.outputs. prompt_token_counts: as in
+        A dense vector is not normalized. names: see models.output_names. prompt_token_counts: as in
         `encode`.
 
         Raises ValueError for an output, an id or a length that the model does not have.
@@ -280,7 +281,7 @@ class Embedder:
         """
         if (tokens := self.multi_vector) is None:
             raise ValueError("the model has one vector for each text")
-        prompt = self.sentence.prompts.get(role, self.sentence.default_prompt)
+        prompt = self.sentence.prompts[role]
         ids = self.tokenizer.encode([prompt + text for text in texts])
         limit = tokens.max_length(role)
         cut = [self.tokenizer.truncate(row.ids, max_length=limit).ids for row in ids]
@@ -313,7 +314,10 @@ class Embedder:
     def warm(self) -> None:
         """Prepare the most frequent batch sizes, so that no request waits for that."""
         self._encoder.warm()
-        ids = [[0]] * 4  # every vocabulary has the id 0
+        self.try_out([[0]] * 4)  # every vocabulary has the id 0
+
+    def try_out(self, ids: Rows) -> None:
+        """Compute the vectors of sequences of token ids as for a request, and drop them."""
         _ = self.encode_tokens(ids) if self.multi_vector else self.encode(ids)
 
     def _batch(self, ids: Rows, prompt_token_counts: Sequence[int] = ()) -> Batch:

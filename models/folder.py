@@ -13,7 +13,7 @@ from models.checksum import sha256
 from models.config.checkpoint_spec import CheckpointSpec
 from models.errors import ModelError
 from models.families import static
-from models.outputs import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.positions.schemes import Buckets, Disentangled
 from models.sentence_transformers import modules
 from models.sentence_transformers.classifier import Classifier, Task, has_second_segment
@@ -95,7 +95,7 @@ class Folder:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What it computes of a text, by the names of models.outputs; nothing if it reranks."""
+        """What it computes of a text (models.output_names); nothing if it reranks."""
         if self.classifier:
             return ()
         if self.multi_vector:

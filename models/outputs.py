@@ -7,9 +7,6 @@ import numpy.typing as npt
 
 from models.vectors import Floats
 
-DENSE, SPARSE, SPARSE_QUERY, MULTI = "dense", "sparse", "sparse_query", "multi"
-"""Names of outputs. SPARSE_QUERY: the sparse vector of a query, where it differs."""
-
 _HEADER = 4  # numbers of a packed record that tell the sizes of the others
 
 

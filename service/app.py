@@ -19,7 +19,9 @@ from service.api import (
     cohere,
     cohere_v1,
     embed,
+    embed_sparse,
     feature_extraction,
+    multi_vector,
     ollama,
     ollama_models,
     openai,
@@ -45,6 +47,7 @@ from service.http.middleware import Middleware
 from service.http.request_body import HttpLimits
 from service.http.timeouts import Timeouts
 from service.inference.dimensions import Dimensions
+from service.inference.multi_vectors import MultiVectors
 from service.inference.pipeline import Pipeline
 from service.inference.vector_cache import VectorCache
 from service.inputs.reader import InputReader
@@ -76,31 +79,42 @@ def create_app(
     shutting_down: whether the server was told to stop.
     """
     settings, model = context.settings, Folder.read(context.model, context.settings.pooling)
-    config, sentence = model.spec.config, model.sentence
+    config = model.spec.config
     reader = _reader(settings, model)
     admission = _admission(settings, connection)
     replay = Replay(connection, connection.counters)
     metrics = _metrics(admission, connection, replay)
     cache_bytes = settings.vector_cache_bytes
     engine = VectorCache(replay, cache_bytes) if cache_bytes else replay
-    pipeline = Pipeline(reader, admission, engine, settings.request_timeout, model.classifier)
+    pipeline = Pipeline(
+        reader,
+        admission,
+        engine,
+        settings.request_timeout,
+        classifier=model.classifier,
+        output_names=model.outputs,
+    )
     names, max_values = ServedNames(settings.names, settings.any_name), settings.max_values
     lengths = declared(model.encoder, model.dim)
     dimensions = Dimensions.from_setting(settings.dimensions, model.dim, lengths)
-    embeddings = embed.EmbeddingService(pipeline, names, dimensions, config.num_layers)
-    token_vectors = tokens.TokenVectorService(pipeline, config, max_values)
-    reranking = rerank.RerankService(pipeline, names)
-    info = functools.partial(
-        server_info, settings, connection, sentence, dimensions, model.classifier
+    multi_vectors = MultiVectors(pipeline, model.multi_vector_tokens(reader.tokenizer), model.dim)
+    token_embeddings = multi_vector.MultiVectorService(multi_vectors, names, max_values)
+    embeddings = embed.EmbeddingService(
+        pipeline, names, dimensions, config.num_layers, max_values, token_embeddings
     )
+    token_vectors = tokens.TokenVectorService(pipeline, config, max_values)
+    reranking = rerank.RerankService(pipeline, names, multi_vectors)
+    info = functools.partial(server_info, settings, connection, model, dimensions)
     routers = [
         openapi_document.router(),
         embed.router(embeddings),
+        embed_sparse.router(embed_sparse.SparseService(pipeline, max_values)),
         tokens.router(token_vectors),
         positions.router(
             positions.PositionService(pipeline, config, model.bias_table(), max_values)
         ),
-        similarity.router(pipeline, max_values),
+        similarity.router(pipeline, max_values, multi_vectors),
+        multi_vector.router(token_embeddings),
         rerank.router(reranking),
         rerank_vendors.router(reranking),
         classify.router(pipeline, names),

@@ -59,11 +59,12 @@ class Settings(BaseSettings):
         "(torch alone), or auto: the best of this processor.",
     )
     pooling: Literal[
-        "auto", "mean", "cls", "lasttoken", "max", "weightedmean", "mean_sqrt_len_tokens"
+        "auto", "mean", "cls", "lasttoken", "max", "weightedmean", "mean_sqrt_len_tokens", "splade"
     ] = Field(
         default="auto",
         description="Pooling of the tokens' states into a vector: mean, cls, lasttoken, max, "
-        "weightedmean, mean_sqrt_len_tokens, or auto: the one that the model's files name.",
+        "weightedmean, mean_sqrt_len_tokens, splade (sparse vectors of a masked language model), "
+        "or auto: the one that the model's files name.",
     )
     threads: int = Field(
         default=0, ge=0, le=1024, description="CPU threads of the engine; 0: as many as allotted."

@@ -17,7 +17,7 @@ OUTSIDE_ENGINE = [path for path in SERVICE if "engine" not in path.parts]
 
 # Each package imports only from those before it, and from itself.
 ORDER = {
-    "models": "errors checksum vectors outputs positions config checkpoint tokenizer "
+    "models": "errors checksum vectors output_names outputs positions config checkpoint tokenizer "
     "sentence_transformers encoder torch_backend cpu_backend precision families folder footprint "
     "convert hub embedder",
     "service": "setting_types settings errors process engine request inputs inference metrics api "

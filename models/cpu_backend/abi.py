@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Mapping
 from ctypes import c_double, c_int64, c_void_p
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 """The version of these structs, as in kernels/abi.h."""
 
 

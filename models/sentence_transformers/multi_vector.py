@@ -9,7 +9,7 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from models.checkpoint import safetensors_files
 from models.config.json_config import JsonConfig
@@ -53,9 +53,9 @@ class MultiVector:
     modules: applied to each token's state, in order. normalize: whether vectors get unit length in
     the end. query_length, document_length: tokens, special ones included; None for the encoder's.
     expansion: of queries; None without. skipped_words: tokens that have no vector in the texts of
-    skipped_roles. prompts: text before queries and documents, by name. markers: those that begin
-    with a token of their own. mean_scores: whether a score is divided by the number of the query's
-    vectors.
+    skipped_roles. prompts: text before queries, documents and others, by name. markers: prompts
+    that begin with a token of their own. mean_scores: whether a score is divided by the number of
+    the query's vectors.
     """
 
     modules: tuple[Module, ...]
@@ -175,9 +175,9 @@ def _prefixes(card: JsonConfig) -> dict[str, str]:
 
 
 def _prompts(card: JsonConfig) -> dict[str, str]:
-    prompts: dict[str, Any] = {role: text or "" for role, text in card.get("prompts", {}).items()}
+    prompts: dict[str, str] = {"document": "", "query": "", **card.get("prompts", {})}
     for role, prefix in _prefixes(card).items():
-        prompts[role] = prefix + prompts.get(role, "").removeprefix(prefix)
+        prompts[role] = prefix + prompts[role].removeprefix(prefix)
     return prompts
 
 

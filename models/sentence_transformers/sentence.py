@@ -115,7 +115,7 @@ class SentenceConfig:
             lowercase=options.lowercase,
             side=options.side,
             prompts=prompts,
-            default_prompt=_default_prompt(JsonConfig.optional(folder / CARD), prompts),
+            default_prompt=prompts["document"],
         )
 
     def prompt_token_count(self, prompt: str, tokenizer: Tokenizer) -> int:

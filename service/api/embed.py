@@ -1,15 +1,17 @@
 """POST /embed: sentence vectors, with TEI's request and response formats and more options."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 
 from models.vectors import Floats, finish
 from service.api.array_format import EncodingFormat, OutputType, convert_vectors, encode_rows
 from service.api.binary_response import binary_response, check_json_fields
-from service.api.body import Inputs, TrueByDefault, examples, input_list
+from service.api.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
+from service.api.embed_outputs import OutputName, embed_outputs
+from service.api.multi_vector import MultiVectorService
 from service.api.openapi_responses import route_responses
 from service.api.options_body import HuggingFaceBody
 from service.api.partial_results import partial_results, stack_vectors
@@ -29,7 +31,8 @@ class EmbedRequest(HuggingFaceBody):
 
     late_chunking: the inputs are consecutive chunks of one text; each is embedded with the whole
     text as context. details: describe each input, too. partial: return an error in place of each
-    input that fails, and the vectors of the others.
+    input that fails, and the vectors of the others. outputs: kinds of vectors to return of each
+    input, by name; the response then has details.
     """
 
     model_config = examples(
@@ -37,6 +40,7 @@ class EmbedRequest(HuggingFaceBody):
         {"inputs": [101, 7592, 102], "encoding_format": "base64", "output_dtype": "int8"},
         {"inputs": ["a long text", ""], "on_overflow": "mean", "partial": True},
         {"inputs": ["One chunk.", "And another."], "late_chunking": True, "prompt": "text: "},
+        {"inputs": "Hello, world", "outputs": ["dense"]},
         inputs=["Hello, world", "A second text"],
         details=True,
     )
@@ -49,22 +53,33 @@ class EmbedRequest(HuggingFaceBody):
     late_chunking: bool = False
     details: bool = False
     partial: bool = False
+    outputs: Annotated[list[OutputName], Field(min_length=1), FAIL_FAST] | None = None
 
 
 @dataclass(frozen=True)
 class EmbeddingService:
     """Computes sentence vectors for every API; requests of other APIs become an EmbedRequest.
 
-    layers: number of layers; late chunking pools the states after the last one.
+    layers: number of layers; late chunking pools the states after the last one. max_values: limit
+    of numbers in sparse vectors. multi_vector: responds for a model with vectors of tokens.
     """
 
     pipeline: Pipeline
     names: ServedNames
     dimensions: Dimensions
     layers: int
+    max_values: int
+    multi_vector: MultiVectorService
 
     async def embed(self, context: RequestContext, body: EmbedRequest) -> Any:
         """Respond to /embed."""
+        if self.multi_vector.vectors.offered:
+            return await self._embed_tokens(context, body)
+        if body.outputs is not None:
+            self.dimensions.check(body.dimensions)
+            outputs = await embed_outputs(self.pipeline, context, body, self.max_values)
+            dimensions = body.dimensions or self.dimensions.full
+            return {**outputs, **self._details(context, body, dimensions)}
         if body.partial:
             return await self._embed_partial(context, body)
         rows, vectors = await self.vectors(context, body)
@@ -82,6 +97,13 @@ class EmbeddingService:
             "inputs": [row.as_json() for row in rows],
             **self._details(context, body, vectors.shape[1]),
         }
+
+    async def _embed_tokens(self, context: RequestContext, body: EmbedRequest) -> Any:
+        self.pipeline.check_outputs(body.outputs or ())
+        response = await self.multi_vector.embed(context, body)
+        if not isinstance(response, dict):
+            return response
+        return {**response, **self._details(context, body, self.dimensions.full)}
 
     async def vectors(
         self,

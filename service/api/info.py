@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
+from models.folder import Folder
 from models.sentence_transformers.classifier import Classifier
 from models.sentence_transformers.sentence import SentenceConfig
 from models.vectors import INT8
@@ -27,15 +28,16 @@ _TEI_POOLING_NAMES = {"lasttoken": "last_token"}  # by the names of sentence-tra
 def server_info(
     settings: Settings,
     engine: EngineConnection,
-    sentence: SentenceConfig,
+    model: Folder,
     dimensions: Dimensions,
-    classifier: Classifier | None = None,
 ) -> dict[str, Any]:
     """Describe the server; fields that only the engine knows are None until it has started."""
+    sentence, classifier = model.sentence, model.classifier
     return {
         "version": __version__,
         "model": settings.name,
-        "task": classifier.task if classifier else "embed",
+        "task": model.task,
+        "outputs": list(model.outputs),
         "labels": list(classifier.labels) if classifier else None,
         "source": settings.model,
         "revision": settings.revision,

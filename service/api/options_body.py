@@ -80,11 +80,11 @@ class ReadingBody(PromptBody):
         return InputOptions(truncate, _TRUNCATION_SIDES.get(self.on_overflow), *prompt, windows)
 
     def token_options(self) -> InputOptions:
-        """Build options for token vectors; raises BadRequest for a mean of windows, too."""
+        """Build options for other vectors; raises BadRequest for a mean of windows, too."""
         options = self.input_options()
         if options.windows:
             raise BadRequest(
-                "a mean of windows has no token vectors: on_overflow must be error, start or end",
+                "a mean of windows is a dense vector: on_overflow must be error, start or end here",
                 param="on_overflow",
             )
         return options

@@ -69,7 +69,7 @@ def router(service: RerankService) -> APIRouter:
         documents = [{"text": text} for text in texts] if body.return_documents else None
         return {
             "id": context.id,
-            "results": ranked(sigmoid(logits), ranking(logits, body.top_n), documents),
+            "results": ranked(service.scores(logits), ranking(logits, body.top_n), documents),
             "meta": response_meta(rows, context, "2"),
         }
 
@@ -84,7 +84,9 @@ def router(service: RerankService) -> APIRouter:
         if body.model is not None:
             service.names.check(body.model)
         _, logits = await service.pair_logits(context, body.pairs, body.input_options())
-        identity = service.pipeline.classifier.activation == "identity"
+        identity = (
+            service.multi_vectors.offered or service.pipeline.classifier.activation == "identity"
+        )
         scores = (logits if identity else sigmoid(logits)).tolist()
         return {
             "id": context.id,

@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter
 
+from models.output_names import MULTI
 from models.vectors import Floats, finish
 from service.api.comparison_input import TextsByPath, texts_by_path, vector_array
+from service.api.maxsim import MAXSIM, maxsim_similarity
 from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.similarity import SimilarityResponse
 from service.api.similarity_request import Sentences, SimilarityRequest
 from service.api.similarity_scores import similarity_scores
 from service.errors import BadRequest, ServiceError
+from service.inference.multi_vectors import MultiVectors
 from service.inference.pipeline import Pipeline
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
@@ -31,8 +34,13 @@ EmbeddedTexts = tuple[list[TokenizedInput], Floats]
 class _SimilarityService:
     pipeline: Pipeline
     max_values: int
+    multi_vectors: MultiVectors
 
     async def similarity(self, context: RequestContext, body: SimilarityRequest) -> Any:
+        if self.multi_vectors.offered:
+            return await maxsim_similarity(self.multi_vectors, context, body, self.max_values)
+        if body.metric == MAXSIM:
+            self.pipeline.check_outputs([MULTI])
         if body.inputs is not None:
             return await self._source_similarity(context, body, body.inputs)
         body.check_a_and_b()
@@ -106,9 +114,10 @@ class _SimilarityService:
         }
 
 
-def router(pipeline: Pipeline, max_values: int) -> APIRouter:
+def router(pipeline: Pipeline, max_values: int, multi_vectors: MultiVectors) -> APIRouter:
     """Create the routes of this module. max_values: limit of numbers in a response."""
-    routes, service = api_router("similarity"), _SimilarityService(pipeline, max_values)
+    routes = api_router("similarity")
+    service = _SimilarityService(pipeline, max_values, multi_vectors)
 
     @routes.post(
         "/similarity",

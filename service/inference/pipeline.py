@@ -6,7 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from models.outputs import DENSE, TextOutputs
+from models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from models.outputs import TextOutputs
 from models.sentence_transformers.classifier import Classifier
 from models.vectors import Floats
 from service.engine.protocol.messages import Job, Result
@@ -21,6 +22,14 @@ from service.inputs.windows import average, maximum, split_windows, window_input
 from service.request.admission import Admission
 from service.request.request_context import RequestContext
 
+ROUTES = {
+    DENSE: "POST /embed",
+    MULTI: "POST /embed, a vector for each token",
+    SPARSE: "POST /embed_sparse",
+    SPARSE_QUERY: "of queries",
+}
+"""Where each output is offered, for messages."""
+
 
 class Engine(Protocol):
     """Computes jobs: the vector cache, or Replay."""
@@ -34,16 +43,21 @@ class Engine(Protocol):
 class Pipeline:
     """Computes the vectors of requests, and records times in the request context."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the last ones by name
         self,
         reader: InputReader,
         admission: Admission,
         engine: Engine,
         timeout: float,
+        *,
         classifier: Classifier | None = None,
+        output_names: Sequence[str] = (DENSE,),
     ) -> None:
-        """classifier: of a model that reranks or classifies; None for an embedder."""
-        self.reader, self._classifier = reader, classifier
+        """classifier: of a model that reranks or classifies; None for an embedder.
+
+        output_names: what an embedder computes of a text, by its name in models.output_names.
+        """
+        self.reader, self._classifier, self.output_names = reader, classifier, output_names
         self._admission, self._engine, self._timeout = admission, engine, timeout
 
     @property
@@ -61,11 +75,36 @@ class Pipeline:
         self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
     ) -> tuple[list[TokenizedInput], Floats]:
         """Return rows, and their pooled vectors (B, D), not normalized."""
-        self._check_embeds()
+        self.check_outputs([DENSE])
         rows = await self.reader.read(context, inputs, options)
         if options.windows:
             return rows, await self._submit_windows(context, rows, average)
         return rows, await self.submit(context, rows, DENSE)
+
+    async def outputs(
+        self,
+        context: RequestContext,
+        inputs: Sequence[TextOrIds],
+        options: InputOptions,
+        names: Sequence[str],
+    ) -> tuple[list[TokenizedInput], list[TextOutputs]]:
+        """Return rows, and outputs by name (models.output_names), computed in one pass."""
+        self.check_outputs(names)
+        rows = await self.reader.read(context, inputs, options)
+        result = await self._submit(context, rows, "+".join(names))
+        if not result.row_counts:
+            return rows, [TextOutputs(dense=vector) for vector in result.vectors]
+        packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
+        return rows, [TextOutputs.unpack(column) for column in packed]
+
+    async def token_vectors(
+        self, context: RequestContext, rows: Sequence[TokenizedInput]
+    ) -> list[Floats]:
+        """Compute the vectors of the tokens of rows: (T, D) of each; for a multi-vector model."""
+        result = await self._submit(context, rows, MULTI)
+        packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
+        vectors = [TextOutputs.unpack(column).multi for column in packed]
+        return [rows for rows in vectors if rows is not None]
 
     async def score(
         self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
@@ -81,7 +120,7 @@ class Pipeline:
         self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
     ) -> list[ItemResult]:
         """Like `embed`, with an error in place of each input that fails."""
-        self._check_embeds()
+        self.check_outputs([DENSE])
         rows = await self.reader.read_partial(context, inputs, options)
         valid = {index: row for index, row in enumerate(rows) if isinstance(row, TokenizedInput)}
         tokens = sum(len(row.ids) for row in valid.values())
@@ -122,14 +161,6 @@ class Pipeline:
         """Compute the vectors of rows; raises EncodingFailed, Overloaded, TimedOut, EngineLost."""
         return (await self._submit(context, rows, output)).vectors
 
-    async def outputs(
-        self, context: RequestContext, rows: Sequence[TokenizedInput], names: Sequence[str]
-    ) -> list[TextOutputs]:
-        """Compute outputs of rows, by their names in models.outputs, in one pass."""
-        result = await self._submit(context, rows, "+".join(names))
-        packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
-        return [TextOutputs.unpack(column) for column in packed]
-
     async def _submit(
         self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
     ) -> Result:
@@ -139,13 +170,20 @@ class Pipeline:
         _record(context, [result])
         return result
 
-    def _check_embeds(self) -> None:
+    def check_outputs(self, names: Sequence[str]) -> None:
+        """Raise BadRequest for an output that the model does not have."""
         if self._classifier is not None:
             task, route = (
                 ("reranks", "/rerank") if self._classifier.reranks else ("classifies", "/predict")
             )
             raise BadRequest(
                 f"this server's model {task}, and does not embed: POST {route}", code="not_offered"
+            )
+        missing = next((name for name in names if name not in self.output_names), None)
+        if missing is not None:
+            offered = " and ".join(f"{name} ({ROUTES[name]})" for name in self.output_names)
+            raise BadRequest(
+                f"this server's model has no {missing} vectors, but {offered}", code="not_offered"
             )
 
     async def _submit_windows(

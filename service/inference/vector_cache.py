@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from models.outputs import DENSE
+from models.output_names import DENSE
 from models.vectors import Floats
 from service.engine.protocol.messages import EngineDescription, Job, Result, is_hidden_state
 from service.errors import EncodingFailed

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from models.output_names import DENSE, SPARSE
 from service import __version__
 from service.context import ServerContext
 from service.process.reports import Report
@@ -128,7 +129,7 @@ def greeting(context: ServerContext, engine: Mapping[str, Any]) -> str:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{context.port}{settings.root_path}"
     playground = f"playground: {url}/playground   " if settings.playground else ""
-    route, body = _example_request(engine["labels"])
+    route, body = _example_request(engine)
     key = "" if settings.api_key is None else " -H 'authorization: Bearer KEY'"
     return (
         f"\nembedding-service {__version__} listens on {url}\n"
@@ -142,13 +143,16 @@ def greeting(context: ServerContext, engine: Mapping[str, Any]) -> str:
 
 def _outputs(engine: Mapping[str, Any]) -> str:
     if (labels := engine["labels"]) is None:
-        return f"{engine['dim']} dimensions"
+        sparse = " and sparse vectors" if SPARSE in engine["outputs"] else ""
+        dense = f"{engine['dim']} dimensions" if DENSE in engine["outputs"] else ""
+        return dense + sparse if dense else f"sparse vectors of {engine['vocab_size']} entries"
     return "reranker" if len(labels) == 1 else f"{len(labels)} labels"
 
 
-def _example_request(labels: Sequence[str] | None) -> tuple[str, str]:
-    if labels is None:
-        return "/embed", '{"inputs": "Hello, world"}'
+def _example_request(engine: Mapping[str, Any]) -> tuple[str, str]:
+    if (labels := engine["labels"]) is None:
+        route = "/embed" if DENSE in engine["outputs"] else "/embed_sparse"
+        return route, '{"inputs": "Hello, world"}'
     if len(labels) > 1:
         return "/predict", '{"inputs": "Hello, world"}'
     return "/rerank", '{"query": "What is rust?", "texts": ["A fungus.", "Iron oxide."]}'

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from sentence_transformers import SparseEncoder
 from sentence_transformers.base.modules import Router, Transformer
 from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, SpladePooling
@@ -65,4 +66,30 @@ def _transformer(folder: Path, model_type: str) -> Transformer:
 
 def _save(model: SparseEncoder, folder: Path) -> Path:
     model.save_pretrained(str(folder), create_model_card=False)
+    return folder
+
+
+def write_bge_m3(folder: Path) -> Path:
+    """Save a small model with the files of BGE-M3: dense vectors, and a weight of each token."""
+    sizes = {**SIZES, **OPTIONS["xlm-roberta"]}
+    write_masked_lm(folder, "xlm-roberta", **sizes)
+    configure_tokenizer(folder, cls_token="[CLS]", eos_token="[SEP]", model_max_length=64)
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**config, "architectures": ["XLMRobertaModel"]}), encoding="utf-8")
+    noise = torch.Generator().manual_seed(9)
+    linear = {"weight": torch.randn(1, 64, generator=noise), "bias": torch.tensor([0.5])}
+    save_file(linear, folder / "sparse_linear.safetensors")
+    types = ["models.Transformer", "models.Pooling", "models.Normalize"]
+    modules = [
+        {"idx": index, "name": str(index), "path": part, "type": f"sentence_transformers.{kind}"}
+        for index, (kind, part) in enumerate(
+            zip(types, ["", "1_Pooling", "2_Normalize"], strict=True)
+        )
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+    (folder / "1_Pooling").mkdir()
+    pooling = {"word_embedding_dimension": 64, "pooling_mode_cls_token": True}
+    pooling |= {"pooling_mode_mean_tokens": False}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling), encoding="utf-8")
     return folder

@@ -11,7 +11,8 @@ from sentence_transformers import SparseEncoder
 
 from models import Embedder
 from models.errors import ModelError
-from models.outputs import SPARSE, SPARSE_QUERY, SparseVector
+from models.output_names import SPARSE, SPARSE_QUERY
+from models.outputs import SparseVector
 from models.vectors import Floats
 from tests.models.sparse_encoder import (
     FAMILIES,

@@ -1,9 +1,19 @@
 """Schemas of /embed's responses."""
 
+from typing import NotRequired
+
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from service.api.schemas.common import Fault, Input, RequestSummary, Vector, Vectors, forbid_extra
+from service.api.schemas.common import (
+    Fault,
+    Input,
+    Matrix,
+    RequestSummary,
+    Vector,
+    Vectors,
+    forbid_extra,
+)
 
 
 @forbid_extra
@@ -36,4 +46,32 @@ class Partial(RequestSummary):
     dimensions: NonNegativeInt
 
 
-EmbedResponse = Vectors | Embeddings | Partial
+@forbid_extra
+class SparseEntry(TypedDict):
+    """Weight of an entry of the vocabulary."""
+
+    index: NonNegativeInt
+    value: float
+
+
+@forbid_extra
+class SparseArrays(TypedDict):
+    """A sparse vector: entries of the vocabulary in ascending order, and their weights."""
+
+    indices: list[NonNegativeInt]
+    values: list[float]
+
+
+@forbid_extra
+class Outputs(RequestSummary):
+    """Response with outputs: those that were requested."""
+
+    embeddings: NotRequired[Vectors]
+    sparse: NotRequired[list[SparseArrays]]
+    multi: NotRequired[list[Matrix] | list[str]]
+    model: str
+    dimensions: NonNegativeInt
+    inputs: list[Input]
+
+
+EmbedResponse = Vectors | list[Matrix] | Embeddings | Outputs | Partial

@@ -49,6 +49,8 @@ class ModelType(TypedDict, total=False):
 class Info(TypedDict):
     """engine, model_dtype: null until the engine has started.
 
+    outputs: what an embedder computes of a text: dense, sparse, sparse_query (the sparse vector of
+    a query, where it differs), multi (a vector for each token).
     labels: of a model that reranks or classifies; null for one that embeds.
     pooling_source: where the pooling is configured: in the model's files, by EMBEDDING_POOLING, or
     nowhere, so that the default of sentence-transformers is assumed.
@@ -60,7 +62,8 @@ class Info(TypedDict):
 
     version: str
     model: str
-    task: Literal["embed", "rerank", "classify"]
+    task: Literal["embed", "multi_vector", "rerank", "classify"]
+    outputs: list[str]
     labels: list[str] | None
     source: str
     revision: str | None

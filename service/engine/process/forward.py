@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from models.outputs import DENSE, TextOutputs
+from models.output_names import DENSE
+from models.outputs import TextOutputs
 from models.vectors import Floats
 from service.engine.process.scheduler import QueuedText
 from service.engine.protocol.messages import Failure, TokenIds, is_hidden_state

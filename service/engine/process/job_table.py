@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from models.outputs import DENSE
+from models.output_names import DENSE
 from models.vectors import Floats
 from service.engine.process.forward import BatchText
 from service.engine.process.scheduler import QueuedText, Scheduler

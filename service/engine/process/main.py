@@ -105,4 +105,5 @@ def describe(embedder: Embedder, batch_limit: BatchLimit) -> EngineDescription:
         fingerprint=embedder.fingerprint,
         kernels=embedder.isa,
         labels=list(embedder.classifier.labels) if embedder.classifier else None,
+        outputs=embedder.output_names,
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from models.output_names import DENSE
 from service.engine.protocol.wire import Message
 
 TokenIds = npt.NDArray[np.int32]
@@ -26,7 +27,7 @@ class Job:
     """Token ids of texts whose vectors the engine computes.
 
     output: DENSE, one vector per text; hidden states after a number of layers, or a summand of the
-    input embeddings ('token', 'position', 'segment'); or names of models.outputs, joined by '+'.
+    input embeddings ('token', 'position', 'segment'); or models.output_names joined by '+'.
     texts_ids: token ids of each text. prompt_token_counts: leading tokens of each text that are not
     pooled; () for none. size_class: of the whole request, which may be several jobs; see `sizes`.
     created_at: time.perf_counter, which all processes of a machine share.
@@ -139,6 +140,7 @@ class EngineDescription:
     max_batch_tokens: as configured, or as measured to be best.
     kernels: instruction set of the compiled kernels; None without them.
     labels: of a model that reranks or classifies, whose vectors are their logits; None otherwise.
+    outputs: what it computes of a text, by the names of models.output_names.
     """
 
     dim: int
@@ -157,3 +159,4 @@ class EngineDescription:
     fingerprint: str
     kernels: str | None
     labels: list[str] | None = None
+    outputs: Sequence[str] = (DENSE,)

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from models.config.checkpoint_spec import CheckpointSpec
+from models.config.encoder_config import EncoderConfig
+from models.folder import Folder
 from models.hub.sources import DEFAULT
 from models.sentence_transformers.sentence import SentenceConfig
 from service.api.info import server_info
@@ -24,7 +27,18 @@ def info(sentence: SentenceConfig, rate: float = 0.0, **settings: object) -> dic
     dimensions = Dimensions.from_setting("none", 384, ())
     link = EngineConnection(partial(request_connection, 0), SharedCounters.private())
     link.rate.update(rate)
-    return server_info(values, link, sentence, dimensions)
+    config = EncoderConfig(
+        family="bert",
+        vocab_size=9,
+        hidden_size=4,
+        num_layers=1,
+        num_heads=1,
+        intermediate_size=4,
+        max_positions=9,
+        norm_eps=0.1,
+    )
+    spec = CheckpointSpec(config=config, tensors={})
+    return server_info(values, link, Folder(Path(), Path(), spec, sentence), dimensions)
 
 
 def test_info_has_teis_fields(server: Server) -> None:

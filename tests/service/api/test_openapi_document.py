@@ -10,6 +10,7 @@ import jsonschema_rs
 import pytest
 
 from tests.models.cross_encoder import write_cross_encoder
+from tests.models.sparse_encoder import write_splade
 from tests.service.api.committed import DOCUMENT
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer, Server
@@ -61,6 +62,14 @@ def reranker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def sparse_encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    """A server of a small sparse encoder."""
+    folder = write_splade(tmp_path_factory.mktemp("sparse") / "model")
+    with local_server(folder, served_name="sparse") as server:
+        yield server
+
+
 def check_schema(schema: Any, value: Any) -> None:
     full_schema = {**schema, "components": DOCUMENT["components"]}
     jsonschema_rs.Draft202012Validator(full_schema).validate(value)
@@ -80,12 +89,12 @@ def test_the_document_is_valid_openapi_without_dangling_references() -> None:
 
 @pytest.mark.parametrize(("path", "body"), [*bodies()])
 def test_examples_and_their_responses_match_the_document(
-    server: Server, reranker: HttpServer, path: str, body: Any
+    server: Server, reranker: HttpServer, sparse_encoder: HttpServer, path: str, body: Any
 ) -> None:
     operation = DOCUMENT["paths"][path]["post"]
     check_schema(body_schema(operation), body)
-    reranks = set(operation["tags"]) & {"rerank", "classify"}
-    response = send(reranker if reranks else server, "post", path, body)
+    others = {"rerank": reranker, "classify": reranker, "sparse": sparse_encoder}
+    response = send(others.get(operation["tags"][0], server), "post", path, body)
     assert response.status_code == 200, response.text
     check(response, "post", path)
 

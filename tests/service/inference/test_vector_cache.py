@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.outputs import DENSE
+from models.output_names import DENSE
 from models.vectors import Floats
 from service.engine.protocol.messages import EngineDescription, Job, Result
 from service.errors import EncodingFailed

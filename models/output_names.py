@@ -1,0 +1,5 @@
+"""Names of what a model computes of a text; see models.outputs."""
+
+DENSE, SPARSE, MULTI = "dense", "sparse", "multi"
+SPARSE_QUERY = "sparse_query"
+"""The sparse vector of a query, where it is computed in another way."""

@@ -1,0 +1,71 @@
+"""The field `outputs` of /embed: several kinds of vectors of each text, from one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from models.output_names import DENSE, MULTI, SPARSE
+from models.outputs import SparseVector
+from models.vectors import Floats, finish
+from service.api.array_format import convert_vectors, encode_rows
+from service.api.binary_response import check_json_fields
+from service.api.body import input_list
+from service.api.sparse_vectors import as_arrays, count, sparse_output
+from service.errors import BadRequest
+from service.inference.pipeline import Pipeline
+from service.request.limits import check_values
+from service.request.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from service.api.embed import EmbedRequest
+
+OutputName = Literal["dense", "sparse", "multi"]
+
+
+async def embed_outputs(
+    pipeline: Pipeline, context: RequestContext, body: EmbedRequest, max_values: int
+) -> dict[str, Any]:
+    """Compute the outputs that a request names; raises BadRequest, TooLarge.
+
+    max_values: limit of numbers in sparse vectors.
+    """
+    requested = body.outputs or []
+    if MULTI in requested:  # a multi-vector model has no others
+        pipeline.check_outputs([MULTI])
+    _check_fields(context, body)
+    options = body.token_options()
+    kinds = {DENSE: DENSE, SPARSE: sparse_output(pipeline, body)}
+    names = list(dict.fromkeys(kinds[name] for name in requested))
+    rows, outputs = await pipeline.outputs(context, input_list(body.inputs), options, names)
+    response: dict[str, Any] = {"inputs": [row.as_json() for row in rows]}
+    if DENSE in requested:
+        vectors = [text.dense for text in outputs if text.dense is not None]
+        response["embeddings"] = _encode_dense(np.stack(vectors), body)
+    if SPARSE in requested:
+        sparse = [text.sparse for text in outputs if text.sparse is not None]
+        response["sparse"] = _describe_sparse(context, sparse, max_values)
+    return response
+
+
+def _check_fields(context: RequestContext, body: EmbedRequest) -> None:
+    check_json_fields(context, outputs=True)
+    for name in ("late_chunking", "partial"):
+        if getattr(body, name):
+            raise BadRequest(f"{name} does not go with outputs", param=name)
+
+
+def _encode_dense(vectors: Floats, body: EmbedRequest) -> Any:
+    finished = finish(vectors, body.dimensions, body.normalize)
+    return encode_rows(convert_vectors(finished, body.output_dtype), body.encoding_format)
+
+
+def _describe_sparse(
+    context: RequestContext, vectors: Sequence[SparseVector], max_values: int
+) -> list[dict[str, Any]]:
+    numbers = count(vectors)
+    check_values(numbers, max_values)
+    context.memory.grow_by_numbers(numbers)
+    return [as_arrays(vector) for vector in vectors]

@@ -1,0 +1,83 @@
+"""POST /embed_sparse: sparse vectors, as TEI has them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter
+
+from service.api.body import Inputs, examples, input_list
+from service.api.openapi_responses import route_responses
+from service.api.options_body import HuggingFaceBody
+from service.api.router import Context, api_router
+from service.api.schemas.embed import SparseEntry
+from service.api.sparse_vectors import (
+    MinWeight,
+    TopK,
+    as_pairs,
+    count,
+    select,
+    sparse_output,
+)
+from service.inference.pipeline import Pipeline
+from service.request.limits import check_values
+from service.request.request_context import RequestContext
+
+
+class SparseRequest(HuggingFaceBody):
+    """inputs: a text, its token ids, or a list of either.
+
+    top_k: how many of the largest weights to return; by default all. min_weight: the least weight
+    to return. input_type, or prompt_name: "query" for a query, where the model tells them apart.
+    """
+
+    model_config = examples(
+        {"inputs": "Hello, world", "input_type": "query", "truncate": True},
+        inputs=["Hello, world", "A second text"],
+        top_k=64,
+        min_weight=0.1,
+    )
+
+    inputs: Inputs
+    top_k: TopK = None
+    min_weight: MinWeight = 0.0
+
+
+@dataclass(frozen=True)
+class SparseService:
+    """Computes sparse vectors. max_values: limit of numbers in a response."""
+
+    pipeline: Pipeline
+    max_values: int
+
+    async def embed(self, context: RequestContext, body: SparseRequest) -> Any:
+        """Respond to /embed_sparse."""
+        output = sparse_output(self.pipeline, body)
+        options = body.token_options()
+        _, outputs = await self.pipeline.outputs(
+            context, input_list(body.inputs), options, [output]
+        )
+        vectors = [
+            select(text_outputs.sparse, body.top_k, body.min_weight)
+            for text_outputs in outputs
+            if text_outputs.sparse is not None
+        ]
+        numbers = count(vectors)
+        check_values(numbers, self.max_values)
+        context.memory.grow_by_numbers(numbers)
+        return [as_pairs(vector) for vector in vectors]
+
+
+def router(service: SparseService) -> APIRouter:
+    """Create the routes of this module."""
+    routes = api_router("sparse")
+
+    @routes.post(
+        "/embed_sparse",
+        summary="Sparse vectors",
+        response_model=list[list[SparseEntry]],
+        responses=route_responses(),
+    )
+    async def embed_sparse(context: Context, body: SparseRequest) -> Any:
+        return await service.embed(context, body)
+
+    return routes

@@ -1,0 +1,80 @@
+"""Dense and sparse vectors of BGE-M3's files from one pass, against its formulas."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModel, AutoTokenizer
+
+from models import Embedder
+from models.output_names import DENSE, SPARSE
+from tests.models.sparse_encoder import write_bge_m3
+from tests.models.tiny import VOCABULARY
+
+TEXTS = ["the license", "work of work, by any work", "x", "you and " * 20, ""]
+IGNORED = [VOCABULARY[name] for name in ("[CLS]", "[SEP]", "[PAD]", "[UNK]")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_bge_m3(tmp_path_factory.mktemp("bge-m3"))
+
+
+def load(folder: Path, **options: Any) -> Embedder:
+    return Embedder.load(folder, device="cpu", dtype="float32", **options)
+
+
+def reference(folder: Path, text: str) -> tuple[Any, dict[int, float]]:
+    """The dense vector, and the largest relu(w x + b) of each token (arXiv 2402.03216)."""
+    auto: Any = AutoModel
+    model, tokenizer = auto.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer([text], return_tensors="pt", truncation=True, return_token_type_ids=False)
+    linear = load_file(folder / "sparse_linear.safetensors")
+    with torch.inference_mode():
+        (states,) = model(**ids).last_hidden_state
+        weights = torch.relu(states @ linear["weight"].T + linear["bias"]).flatten()
+    largest: dict[int, float] = {}
+    for id, weight in zip(ids["input_ids"][0].tolist(), weights.tolist(), strict=True):
+        if id not in IGNORED and weight > largest.get(id, 0.0):
+            largest[id] = weight
+    return states[0].numpy(), largest
+
+
+@pytest.mark.parametrize("isa", ["auto", "none"])
+def test_dense_and_sparse_vectors_equal_the_formulas(folder: Path, isa: str) -> None:
+    embedder = load(folder, isa=isa)
+    assert embedder.output_names == (DENSE, SPARSE)
+    outputs = embedder.outputs(embedder.tokenize(TEXTS), [DENSE, SPARSE])
+    for text, text_outputs in zip(TEXTS, outputs, strict=True):
+        dense, sparse = reference(folder, text)
+        assert text_outputs.dense is not None and text_outputs.sparse is not None
+        np.testing.assert_allclose(text_outputs.dense, dense, atol=1e-5 * abs(dense).max())
+        assert text_outputs.sparse.indices.tolist() == sorted(sparse)
+        expected = [sparse[id] for id in sorted(sparse)]
+        np.testing.assert_allclose(text_outputs.sparse.weights, expected, rtol=1e-4)
+
+
+def test_a_dense_vector_has_the_same_bits_with_and_without_the_sparse_one(folder: Path) -> None:
+    embedder = load(folder)
+    ids = embedder.tokenize(TEXTS)
+    dense = embedder.encode(ids, normalized=False)
+    outputs = embedder.outputs(ids, [DENSE, SPARSE])
+    together = [text.dense for text in outputs if text.dense is not None]
+    assert np.array_equal(dense, np.stack(together))
+
+
+def test_a_text_is_the_same_bits_alone_and_in_a_batch(folder: Path) -> None:
+    embedder = load(folder)
+    together = embedder.outputs(embedder.tokenize(TEXTS), [SPARSE, DENSE])
+    for text, expected in zip(TEXTS, together, strict=True):
+        (alone,) = embedder.outputs(embedder.tokenize([text]), [SPARSE, DENSE])
+        assert np.array_equal(alone.pack(), expected.pack())
+
+
+def test_only_what_is_requested_is_returned(folder: Path) -> None:
+    embedder = load(folder)
+    (outputs,) = embedder.outputs(embedder.tokenize(["work"]), [SPARSE])
+    assert outputs.dense is None and outputs.sparse is not None

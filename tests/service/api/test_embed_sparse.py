@@ -1,0 +1,160 @@
+"""Sparse vectors over HTTP, against the library."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from models import Embedder
+from models.output_names import SPARSE, SPARSE_QUERY
+from models.outputs import SparseVector
+from tests.models.sparse_encoder import write_bge_m3, write_inference_free, write_splade
+from tests.models.tiny import VOCABULARY
+from tests.service.local_server import local_server
+from tests.service.responses import error
+from tests.service.server import HttpServer
+
+TEXTS = ["the license of this work", "x", "any copyright", ""]
+Folders = dict[str, Path]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    root = tmp_path_factory.mktemp("models")
+    weights = torch.rand(len(VOCABULARY), generator=torch.Generator().manual_seed(3))
+    return {
+        "splade": write_splade(root / "splade"),
+        "free": write_inference_free(root / "free", weights),
+        "m3": write_bge_m3(root / "m3"),
+    }
+
+
+@pytest.fixture(scope="module")
+def splade(folders: Folders) -> Iterator[HttpServer]:
+    with local_server(folders["splade"], vector_cache_bytes=1 << 20) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def m3(folders: Folders) -> Iterator[HttpServer]:
+    with local_server(folders["m3"]) as server:
+        yield server
+
+
+def expected(folder: Path, texts: list[str], output: str = SPARSE) -> list[SparseVector]:
+    embedder = Embedder.load(folder, device="cpu", dtype="float32")
+    outputs = embedder.outputs(embedder.tokenize(texts), [output])
+    return [text.sparse for text in outputs if text.sparse is not None]
+
+
+def assert_pairs(content: Any, vectors: list[SparseVector]) -> None:
+    assert len(content) == len(vectors)
+    for pairs, vector in zip(content, vectors, strict=True):
+        assert [pair["index"] for pair in pairs] == vector.indices.tolist()
+        weights = np.array([pair["value"] for pair in pairs], dtype=np.float32)
+        np.testing.assert_allclose(weights, vector.weights, rtol=2e-5)
+
+
+def test_teis_route_returns_an_object_for_each_weight(splade: HttpServer, folders: Folders) -> None:
+    vectors = expected(folders["splade"], TEXTS)
+    for _ in range(2):  # the second time from the cache
+        response = splade.post("/embed_sparse", {"inputs": TEXTS})
+        assert_pairs(response.json(), vectors)
+    assert response.headers["x-cached"] == "4"
+    assert_pairs(splade.post("/embed_sparse", {"inputs": TEXTS[0]}).json(), vectors[:1])
+
+
+def test_the_largest_weights_can_be_chosen(splade: HttpServer) -> None:
+    (all_pairs,) = splade.post("/embed_sparse", {"inputs": TEXTS[0]}).json()
+    (few,) = splade.post("/embed_sparse", {"inputs": TEXTS[0], "top_k": 5}).json()
+    largest = sorted(all_pairs, key=lambda pair: -pair["value"])[:5]
+    assert few == sorted(largest, key=lambda pair: pair["index"])
+    least = largest[-1]["value"]
+    (heavy,) = splade.post("/embed_sparse", {"inputs": TEXTS[0], "min_weight": least}).json()
+    assert heavy == few
+    assert splade.post("/embed_sparse", {"inputs": TEXTS[0], "min_weight": 99}).json() == [[]]
+
+
+def test_a_query_has_its_own_weights_where_the_model_says_so(folders: Folders) -> None:
+    with local_server(folders["free"]) as server:
+        documents = server.post("/embed_sparse", {"inputs": TEXTS}).json()
+        assert_pairs(documents, expected(folders["free"], TEXTS))
+        queries = expected(folders["free"], TEXTS, SPARSE_QUERY)
+        for role in ({"input_type": "query"}, {"prompt_name": "query"}):
+            assert_pairs(server.post("/embed_sparse", {"inputs": TEXTS, **role}).json(), queries)
+        assert server.client.get("/info").json()["outputs"] == [SPARSE, SPARSE_QUERY]
+
+
+def test_dense_and_sparse_vectors_come_in_one_response(m3: HttpServer, folders: Folders) -> None:
+    body = {"inputs": TEXTS, "outputs": ["dense", "sparse"]}
+    content = m3.post("/embed", body).json()
+    assert content["embeddings"] == m3.post("/embed", {"inputs": TEXTS}).json()
+    vectors = expected(folders["m3"], TEXTS)
+    assert [sparse["indices"] for sparse in content["sparse"]] == [
+        vector.indices.tolist() for vector in vectors
+    ]
+    np.testing.assert_allclose(content["sparse"][0]["values"], vectors[0].weights, rtol=2e-5)
+    assert [row["tokens"] for row in content["inputs"]] == [
+        row["tokens"]
+        for row in m3.post("/embed", {"inputs": TEXTS, "details": True}).json()["inputs"]
+    ]
+    assert content["usage"]["texts"] == 4 and content["dimensions"] == 64
+    alone = m3.post("/embed", {**body, "outputs": ["sparse"]}).json()
+    assert "embeddings" not in alone and alone["sparse"] == content["sparse"]
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "code"),
+    [
+        ("/embed", {"inputs": "x"}, "not_offered"),
+        ("/embed", {"inputs": "x", "outputs": ["dense"]}, "not_offered"),
+        ("/similarity", {"a": ["x"], "b": ["y"]}, "not_offered"),
+        ("/embed_sparse", {"inputs": "x", "on_overflow": "mean"}, "invalid_request"),
+        ("/embed_sparse", {"inputs": "x", "top_k": 0}, "invalid_request"),
+        ("/embed_sparse", {"inputs": [["x"]]}, "invalid_request"),
+        ("/embed_sparse", {"inputs": []}, "no_input"),
+    ],
+    ids=str,
+)
+def test_what_a_sparse_model_does_not_offer_is_refused(
+    splade: HttpServer, route: str, body: dict[str, Any], code: str
+) -> None:
+    assert error(splade.post(route, body), 400)["code"] == code
+
+
+def test_the_error_of_a_dense_request_names_the_route_of_sparse_vectors(
+    splade: HttpServer,
+) -> None:
+    message = error(splade.post("/embed", {"inputs": "x"}), 400)["message"]
+    assert "no dense vectors, but sparse (POST /embed_sparse)" in message
+
+
+def test_a_dense_model_has_its_one_output(server: HttpServer) -> None:
+    content = server.post("/embed", {"inputs": ["x", "y"], "outputs": ["dense"]}).json()
+    assert content["embeddings"] == server.post("/embed", {"inputs": ["x", "y"]}).json()
+
+
+def test_a_dense_model_has_no_sparse_vectors(server: HttpServer) -> None:
+    for route, body in (
+        ("/embed_sparse", {"inputs": "x"}),
+        ("/embed", {"inputs": "x", "outputs": ["sparse"]}),
+    ):
+        refused = error(server.post(route, body), 400)
+        assert refused["code"] == "not_offered"
+        assert "no sparse vectors, but dense (POST /embed)" in refused["message"]
+
+
+def test_too_many_weights_are_refused_with_a_way_out(folders: Folders) -> None:
+    with local_server(folders["splade"], max_values=20) as server:
+        refused = error(server.post("/embed_sparse", {"inputs": TEXTS}), 413)
+        assert refused["code"] == "too_many_values"
+        assert server.post("/embed_sparse", {"inputs": TEXTS, "top_k": 2}).status_code == 200
+
+
+@pytest.mark.parametrize("field", ["late_chunking", "partial"])
+def test_fields_that_do_not_go_with_outputs_are_refused(m3: HttpServer, field: str) -> None:
+    body = {"inputs": ["x"], "outputs": ["sparse"], field: True}
+    assert error(m3.post("/embed", body), 400)["param"] == field
