@@ -1,7 +1,6 @@
 """A vector for each token: /embed of a multi-vector model, and POST /v1/multi-vector as Jina."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -9,7 +8,7 @@ import numpy as np
 from fastapi import APIRouter
 from pydantic import PositiveInt
 
-from service.api.array_format import Array, OutputType, convert_vectors, encode_block
+from service.api.array_format import Array, OutputType, convert_vectors, encode_block, encode_rows
 from service.api.binary_response import BinaryResponse, binary_response, check_json_fields
 from service.api.body import FAIL_FAST, Body, examples, input_list, text_list
 from service.api.openapi_responses import ENGINE_ERRORS, route_responses
@@ -19,7 +18,7 @@ from service.api.schemas.multi_vector import JinaMultiVectors
 from service.api.served_names import ServedNames
 from service.errors import BadRequest, TooLarge
 from service.inference.multi_vectors import MultiVectors, TextVectors
-from service.inputs.options import InputOptions
+from service.inputs.options import InputOptions, TextOrIds
 from service.request.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -56,9 +55,9 @@ class MultiVectorService:
     names: ServedNames
     max_values: int
 
-    async def embed(self, context: RequestContext, body: EmbedRequest) -> Any:
+    async def embed(self, context: RequestContext, body: "EmbedRequest") -> Any:
         """Respond to /embed: a list of matrices, or the fields of a response with details."""
-        self._check_fields(body)
+        self.check_fields(body)
         described = body.details or body.outputs is not None
         check_json_fields(
             context, outputs=described, encoding_format=body.encoding_format != "float"
@@ -73,6 +72,21 @@ class MultiVectorService:
         if not described:
             return values
         return {"multi": values, "inputs": [row.as_json() for row in texts.rows]}
+
+    async def encoded(
+        self,
+        context: RequestContext,
+        inputs: Sequence[TextOrIds],
+        options: InputOptions,
+        body: "EmbedRequest",
+    ) -> list[Any]:
+        """Return the vectors of each input as another API's response has them."""
+        self.check_fields(body)
+        texts = await self.vectors.vectors(context, inputs, options, self.max_values)
+        return [
+            encode_rows(matrix, body.encoding_format)
+            for matrix in _convert(texts, body.output_dtype)
+        ]
 
     async def jina(self, context: RequestContext, body: MultiVectorRequest) -> Any:
         """Respond to /v1/multi-vector."""
@@ -96,7 +110,8 @@ class MultiVectorService:
             ],
         }
 
-    def _check_fields(self, body: EmbedRequest) -> None:
+    def check_fields(self, body: "EmbedRequest") -> None:
+        """Raise BadRequest for a field that does not go with a vector for each token."""
         for name in ("late_chunking", "partial"):
             if getattr(body, name):
                 raise BadRequest(f"{name} does not go with a vector for each token", param=name)

@@ -57,7 +57,11 @@ def _add_embedding_routes(
         max_length = body.max_length(embedding.pipeline.reader.tokenizer)
         if body.return_multivector:
             options = request.input_options().with_max_length(max_length)
-            states = await token_vectors.last_layer(context, input_list(request.inputs), options)
+            inputs, multi_vectors = input_list(request.inputs), embedding.multi_vector
+            if multi_vectors.vectors.offered:
+                encoded = await multi_vectors.encoded(context, inputs, options, request)
+                return _response("embeddings", encoded, names.primary, context)
+            states = await token_vectors.last_layer(context, inputs, options)
             multivectors = _encode_multivectors(states, request)
             return _response("embeddings", multivectors, names.primary, context)
         param = "dimensions" if body.output_dimension is None else "output_dimension"

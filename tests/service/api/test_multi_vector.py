@@ -1,6 +1,10 @@
 """The routes of a multi-vector model, against sentence-transformers' MultiVectorEncoder."""
 
 import base64
+import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -214,3 +218,22 @@ def test_more_numbers_than_the_limit_are_refused(folder: Path, reference: Any) -
         response = server.client.post("/embed", json=ids)
         assert error(response, 413)["code"] == "too_many_values"
         assert len(server.client.post("/embed", json={"inputs": "a b"}).json()) == 1
+
+
+@pytest.mark.full
+def test_the_examples_of_the_documentation_run(colbert: HttpServer) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "multi-vector.md").read_text(encoding="utf-8")
+    _, shell = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    for command in shell.replace("localhost:8080", colbert.url).splitlines():
+        done = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
+        content = json.loads(done.stdout)
+        assert isinstance(content, list) or not content.keys() & {"error", "message"}, content
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    program = code.replace("http://localhost:8080", colbert.url)
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_openais_route_returns_multivectors(colbert: HttpServer, documents: list[Any]) -> None:
+    body = {"model": "small", "input": DOCUMENTS, "return_multivector": True, "truncate": True}
+    data = colbert.client.post("/v1/embeddings", json=body).json()["data"]
+    assert close([entry["embeddings"] for entry in data], documents)
