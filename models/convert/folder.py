@@ -12,6 +12,7 @@ from models.errors import ModelError
 from models.folder import Folder
 from models.footprint import Footprint
 from models.sentence_transformers import modules
+from models.sentence_transformers.bge_m3 import PICKLED_HEADS
 
 _COPIED_SUFFIXES = (".json", ".md", ".metadata", ".model", ".safetensors", ".txt")
 
@@ -47,6 +48,9 @@ def _write(source: Path, scratch: Path) -> None:
     for part in convert.parts_without_safetensors(source):
         log.info("%s: its pickle becomes safetensors", source / part)
         weights.convert(source / part, scratch / part)
+    for name in PICKLED_HEADS:
+        if (source / name).is_file():
+            weights.convert_file(source / name, (scratch / name).with_suffix(".safetensors"))
 
 
 def _copy(source: Path, target: Path) -> None:

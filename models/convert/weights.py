@@ -36,6 +36,11 @@ def convert(source: Path, target: Path) -> None:
         (target / "model.safetensors.index.json").write_text(index, encoding="utf-8")
 
 
+def convert_file(source: Path, target: Path) -> None:
+    """Write one pickle as safetensors; raises ModelError as `convert` does."""
+    save_file(_without_shared_memory(_read(source)), target, metadata={"format": "pt"})
+
+
 def _read(path: Path) -> Mapping[str, Tensor]:
     try:
         # Only the newer of torch's two formats, a zip, can be memory-mapped.

@@ -11,7 +11,8 @@ from models.config.json_config import read_object
 from models.encoder.batch import Row
 from models.errors import ModelError
 from models.outputs import SparseVector
-from models.sentence_transformers.sparse import TOKEN_WEIGHTS, QueryWeights
+from models.sentence_transformers.bge_m3 import TOKEN_WEIGHTS
+from models.sentence_transformers.sparse import QueryWeights
 from models.tokenizer.tokenizer import Tokenizer
 from models.vectors import Floats
 

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from models.errors import ModelError
+from models.sentence_transformers.bge_m3 import PICKLED_HEADS
 
 _PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model"]
 _ACCESS_HINT = "; one that is not public needs a token in HF_TOKEN"
@@ -24,6 +25,7 @@ def fetch(model: str, revision: str | None, cache: Path, pickled: Sequence[str] 
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     weights = [(PurePosixPath(part) / "pytorch_model*.bin").as_posix() for part in pickled]
+    weights += PICKLED_HEADS if pickled else ()
     patterns = [*_PATTERNS, *weights]
     snapshot = partial(
         snapshot_download, model, revision=revision, cache_dir=cache, allow_patterns=patterns

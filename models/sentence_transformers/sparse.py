@@ -9,6 +9,7 @@ from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.sentence_transformers import modules
+from models.sentence_transformers.bge_m3 import TOKEN_WEIGHTS
 from models.sentence_transformers.masked_lm_heads import MaskedLMHead, masked_lm_head
 from models.sentence_transformers.modules import Entry
 from models.sentence_transformers.pooling import SPLADE, PoolingChoice
@@ -16,8 +17,6 @@ from models.sentence_transformers.refusals import CARD
 
 _CLASS_SUFFIX = "ForMaskedLM"
 _QUERY_WEIGHTS = "SparseStaticEmbedding"
-TOKEN_WEIGHTS = "sparse_linear.safetensors"  # noqa: S105 - a file
-"""The file of BGE-M3's linear layer from a token's state to its weight."""
 
 
 @dataclass(frozen=True)

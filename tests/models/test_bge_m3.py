@@ -1,5 +1,6 @@
 """Dense and sparse vectors of BGE-M3's files from one pass, against its formulas."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
 from models import Embedder
+from models.convert.folder import convert_folder
 from models.output_names import DENSE, SPARSE
 from tests.models.sparse_encoder import write_bge_m3
 from tests.models.tiny import VOCABULARY
@@ -72,6 +74,27 @@ def test_a_text_is_the_same_bits_alone_and_in_a_batch(folder: Path) -> None:
     for text, expected in zip(TEXTS, together, strict=True):
         (alone,) = embedder.outputs(embedder.tokenize([text]), [SPARSE, DENSE])
         assert np.array_equal(alone.pack(), expected.pack())
+
+
+def test_pickled_heads_are_converted_with_the_encoder(folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(folder, source)
+    for name in ("model", "sparse_linear"):
+        tensors = load_file(source / f"{name}.safetensors")
+        (source / f"{name}.safetensors").unlink()
+        pickle = "pytorch_model.bin" if name == "model" else f"{name}.pt"
+        torch.save({key: tensor.half() for key, tensor in tensors.items()}, source / pickle)
+    convert_folder(source, tmp_path / "converted")
+    converted = load(tmp_path / "converted")
+    assert converted.output_names == (DENSE, SPARSE)
+    expected, outputs = (
+        embedder.outputs(embedder.tokenize(TEXTS[:1]), [SPARSE])[0].sparse
+        for embedder in (load(folder), converted)
+    )
+    assert expected is not None and outputs is not None
+    assert outputs.indices.tolist() == expected.indices.tolist()
+    np.testing.assert_allclose(outputs.weights, expected.weights, rtol=0.05)  # from half precision
+    assert not list((tmp_path / "converted").glob("*.pt"))
 
 
 def test_only_what_is_requested_is_returned(folder: Path) -> None:

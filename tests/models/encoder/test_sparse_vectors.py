@@ -11,7 +11,8 @@ from safetensors.torch import save_file
 from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors, combine
 from models.errors import ModelError
 from models.outputs import SparseVector
-from models.sentence_transformers.sparse import TOKEN_WEIGHTS, QueryWeights
+from models.sentence_transformers.bge_m3 import TOKEN_WEIGHTS
+from models.sentence_transformers.sparse import QueryWeights
 from models.tokenizer.tokenizer import Tokenizer
 from tests.models.tiny import VOCABULARY, write_tokenizer
 

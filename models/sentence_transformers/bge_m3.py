@@ -1,0 +1,7 @@
+"""Files of BGE-M3 (Chen et al. 2024, arXiv 2402.03216) beside those of its encoder."""
+
+TOKEN_WEIGHTS = "sparse_linear.safetensors"  # noqa: S105 - a file
+"""A linear layer from a token's state to its weight."""
+
+PICKLED_HEADS = ("sparse_linear.pt", "colbert_linear.pt")
+"""The linear layers of sparse and multi-vector outputs as published."""
