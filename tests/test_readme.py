@@ -16,7 +16,9 @@ from tests.service.server import Server
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 API = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-RERANK = (ROOT / "docs" / "rerank.md").read_text(encoding="utf-8")
+OTHER_MODELS = "".join(
+    (ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("rerank.md", "sparse.md")
+)
 PAGES = [README, *(page.read_text(encoding="utf-8") for page in sorted(ROOT.glob("docs/*.md")))]
 BLOCKS = re.findall(r"```console\n(.*?)```", "\n".join(PAGES), re.DOTALL)
 EXAMPLES = [
@@ -69,7 +71,8 @@ def test_a_console_example_prints_the_documented_output(
 
 def test_every_endpoint_has_an_example(server: Server) -> None:
     paths = set(server.client.get("/openapi.json").json()["paths"]) - {"/v1/models/{name}"}
-    assert paths <= {f"/{path}" for path in re.findall(r"localhost:8080/([\w/]+)", API + RERANK)}
+    examples = re.findall(r"localhost:8080/([\w/]+)", API + OTHER_MODELS)
+    assert paths <= {f"/{path}" for path in examples}
 
 
 def run_python(code: str, server: Server) -> None:

@@ -105,7 +105,8 @@ def compare(engines: dict[str, Embed], role: TextRole, texts: Sequence[str], rou
         cosines = np.vecdot(vectors[name], vectors[reference])
         click.echo(
             f"{role:8} {name:30} {len(texts) / median(times):7.0f} texts/s"
-            f"  ratio {median(ratios):5.2f}  cosine at least {cosines.min():.5f}, in the mean {cosines.mean():.5f}"
+            f"  ratio {median(ratios):5.2f}"
+            f"  cosine at least {cosines.min():.5f}, in the mean {cosines.mean():.5f}"
         )
 
 

@@ -1,5 +1,9 @@
 """Sparse vectors over HTTP, against the library."""
 
+import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -158,3 +162,29 @@ def test_too_many_weights_are_refused_with_a_way_out(folders: Folders) -> None:
 def test_fields_that_do_not_go_with_outputs_are_refused(m3: HttpServer, field: str) -> None:
     body = {"inputs": ["x"], "outputs": ["sparse"], field: True}
     assert error(m3.post("/embed", body), 400)["param"] == field
+
+
+@pytest.mark.full
+def test_the_examples_of_the_documentation_run(splade: HttpServer, folders: Folders) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "sparse.md").read_text(encoding="utf-8")
+    _, shell = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    for command in shell.splitlines():
+        local = command.replace("localhost:8080", splade.url)
+        done = subprocess.run(["bash", "-c", local], capture_output=True, check=True)
+        content = json.loads(done.stdout)
+        assert isinstance(content, list) or "sparse" in content, content
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    program = code.replace("http://localhost:8080", splade.url)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    texts = ["A fungus of wheat.", "Iron oxide.", "A language for systems."]
+    *documents, query = expected(folders["splade"], [*texts, "iron oxide"])
+    scores = [dot(query, document) for document in documents]
+    text, score = done.stdout.decode().rsplit(maxsplit=1)
+    assert text == texts[int(np.argmax(scores))]
+    assert float(score) == pytest.approx(max(scores), rel=1e-4)
+
+
+def dot(a: SparseVector, b: SparseVector) -> float:
+    weights = dict(zip(a.indices.tolist(), a.weights.tolist(), strict=True))
+    entries = zip(b.indices.tolist(), b.weights.tolist(), strict=True)
+    return float(sum(weights.get(index, 0.0) * weight for index, weight in entries))
