@@ -19,6 +19,7 @@ from service.request.limits import check_values
 from service.request.request_context import RequestContext
 from service.request.run_in_thread import run_in_thread
 
+_BYTES_PER_NUMBER = 8  # as float32, in the engine's response and without what is skipped
 _FEW_OPERATIONS = 1 << 20  # multiplications; fewer cost less than handing them to a thread
 
 
@@ -47,11 +48,12 @@ class MultiVectors:
         context: RequestContext,
         inputs: Sequence[TextOrIds],
         options: InputOptions,
-        max_values: int | None = None,
+        max_values: int,
     ) -> TextVectors:
         """Compute the vectors of inputs, all of which are queries, or all documents.
 
-        The prompt tells which; without one they are documents. max_values: limit of the numbers.
+        The prompt tells which; without one they are documents. max_values: limit of the numbers in
+        a response.
         Raises BadRequest for a model of another kind.
         """
         tokens = self._checked_tokens()
@@ -146,10 +148,12 @@ class MultiVectors:
         max_values: int | None = None,
     ) -> TextVectors:
         masks = [tokens.has_vector(row.ids, role) for row, role in zip(rows, roles, strict=True)]
-        if max_values is not None:
-            values = self.dim * int(sum(mask.sum() for mask in masks))
-            check_values(values, max_values)
-        context.memory.grow_by_numbers(self.dim * sum(map(len, masks)))
+        numbers = self.dim * sum(map(len, masks))
+        if max_values is None:  # scores will be returned, and not the vectors
+            context.memory.grow(_BYTES_PER_NUMBER * numbers)
+        else:
+            check_values(self.dim * int(sum(mask.sum() for mask in masks)), max_values)
+            context.memory.grow_by_numbers(numbers)
         vectors = await self._pipeline.token_vectors(context, rows)
         kept = [part[mask] for part, mask in zip(vectors, masks, strict=True)]
         return TextVectors(rows, kept)
