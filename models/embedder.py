@@ -20,6 +20,9 @@ from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from models.errors import EmptyTextError
 from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
+from models.image_embedder import ImageEmbedder
+from models.images.decoding import MAX_PIXELS
+from models.images.preprocessing import Pixels
 from models.output_names import DENSE, SPARSE, SPARSE_QUERY
 from models.outputs import TextOutputs
 from models.precision.encoder_factory import EncoderFactory
@@ -33,7 +36,8 @@ from models.sentence_transformers.multi_vector import TextRole
 from models.sentence_transformers.pooling import AUTO
 from models.sentence_transformers.sparse import Splade, TokenWeights
 from models.tokenizer.cooperative import run_to_completion
-from models.tokenizer.pairs import Pair, PairTokenizer
+from models.tokenizer.formatted_pairs import pair_encoder
+from models.tokenizer.pairs import Pair
 from models.tokenizer.tokenizer import Tokenizer
 from models.torch_backend.encoder import Embeddings, Encoder
 from models.torch_backend.linear import LinearFactory
@@ -51,6 +55,8 @@ class Embedder:
     whose vectors are logits; None otherwise. multi_vector: of a model with a vector for each token;
     None otherwise.
 
+    images: the image encoder, if the model has one, and None otherwise.
+
     Vectors do not depend on what they are batched with: to the bit on a CPU, to rounding on a GPU.
     """
 
@@ -65,6 +71,7 @@ class Embedder:
         dtype: str,
         isa: str | None,
         trials: Sequence[Trial],
+        images: ImageEmbedder | None,
     ) -> None:
         """isa: the instruction set of the kernels, None without. trials: of the precisions."""
         self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
@@ -76,6 +83,7 @@ class Embedder:
         self.output_names = folder.outputs
         self._query_vectors, self._token_weights = _sparse_vectors(folder, tokenizer)
         self._embeddings, self._encoder, self._head = embeddings, encoder, head
+        self.images, self._preprocessing = images, folder.preprocessing
 
     @classmethod
     def load(  # noqa: PLR0913 - all but one by name
@@ -86,6 +94,8 @@ class Embedder:
         dtype: str = "auto",
         isa: str = "auto",
         pooling: str = AUTO,
+        rerank_format: str = AUTO,
+        adapter: str = AUTO,
         trials: Sequence[Trial] | None = None,
         revision: str | None = None,
         cache: Path | None = None,
@@ -95,13 +105,16 @@ class Embedder:
         device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU) or
         int8 (CPU); auto is the fastest that is close to float32 on the reference sentences.
         pooling: mean, cls, max, lasttoken, weightedmean or mean_sqrt_len_tokens; auto is the one
-        that the model's files name.
+        that the model's files name. rerank_format: how a reranker reads pairs, one of CHOICES in
+        models.sentence_transformers.rerank_formats; auto is as the files say.
+        adapter: the task of a model with adapters, or none.
         isa: the highest instruction set of the compiled kernels, one of CAPS in
         models.cpu_backend.library: auto is the best of this processor, none leaves all to torch.
         trials: those of an earlier load in this dtype, which are then not repeated.
         Raises ModelError if the model, device or precision is not available.
         """
-        folder = Folder.read(resolve(str(model), revision=revision, cache=cache), pooling)
+        path = resolve(str(model), revision=revision, cache=cache)
+        folder = Folder.read(path, pooling, rerank_format, adapter)
         config = folder.spec.config
         tokenizer = folder.tokenizer()
         cpu_features = library.features(isa)
@@ -125,6 +138,9 @@ class Embedder:
             head_builder = _splade_head_builder(folder, tensors["token_table"], embeddings.device)
             factory = EncoderFactory(tensors, embeddings, sentences, head_builder, cpu_features)
             choice = choose_precision(factory, dtype, sentences, trials)
+            images = ImageEmbedder.load(
+                folder, embeddings.device, choice.dtype, factory.cpu_features
+            )
         torch.cuda.empty_cache()  # frees what the other precisions took
         return cls(
             folder=folder,
@@ -135,6 +151,7 @@ class Embedder:
             dtype=choice.dtype,
             isa=factory.isa(choice.dtype),
             trials=choice.trials,
+            images=images,
         )
 
     @property
@@ -175,7 +192,7 @@ class Embedder:
             raise ValueError("the model has a vector for each token, and none for a text")
         if (end := self.sentence.end) is not None:
             ids = [truncate_after(row, end) for row in ids]
-        batch = self._batch(ids, prompt_token_counts)
+        batch = self._batch(self._padded(ids), prompt_token_counts)
         vectors = self._head(self._encoder.vectors(batch, self.sentence.pooling))
         normalized = self.sentence.normalize if normalized is None else normalized
         return normalize(vectors) if normalized else vectors
@@ -242,7 +259,7 @@ class Embedder:
 
         Raises ValueError for an id, a length or a layer that the model does not have.
         """
-        batch = self._batch(ids)
+        lengths, batch = [*map(len, ids)], self._batch(self._padded(ids))
         if isinstance(layer, str):
             states = self._embeddings.part(layer, batch)
         else:
@@ -250,7 +267,8 @@ class Embedder:
             if not 0 <= num_layers <= self.config.num_layers:
                 raise ValueError(f"layers are 0 to {self.config.num_layers}")
             states = self._encoder.states(batch, num_layers)
-        return np.split(states, batch.lengths.cumsum()[:-1])
+        rows = np.split(states, batch.lengths.cumsum()[:-1])
+        return [row[:length] for row, length in zip(rows, lengths, strict=True)]
 
     def embed(
         self, texts: Sequence[str], *, prompt: str | None = None, budget: int = 2048
@@ -291,16 +309,43 @@ class Embedder:
             vectors |= zip(batch, self.encode_tokens([rows[i] for i in batch]), strict=True)
         return [vectors[i][tokens.has_vector(row, role)] for i, row in enumerate(rows)]
 
-    def score(self, pairs: Sequence[Pair], *, budget: int = 2048) -> Floats:
+    def score(
+        self, pairs: Sequence[Pair], *, instruction: str | None = None, budget: int = 2048
+    ) -> Floats:
         """Compute the logits of pairs of texts, `budget` tokens at a time: -> (B, labels).
 
-        Raises ValueError for a model without a classifier.
+        instruction: to a language model that reranks; by default its own.
+
+        Raises ValueError for a model without a classifier, or one that takes no instruction.
         """
         if self.classifier is None:
             raise ValueError("the model embeds texts, and has no scores of pairs")
-        tokenizer = PairTokenizer(self.tokenizer, self.config)
+        tokenizer = pair_encoder(self.tokenizer, self.config, self.classifier.pair_format)
+        if instruction is not None:
+            tokenizer = tokenizer.with_instruction(instruction)
         rows = [row.ids for row in run_to_completion(tokenizer.encode(pairs))]
         return self._encode_all(rows, [0] * len(rows), budget)
+
+    def encode_images(self, images: Sequence[Pixels]) -> Floats:
+        """Embed the pixels of images, (side, side, 3), in one pass: -> (B, dim), not normalized.
+
+        Raises ValueError for a model without an image encoder.
+        """
+        if self.images is None:
+            raise ValueError("the model has no image encoder")
+        return self.images.encode(images)
+
+    def embed_images(self, images: Sequence[bytes], *, max_pixels: int = MAX_PIXELS) -> Floats:
+        """Embed encoded images, as PNG, JPEG, WebP or GIF: -> (B, dim).
+
+        max_pixels: of an image. Raises ImageError, and ValueError for a model without an image
+        encoder.
+        """
+        if self._preprocessing is None:
+            raise ValueError("the model has no image encoder")
+        pixels = [self._preprocessing.pixels(image, max_pixels) for image in images]
+        vectors = self.encode_images(pixels)
+        return normalize(vectors) if self.sentence.normalize else vectors
 
     def _encode_all(self, rows: Rows, prompt_token_counts: Sequence[int], budget: int) -> Floats:
         vectors = np.empty((len(rows), self.dim), dtype=np.float32)
@@ -315,10 +360,19 @@ class Embedder:
         """Prepare the most frequent batch sizes, so that no request waits for that."""
         self._encoder.warm()
         self.try_out([[0]] * 4)  # every vocabulary has the id 0
+        if self.images is not None:
+            side = self.images.spec.image_size
+            self.images.encode([np.zeros((side, side, 3), dtype=np.uint8)])
 
     def try_out(self, ids: Rows) -> None:
         """Compute the vectors of sequences of token ids as for a request, and drop them."""
         _ = self.encode_tokens(ids) if self.multi_vector else self.encode(ids)
+
+    def _padded(self, ids: Rows) -> Rows:
+        if not self.sentence.padded:
+            return ids
+        pad = self.tokenizer.special_id("pad")
+        return [[*row, *[pad or 0] * (self.max_length - len(row))] for row in ids]
 
     def _batch(self, ids: Rows, prompt_token_counts: Sequence[int] = ()) -> Batch:
         batch, config = Batch.of(ids, prompt_token_counts), self.config

@@ -1,4 +1,4 @@
-"""Errors of a model, its files, or a text given to it."""
+"""Errors of a model, its files, or a text or an image given to it."""
 
 
 class ModelError(Exception):
@@ -13,6 +13,10 @@ class EmptyTextError(ValueError):
         self.index = index
 
 
+class ImageError(ValueError):
+    """An image that cannot be read; the message, after 'the image:', says why."""
+
+
 class UnsplittableTextError(ValueError):
     """A text that cannot be tokenised piece by piece."""
 
@@ -22,3 +26,18 @@ class UnsplittableTextError(ValueError):
             f"more than {limit} characters in a row have no place where a token surely begins, "
             "such as a space between two words"
         )
+
+
+class UnpairedTextError(ValueError):
+    """A text alone, for a model that reads pairs of texts. index: position in the request."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(f"text {index} is alone, and the model reads a query and a document")
+        self.index = index
+
+
+class InstructionTooLongError(ValueError):
+    """An instruction that leaves too little room for texts."""
+
+    def __init__(self) -> None:
+        super().__init__("the instruction takes more than half of the tokens that the model reads")

@@ -10,14 +10,16 @@ from pathlib import Path
 from models import families
 from models.checkpoint import safetensors_files
 from models.checksum import sha256
-from models.config.checkpoint_spec import CheckpointSpec
+from models.config.checkpoint_spec import CheckpointSpec, ImageSpec
 from models.errors import ModelError
 from models.families import static
+from models.images import preprocessing
+from models.images.preprocessing import Preprocessing
 from models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.positions.schemes import Buckets, Disentangled
-from models.sentence_transformers import modules
+from models.sentence_transformers import chat_template, modules
 from models.sentence_transformers.classifier import Classifier, Task, has_second_segment
-from models.sentence_transformers.modules import STATIC, Entry, Normalize
+from models.sentence_transformers.modules import LOGIT_SCORE, STATIC, Entry, Normalize
 from models.sentence_transformers.multi_vector import METADATA, MultiVector
 from models.sentence_transformers.multi_vector_tokens import MultiVectorTokens
 from models.sentence_transformers.pooling import AUTO
@@ -30,6 +32,7 @@ from models.sentence_transformers.sentence import SentenceConfig
 from models.sentence_transformers.sparse import Splade, sparse_files
 from models.sentence_transformers.transformer import options_file
 from models.tokenizer.loading import loader
+from models.tokenizer.pair_format import PairFormat
 from models.tokenizer.tokenizer import Tokenizer
 from models.vectors import Floats
 
@@ -40,8 +43,9 @@ log = logging.getLogger(__name__)
 class Folder:
     """A model's folder. encoder: the folder in it with the encoder and the tokenizer.
 
-    classifier: of a model that reranks or classifies; None for an embedder. multi_vector: of a
-    model with a vector for each token; None for others.
+    classifier: of a model that reranks or classifies; None for an embedder. preprocessing: of the
+    images of a model that embeds them, too; None for others, and without a file that describes it.
+    multi_vector: of a model with a vector for each token; None for others.
     """
 
     path: Path
@@ -49,29 +53,37 @@ class Folder:
     spec: CheckpointSpec
     sentence: SentenceConfig
     classifier: Classifier | None = None
+    preprocessing: Preprocessing | None = None
     multi_vector: MultiVector | None = None
 
     @classmethod
-    def read(cls, path: Path, pooling: str = AUTO) -> "Folder":
-        """Read the small files of a folder. pooling: overrides that of the files, unless AUTO.
+    def read(
+        cls, path: Path, pooling: str = AUTO, rerank_format: str = AUTO, adapter: str = AUTO
+    ) -> "Folder":
+        """Read the small files of a folder.
+
+        pooling, rerank_format: override those of the files, unless AUTO. adapter: the task for
+        which a model with adapters computes; AUTO for a model without.
 
         Raises ModelError for a model that is not supported, and for invalid files.
         """
         try:
-            return cls._read(path, pooling)
+            return cls._read(path, pooling, rerank_format, adapter)
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
             # From a value whose type was not validated before its use.
             raise ModelError(f"{path}: its files make no sense: {error!r}") from error
 
     @classmethod
-    def _read(cls, path: Path, pooling: str) -> "Folder":
+    def _read(cls, path: Path, pooling: str, rerank_format: str, adapter: str) -> "Folder":
         refuse_other_kinds(path)
         entries = modules.entries(path)
         encoder = path / entries[0].path
         refuse_changed_weights(encoder)
         read = static.read if entries[0].kind == STATIC else families.read
-        spec = read(encoder)
-        classifier = _classifier(path, entries, spec, pooling)
+        spec = read(encoder).with_adapter(adapter)
+        if entries[0].custom and not spec.adapters:
+            raise ModelError(f"{path}: modules.json names code of the model, which is not run")
+        classifier = _classifier(path, entries, spec, pooling, rerank_format)
         if classifier:
             config = replace(spec.config, two_segments=has_second_segment(encoder, spec.config))
             spec = replace(spec.without(classifier.head.tensors), config=config)
@@ -84,7 +96,8 @@ class Folder:
             )
         else:
             sentence = SentenceConfig.read(path, entries, spec, pooling, classifier)
-        return cls(path, encoder, spec, sentence, classifier, multi_vector)
+        images = _preprocessing(encoder, spec)
+        return cls(path, encoder, spec, sentence, classifier, images, multi_vector)
 
     @property
     def task(self) -> Task:
@@ -92,6 +105,16 @@ class Folder:
         if self.multi_vector:
             return "multi_vector"
         return self.classifier.task if self.classifier else "embed"
+
+    @property
+    def images(self) -> ImageSpec | None:
+        """The image encoder, if the folder also says how its images are prepared."""
+        return self.spec.images if self.preprocessing else None
+
+    @property
+    def pair_format(self) -> PairFormat | None:
+        """The format in which a reranker that is a language model reads pairs; else None."""
+        return self.classifier.pair_format if self.classifier else None
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -119,10 +142,13 @@ class Folder:
             sentence.lowercase,
             side=sentence.side,
             file_only=sentence.file_only,
+            special_tokens=self.pair_format is None,
             keep_unknown=sentence.keep_unknown,
             markers=self.multi_vector.markers if self.multi_vector else (),
             max_chunk_size=max_chunk_size,
         )
+        if sentence.padded and tokenizer.special_id("pad") is None:
+            raise ModelError(f"{self.encoder}: the tokenizer has no pad_token, and texts need it")
         last = self.spec.config.vocab_size - 1
         if tokenizer.max_id > last:
             log.warning(
@@ -167,12 +193,19 @@ class Folder:
         options = [self.path / name for name in ("modules.json", CARD, METADATA)]
         options += [self.path / entry.path / "config.json" for entry in modules.entries(self.path)]
         options += [*options_file(self.encoder), *sparse_files(self.path, self.sentence.sparse)]
+        options += preprocessing.files(self.encoder) if self.preprocessing else []
+        if self.pair_format:
+            options += chat_template.template_files(self.encoder)
         return sorted({*weights, *loader.files(self.encoder), *filter(Path.is_file, options)})
 
     def fingerprint(self) -> str:
         """Hash everything that decides the vectors but precision: the files, and the pooling."""
         parts = [f"{file.relative_to(self.path)} {sha256(file)}" for file in self.files()]
         parts.append(repr(self.sentence.pooling))  # a setting may override the files
+        if self.pair_format:
+            parts.append(repr(self.pair_format))
+        if self.spec.adapters:
+            parts.append(repr(self.spec.adapters))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
@@ -189,10 +222,16 @@ def _check_multi_vector(
         )
 
 
+def _preprocessing(encoder: Path, spec: CheckpointSpec) -> Preprocessing | None:
+    images = spec.images
+    return None if images is None else Preprocessing.read(encoder, images)
+
+
 def _classifier(
-    path: Path, entries: Sequence[Entry], spec: CheckpointSpec, pooling: str
+    path: Path, entries: Sequence[Entry], spec: CheckpointSpec, pooling: str, rerank_format: str
 ) -> Classifier | None:
     # A Pooling, from the files or from the operator, makes an embedder of a classifier's encoder.
-    if len(entries) > 1 or pooling != AUTO or entries[0].kind == STATIC:
+    scores = len(entries) == 1 or entries[1].kind == LOGIT_SCORE
+    if not scores or pooling != AUTO or entries[0].kind == STATIC:
         return None
-    return Classifier.read(path, entries[0].path, spec.config)
+    return Classifier.read(path, entries, spec.config, rerank_format)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from models.checkpoint import safetensors_files
+from models.config.checkpoint_spec import CheckpointSpec
 from models.folder import Folder
 from models.sentence_transformers.modules import Normalize
 
@@ -43,16 +44,26 @@ class Footprint:
 def _sizes(folder: Folder) -> Iterator[tuple[int, bool]]:
     # The size of each tensor that is loaded, and whether it is a matrix of the layers.
     encoder, *modules = folder.checkpoints()
-    config = folder.spec.config
-    for theirs, header in safetensors_files.headers(encoder).items():
-        for ours in folder.spec.rename(theirs)[:1]:  # parts of one tensor count once
-            if ours == "token_table":
-                yield config.vocab_size * config.embedding_size, False
-            elif ours not in _FACTORS:
-                matrix = ours.startswith("layers.") and ours.endswith(".weight")
-                yield prod(header.shape), matrix and len(header.shape) > 1
+    headers, images = safetensors_files.headers(encoder), folder.images
+    for spec in [folder.spec, *([images.encoder] if images else [])]:
+        yield from _encoder_sizes(spec, headers)
     for module in folder.sentence.modules:
         if not isinstance(module, Normalize) and not module.own_file:
             yield sum(map(prod, module.shapes.values())), False
     for path in modules:
         yield sum(prod(header.shape) for header in safetensors_files.headers(path).values()), False
+    if images and images.projection:
+        yield images.projection.width * images.encoder.config.hidden_size, False
+
+
+def _encoder_sizes(
+    spec: CheckpointSpec, headers: Mapping[str, safetensors_files.Header]
+) -> Iterator[tuple[int, bool]]:
+    config = spec.config
+    for theirs, header in headers.items():
+        for ours in spec.rename(theirs)[:1]:  # parts of one tensor count once
+            if ours == "token_table":
+                yield config.vocab_size * config.embedding_size, False
+            elif ours not in _FACTORS:
+                matrix = ours.startswith("layers.") and ours.endswith(".weight")
+                yield prod(header.shape), matrix and len(header.shape) > 1

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from models.folder import Folder
 from models.sentence_transformers.matryoshka import declared
-from models.tokenizer.pairs import PairTokenizer
+from models.tokenizer.formatted_pairs import pair_encoder
 from service import __version__
 from service.api import (
     classify,
@@ -50,6 +50,7 @@ from service.inference.dimensions import Dimensions
 from service.inference.multi_vectors import MultiVectors
 from service.inference.pipeline import Pipeline
 from service.inference.vector_cache import VectorCache
+from service.inputs.image_reader import ImageReader
 from service.inputs.reader import InputReader
 from service.inputs.tokenization_queue import TokenizationQueue
 from service.metrics import Metrics
@@ -78,7 +79,8 @@ def create_app(
     background: work that runs as long as the application, and is cancelled in reverse order.
     shutting_down: whether the server was told to stop.
     """
-    settings, model = context.settings, Folder.read(context.model, context.settings.pooling)
+    settings = context.settings
+    model = Folder.read(context.model, settings.pooling, settings.rerank_format, settings.adapter)
     config = model.spec.config
     reader = _reader(settings, model)
     admission = _admission(settings, connection)
@@ -164,7 +166,17 @@ def _reader(settings: Settings, model: Folder) -> InputReader:
         max_texts=settings.max_texts,
         max_tokens=settings.max_tokens,
         auto_truncate=settings.auto_truncate,
-        pairs=PairTokenizer(tokenizer, model.spec.config) if model.classifier else None,
+        images=ImageReader(
+            TokenizationQueue(settings.request_timeout, settings.max_wait),
+            model.images,
+            model.preprocessing,
+            max_pixels=settings.max_image_pixels,
+            max_texts=settings.max_texts,
+            max_tokens=settings.max_tokens,
+        ),
+        pairs=pair_encoder(tokenizer, model.spec.config, model.pair_format)
+        if model.classifier
+        else None,
     )
 
 

@@ -66,6 +66,19 @@ class Settings(BaseSettings):
         "weightedmean, mean_sqrt_len_tokens, splade (sparse vectors of a masked language model), "
         "or auto: the one that the model's files name.",
     )
+    adapter: str = Field(
+        default="auto",
+        description="Task for which a model with adapters (Jina v3) computes vectors, such as "
+        "retrieval.query, or none; auto for a model without adapters.",
+    )
+    rerank_format: Literal[
+        "auto", "pair", "qwen3-reranker", "bge-reranker-v2-gemma", "mxbai-rerank-v2"
+    ] = Field(
+        default="auto",
+        description="Text in which a reranker reads a query and a document, and a language model "
+        "as a reranker: qwen3-reranker, bge-reranker-v2-gemma, mxbai-rerank-v2, pair (as the "
+        "tokenizer joins two texts), or auto: as the model's files say.",
+    )
     threads: int = Field(
         default=0, ge=0, le=1024, description="CPU threads of the engine; 0: as many as allotted."
     )
@@ -115,6 +128,11 @@ class Settings(BaseSettings):
     )
     max_texts: PositiveInt = Field(default=2048, description="Most texts in one request.")
     max_tokens: PositiveInt = Field(default=300_000, description="Most tokens in one request.")
+    max_image_pixels: PositiveInt = Field(
+        default=1 << 24,
+        description="Most pixels of an image, of a model that embeds images; while one is decoded, "
+        "each takes up to 15 bytes, and a process decodes two at once.",
+    )
     max_values: PositiveInt = Field(
         default=4_000_000,
         description="Most numbers in an answer of token vectors, /positions or /similarity.",

@@ -17,9 +17,9 @@ OUTSIDE_ENGINE = [path for path in SERVICE if "engine" not in path.parts]
 
 # Each package imports only from those before it, and from itself.
 ORDER = {
-    "models": "errors checksum vectors output_names outputs positions config checkpoint tokenizer "
-    "sentence_transformers encoder torch_backend cpu_backend precision families folder footprint "
-    "convert hub embedder",
+    "models": "errors checksum vectors output_names outputs positions config checkpoint images "
+    "tokenizer sentence_transformers encoder torch_backend cpu_backend precision families folder "
+    "footprint convert hub image_embedder embedder",
     "service": "setting_types settings errors process engine request inputs inference metrics api "
     "http client context playground app uvicorn_adapter server plots evaluation cli asgi __main__",
 }

@@ -34,26 +34,31 @@ def load(folder: Path, spec: CheckpointSpec) -> Weights:
     def is_of_layer(name: str) -> bool:
         return any(ours.startswith("layers.") for ours in spec.rename(name))
 
+    additions = _additions(folder, spec)
     for name, tensor in tensors(folder, is_of_layer):
         if names := spec.rename(name):
-            weights |= _parts(spec, names, float32(folder, name, tensor, static))
+            plain = float32(folder, name, tensor, static)
+            addition = additions.pop(name, None)
+            weights |= _parts(spec, names, plain if addition is None else plain + addition)
     expected = spec.expected()
     if unknown := weights.keys() - expected:
         raise ModelError(f"{folder}: config.json knows no {sorted(unknown)[:4]}")
     if missing := expected - weights.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)[:4]}")
     weights = {name: _without_mapping(name, tensor) for name, tensor in _fold(weights).items()}
-    check(weights, spec.config)
+    check(weights, spec.config, spec.shapes)
     return weights
 
 
-def check(weights: Weights, config: EncoderConfig) -> None:
+def check(
+    weights: Weights, config: EncoderConfig, shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> None:
     """Raise ModelError for a tensor whose shape contradicts the config.
 
-    The kernels check no bounds.
+    The kernels check no bounds. shapes: of tensors whose shape does not follow from the config.
     """
     for name, tensor in weights.items():
-        expected = _shape(_kind(name), len(tensor), config)
+        expected = (shapes or {}).get(name) or _shape(_kind(name), len(tensor), config)
         if tensor.shape != expected:
             shape = tuple(tensor.shape)
             raise ModelError(f"{name} has the shape {shape}; by config.json it is {expected}")
@@ -105,6 +110,28 @@ def float32(folder: Path, name: str, tensor: Tensor, integers: bool = False) -> 
     return tensor
 
 
+def _additions(folder: Path, spec: CheckpointSpec) -> Weights:
+    # The additions of the chosen adapter to matrices, by the names of these in the checkpoint.
+    adapters = spec.adapters
+    if adapters is None or adapters.chosen is None:
+        return {}
+    factors: dict[str, Weights] = {}
+    for name, tensor in tensors(folder):
+        matrix, _, factor = name.rpartition(".0.lora_")
+        if not matrix or not spec.rename(f"{matrix}.original"):
+            continue
+        if len(tensor) != len(adapters.names):
+            raise ModelError(f"{folder}: {name} has {len(tensor)} parts for {adapters.names}")
+        part = float32(folder, name, tensor[adapters.chosen])
+        factors.setdefault(f"{matrix}.original", {})[factor] = part
+    additions = {}
+    for name, pair in factors.items():
+        is_table = spec.rename(name)[0].endswith("_table")  # whose rows are inputs
+        left, right = (pair["A"], pair["B"]) if is_table else (pair["B"], pair["A"])
+        additions[name] = left @ right * adapters.scale
+    return additions
+
+
 def _parts(spec: CheckpointSpec, names: list[str], tensor: Tensor) -> Weights:
     # Split a tensor of the file into ours, with matrices as (out, in).
     kind = _kind(names[0])
@@ -115,6 +142,7 @@ def _parts(spec: CheckpointSpec, names: list[str], tensor: Tensor) -> Weights:
     if tensor.ndim > 2:
         tensor = tensor.flatten(1)
     if kind == "token_table":
+        tensor = tensor.view(-1, tensor.shape[-1])  # a class token is a single vector
         tensor = tensor[: len(tensor) - spec.spare_rows]
     if kind in spec.transposed:
         tensor = tensor.T
@@ -137,6 +165,8 @@ def _without_mapping(name: str, tensor: Tensor) -> Tensor:
 
 def _fold(weights: Weights) -> Weights:
     # Expand a table in which tokens share rows to one row per token.
+    if "token_table" not in weights:  # of an image encoder without a class token
+        return weights
     table = weights["token_table"]
     if (rows := weights.pop("token_rows", None)) is not None:
         table = table[rows.to(torch.int64)]
@@ -175,6 +205,10 @@ def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
         "up": (inner, width),
         "down": (width, inner),
         "project": (width, narrow),
+        "router": (config.experts, width),
+        "experts_up": (config.experts * inner, width),
+        "experts_down": (config.experts * inner, width),
+        "experts": (width, inner),
     }
     if kind in shapes:
         return shapes[kind]

@@ -2,28 +2,47 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from models.config.encoder_config import EncoderConfig
 from models.errors import ModelError
 
 LARGEST = -1
+AUTO = "auto"
+NO_ADAPTER = "none"
+_PARAMETRIZED = ".parametrizations.weight.original"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """A family's own sentence vector: the state of a text's last token times a matrix.
+    """A family's own vector of a text or an image: the state of one token times a matrix.
 
-    tensor: name of the matrix in the checkpoint, (width, D). end: the id whose first occurrence
-    ends a text, or LARGEST for the text's largest id. always: whether the model has no other
-    vector.
+    tensor: name of the matrix in the checkpoint, (width, D). bias: whether a vector is added.
+    end: the id whose first occurrence ends a text, or LARGEST for the text's largest id; None if
+    the last token does. padded: whether texts are padded to their maximum length, as in training.
+    always: whether the model has no other vector.
     """
 
     tensor: str
     width: int
-    end: int
-    always: bool
+    end: int | None = None
+    always: bool = True
+    bias: bool = False
+    padded: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapters:
+    """Low-rank additions to the matrices for each task (LoRA: Hu et al. 2021, arXiv 2106.09685).
+
+    names: of the tasks, in the order of the checkpoint. scale: multiplies the additions.
+    chosen: index of the task; None for the matrices alone.
+    """
+
+    names: tuple[str, ...]
+    scale: float
+    chosen: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +59,9 @@ class CheckpointSpec:
     norm_shift: added to the weight of every norm.
     projection: computes the sentence vector in place of a pooling.
     spare_rows: rows at the end of the token table that are not read.
+    shapes: of our tensors whose shape does not follow from `config`.
+    images: the image encoder of a checkpoint of texts and images.
+    adapters: of a checkpoint with matrices as torch parametrizes them; None for other checkpoints.
     """
 
     config: EncoderConfig
@@ -52,6 +74,27 @@ class CheckpointSpec:
     norm_shift: float = 0.0
     projection: Projection | None = None
     spare_rows: int = 0
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    images: "ImageSpec | None" = None
+    adapters: Adapters | None = None
+
+    def with_adapter(self, name: str) -> "CheckpointSpec":
+        """Return this spec with an adapter of a name, or `none`.
+
+        Raises ModelError for a name that is not one of its adapters.
+        """
+        if self.adapters is None:
+            if name in (AUTO, NO_ADAPTER):
+                return self
+            raise ModelError(f"the model has no adapters: EMBEDDING_ADAPTER={name} is of no use")
+        names = self.adapters.names
+        if name not in (*names, NO_ADAPTER):
+            raise ModelError(
+                f"EMBEDDING_ADAPTER={name}, or adapter= in Python, must name the task: one of "
+                f"{', '.join(names)}, or {NO_ADAPTER}"
+            )
+        chosen = None if name == NO_ADAPTER else names.index(name)
+        return replace(self, adapters=replace(self.adapters, chosen=chosen))
 
     def without(self, names: Sequence[str]) -> "CheckpointSpec":
         """Return this spec for an encoder whose checkpoint has other tensors of these names."""
@@ -68,6 +111,8 @@ class CheckpointSpec:
 
         Raises ModelError for a name that the family does not have.
         """
+        if self.adapters:
+            name = name.replace(_PARAMETRIZED, ".weight")
         # Checkpoints converted from TensorFlow call the parameters of a norm gamma and beta.
         plain = re.sub("gamma$", "weight", re.sub("beta$", "bias", self._strip(name)))
         layer = re.search(r"\.(\d+)\.", f".{plain}")
@@ -82,6 +127,38 @@ class CheckpointSpec:
     def _strip(self, name: str) -> str:
         prefix = next((prefix for prefix in self.prefixes if name.startswith(prefix)), "")
         return name.removeprefix(prefix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSpec:
+    """The image encoder of a checkpoint: a transformer over the patches of an image (ViT).
+
+    Dosovitskiy et al. 2020 (arXiv 2010.11929).
+
+    encoder: its configuration and tensors; its token table holds the class token alone, and no row
+    without one. image_size, patch_size: pixels of a side. projection: of the class token's state;
+    None for a head that pools all patches by attention, with `num_heads` of the encoder.
+    """
+
+    encoder: CheckpointSpec
+    image_size: int
+    patch_size: int
+    projection: Projection | None = None
+
+    @property
+    def grid(self) -> int:
+        """Patches of a side; pixels beyond the last whole patch are not read."""
+        return self.image_size // self.patch_size
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of an image: its patches, and the class token."""
+        return self.grid**2 + self.encoder.config.vocab_size
+
+    @property
+    def width(self) -> int:
+        """Dimensions of an image's vector."""
+        return self.projection.width if self.projection else self.encoder.config.hidden_size
 
 
 def split(ours: str) -> list[str]:

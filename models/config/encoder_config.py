@@ -24,6 +24,8 @@ class EncoderConfig:
     input_positions: scheme of the positions that are added to token vectors. positions: scheme of
     the attention. local_positions: that of layers with a window, if it differs.
     windows: for each layer, how many tokens are visible on each side; None for the whole text.
+    expert_layers: indices of layers whose feed-forward network is a mixture of `experts`, of which
+    each token passes `top_experts`.
     distinct_layers: layers with weights of their own, which the others repeat.
     segments: whether a vector of the token's segment is added. two_segments: whether the
     second text of a pair is in the second segment, see models.encoder.batch.
@@ -49,6 +51,9 @@ class EncoderConfig:
     head_size: int = 0
     num_kv_heads: int = 0
     distinct_layers: int = 0
+    expert_layers: tuple[int, ...] = ()
+    experts: int = 0
+    top_experts: int = 0
     norm: str = "layer"
     arrangement: str = "post"
     gated: bool = False

@@ -114,16 +114,17 @@ class KernelEncoder:
     def _run(self, batch: Batch, num_layers: int, **outputs: int) -> None:
         layers, max_length = self._layers, int(batch.lengths.max())
         bias = self._bias(max_length)
-        tables = [cache.tables(max_length) for cache in self._rope_caches]
-        rotations = _Rotations(*map(_rotation, tables))
-        positions = batch.positions if tables else batch.ids  # not read without tables
+        tables = self._tables(batch)
+        angles = [cache.tables(max_length) for cache in self._rope_caches]
+        rotations = _Rotations(*map(_rotation, angles))
+        positions = batch.positions if angles else batch.ids  # not read without rotations
         final_norm = layers.final_norm if num_layers == len(layers.layers) else Norm()
         call = ForwardCall(
             config=addressof(self._config),
             layers=addressof(layers.layers),
             num_layers=num_layers,
             final_norm=addressof(final_norm),
-            embedding_tables=addressof(self._embedding_tables),
+            embedding_tables=addressof(tables),
             position_bias=PositionBias(None if bias is None else bias.data_ptr(), max_length),
             rotations=addressof(rotations),
             positions=positions.ctypes.data,
@@ -134,6 +135,15 @@ class KernelEncoder:
             **outputs,
         )
         layers.run(call)
+
+    def _tables(self, batch: Batch) -> EmbeddingTables:
+        vectors = batch.token_vectors
+        if vectors is None:
+            return self._embedding_tables
+        # The ids of a batch with vectors of its own are the numbers of their rows.
+        tables = EmbeddingTables.from_buffer_copy(self._embedding_tables)
+        tables.tokens, tables.vocab_size = vectors.data_ptr(), len(vectors)
+        return tables
 
     def _bias(self, length: int) -> Tensor | None:
         offsets = self._position_hooks.bias(length)

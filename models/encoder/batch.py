@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from models.config.checkpoint_spec import LARGEST
 
@@ -30,13 +31,15 @@ class Batch:
 
     ids: (T,). lengths: (B,). prompt_token_counts: (B,) how many of each sequence's first tokens are
     left out of the pooling. key_counts: (B,) how many of each sequence's tokens are attended to,
-    its first ones; None for all.
+    its first ones; None for all. token_vectors: (T, D) on the model's device, in place of those
+    that a table has for the ids: of the patches of images, say.
     """
 
     ids: Integers
     lengths: Integers
     prompt_token_counts: Integers
     key_counts: Integers | None = None
+    token_vectors: Tensor | None = None
 
     @classmethod
     def of(cls, rows: Rows, prompt_token_counts: Sequence[int] = ()) -> "Batch":
@@ -44,6 +47,15 @@ class Batch:
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         ids = np.concatenate(rows, dtype=np.int64, casting="unsafe")
         return cls(ids, lengths, np.array(prompt_token_counts or [0] * len(rows), dtype=np.int64))
+
+    @classmethod
+    def of_vectors(cls, vectors: Tensor) -> "Batch":
+        """Concatenate B sequences of as many token vectors each: (B, length, D)."""
+        count, length, _ = vectors.shape
+        lengths = np.full(count, length, dtype=np.int64)
+        ids = np.arange(count * length, dtype=np.int64)
+        patches = vectors.flatten(0, 1).contiguous()
+        return cls(ids, lengths, np.zeros_like(lengths), token_vectors=patches)
 
     @property
     def positions(self) -> Integers:

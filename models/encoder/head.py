@@ -11,7 +11,14 @@ from torch import Tensor
 
 from models.checkpoint import weights
 from models.errors import ModelError
-from models.sentence_transformers.modules import RESIDUAL, Dense, LayerNorm, Module, Normalize
+from models.sentence_transformers.modules import (
+    RESIDUAL,
+    Dense,
+    LayerNorm,
+    LogitScore,
+    Module,
+    Normalize,
+)
 from models.vectors import Floats
 
 Transform = Callable[[Tensor], Tensor]
@@ -48,6 +55,9 @@ class Head:
 def _load(folder: Path, module: Module) -> Transform:
     if isinstance(module, Normalize):
         return lambda vector: F.normalize(vector, dim=-1)
+    if isinstance(module, LogitScore):
+        row = _score_row(folder / module.path, module)
+        return lambda vector: F.linear(vector, row)
     tensors = load_tensors(folder, module)
     residual = tensors.pop(RESIDUAL, None)
     weight, *biases = tensors.values()
@@ -79,3 +89,20 @@ def load_tensors(folder: Path, module: Dense | LayerNorm) -> dict[str, Tensor]:
     if loaded != shapes:
         raise ModelError(f"{folder}: the checkpoint has {loaded}; by config.json it is {shapes}")
     return {name: tensors[name] for name in shapes}
+
+
+def _score_row(folder: Path, module: LogitScore) -> Tensor:
+    """Read the rows of the output table whose products give the score: (1, inputs)."""
+    tables = {name: table for name, table in weights.tensors(folder) if name in module.tensors}
+    if not tables:
+        raise ModelError(f"{folder}: the checkpoint lacks {module.tensors[0]}")
+    name = next(name for name in module.tensors if name in tables)
+    shape = tuple(tables[name].shape)
+    if shape != (module.vocabulary, module.inputs):
+        raise ModelError(
+            f"{folder}: {name} has the shape {shape}; by config.json it is "
+            f"{module.vocabulary, module.inputs}"
+        )
+    ids = [id for id in (module.true_id, module.false_id) if id is not None]
+    rows = weights.float32(folder, name, tables[name][ids])
+    return rows[:1] - rows[1:] if len(ids) > 1 else rows

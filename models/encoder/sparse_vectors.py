@@ -1,6 +1,5 @@
 """Sparse vectors from token ids alone, or from the state of each token."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -81,13 +80,3 @@ def _read_json(path: Path, tokenizer: Tokenizer, vocab_size: int) -> Floats:
             raise ModelError(f"{path}: the weight of {token!r} is no number: {weight!r}")
         read[id] = weight
     return read
-
-
-def combine(vectors: Sequence[SparseVector]) -> SparseVector:
-    """Take the largest weight of each entry in several vectors, as of a text's windows."""
-    indices, occurrences = np.unique(
-        np.concatenate([vector.indices for vector in vectors]), return_inverse=True
-    )
-    largest = np.zeros(len(indices), dtype=np.float32)
-    np.maximum.at(largest, occurrences, np.concatenate([vector.weights for vector in vectors]))
-    return SparseVector(indices, largest)

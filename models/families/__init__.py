@@ -35,6 +35,7 @@ from models.families import (
     qwen,
     roberta,
     roformer,
+    siglip,
     t5,
     xlnet,
 )
@@ -78,6 +79,7 @@ FAMILIES: Mapping[str, Callable[[JsonConfig], CheckpointSpec]] = {  # by model_t
     "qwen3": qwen.qwen3,
     "roberta": roberta.read,
     "roformer": roformer.read,
+    "siglip": siglip.read,
     "t5": t5.read,
     "umt5": t5.read,
     "xlm-roberta": roberta.read,

@@ -1,4 +1,4 @@
-"""The text encoder of CLIP (Radford et al. 2021, arXiv 2103.00020)."""
+"""CLIP: texts and images in one space (Radford et al. 2021, arXiv 2103.00020)."""
 
 from dataclasses import replace
 
@@ -6,21 +6,14 @@ from models.config.activations import ACTIVATIONS
 from models.config.checkpoint_spec import LARGEST, CheckpointSpec, Projection, affine
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
+from models.families import vision
 from models.positions.schemes import Learned
 
-_LAYER = "encoder.layers.{}"
 _PROJECTION = "text_projection.weight"
 TENSORS = {
     "embeddings.token_embedding.weight": "token_table",
     "embeddings.position_embedding.weight": "position_table",
-    **affine(f"{_LAYER}.self_attn.q_proj", "layers.{}.query"),
-    **affine(f"{_LAYER}.self_attn.k_proj", "layers.{}.key"),
-    **affine(f"{_LAYER}.self_attn.v_proj", "layers.{}.value"),
-    **affine(f"{_LAYER}.self_attn.out_proj", "layers.{}.output"),
-    **affine(f"{_LAYER}.layer_norm1", "layers.{}.attention_norm"),
-    **affine(f"{_LAYER}.layer_norm2", "layers.{}.ffn_norm"),
-    **affine(f"{_LAYER}.mlp.fc1", "layers.{}.up"),
-    **affine(f"{_LAYER}.mlp.fc2", "layers.{}.down"),
+    **vision.LAYERS,
     **affine("final_layer_norm", "final_norm"),
 }
 UNUSED = (
@@ -44,10 +37,16 @@ def read(options: JsonConfig) -> CheckpointSpec:
 
 
 def text_and_images(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of the text encoder of a model of texts and images."""
-    older = options.get("text_config_dict")  # takes precedence
-    text = options.nested("text_config_dict" if older else "text_config")
-    return replace(_encoder(text), projection=_projection(options, text, always=True))
+    """Build the spec of the encoders of a model of texts and images."""
+    text, images = (_older_first(options, f"{kind}_config") for kind in ("text", "vision"))
+    projection = _projection(options, text, always=True)
+    visual = Projection(tensor="visual_projection.weight", width=projection.width)
+    return replace(_encoder(text), projection=projection, images=vision.clip(images, visual))
+
+
+def _older_first(options: JsonConfig, key: str) -> JsonConfig:
+    older = options.get(f"{key}_dict")  # takes precedence
+    return options.nested(f"{key}_dict" if older else key)
 
 
 def _projection(options: JsonConfig, text: JsonConfig, always: bool) -> Projection:

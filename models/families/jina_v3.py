@@ -1,6 +1,6 @@
-"""Jina v3 without adapters (Sturua et al. 2024, arXiv 2409.10173): a RoBERTa with RoPE."""
+"""Jina v3 (Sturua et al. 2024, arXiv 2409.10173): a RoBERTa with RoPE, and adapters by task."""
 
-from models.config.checkpoint_spec import CheckpointSpec, affine
+from models.config.checkpoint_spec import Adapters, CheckpointSpec, affine
 from models.config.json_config import JsonConfig
 from models.families import bert, roberta
 from models.families.rope import rotary
@@ -30,8 +30,7 @@ TENSORS = {
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a Jina v3 without the task adapters, which would change its vectors."""
-    options.require("lora_adaptations", None, [])
+    """Build the spec of a Jina v3."""
     for key in ("rotary_emb_dim", "rotary_emb_scale_base", "rotary_emb_interleaved"):
         options.require(key, None, False)
     own = options["model_type"] == "xlm-roberta"
@@ -45,5 +44,16 @@ def read(options: JsonConfig) -> CheckpointSpec:
         positions=positions,
     )
     return CheckpointSpec(
-        config=config, tensors=TENSORS, unused=roberta.UNUSED, prefixes=("roberta.",)
+        config=config,
+        tensors=TENSORS,
+        unused=(*roberta.UNUSED, "*.lora_[AB]"),
+        prefixes=("roberta.",),
+        adapters=_adapters(options),
     )
+
+
+def _adapters(options: JsonConfig) -> Adapters | None:
+    names = options.get("lora_adaptations", [])
+    if not names:
+        return None
+    return Adapters(names=tuple(names), scale=options["lora_alpha"] / options["lora_rank"])

@@ -1,4 +1,10 @@
-"""NomicBERT (Nussbaum et al. 2024, arXiv 2402.01613), with Nomic's names or transformers'."""
+"""NomicBERT (Nussbaum et al. 2024, arXiv 2402.01613), with Nomic's names or transformers'.
+
+Nomic's second version (Nussbaum and Duderstadt 2025, arXiv 2502.07972) has experts.
+"""
+
+from collections.abc import Mapping
+from typing import Any
 
 from models.config.activations import ACTIVATIONS
 from models.config.checkpoint_spec import CheckpointSpec, affine, linear
@@ -36,7 +42,15 @@ _REQUIRED = {  # the supported values of further options of Nomic's code
     "scale_attn_by_inverse_layer_idx": False,
     "rotary_emb_scale_base": None,
     "rotary_head_dim": False,
-    "moe_every_n_layers": 0,
+    "moe_normalize_expert_weights": False,
+    "expert_choice_router": False,
+    "num_shared_experts": 0,
+}
+_EXPERTS = {
+    f"{_OWN}.mlp.router.layer.weight": "layers.{}.router.weight",
+    f"{_OWN}.mlp.experts.mlp.w1": "layers.{}.experts_up.weight",
+    f"{_OWN}.mlp.experts.mlp.w2": "layers.{}.experts_down.weight",
+    f"{_OWN}.mlp.experts.bias": "layers.{}.experts.bias",
 }
 
 
@@ -46,10 +60,27 @@ def read(options: JsonConfig) -> CheckpointSpec:
         config = _nomic_config(options)
         keys = ("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias")
         tensors = _names(config.gated, *(options.get(key, True) for key in keys))
+        absent = _absent(config, tensors)
+        tensors |= _EXPERTS if config.expert_layers else {}
     else:
         config, tensors = _transformers_config(options), _TENSORS | _names()
+        absent = frozenset()
     return CheckpointSpec(
-        config=config, tensors=tensors, unused=bert.UNUSED, prefixes=("bert.", "nomic_bert.")
+        config=config,
+        tensors=tensors,
+        unused=bert.UNUSED,
+        prefixes=("bert.", "nomic_bert."),
+        absent=absent,
+    )
+
+
+def _absent(config: EncoderConfig, tensors: Mapping[str, str]) -> frozenset[str]:
+    # Layers have either one feed-forward network or experts.
+    own = [name for name in tensors.values() if ".up." in name or ".down." in name]
+    return frozenset(
+        name.format(layer)
+        for layer in range(config.num_layers)
+        for name in (own if layer in config.expert_layers else _EXPERTS.values())
     )
 
 
@@ -71,6 +102,9 @@ def _nomic_config(options: JsonConfig) -> EncoderConfig:
         options.require(key, value)
     activation = options.choice("activation_function", {**_GATES, "gelu": "gelu"})
     gated = options["activation_function"] in _GATES
+    interval = options.get("moe_every_n_layers", 0)
+    if interval and gated:
+        raise options.unsupported("moe_every_n_layers", interval, "0 with a gated activation")
     width, heads = options["n_embd"], options["n_head"]
     return EncoderConfig(
         family="nomic_bert",
@@ -85,7 +119,22 @@ def _nomic_config(options: JsonConfig) -> EncoderConfig:
         positions=_rotary(options, width // heads),
         gated=gated,
         segments=True,
+        **_experts(options, interval),
     )
+
+
+def _experts(options: JsonConfig, interval: int) -> dict[str, Any]:
+    if not interval:
+        return {}
+    experts, top = options["num_experts"], options["moe_top_k"]
+    if not 0 < top <= experts:
+        raise options.unsupported("moe_top_k", top, f"1 to {experts}")
+    layers = range(options["n_layer"])
+    return {
+        "expert_layers": tuple(layer for layer in layers if layer % interval == 1),
+        "experts": experts,
+        "top_experts": top,
+    }
 
 
 def _intermediate_size(options: JsonConfig, width: int, gated: bool) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
-from models.sentence_transformers.modules import Dense, LayerNorm
+from models.sentence_transformers.modules import Dense, LayerNorm, LogitScore
 
 _ACTIVATIONS = {"gelu": "GELU", "relu": "ReLU", "silu": "SiLU", "tanh": "Tanh"}
 """Activations in config.json -> classes of torch.nn."""
@@ -20,7 +20,7 @@ class ClassificationHead:
     """pooling: whose state is taken. modules: applied to it in order; the last gives the logits."""
 
     pooling: str
-    modules: tuple[Dense | LayerNorm, ...]
+    modules: tuple[Dense | LayerNorm | LogitScore, ...]
 
     @property
     def tensors(self) -> list[str]:

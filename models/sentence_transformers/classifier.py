@@ -1,5 +1,6 @@
 """Labels, classification head and activation of a reranker or classifier, from its files."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -7,11 +8,18 @@ from typing import Literal
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
+from models.sentence_transformers import chat_template
 from models.sentence_transformers.classification_heads import (
     ClassificationHead,
     classification_head,
 )
+from models.sentence_transformers.generative import CLASS_SUFFIX, next_token_head
+from models.sentence_transformers.modules import Entry
+from models.sentence_transformers.prompts import default_prompt
 from models.sentence_transformers.refusals import CARD
+from models.sentence_transformers.rerank_formats import AUTO, CHOICES, FORMATS, PAIR
+from models.sentence_transformers.transformer import Messages, Output, TransformerOptions
+from models.tokenizer.pair_format import PairFormat
 
 _CLASS_SUFFIX = "ForSequenceClassification"
 _OLD_ACTIVATION = "sbert_ce_default_activation_function"
@@ -29,13 +37,16 @@ class Classifier:
     """A head that scores labels. A model with a single label is a reranker.
 
     activation: applied to the logits by sentence-transformers' CrossEncoder. multi_label: whether
-    several labels can hold for a text, so that each has a probability of its own.
+    several labels can hold for a text, so that each has a probability of its own. output: of the
+    encoder's module. pair_format: in which a pair is read; None if the tokenizer joins two texts.
     """
 
     labels: tuple[str, ...]
     head: ClassificationHead
     activation: Activation
     multi_label: bool = False
+    output: Output = "logits"
+    pair_format: PairFormat | None = None
 
     @property
     def reranks(self) -> bool:
@@ -48,29 +59,78 @@ class Classifier:
         return "rerank" if self.reranks else "classify"
 
     @classmethod
-    def read(cls, folder: Path, path: str, config: EncoderConfig) -> "Classifier | None":
+    def read(
+        cls,
+        folder: Path,
+        entries: Sequence[Entry],
+        config: EncoderConfig,
+        rerank_format: str = AUTO,
+    ) -> "Classifier | None":
         """Read the classifier of a folder; None for other kinds of models.
 
-        path: of the encoder's folder, relative to the model's. Raises ModelError for a head or an
-        activation that is not supported.
+        rerank_format: how a pair is read, one of CHOICES; auto is as the files say.
+
+        Raises ModelError for a head, an activation or a format that is not supported.
         """
+        if rerank_format not in CHOICES:
+            raise ModelError(f"rerank_format {rerank_format!r} is not one of {CHOICES}")
+        path = entries[0].path
         options = JsonConfig(folder / path / "config.json")
         class_name = next(iter(options.get("architectures", ())), "")
-        if not class_name.endswith(_CLASS_SUFFIX):
-            card = JsonConfig.optional(folder / CARD)
-            if card.get("model_type", "") == "CrossEncoder":
-                raise ModelError(
-                    f"{options.path}: a CrossEncoder of the class {class_name} is not supported, "
-                    f"only those whose class ends in {_CLASS_SUFFIX}"
-                )
+        output: Output = "next_token"
+        if class_name.endswith(_CLASS_SUFFIX):
+            output, labels = "logits", _labels(options)
+            head = classification_head(options, config, path, len(labels))
+        elif class_name.endswith(CLASS_SUFFIX):
+            found = next_token_head(folder, entries, config, rerank_format)
+            if found is None:
+                return None
+            head, labels = found, ("relevance",)
+        else:
+            _refuse_cross_encoder(folder, options, class_name)
             return None
-        labels = _labels(options)
         return cls(
             labels,
-            classification_head(options, config, path, len(labels)),
+            head,
             _activation(folder, options, len(labels)),
             options.get("problem_type", "") == "multi_label_classification",
+            output,
+            _pair_format(folder, path, config, output, rerank_format, len(labels) == 1),
         )
+
+
+def _refuse_cross_encoder(folder: Path, options: JsonConfig, class_name: str) -> None:
+    card = JsonConfig.optional(folder / CARD)
+    if card.get("model_type", "") == "CrossEncoder":
+        raise ModelError(
+            f"{options.path}: a CrossEncoder of the class {class_name} is not supported, only "
+            f"those whose class ends in {_CLASS_SUFFIX} or {CLASS_SUFFIX}"
+        )
+
+
+def _pair_format(  # noqa: PLR0913, PLR0917 - of one call
+    folder: Path,
+    path: str,
+    config: EncoderConfig,
+    output: Output,
+    rerank_format: str,
+    reranks: bool,
+) -> PairFormat | None:
+    """Return the format of pairs; None if the tokenizer joins two texts."""
+    if rerank_format in FORMATS:
+        return FORMATS[rerank_format].pair_format()
+    encoder = folder / path
+    messages = TransformerOptions.read(encoder, config, output).messages
+    # sentence-transformers takes any chat template where no modules.json says otherwise.
+    without_modules = not (folder / "modules.json").exists()
+    if reranks and without_modules and chat_template.has_template(encoder):
+        messages = Messages()
+    card = JsonConfig.optional(folder / CARD)
+    if rerank_format == PAIR or messages is None:
+        card.require("default_prompt_name", None)
+        return None
+    prompt = default_prompt(card)
+    return chat_template.read(encoder, messages.variables, messages.format, prompt)
 
 
 def _labels(options: JsonConfig) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from models.sentence_transformers.router import ROUTER, routes
 
 STATIC = "StaticEmbedding"
 CLIP = "CLIPModel"
+LOGIT_SCORE = "LogitScore"
 ENCODERS = ("Transformer", STATIC, CLIP)
 SENTENCE, TOKENS = "sentence_embedding", "token_embeddings"
 """Input and output of a module: the vector of a text, or those of its tokens."""
@@ -22,6 +23,7 @@ _ALIASES = {"pylate.models.Dense.Dense": "sentence_transformers.base.modules.den
 
 RESIDUAL = "residual.weight"
 """The name of a Dense's second matrix."""
+_CUSTOM = "custom_st.Transformer"  # of Jina v3, whose adapters it chooses
 
 Shapes = dict[str, tuple[int, ...]]
 """Names and shapes of tensors."""
@@ -29,10 +31,14 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of modules.json. path: the module's folder, relative to the model's."""
+    """An entry of modules.json. path: the module's folder, relative to the model's.
+
+    custom: whether the module is code of the model.
+    """
 
     kind: str
     path: str
+    custom: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +98,39 @@ class LayerNorm:
         return self.tensor == "norm.weight"
 
 
+@dataclass(frozen=True, kw_only=True)
+class LogitScore:
+    """The score of a language model: the logit of a next token, or the difference of two.
+
+    tensors: names of its output table (vocabulary, inputs); the first that the checkpoint has
+    counts. true_id, false_id: rows of the table; without a second, the score is the logit alone.
+    """
+
+    path: str
+    inputs: int
+    vocabulary: int
+    tensors: tuple[str, ...]
+    true_id: int
+    false_id: int | None = None
+    outputs: int = 1
+
+    @property
+    def shapes(self) -> Shapes:
+        """No tensors besides those of the language model."""
+        return {}
+
+    @property
+    def own_file(self) -> bool:
+        """Whether the file at `path` holds nothing else."""
+        return False
+
+
 @dataclass(frozen=True)
 class Normalize:
     """Division by the Euclidean length."""
 
 
-Module = Dense | LayerNorm | Normalize
+Module = Dense | LayerNorm | LogitScore | Normalize
 """A module after the pooling."""
 
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
@@ -114,6 +147,8 @@ def entries(folder: Path) -> tuple[Entry, ...]:
     if [entry.kind for entry in entries] == [ROUTER]:
         entries = _route(folder, entries[0], "document")
     kinds = [entry.kind for entry in entries]
+    if kinds == ["Transformer", LOGIT_SCORE]:
+        return entries
     supported = (*ENCODERS, *_POOLINGS, *_READERS)
     if unknown := [kind for kind in kinds if kind not in supported]:
         raise ModelError(f"{path}: modules {unknown} are not supported; supported: {supported}")
@@ -177,13 +212,14 @@ def _route(folder: Path, router: Entry, name: str) -> tuple[Entry, ...]:
 
 def _entry(path: Path, kind: str, module_path: str) -> Entry:
     kind = _ALIASES.get(kind, kind)
-    if not kind.startswith(_PACKAGE):
+    custom = kind == _CUSTOM
+    if not custom and not kind.startswith(_PACKAGE):
         raise ModelError(f"{path}: modules {[kind]} are not supported: code of a model is not run")
     relative = PurePosixPath(module_path)
     if relative.is_absolute() or ".." in relative.parts:
         raise ModelError(f"{path}: {module_path!r} is not inside of the model's folder")
     name = kind.rpartition(".")[2]
-    return Entry(_FORMER_NAMES.get(name, name), module_path)
+    return Entry(_FORMER_NAMES.get(name, name), module_path, custom)
 
 
 def _implied(folder: Path) -> tuple[Entry, ...]:

@@ -70,7 +70,7 @@ def choose_pooling(
     stated = _stated(folder, entries)
     if projection and (projection.always or (not has_modules and pooling == AUTO)):
         if stated or pooling != AUTO:
-            raise ModelError(f"{folder}: a CLIP projects the end of a text: it has no Pooling")
+            raise ModelError(f"{folder}: the model projects the end of a text: it has no Pooling")
         return PoolingChoice(("lasttoken",), projection=projection)
     if entries[0].kind == CLIP:
         raise ModelError(f"{folder}: {CLIP} is not of a model with texts and images")

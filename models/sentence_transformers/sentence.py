@@ -9,10 +9,18 @@ from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.sentence_transformers import modules
 from models.sentence_transformers.classifier import Classifier
-from models.sentence_transformers.modules import STATIC, Dense, Entry, Module, Normalize
+from models.sentence_transformers.modules import (
+    STATIC,
+    Dense,
+    Entry,
+    LogitScore,
+    Module,
+    Normalize,
+)
 from models.sentence_transformers.multi_vector import ROLES, MultiVector
 from models.sentence_transformers.multi_vector_tokens import max_length
 from models.sentence_transformers.pooling import AUTO, SPLADE, PoolingChoice, Source, choose_pooling
+from models.sentence_transformers.prompts import default_prompt
 from models.sentence_transformers.refusals import CARD
 from models.sentence_transformers.sparse import Sparse, read_sparse
 from models.sentence_transformers.transformer import Output, TransformerOptions
@@ -29,7 +37,7 @@ class SentenceConfig:
     is () for a model without a vector of a text. modules: applied after the pooling, in order.
     normalize: whether vectors get unit length in the end.
     file_only: whether only tokenizer.json counts, and texts get no special tokens.
-    keep_unknown: whether unknown tokens remain. end: see Projection; None without.
+    keep_unknown: whether unknown tokens remain. end, padded: see Projection.
     sparse: how sparse vectors are computed; None without.
     """
 
@@ -44,6 +52,7 @@ class SentenceConfig:
     file_only: bool = False
     keep_unknown: bool = True
     end: int | None = None
+    padded: bool = False
     sparse: Sparse | None = None
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt: str = ""
@@ -67,7 +76,7 @@ class SentenceConfig:
         if classifier is not None:
             return _of_classifier(folder / entries[0].path, encoder, classifier)
         choice = choose_pooling(folder, entries, pooling, spec.projection)
-        projected = _projection_module(entries[0].path, encoder.hidden_size, choice.projection)
+        projected = projection_modules(entries[0].path, encoder.hidden_size, choice.projection)
         width = projected[0].outputs if projected else encoder.hidden_size * len(choice.modes)
         following = [*projected, *modules.following(folder, entries, width)]
         normalize = following[-1:] == [Normalize()]
@@ -87,13 +96,14 @@ class SentenceConfig:
             modules=tuple(following[:-1] if normalize else following),
             normalize=normalize,
             end=choice.projection.end if choice.projection else None,
+            padded=choice.projection is not None and choice.projection.padded,
             sparse=read_sparse(folder, entries, encoder, choice),
             lowercase=options.lowercase,
             side=options.side,
             file_only=static,
             keep_unknown=encoder.family != "model2vec",
             prompts=prompts,
-            default_prompt=_default_prompt(card, prompts),
+            default_prompt=default_prompt(card),
         )
 
     @classmethod
@@ -126,12 +136,14 @@ class SentenceConfig:
         """Return the number of dimensions of a vector."""
         if self.pooling == (SPLADE,):
             return encoder.vocab_size
-        widths = [module.outputs for module in self.modules if isinstance(module, Dense)]
+        widths = [
+            module.outputs for module in self.modules if isinstance(module, Dense | LogitScore)
+        ]
         return widths[-1] if widths else encoder.hidden_size * len(self.pooling)
 
 
 def _of_classifier(folder: Path, encoder: EncoderConfig, classifier: Classifier) -> SentenceConfig:
-    options = TransformerOptions.read(folder, encoder, "logits")
+    options = TransformerOptions.read(folder, encoder, classifier.output)
     return SentenceConfig(
         max_length=options.max_length,
         pooling=(classifier.head.pooling,),
@@ -147,7 +159,11 @@ def _output(choice: PoolingChoice) -> Output:
     return "token_logits" if choice.modes == (SPLADE,) else "states"
 
 
-def _projection_module(path: str, hidden: int, projection: Projection | None) -> list[Dense]:
+def projection_modules(path: str, hidden: int, projection: Projection | None) -> list[Dense]:
+    """Return the projection as a module; none without one.
+
+    path: of the encoder's folder. hidden: size of the states.
+    """
     if projection is None:
         return []
     return [
@@ -155,13 +171,8 @@ def _projection_module(path: str, hidden: int, projection: Projection | None) ->
             path=path,
             inputs=hidden,
             outputs=projection.width,
-            bias=False,
+            bias=projection.bias,
             activation="Identity",
             tensor=projection.tensor,
         )
     ]
-
-
-def _default_prompt(card: JsonConfig, prompts: dict[str, str]) -> str:
-    stated = card.get("default_prompt_name") is not None
-    return card.choice("default_prompt_name", prompts) if stated else ""

@@ -1,8 +1,9 @@
 """The options of sentence-transformers' Transformer module, the encoder."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
@@ -14,10 +15,10 @@ NAMES = tuple(
     f"sentence_{family}_config.json"
     for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
-Output = Literal["states", "projection", "logits", "token_logits"]
+Output = Literal["states", "projection", "logits", "token_logits", "next_token"]
 """Output of a Transformer module: states of tokens, a projected vector, or logits of labels.
 
-token_logits: of a masked language model, for each token.
+token_logits: of a masked language model, for each token. next_token: logits of a language model.
 """
 _OUTPUTS = {  # the task, the name of the output, and the method of the model
     "states": (
@@ -36,8 +37,12 @@ _OUTPUTS = {  # the task, the name of the output, and the method of the model
         *("fill-mask", "token_embeddings"),
         {"method": "forward", "method_output_name": "logits"},
     ),
+    "next_token": (
+        *("text-generation", "causal_logits"),
+        {"method": "forward", "method_output_name": "logits"},
+    ),
 }
-_UNSUPPORTED = ("processing_kwargs", "tokenizer_name_or_path")
+_UNSUPPORTED = ("tokenizer_name_or_path",)
 _MULTI_VECTOR = ("query_length", "document_length", "query_expansion")
 # Options of loading, speed and padding, which do not change vectors.
 _IGNORED = {
@@ -49,16 +54,32 @@ _IGNORED = {
 }
 
 
+_FORMATS = (None, "flat", "structured")
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Options of a chat template. format: flat or structured; None: as the template has it.
+
+    variables: of the template.
+    """
+
+    format: str | None = None
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class TransformerOptions:
     """Options of tokenization. max_length: tokens, special ones included.
 
-    side: where a long text is truncated; None: as the tokenizer's files say.
+    side: where a long text is truncated; None: as the tokenizer's files say. messages: of a model
+    that reads texts in a chat template; None for other models.
     """
 
     max_length: int
     lowercase: bool = False
     side: Side | None = None
+    messages: Messages | None = None
 
     @classmethod
     def read(
@@ -85,6 +106,7 @@ class TransformerOptions:
             max_length=int(min(max_length, encoder.max_tokens)),
             lowercase=bool(options.get("do_lower_case", False)),
             side=truncation.read_side(tokenizer),
+            messages=_messages(options, output),
         )
 
 
@@ -107,6 +129,24 @@ def _options(folder: Path, output: Output) -> JsonConfig:
     for old, new in (("model_args", "model_kwargs"), ("config_args", "config_kwargs")):
         options.nested_only(old if old in options else new, _IGNORED)
     return options
+
+
+def _messages(options: JsonConfig, output: Output) -> Messages | None:
+    method = _OUTPUTS[output][2]
+    modality = options.nested("modality_config").get("message")
+    if modality is None or output not in ("logits", "next_token"):
+        options.nested("modality_config").require("message", None)
+        options.require("processing_kwargs", None, {})
+        return None
+    message_format = modality.get("format")
+    if {**modality, "format": None} != {**method, "format": None} or message_format not in _FORMATS:
+        raise options.unsupported("modality_config", modality, {**method, "format": "flat"})
+    variables = options.nested_only("processing_kwargs", ("chat_template",)).nested("chat_template")
+    variables.require("restore_suffix", True)
+    for key in ("max_length", "padding", "truncation", "return_tensors"):
+        variables.require(key, None)
+    stated = options.get("processing_kwargs", {}).get("chat_template", {})
+    return Messages(message_format, {k: v for k, v in stated.items() if k != "restore_suffix"})
 
 
 def _tokenizer_max_length(folder: Path, default: int) -> float:

@@ -1,6 +1,7 @@
 """Pairs of texts as sequences of token ids, as rerankers and classifiers of pairs read them."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from models.config.encoder_config import EncoderConfig
 from models.errors import ModelError
@@ -11,8 +12,29 @@ Pair = tuple[str, str | None]
 """Two texts, or one alone."""
 
 
+class PairEncoder(Protocol):
+    """Tokenizes pairs of texts for a model: see PairTokenizer."""
+
+    @property
+    def characters(self) -> int: ...
+
+    def with_instruction(self, instruction: str) -> "PairEncoder": ...
+
+    def encode(
+        self,
+        pairs: Sequence[Pair],
+        side: Side | None = None,
+        count_limit: float = 0,
+        max_second: int | None = None,
+    ) -> Cooperative[list[TruncatedIds]]: ...
+
+    def windows(self, first: str, second: str, max_tokens: int) -> Cooperative[list[list[int]]]: ...
+
+
 class PairTokenizer:
-    """Tokenizes pairs of texts for a model."""
+    """Tokenizes pairs of texts for a model. characters: number that is added to each pair."""
+
+    characters = 0
 
     def __init__(self, tokenizer: Tokenizer, config: EncoderConfig) -> None:
         """config: of the model's encoder, which tells whether it has a second segment.
@@ -27,6 +49,10 @@ class PairTokenizer:
         self._tokenizer, self._template = tokenizer, tokenizer.pair_template()
         self._second_offset = config.vocab_size if config.two_segments else 0
         self._last_count = ((0, -1), 0)  # hash and characters of a text, and its tokens
+
+    def with_instruction(self, instruction: str) -> "PairTokenizer":
+        """Raise ValueError: only a format has a place for an instruction."""
+        raise ValueError("the model takes no instruction")
 
     def encode(
         self,

@@ -42,17 +42,19 @@ class Tokenizer:
         file_only: bool = False,
         keep_unknown: bool = True,
         markers: Sequence[str] = (),
+        special_tokens: bool = True,
         chunk_size: int = _CHUNK_SIZE,
         max_chunk_size: int = sys.maxsize,
     ) -> None:
         """side: None for that of the folder's files. keep_unknown: keep tokens of unknown words.
 
-        file_only: ignore the files beside tokenizer.json, and add no special tokens. markers: of
-        queries and documents, see loader.register_markers. chunk_size:
-        characters that are tokenized at once, or up to twice as many. max_chunk_size: characters
-        of a text that cannot be split, at least as many as max_length tokens need.
+        file_only: ignore the files beside tokenizer.json, and add no special tokens.
+        special_tokens: whether to put any around a text. markers: of queries and documents, see
+        loader.register_markers. chunk_size: characters that are tokenized at once, or up to twice
+        as many. max_chunk_size: characters of a text that cannot be split, at least as many as
+        max_length tokens need.
         """
-        loaded = loader.load(folder, file_only, lowercase)
+        loaded = loader.load(folder, file_only, lowercase, special_tokens)
         loader.register_markers(loaded.rust, markers)
         self._rust, self.side = loaded.rust, side or loaded.side
         self._special_by_role = loaded.special
@@ -62,14 +64,16 @@ class Tokenizer:
         self.vocab_size: int = self._rust.get_vocab_size()
         # Added tokens may leave a gap after the others.
         self.max_id = max(self.vocab_size - 1, *self._rust.get_added_tokens_decoder(), 0)
-        special_tokens = self._special_tokens = SpecialTokens.detect(self._rust)
-        self.prefix, self.suffix = special_tokens.prefix, special_tokens.suffix
-        if max_length <= len(special_tokens):
+        self._special_tokens = SpecialTokens.detect(self._rust)
+        self.prefix, self.suffix = self._special_tokens.prefix, self._special_tokens.suffix
+        if max_length <= len(self._special_tokens):
             raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
         self.max_excerpt = max_excerpt_size(max_length)
         split_points = SplitPoints(self._rust, max(max_chunk_size, self.max_excerpt))
-        self._chunked = ChunkedTokenizer(self._rust, special_tokens, split_points, chunk_size)
-        self._excerpts = ExcerptTokenizer(self._chunked, special_tokens, split_points, max_length)
+        self._chunked = ChunkedTokenizer(self._rust, self._special_tokens, split_points, chunk_size)
+        self._excerpts = ExcerptTokenizer(
+            self._chunked, self._special_tokens, split_points, max_length
+        )
         self._max_short = min(self.max_excerpt, 2 * chunk_size)  # characters
 
     def encode(

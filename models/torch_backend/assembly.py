@@ -13,7 +13,13 @@ from models.encoder.position_tensors import layer_position_hooks
 from models.encoder.sequence_layout import SequenceLayout, round_up
 from models.torch_backend.attention import AttentionFunction, AttentionOptions, padded_attention
 from models.torch_backend.flash_attention import FlashAttention, choose_attention
-from models.torch_backend.layers import LAYER_CLASSES, Attention, FeedForward, Layer
+from models.torch_backend.layers import (
+    LAYER_CLASSES,
+    Attention,
+    FeedForward,
+    Layer,
+    MixtureOfExperts,
+)
 from models.torch_backend.linear import Linear, LinearFactory
 from models.torch_backend.norm import AllHeadsNorm, Norm, build_norm
 
@@ -44,7 +50,8 @@ class TorchLayers:
     @property
     def recordable(self) -> bool:
         """Whether batches of one shape launch the same kernels, so CUDA graphs can record them."""
-        return {type(layer.attention.attend) for layer in self._layers} == {FlashAttention}
+        kinds = {(type(layer.attention.attend), type(layer.ffn)) for layer in self._layers}
+        return kinds == {(FlashAttention, FeedForward)}
 
     def prepare(self, layout: SequenceLayout) -> None:
         """Compute what attention reads of a layout, while the device may compute another batch."""
@@ -93,11 +100,35 @@ class _Builder:
         return LAYER_CLASSES[config.arrangement](
             attention=self.attention(name, index),
             attention_norm=self.norm(f"{name}.attention_norm"),
-            ffn=FeedForward(self.up(name), self.linear(name, "down")),
+            ffn=self.ffn(name, index),
             ffn_norm=self.norm(f"{name}.ffn_norm"),
             attention_output_norm=self.norm(f"{name}.attention_output_norm"),
             ffn_output_norm=self.norm(f"{name}.ffn_output_norm"),
         )
+
+    def ffn(self, name: str, index: int) -> FeedForward | MixtureOfExperts:
+        config = self.config
+        if index not in config.expert_layers:
+            return FeedForward(self.up(name), self.linear(name, "down"))
+        ups, downs = (
+            self.weights[f"{name}.experts_{part}.weight"].chunk(config.experts)
+            for part in ("up", "down")
+        )
+        return MixtureOfExperts(
+            router=self.unbiased(f"{name}.router", self.weights[f"{name}.router.weight"]),
+            experts=[
+                FeedForward(
+                    self.unbiased(f"{name}.experts.{index}.up", up, config.activation),
+                    self.unbiased(f"{name}.experts.{index}.down", down.T.contiguous()),
+                )
+                for index, (up, down) in enumerate(zip(ups, downs, strict=True))
+            ],
+            bias=self.weights[f"{name}.experts.bias"].to(self.device, self.linear_factory.dtype),
+            top=config.top_experts,
+        )
+
+    def unbiased(self, name: str, weight: Tensor, activation: str = "none") -> Linear:
+        return self.linear_factory(weight, weight.new_zeros(len(weight)), activation, name=name)
 
     def attention(self, name: str, index: int) -> Attention:
         config, options = self.config, self.options(name, index)

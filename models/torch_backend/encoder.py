@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from models.checkpoint.weights import Weights
@@ -69,7 +70,10 @@ class Embeddings:
         self._project = _projection(weights, device)
 
     def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
-        """Embed token ids: (T,) -> (T, D)."""
+        """Embed token ids (T,), or add positions to token vectors (T, D): -> (T, D)."""
+        if ids.ndim == 2:
+            zeros = torch.zeros_like(layout.positions)
+            return self.norm(self.positions.embed(ids, zeros, layout.positions))
         segment = self.segments[0]
         if self.config.two_segments:
             segment = self.segments[ids // self.config.vocab_size]
@@ -114,7 +118,8 @@ class TorchEncoder:
         """runner: builds what runs the forward passes over all layers."""
         self._embeddings, self._layers = embeddings, layers
         # Not a bound method: the reference cycle would delay freeing the weights.
-        self._runner = runner(partial(_run, embeddings, layers, len(layers)))
+        self._run = partial(_run, embeddings, layers, len(layers))
+        self._runner = runner(self._run)
         # A GPU gets one forward pass after another. On a CPU a short one does not wait for a long
         # one.
         exclusive = self._runner.shares_memory or embeddings.device.type == "cuda"
@@ -142,9 +147,11 @@ class TorchEncoder:
     @torch.inference_mode()
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
-        ids, layout = self._prepare(batch, self._runner.shape)
+        has_ids = batch.token_vectors is None
+        ids, layout = self._prepare(batch, self._runner.shape if has_ids else BatchShape.of)
         with self._lock:
-            hidden = self._runner(ids, layout)
+            # Recorded graphs read token ids.
+            hidden = self._runner(ids, layout) if has_ids else self._run(ids, layout)
             copy = HostCopy(
                 pool(hidden, layout, poolings, torch.from_numpy(batch.prompt_token_counts))
             )
@@ -163,6 +170,8 @@ class TorchEncoder:
         keys = None if batch.key_counts is None else batch.key_counts.tolist()
         layout = SequenceLayout(lengths, device, self._layers.dtype, shape(lengths), keys)
         self._layers.prepare(layout)
+        if (vectors := batch.token_vectors) is not None:
+            return F.pad(vectors, (0, 0, 0, layout.rows - layout.tokens)), layout
         flat = np.zeros(layout.rows, dtype=np.int64)
         flat[: layout.tokens] = batch.ids
         (ids,) = to_device(device, torch.from_numpy(flat))
@@ -176,6 +185,6 @@ def _run(
     ids: Tensor,
     layout: SequenceLayout,
 ) -> Tensor:
-    # (T,) -> (T, D), after the first `num_layers` layers.
+    # (T,) or (T, D) -> (T, D), after the first `num_layers` layers.
     hidden = embeddings(ids, layout).to(layers.dtype)
     return layers(hidden, layout, num_layers)

@@ -1,9 +1,9 @@
 """The layers of an encoder on torch, over packed sequences, on any device.
 
-T tokens, D hidden size, H heads, Dh head size, I the width of the feed-forward network.
+T tokens, D hidden size, H heads, Dh head size, I the width of the feed-forward network, E experts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -53,6 +53,31 @@ class FeedForward:
 
 
 @dataclass(frozen=True)
+class MixtureOfExperts:
+    """A feed-forward network of E experts, of which each token passes a few.
+
+    Shazeer et al. 2017 (arXiv 1701.06538); as Nomic's (arXiv 2502.07972), the shares of the chosen
+    experts do not add up to 1. router: (T, D) -> (T, E). bias: (D,), added to their sum.
+    """
+
+    router: Linear
+    experts: Sequence[FeedForward]
+    bias: Tensor
+    top: int
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        """(T, D) -> (T, D)."""
+        shares, chosen = self.router(x).float().softmax(dim=-1).topk(self.top, dim=-1)
+        total = torch.zeros_like(x)
+        for index, expert in enumerate(self.experts):
+            rows, ranks = (chosen == index).nonzero(as_tuple=True)
+            if len(rows):
+                total[rows] += expert(x[rows]) * shares[rows, ranks, None].to(x.dtype)
+        total = total + self.bias
+        return total if residual is None else total + residual
+
+
+@dataclass(frozen=True)
 class Layer:
     """Attention and feed-forward network, each added to its input, then normalised (post-norm).
 
@@ -61,7 +86,7 @@ class Layer:
 
     attention: Attention
     attention_norm: Norm
-    ffn: FeedForward
+    ffn: FeedForward | MixtureOfExperts
     ffn_norm: Norm
     attention_output_norm: Norm
     ffn_output_norm: Norm

@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
-from service.inputs.options import TextOrIds
+from service.inputs.image_input import ImageInput
+from service.inputs.options import Input
 
 FAIL_FAST = Field(fail_fast=True)
 """Stops at the first invalid item of a list: to report a million of them would take seconds."""
@@ -27,28 +28,38 @@ def input_kind(value: Any) -> str:
         return "<text>"
     if isinstance(value, list) and value and isinstance(value[0], int):
         return "<ids>"
-    return "<batch>"
+    return "<image>" if is_image(value) else "<batch>"
+
+
+def is_image(value: Any) -> bool:
+    """Whether a value is meant to be an ImageInput."""
+    return isinstance(value, ImageInput) or (isinstance(value, dict) and "image" in value)
 
 
 def _item_kind(value: Any) -> str:
-    return "<ids>" if isinstance(value, list) else "<text>"
+    if isinstance(value, list):
+        return "<ids>"
+    return "<image>" if is_image(value) else "<text>"
 
 
 TokenIds = Annotated[list[int], FAIL_FAST]
+Image = Annotated[ImageInput, Tag("<image>")]
 _InputItem = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[TokenIds, Tag("<ids>")], Discriminator(_item_kind)
+    Annotated[str, Tag("<text>")] | Annotated[TokenIds, Tag("<ids>")] | Image,
+    Discriminator(_item_kind),
 ]
 Inputs = Annotated[
     Annotated[str, Tag("<text>")]
     | Annotated[TokenIds, Tag("<ids>")]
+    | Image
     | Annotated[list[_InputItem], FAIL_FAST, Tag("<batch>")],
     Discriminator(input_kind),
 ]
-"""A text, its token ids, or a list of either."""
+"""A text, its token ids, an image, or a list of these."""
 
 
-def input_list(inputs: Any) -> list[TextOrIds]:
-    """Return `Inputs` as a list of texts and token ids."""
+def input_list(inputs: Any) -> list[Input]:
+    """Return `Inputs` as a list."""
     return [inputs] if input_kind(inputs) != "<batch>" else inputs
 
 

@@ -1,4 +1,4 @@
-"""POST /v2/embed: Cohere's embeddings API, for texts."""
+"""POST /v2/embed: Cohere's embeddings API, for texts and images."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -16,7 +16,8 @@ from service.api.router import Context, api_router
 from service.api.schemas.common import CohereError
 from service.api.schemas.vendors import CohereAnswer
 from service.errors import BadRequest
-from service.inputs.options import TextOrIds
+from service.inputs.image_input import ImageInput
+from service.inputs.options import Input
 from service.inputs.prompts import Role
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
@@ -25,7 +26,7 @@ EmbeddingType = Literal["float", "int8", "uint8", "binary", "ubinary", "base64"]
 EmbeddingTypes = Annotated[list[EmbeddingType], Field(min_length=1), FAIL_FAST]
 InputType = Literal["search_document", "search_query", "classification", "clustering"]
 
-ROLES: dict[InputType | None, Role] = {
+ROLES: dict[str | None, Role] = {
     "search_query": "query",
     "search_document": "document",
     "classification": "classification",
@@ -33,21 +34,46 @@ ROLES: dict[InputType | None, Role] = {
 }
 
 
-class CohereContent(Body):
-    """The only part of an input: a text."""
+class CohereText(Body):
+    """A text in Cohere's format for texts and images."""
 
     type: Literal["text"]
     text: str
 
 
+class CohereImageUrl(Body):
+    """url: a data URL."""
+
+    url: str
+
+
+class CohereImage(Body):
+    """An image in Cohere's format for texts and images."""
+
+    type: Literal["image_url"]
+    image_url: CohereImageUrl
+
+
+CohereContent = Annotated[CohereText | CohereImage, Field(discriminator="type")]
+
+
 class CohereInput(Body):
-    """A text in Cohere's format for texts and images."""
+    """A text or an image: the models here have no joint vector of both."""
 
     content: Annotated[list[CohereContent], Field(min_length=1, max_length=1)]
 
+    @property
+    def value(self) -> str | ImageInput:
+        """The text or the image."""
+        part = self.content[0]
+        return part.text if isinstance(part, CohereText) else ImageInput(image=part.image_url.url)
+
 
 class CohereRequest(Body):
-    """Either texts, or inputs of one text each. images, max_tokens and priority must be null."""
+    """Either texts, images, or inputs of one text or image each.
+
+    images: data URLs. max_tokens and priority must be null.
+    """
 
     model_config = examples(
         {
@@ -63,31 +89,33 @@ class CohereRequest(Body):
     )
 
     model: str
-    input_type: InputType
+    input_type: InputType | Literal["image"]
     texts: Annotated[list[str], FAIL_FAST] | None = None
     inputs: Annotated[list[CohereInput], FAIL_FAST] | None = None
     embedding_types: EmbeddingTypes | None = None
     output_dimension: PositiveInt | None = None
     truncate: TruncateWord | None = None
-    images: None = None
+    images: Annotated[list[str], FAIL_FAST] | None = None
     max_tokens: None = None
     priority: None = None
 
     @property
-    def content(self) -> list[TextOrIds]:
-        """Return the texts; raises BadRequest unless either texts or inputs are set."""
-        if (self.texts is None) == (self.inputs is None):
-            raise BadRequest("give either texts or inputs", param="texts")
+    def content(self) -> list[Input]:
+        """The texts and images; raises BadRequest unless one of the three fields is set."""
+        if [self.texts, self.images, self.inputs].count(None) != 2:
+            raise BadRequest("give either texts, images or inputs", param="texts")
         if self.texts is not None:
             return [*self.texts]
-        return [item.content[0].text for item in self.inputs or ()]
+        if self.images is not None:
+            return [ImageInput(image=url) for url in self.images]
+        return [item.value for item in self.inputs or ()]
 
     def to_embed_request(self) -> EmbedRequest:
         """Convert to a request of /embed."""
         return EmbedRequest(
             inputs=self.content,
             on_overflow=OVERFLOW[self.truncate or "END"],
-            input_type=ROLES[self.input_type],
+            input_type=ROLES.get(self.input_type),
             dimensions=self.output_dimension,
         )
 
@@ -109,7 +137,7 @@ def router(embedding: EmbeddingService) -> APIRouter:
         return {
             "id": context.id,
             "embeddings": embeddings_by_type(vectors, body.embedding_types or ["float"]),
-            "texts": body.content,
+            "texts": [item for item in body.content if isinstance(item, str)],
             "meta": response_meta(rows, context, "2"),
             "response_type": "embeddings_by_type",
         }
@@ -137,7 +165,7 @@ def response_meta(
         "billed_units": {"input_tokens": context.tokens},
     }
     warnings = [
-        f"input {index} was truncated to {len(row.ids)} tokens"
+        f"input {index} was truncated to {row.tokens} tokens"
         for index, row in enumerate(rows)
         if row.dropped
     ]

@@ -1,4 +1,4 @@
-"""The inputs `a` and `b` of /similarity: a text, texts or vectors."""
+"""The inputs `a` and `b` of /similarity: texts, images or vectors."""
 
 from typing import Annotated, Any
 
@@ -6,31 +6,40 @@ import numpy as np
 from pydantic import Discriminator, FiniteFloat, Tag
 
 from models.vectors import Floats
-from service.api.body import FAIL_FAST
+from service.api.body import FAIL_FAST, Image, is_image
 from service.errors import BadRequest, Path
+from service.inputs.image_input import ImageInput
 
-TextsByPath = dict[Path, str]
-"""Texts by their paths in the request."""
+TextsByPath = dict[Path, str | ImageInput]
+"""Texts and images by their paths in the request."""
 
 
 def _kind(value: Any) -> str:
     if isinstance(value, str):
         return "<text>"
+    if is_image(value):
+        return "<image>"
     vectors = isinstance(value, list) and value and isinstance(value[0], list)
     return "<vectors>" if vectors else "<side>"
 
 
+def _item_kind(value: Any) -> str:
+    return "<image>" if is_image(value) else "<text>"
+
+
+_Item = Annotated[Annotated[str, Tag("<text>")] | Image, Discriminator(_item_kind)]
 ComparisonInput = Annotated[
     Annotated[str, Tag("<text>")]
-    | Annotated[list[str], FAIL_FAST, Tag("<side>")]
+    | Image
+    | Annotated[list[_Item], FAIL_FAST, Tag("<side>")]
     | Annotated[list[Annotated[list[FiniteFloat], FAIL_FAST]], FAIL_FAST, Tag("<vectors>")],
     Discriminator(_kind),
 ]
 
 
 def texts_by_path(value: Any, *path: str) -> TextsByPath:
-    """Return the texts of the input at `path`; none if it is vectors."""
-    if isinstance(value, str):
+    """Return the texts and images of the input at `path`; none if it is vectors."""
+    if isinstance(value, str | ImageInput):
         return {path: value}
     if _kind(value) == "<vectors>":
         return {}

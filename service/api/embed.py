@@ -27,7 +27,7 @@ from service.request.request_context import RequestContext
 
 
 class EmbedRequest(HuggingFaceBody):
-    """inputs: a text, its token ids, or a list of either.
+    """inputs: a text, its token ids, an image, or a list of these.
 
     late_chunking: the inputs are consecutive chunks of one text; each is embedded with the whole
     text as context. details: describe each input, too. partial: return an error in place of each
@@ -191,7 +191,7 @@ def _chunk_texts(inputs: Any) -> list[str]:
     for index, chunk in enumerate(chunks):
         if not isinstance(chunk, str):
             raise BadRequest(
-                f"input {index} is token ids; late_chunking takes texts",
+                f"input {index} is no text, and late_chunking takes nothing else",
                 param="late_chunking",
                 index=index,
             )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from models.vectors import Floats
-from service.api.comparison_input import texts_by_path
+from service.api.comparison_input import TextsByPath, texts_by_path
 from service.api.scores import ranking
 from service.api.similarity_request import SimilarityRequest
 from service.errors import BadRequest, ServiceError
@@ -54,7 +54,14 @@ def _texts(body: SimilarityRequest) -> tuple[list[str], list[str], list[Any]]:
             raise BadRequest(
                 f"{name}: give texts: this model has a vector for each token", param=name
             )
-    return [*a.values()], [*b.values()], [*b]
+    return _only_texts(a), _only_texts(b), [*b]
+
+
+def _only_texts(items: TextsByPath) -> list[str]:
+    texts = [item for item in items.values() if isinstance(item, str)]
+    if len(texts) < len(items):
+        raise BadRequest("this model embeds texts, and no images", code="not_offered")
+    return texts
 
 
 def _check_scores(a: int, b: int, body: SimilarityRequest, max_values: int) -> None:

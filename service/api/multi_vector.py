@@ -18,7 +18,7 @@ from service.api.schemas.multi_vector import JinaMultiVectors
 from service.api.served_names import ServedNames
 from service.errors import BadRequest, TooLarge
 from service.inference.multi_vectors import MultiVectors, TextVectors
-from service.inputs.options import InputOptions, TextOrIds
+from service.inputs.options import Input, InputOptions
 from service.request.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class MultiVectorService:
     async def encoded(
         self,
         context: RequestContext,
-        inputs: Sequence[TextOrIds],
+        inputs: Sequence[Input],
         options: InputOptions,
         body: "EmbedRequest",
     ) -> list[Any]:

@@ -3,9 +3,12 @@
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Discriminator, Tag
+from pydantic_core import PydanticCustomError
 
 from service.api.body import FAIL_FAST, Body, TokenIds, input_kind
 from service.api.options_body import Overflow
+from service.errors import BadRequest
+from service.inputs.image_input import ImageInput
 from service.inputs.prompts import Role
 
 Dtype = Literal["float", "int8", "uint8", "binary", "ubinary"]
@@ -39,9 +42,9 @@ def _modality_kind(value: Any) -> str:
     return "<one>" if isinstance(value, str) else "<some>"
 
 
+ModalityName = Literal["text", "image"]
 Modality = Annotated[
-    Annotated[Literal["text"], Tag("<one>")]
-    | Annotated[list[Literal["text"]], FAIL_FAST, Tag("<some>")],
+    Annotated[ModalityName, Tag("<one>")] | Annotated[list[ModalityName], FAIL_FAST, Tag("<some>")],
     Discriminator(_modality_kind),
 ]
 
@@ -62,13 +65,18 @@ Truncate = Annotated[
 ]
 
 
-class TextObject(Body):
-    """Jina's object for an input, which may only be a text here."""
+class InputObject(Body):
+    """Jina's object for an input: a text, or an image as a data URL or in base64."""
 
-    text: str
+    text: str | None = None
+    image: str | None = None
 
 
-def _text_of_object(item: TextObject) -> str:
+def _content_of_object(item: InputObject) -> str | ImageInput:
+    if item.text is None and item.image is not None:
+        return ImageInput(image=item.image)
+    if item.text is None or item.image is not None:
+        raise PydanticCustomError("object", "Input should have either a text or an image")
     return item.text
 
 
@@ -82,7 +90,7 @@ def _input_kind(value: Any) -> str:
     return "<object>" if isinstance(value, dict) else input_kind(value)
 
 
-_Object = Annotated[TextObject, AfterValidator(_text_of_object), Tag("<object>")]
+_Object = Annotated[InputObject, AfterValidator(_content_of_object), Tag("<object>")]
 _InputItem = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[TokenIds, Tag("<ids>")] | _Object,
     Discriminator(_item_kind),
@@ -94,4 +102,35 @@ OpenAIInputs = Annotated[
     | _Object,
     Discriminator(_input_kind),
 ]
-"""A text, its token ids, or a list of either; objects are replaced by their texts."""
+"""A text, its token ids, or a list of either; objects are replaced by a text or an ImageInput."""
+
+
+def with_modality(inputs: Any, modality: Any) -> Any:
+    """Return inputs in which the texts of the modality image are images.
+
+    modality: of all inputs, or of each. Raises BadRequest if there is not one for each, or an image
+    is not a text.
+    """
+    if isinstance(modality, str):
+        modality = [modality] * (len(inputs) if isinstance(inputs, list) else 1)
+    if "image" not in modality:
+        return inputs
+    items = inputs if isinstance(inputs, list) else [inputs]
+    if len(items) != len(modality):
+        raise BadRequest(
+            f"modality has {len(modality)} entries for {len(items)} inputs", param="modality"
+        )
+    return [
+        _as_image(item, index) if kind == "image" else item
+        for index, (item, kind) in enumerate(zip(items, modality, strict=True))
+    ]
+
+
+def _as_image(item: Any, index: int) -> ImageInput:
+    if isinstance(item, str):
+        return ImageInput(image=item)
+    if isinstance(item, ImageInput):
+        return item
+    raise BadRequest(
+        f"input {index} is no image: a data URL, or base64", param="modality", index=index
+    )

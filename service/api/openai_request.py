@@ -17,6 +17,7 @@ from service.api.openai_fields import (
     OpenAIInputs,
     Task,
     Truncate,
+    with_modality,
 )
 from service.errors import BadRequest
 from service.inputs.prompts import Role
@@ -32,8 +33,9 @@ class EmbeddingsRequest(Body):
     The other fields belong to Voyage (input_type, truncation, output_dtype, output_dimension),
     Jina (task, truncate, embedding_type or encoding_type, normalized, late_chunking,
     return_multivector: a vector for each token), NIM (input_type passage; truncate NONE, START
-    or END; modality, which must be text) and vLLM (truncate_prompt_tokens: maximum tokens of an
-    input, -1 for the model's limit; add_special_tokens, which must be true; normalize).
+    or END), NIM and Infinity (modality: text or image, of all inputs or each) and vLLM
+    (truncate_prompt_tokens: maximum tokens of an input, -1 for the model's limit;
+    add_special_tokens, which must be true; normalize).
     drop_params and metadata are ignored. Two fields with the same meaning are refused together.
     """
 
@@ -75,13 +77,13 @@ class EmbeddingsRequest(Body):
 
         model_role: the role that a suffix of the model's name selects.
         """
-        inputs: Any = self.input  # in which objects have become texts
+        inputs: Any = self.input  # in which objects have become texts or images
         if model_role is None and self.model_fields_set <= _COMMON_FIELDS:
             return EmbedRequest(inputs=inputs, encoding_format=self.encoding_format or "float")
         self._check_supported()
         dtype, encoding_format = self._output_format()
         return EmbedRequest(
-            inputs=inputs,
+            inputs=inputs if self.modality is None else with_modality(inputs, self.modality),
             **self._overflow(),
             input_type=self._role(model_role),
             dimensions=self._only_value("dimensions", "output_dimension") or None,

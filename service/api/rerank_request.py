@@ -1,9 +1,10 @@
 """Bodies of the routes that rerank, and what their fields mean."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, PositiveInt, Tag
+from pydantic import Discriminator, Field, PositiveInt, Tag
 
 from models.tokenizer.tokenizer import Side
 from service.api.body import FAIL_FAST, Body, examples
@@ -15,6 +16,10 @@ PairOverflow = Literal["error", "start", "end", "max"]
 """Handling of a pair that is too long; `max` takes the best of the document's windows."""
 
 _TRUNCATION_SIDES: dict[PairOverflow, Side] = {"start": "left", "end": "right"}
+
+
+Instruction = Annotated[str, Field(min_length=1, max_length=8192)] | None
+"""What makes a document relevant, to a reranker that is a language model; by default its own."""
 
 
 class DocumentObject(Body):
@@ -45,16 +50,20 @@ class PairBody(Body):
 
     on_overflow: refuse such a pair (error), cut tokens off at the end or the start of the longer
     text, or split the second text into windows and take the best score of them (max). truncate and
-    truncation_direction are TEI's names for the first three.
+    truncation_direction are TEI's names for the first three. instruction: see Instruction.
     """
 
     truncate: bool | None = None
     truncation_direction: TruncationDirection | None = None
     on_overflow: PairOverflow | None = None
     options: Options | None = None
+    instruction: Instruction = None
 
     def input_options(self) -> InputOptions:
         """Build the tokenization options; raises BadRequest for contradictory fields."""
+        return replace(self._truncation(), instruction=self.instruction)
+
+    def _truncation(self) -> InputOptions:
         if self.on_overflow is None:
             return InputOptions(self.truncate, self.truncation_direction)
         if self.model_fields_set & {"truncate", "truncation_direction"}:
@@ -119,19 +128,19 @@ class RerankRequest(PairBody):
         """
         return self.is_voyage or "raw_scores" in self.model_fields_set
 
-    def input_options(self) -> InputOptions:
-        """Build the tokenization options; raises BadRequest for contradictory fields.
-
-        Documents are truncated unless the request says otherwise; texts as the server's setting is.
-        """
+    def _truncation(self) -> InputOptions:
+        # Documents are truncated unless the request says otherwise; texts as the setting is.
         if self.truncate is not None or self.on_overflow is not None or self.texts is not None:
-            return super().input_options()
+            return super()._truncation()
         truncate = True if self.truncation is None else self.truncation
         return InputOptions(truncate, self.truncation_direction)
 
 
 class CohereRerankRequest(Body):
-    """max_tokens_per_doc: of a document that are read. priority must be null."""
+    """max_tokens_per_doc: of a document that are read. priority must be null.
+
+    instruction: see Instruction.
+    """
 
     model_config = examples(
         model="reranker", query="What is rust?", documents=["A fungus.", "Iron oxide."], top_n=1
@@ -143,4 +152,5 @@ class CohereRerankRequest(Body):
     top_n: PositiveInt | None = None
     max_tokens_per_doc: PositiveInt | None = None
     return_documents: bool | None = None
+    instruction: Instruction = None
     priority: None = None

@@ -63,7 +63,9 @@ def router(service: RerankService) -> APIRouter:
     )
     async def cohere_rerank(context: Context, body: CohereRerankRequest) -> Any:
         service.names.check(body.model)
-        options = InputOptions(truncate=True, max_length=body.max_tokens_per_doc)
+        options = InputOptions(
+            truncate=True, max_length=body.max_tokens_per_doc, instruction=body.instruction
+        )
         texts = document_texts(body.documents)
         rows, logits = await service.logits(context, body.query, texts, options)
         documents = [{"text": text} for text in texts] if body.return_documents else None

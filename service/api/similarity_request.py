@@ -19,7 +19,8 @@ class Sentences(Body):
 
 
 class SimilarityRequest(HuggingFaceBody):
-    """Either inputs (TEI's format), or a and b: a text, texts, or vectors.
+    """Either inputs (TEI's format), or a and b: texts, images
+    ({"image": …}), or vectors.
 
     parameters: TEI's place for the fields about prompts and long texts, which may also stand
     beside it. mode: matrix scores every a with every b; pairwise the first a with the first b, and

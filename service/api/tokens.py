@@ -25,7 +25,7 @@ from service.api.tokens_request import EmbedAllRequest, TokensRequest
 from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
 from service.inputs.chunks import ChunkedDocument
-from service.inputs.options import InputOptions, TextOrIds
+from service.inputs.options import Input, InputOptions
 from service.inputs.spans import check_spans
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.limits import check_values
@@ -54,7 +54,7 @@ class TokenVectorService:
         return {"layer": layer, "dtype": body.output_dtype, "results": results}
 
     async def last_layer(
-        self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
+        self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> list[Floats]:
         """Compute the vectors of all tokens after the last layer: B times (T, D)."""
         rows = await self.pipeline.reader.read(context, inputs, options)

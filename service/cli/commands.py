@@ -86,7 +86,7 @@ def convert(output: Path | None, **flags: Any) -> None:
 @main.command()
 @click.argument("model", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@options("revision", "cache", "pooling")
+@options("revision", "cache", "pooling", "rerank_format", "adapter")
 def inspect(as_json: bool, **flags: Any) -> None:
     """Describe MODEL (default: the one of the settings) without loading its weights."""
     from models.folder import Folder
@@ -94,7 +94,9 @@ def inspect(as_json: bool, **flags: Any) -> None:
 
     settings = read(flags)
     try:
-        properties = inspection.inspect(Folder.read(model_folder(settings), settings.pooling))
+        path, choices = model_folder(settings), (settings.rerank_format, settings.adapter)
+        folder = Folder.read(path, settings.pooling, *choices)
+        properties = inspection.inspect(folder)
     except ModelError as error:
         raise click.ClickException(str(error)) from None
     lines = [json.dumps(properties, indent=2)] if as_json else inspection.lines(properties)

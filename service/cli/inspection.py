@@ -17,7 +17,7 @@ _KINDS = ("activation", "gated", "norm", "arrangement", "causal", "max_positions
 def inspect(folder: Folder) -> dict[str, Any]:
     """The properties of a model folder; raises ModelError if it cannot be read."""
     config, sentence = folder.spec.config, folder.sentence
-    tokenizer, footprint = folder.tokenizer(), Footprint.of(folder)
+    tokenizer, footprint, images = folder.tokenizer(), Footprint.of(folder), folder.images
     return {
         "task": folder.task,
         "labels": list(folder.classifier.labels) if folder.classifier else [],
@@ -34,6 +34,7 @@ def inspect(folder: Folder) -> dict[str, Any]:
         "modules": [{"kind": type(step).__name__, **asdict(step)} for step in sentence.modules],
         "normalize": sentence.normalize,
         "dim": folder.dim,
+        "images": {"side": images.image_size, "tokens": images.tokens} if images else {},
         "prompts": sentence.prompts,
         "default_prompt": sentence.default_prompt,
         "parameters": footprint.parameters,

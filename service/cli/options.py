@@ -13,7 +13,7 @@ from service.cli.env_file import malformed_line
 from service.settings import FILE, Settings
 
 MODEL = ("model", "revision", "cache")
-ENGINE = ("device", "dtype", "isa", "pooling", "threads")
+ENGINE = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter", "threads")
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -132,7 +132,8 @@ class LocalModel:
 
     def positions(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
-            folder = Folder.read(model_folder(self.settings), self.settings.pooling)
+            path, settings = model_folder(self.settings), self.settings
+            folder = Folder.read(path, settings.pooling, settings.rerank_format, settings.adapter)
             encoding = PositionsRequest(**options).encoding(folder.spec.config)
             check_values(encoding.max_values, self.settings.max_values)
             if isinstance(encoding.scheme, Learned):

@@ -65,11 +65,15 @@ class SimilarityOptions(InputOptions, total=False):
 
 
 class RerankOptions(TypedDict, total=False):
-    """See docs/rerank.md. raw_scores: logits instead of scores from 0 to 1."""
+    """See docs/rerank.md. raw_scores: logits instead of scores from 0 to 1.
+
+    instruction: to a reranker that is a language model; by default its own.
+    """
 
     top_n: int | None
     raw_scores: bool
     on_overflow: str | None
+    instruction: str | None
 
 
 @dataclass(frozen=True, slots=True)

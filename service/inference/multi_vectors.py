@@ -12,7 +12,7 @@ from models.sentence_transformers.multi_vector_tokens import MultiVectorTokens
 from models.vectors import Floats, maxsim
 from service.errors import EncodingFailed
 from service.inference.pipeline import Pipeline
-from service.inputs.options import InputOptions, TextOrIds
+from service.inputs.options import Input, InputOptions
 from service.inputs.text_pair import TextPair
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.limits import check_values
@@ -46,7 +46,7 @@ class MultiVectors:
     async def vectors(
         self,
         context: RequestContext,
-        inputs: Sequence[TextOrIds],
+        inputs: Sequence[Input],
         options: InputOptions,
         max_values: int,
     ) -> TextVectors:
@@ -124,7 +124,7 @@ class MultiVectors:
     async def _read(
         self,
         context: RequestContext,
-        inputs: Sequence[TextOrIds],
+        inputs: Sequence[Input],
         options: InputOptions,
         role: TextRole,
     ) -> list[TokenizedInput]:

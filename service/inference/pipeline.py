@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import Protocol
 
 import numpy as np
@@ -10,11 +12,11 @@ from models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.outputs import TextOutputs
 from models.sentence_transformers.classifier import Classifier
 from models.vectors import Floats
-from service.engine.protocol.messages import Job, Result
+from service.engine.protocol.messages import IMAGE, Job, Result
 from service.engine.protocol.sizes import size_class
 from service.errors import BadRequest, EncodingFailed, ServiceError, TimedOut
 from service.inference.item_result import ItemResult
-from service.inputs.options import InputOptions, TextOrIds
+from service.inputs.options import Input, InputOptions
 from service.inputs.reader import InputReader
 from service.inputs.text_pair import TextPair
 from service.inputs.tokenized_input import TokenizedInput
@@ -72,7 +74,7 @@ class Pipeline:
         return self._classifier
 
     async def embed(
-        self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
+        self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> tuple[list[TokenizedInput], Floats]:
         """Return rows, and their pooled vectors (B, D), not normalized."""
         self.check_outputs([DENSE])
@@ -84,7 +86,7 @@ class Pipeline:
     async def outputs(
         self,
         context: RequestContext,
-        inputs: Sequence[TextOrIds],
+        inputs: Sequence[Input],
         options: InputOptions,
         names: Sequence[str],
     ) -> tuple[list[TokenizedInput], list[TextOutputs]]:
@@ -117,13 +119,13 @@ class Pipeline:
         return rows, await self._submit_windows(context, rows, maximum)
 
     async def embed_partial(
-        self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
+        self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> list[ItemResult]:
         """Like `embed`, with an error in place of each input that fails."""
         self.check_outputs([DENSE])
         rows = await self.reader.read_partial(context, inputs, options)
         valid = {index: row for index, row in enumerate(rows) if isinstance(row, TokenizedInput)}
-        tokens = sum(len(row.ids) for row in valid.values())
+        tokens = sum(row.tokens for row in valid.values())
         jobs = [_job(split_windows([row]), DENSE, tokens) for row in valid.values()]
         results = await self._submit_all(context, jobs)
         item_results: dict[int, ItemResult] = {
@@ -164,11 +166,35 @@ class Pipeline:
     async def _submit(
         self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
     ) -> Result:
-        job = _job(rows, output, sum(len(row.ids) for row in rows))
+        if any(row.image_tokens for row in rows):
+            return await self._submit_with_images(context, rows, output)
+        job = _job(rows, output, sum(row.tokens for row in rows))
         with self._admission.admit(self._engine.computed_tokens(job)):
             result = await self._submit_job(context, job)
         _record(context, [result])
         return result
+
+    async def _submit_with_images(
+        self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
+    ) -> Result:
+        """Submit images and texts as a job each, and put their vectors in order."""
+        if output != DENSE:
+            raise BadRequest(
+                "an image has one dense vector, and none for each token or of other kinds",
+                code="not_offered",
+            )
+        tokens = sum(row.tokens for row in rows)
+        order = sorted(range(len(rows)), key=lambda index: rows[index].image_tokens)
+        kinds = [list(group) for _, group in groupby(order, lambda i: rows[i].image_tokens)]
+        jobs = [_job([rows[index] for index in group], DENSE, tokens) for group in kinds]
+        results = []
+        for group, result in zip(kinds, await self._submit_all(context, jobs), strict=True):
+            if isinstance(result, EncodingFailed):
+                result.index = None if result.index is None else group[result.index]
+                raise result
+            results.append(result)
+        vectors = np.concatenate([result.vectors for result in results])[np.argsort(order)]
+        return replace(results[0], vectors=vectors)
 
     def check_outputs(self, names: Sequence[str]) -> None:
         """Raise BadRequest for an output that the model does not have."""
@@ -233,8 +259,9 @@ def _record(context: RequestContext, results: Sequence[Result]) -> None:
 
 
 def _job(rows: Sequence[TokenizedInput], output: str | int, tokens: int) -> Job:
-    """Build a job. tokens: of the whole request, which may be several jobs."""
+    """Build a job of texts, or of images. tokens: of all jobs of the request."""
     prompt_token_counts = [row.prompt_token_count for row in rows]
-    ids = [row.ids for row in rows]
+    ids, image_tokens = [row.ids for row in rows], rows[0].image_tokens
     counts = prompt_token_counts if any(prompt_token_counts) else ()
-    return Job(output, ids, counts, size_class(tokens))
+    kind = IMAGE if image_tokens else output
+    return Job(kind, ids, counts, size_class(tokens), image_tokens=image_tokens)

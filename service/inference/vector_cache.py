@@ -8,7 +8,6 @@ from typing import Protocol
 
 import numpy as np
 
-from models.output_names import DENSE
 from models.vectors import Floats
 from service.engine.protocol.messages import EngineDescription, Job, Result, is_hidden_state
 from service.errors import EncodingFailed
@@ -57,7 +56,7 @@ class VectorCache:
         return replace(
             result,
             vectors=np.concatenate(parts),
-            row_counts=() if job.output == DENSE else [*map(len, parts)],
+            row_counts=[*map(len, parts)] if job.is_packed else (),
             cached=len(keys) - len(missing),
         )
 
@@ -66,7 +65,7 @@ class VectorCache:
         if is_hidden_state(job.output):
             return job.tokens
         self._clear_if_engine_changed()
-        sizes = zip(_keys(job), map(len, job.texts_ids), strict=True)
+        sizes = zip(_keys(job), job.lengths, strict=True)
         return sum({key: size for key, size in sizes if key not in self._vectors}.values())
 
     async def _compute(self, job: Job, missing: Sequence[int], timeout: float) -> Result:

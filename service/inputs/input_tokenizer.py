@@ -13,10 +13,14 @@ from models.tokenizer.cooperative import Cooperative
 from models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
 from service.errors import BadRequest, ServiceError
 from service.inputs.chunks import ChunkedDocument, ChunkReader
+from service.inputs.image_input import PreparedImage
 from service.inputs.options import InputOptions, TextOrIds
 from service.inputs.tokenized_input import TokenizedInput
 from service.inputs.windows import WindowSplitter
 from service.request.limits import prompt_too_long, unsplittable_text
+
+TextOrImage = TextOrIds | PreparedImage
+"""A text, token ids, or an image that needs no more work."""
 
 
 class InputTokenizer:
@@ -44,7 +48,7 @@ class InputTokenizer:
         self._chunks = ChunkReader(tokenizer)
 
     def read(
-        self, inputs: Sequence[TextOrIds], prompt: str, options: InputOptions, first_index: int
+        self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
     ) -> Cooperative[list[TokenizedInput]]:
         """Tokenize inputs. first_index: of the first one. Raises BadRequest, TooLarge."""
         try:
@@ -53,7 +57,7 @@ class InputTokenizer:
             raise unsplittable_text(error, first_index) from None
 
     def read_partial(
-        self, inputs: Sequence[TextOrIds], prompt: str, options: InputOptions, first_index: int
+        self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
     ) -> Cooperative[list[TokenizedInput | ServiceError]]:
         """Like `read`, with an error in place of each invalid input."""
         try:
@@ -109,13 +113,16 @@ class InputTokenizer:
             )
 
     def _read(
-        self, inputs: Sequence[TextOrIds], prompt: str, options: InputOptions, first_index: int
+        self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
     ) -> Cooperative[list[TokenizedInput]]:
         texts = [prompt + item for item in inputs if isinstance(item, str)]
         prompt_token_count, rows = self._sentence.prompt_token_count(prompt, self._tokenizer), []
         side, count_limit = self._side(options), self.count_limit(options, prompt_token_count)
         encoded = iter((yield from self._tokenizer.encode_cooperatively(texts, side, count_limit)))
         for index, item in enumerate(inputs, first_index):
+            if isinstance(item, PreparedImage):
+                rows.append(item.row())
+                continue
             is_text = isinstance(item, str)
             ids = next(encoded) if isinstance(item, str) else self._token_ids(index, item, side)
             if ids.dropped and options.windows:

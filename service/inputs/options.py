@@ -3,10 +3,13 @@
 from dataclasses import dataclass, replace
 
 from models.tokenizer.tokenizer import Side
+from service.inputs.image_input import ImageInput
 from service.inputs.prompts import Role
 
 TextOrIds = str | list[int]
 """An input: a text, or token ids."""
+Input = TextOrIds | ImageInput
+"""An input of a model that may embed images, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,7 @@ class InputOptions:
     max_length: tokens of an input, or of the second text of a pair; None for the model's maximum.
     windows: split an input that is too long into windows instead of cutting it.
     count_dropped: count all tokens that are cut off, which means to tokenize long texts completely.
+    instruction: to a reranker that is a language model; None for that of the model.
     """
 
     truncate: bool | None = None
@@ -26,6 +30,7 @@ class InputOptions:
     role: Role | None = None
     windows: bool = False
     count_dropped: bool = False
+    instruction: str | None = None
     max_length: int | None = None
 
     def with_max_length(self, max_length: int | None) -> "InputOptions":

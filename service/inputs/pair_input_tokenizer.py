@@ -5,9 +5,10 @@ from itertools import accumulate
 
 import numpy as np
 
-from models.errors import UnsplittableTextError
+from models.errors import InstructionTooLongError, UnpairedTextError, UnsplittableTextError
 from models.tokenizer.cooperative import Cooperative
-from models.tokenizer.pairs import PairTokenizer
+from models.tokenizer.pairs import PairEncoder
+from service.errors import BadRequest
 from service.inputs.input_tokenizer import InputTokenizer
 from service.inputs.options import InputOptions
 from service.inputs.text_pair import TextPair
@@ -19,10 +20,31 @@ class PairInputTokenizer:
     """Tokenizes pairs of texts in steps, as texts may be long."""
 
     def __init__(
-        self, pairs: PairTokenizer, input_tokenizer: InputTokenizer, max_tokens: int
+        self, pairs: PairEncoder, input_tokenizer: InputTokenizer, max_tokens: int
     ) -> None:
         """input_tokenizer: checks lengths and ids. max_tokens: of all windows of a pair."""
         self._pairs, self._input_tokenizer, self._max_tokens = pairs, input_tokenizer, max_tokens
+
+    def for_instruction(self, instruction: str | None) -> "PairInputTokenizer":
+        """Return a tokenizer of pairs with an instruction; raises BadRequest."""
+        if instruction is None:
+            return self
+        try:
+            pairs = self._pairs.with_instruction(instruction)
+        except InstructionTooLongError as error:
+            raise BadRequest(
+                f"{error}: shorten it", code="prompt_too_long", param="instruction"
+            ) from None
+        except ValueError:
+            raise BadRequest(
+                "this server's model takes no instruction", code="not_offered", param="instruction"
+            ) from None
+        return PairInputTokenizer(pairs, self._input_tokenizer, self._max_tokens)
+
+    @property
+    def characters(self) -> int:
+        """The number of characters that are added to each pair."""
+        return self._pairs.characters
 
     def read(
         self, pairs: Sequence[TextPair], prompt: str, options: InputOptions, first_index: int
@@ -35,6 +57,14 @@ class PairInputTokenizer:
             return (yield from self._read(pairs, options, first_index))
         except UnsplittableTextError as error:
             raise unsplittable_text(error, first_index) from None
+        except UnpairedTextError as error:
+            index = first_index + error.index
+            raise BadRequest(
+                f"input {index} is one text, and the model reads a query and a document: "
+                "POST /rerank",
+                code="not_offered",
+                index=index,
+            ) from None
 
     def _read(
         self, pairs: Sequence[TextPair], options: InputOptions, first_index: int

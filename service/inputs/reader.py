@@ -7,12 +7,13 @@ from typing import TypeVar
 
 from models.sentence_transformers.sentence import SentenceConfig
 from models.tokenizer.cooperative import Cooperative, run_to_completion
-from models.tokenizer.pairs import PairTokenizer
+from models.tokenizer.pairs import PairEncoder
 from models.tokenizer.tokenizer import Token, Tokenizer
 from service.errors import ServiceError
 from service.inputs.chunks import ChunkedDocument
+from service.inputs.image_reader import ImageReader
 from service.inputs.input_tokenizer import InputTokenizer
-from service.inputs.options import InputOptions, TextOrIds
+from service.inputs.options import Input, InputOptions
 from service.inputs.pair_input_tokenizer import PairInputTokenizer
 from service.inputs.prompts import Prompt, Prompts
 from service.inputs.text_pair import TextPair
@@ -44,15 +45,17 @@ class InputReader:
         max_texts: int,
         max_tokens: int,
         auto_truncate: bool,
-        pairs: PairTokenizer | None = None,
+        images: ImageReader,
+        pairs: PairEncoder | None = None,
     ) -> None:
         """queue: tokenizes long requests. vocabulary_rows: of the model's embedding table.
 
-        min_tokens: of a text. max_texts, max_tokens: of a request. pairs: of a model that reads
-        pairs of texts.
+        min_tokens: of a text. max_texts, max_tokens: of a request. images: prepares the images
+        among the inputs. pairs: of a model that reads pairs of texts.
         """
         self.tokenizer, self.sentence = tokenizer, sentence
         self._queue, self._max_texts, self._max_tokens = queue, max_texts, max_tokens
+        self._images = images
         self._prompts = Prompts(sentence)
         self._input_tokenizer = InputTokenizer(
             tokenizer,
@@ -68,17 +71,19 @@ class InputReader:
         )
 
     async def read(
-        self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
+        self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> list[TokenizedInput]:
         """Tokenize inputs; raises BadRequest, TooLarge, Overloaded or TimedOut."""
-        return await self._tokenize_all(context, inputs, options, self._input_tokenizer.read, list)
+        ready = await self._images.prepare(context, inputs)
+        return await self._tokenize_all(context, ready, options, self._input_tokenizer.read, list)
 
     async def read_partial(
-        self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
+        self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> list[TokenizedInput | ServiceError]:
         """Like `read`, with an error in place of each invalid input."""
+        ready = await self._images.prepare(context, inputs)
         return await self._tokenize_all(
-            context, inputs, options, self._input_tokenizer.read_partial, _valid_rows
+            context, ready, options, self._input_tokenizer.read_partial, _valid_rows
         )
 
     async def read_pairs(
@@ -86,7 +91,10 @@ class InputReader:
     ) -> list[TokenizedInput]:
         """Like `read` for pairs of texts, of a model that reads them."""
         assert self._pairs is not None
-        return await self._tokenize_all(context, pairs, options, self._pairs.read, list)
+        tokenizer = self._pairs.for_instruction(options.instruction)
+        return await self._tokenize_all(
+            context, pairs, options, tokenizer.read, list, tokenizer.characters
+        )
 
     async def read_with_tokens(
         self, context: RequestContext, texts: Sequence[str], options: InputOptions
@@ -137,17 +145,20 @@ class InputReader:
         """Resolve the prompt of the request; raises BadRequest."""
         return self._prompts.resolve(options.prompt, options.prompt_name, options.role)
 
-    async def _tokenize_all(
+    async def _tokenize_all(  # noqa: PLR0913, PLR0917 - of one call
         self,
         context: RequestContext,
         inputs: Sequence[T],
         options: InputOptions,
         tokenize: Tokenize[T, R],
         rows_of: RowsOf[R],
+        added: int = 0,
     ) -> list[R]:
+        """added: number of characters that are put around each input."""
         check_texts(len(inputs), self._max_texts)
         prompt = self.prompt(options).text
-        size = sum(map(len, inputs)) + len(inputs) * len(prompt)
+        added += len(prompt)
+        size = sum(map(len, inputs)) + len(inputs) * added
         if size <= _MAX_INLINE_CHARACTERS:
             results = await self.run_steps(
                 context, tokenize(inputs, prompt, options, 0), size, size
@@ -155,8 +166,8 @@ class InputReader:
             self._count(context, rows_of(results))
             return results
         limit = self._input_tokenizer.max_characters(options)
-        to_tokenize = sum(min(len(prompt) + len(item), limit) for item in inputs)
-        groups = _groups(inputs, len(prompt))
+        to_tokenize = sum(min(added + len(item), limit) for item in inputs)
+        groups = _groups(inputs, added)
         steps = (tokenize(group, prompt, options, first_index) for first_index, group in groups)
         return await self.run_steps(
             context, self._run_groups(context, steps, rows_of), size, to_tokenize
@@ -177,7 +188,7 @@ class InputReader:
         self, context: RequestContext, rows: Sequence[TokenizedInput], texts: int | None = None
     ) -> None:
         context.texts += len(rows) if texts is None else texts
-        context.tokens += sum(len(row.ids) for row in rows)
+        context.tokens += sum(row.tokens for row in rows)
         context.truncated += sum(row.dropped > 0 for row in rows)
         check_tokens(context.tokens, self._max_tokens)
 
@@ -190,14 +201,14 @@ def _described_rows(results: Sequence[tuple[TokenizedInput, list[Token]]]) -> li
     return [row for row, _ in results]
 
 
-def _groups(inputs: Sequence[T], prompt: int) -> Iterator[tuple[int, Sequence[T]]]:
+def _groups(inputs: Sequence[T], added: int) -> Iterator[tuple[int, Sequence[T]]]:
     """Yield groups of inputs to tokenize in one step, with the index of the first.
 
-    prompt: characters before each input.
+    added: characters that are put around each input.
     """
     start = size = 0
     for index, item in enumerate(inputs):
-        length = prompt + len(item)
+        length = added + len(item)
         if index > start and size + length > _GROUP_CHARACTERS:
             yield start, inputs[start:index]
             start, size = index, 0

@@ -34,6 +34,8 @@ class EngineSupervisor(Supervisor):
             dtype=settings.dtype,
             isa=settings.isa,
             pooling=settings.pooling,
+            rerank_format=settings.rerank_format,
+            adapter=settings.adapter,
             threads=settings.threads,
             max_batch_tokens=settings.max_batch_tokens,
             log_level=settings.log_level,

@@ -19,6 +19,7 @@ from tests.clients.conftest import LONG_TEXTS, KeepBusy
 from tests.service.server import Server
 
 TEXTS = ["A first text.", "Ein zweiter Text."]
+IMAGE = {"content": [{"type": "image_url", "image_url": {"url": "data:"}}]}
 QUERY: dict[str, Any] = {"model": DEFAULT, "input_type": "search_query"}
 
 
@@ -127,13 +128,10 @@ def test_the_input_type_selects_a_prompt_of_the_model(
 @pytest.mark.parametrize(
     ("fields", "code", "message_part"),
     [
-        ({"images": ["data:image/png;base64,"]}, "not_offered", "images is not offered"),
-        (
-            {"inputs": [{"content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]},
-            "unknown_field",
-            "image_url",
-        ),
-        ({"input_type": "image"}, "invalid_request", "input_type"),
+        ({"images": ["data:image/png;base64,"]}, "invalid_request", "texts, images or inputs"),
+        ({"texts": None, "images": ["data:"]}, "not_offered", "reads texts alone, and no images"),
+        ({"texts": None, "inputs": [IMAGE]}, "not_offered", "reads texts alone, and no images"),
+        ({"input_type": "picture"}, "invalid_request", "input_type"),
         ({"embedding_types": ["float", "int4"]}, "invalid_request", "embedding_types.1"),
         ({"embedding_types": []}, "invalid_request", "embedding_types"),
         ({"max_tokens": 5}, "not_offered", "max_tokens is not offered"),
@@ -141,7 +139,7 @@ def test_the_input_type_selects_a_prompt_of_the_model(
         ({"truncate": "MIDDLE"}, "invalid_request", "truncate"),
         ({"output_dimension": 385}, "too_many_dimensions", "385"),
         ({"texts": []}, "no_input", "text"),
-        ({"texts": None}, "invalid_request", "texts or inputs"),
+        ({"texts": None}, "invalid_request", "texts, images or inputs"),
         ({"inputs": [{"content": [{"type": "text", "text": "x"}]}]}, "invalid_request", "inputs"),
         ({"texts": None, "inputs": [{"content": []}]}, "invalid_request", "inputs.0.content"),
         (

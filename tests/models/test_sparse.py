@@ -10,10 +10,11 @@ import torch
 from sentence_transformers import SparseEncoder
 
 from models import Embedder
-from models.errors import ModelError
 from models.output_names import SPARSE, SPARSE_QUERY
 from models.outputs import SparseVector
+from models.torch_backend.splade import SpladeEncoder
 from models.vectors import Floats
+from tests.models.built import BUILT, kernels
 from tests.models.sparse_encoder import (
     FAMILIES,
     write_inference_free,
@@ -101,27 +102,20 @@ def test_an_output_matrix_of_its_own_is_read(tmp_path: Path) -> None:
     assert_close(sparse(load(folder, pooling="splade")), reference(folder))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
-@pytest.mark.parametrize("isa", ["auto", "avx2", "none"])
-def test_a_text_is_the_same_bits_alone_and_in_a_batch(dtype: str, isa: str, tmp_path: Path) -> None:
-    folder = write_splade(tmp_path / "model")
-    embedder = load_if_supported(folder, dtype, isa)
+@pytest.mark.parametrize(
+    ("isa", "dtype"), [*BUILT, pytest.param("none", "float32", id="none-float32")]
+)
+def test_a_text_is_the_same_bits_alone_and_in_a_batch(isa: str, dtype: str, tmp_path: Path) -> None:
+    embedder = load(write_splade(tmp_path / "model"), dtype, isa=isa)
     texts = [*TEXTS, *(f"{word} work" for word in VOCABULARY)]
     alone = np.concatenate([sparse(embedder, [text]) for text in texts])
     assert np.array_equal(sparse(embedder, texts), alone)
 
 
-def load_if_supported(folder: Path, dtype: str, isa: str) -> Embedder:
-    try:
-        return load(folder, dtype, isa=isa)
-    except ModelError as error:
-        pytest.skip(str(error))
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
-def test_lower_precisions_are_close_to_float32(dtype: str, tmp_path: Path) -> None:
+@kernels
+def test_every_precision_is_close_to_float32(kernels: str, dtype: str, tmp_path: Path) -> None:
     folder = write_splade(tmp_path / "model")
-    exact, rounded = sparse(load(folder)), sparse(load_if_supported(folder, dtype, "auto"))
+    exact, rounded = sparse(load(folder, isa="none")), sparse(load(folder, dtype, isa=kernels))
     lengths = np.linalg.norm(exact, axis=1) * np.linalg.norm(rounded, axis=1)
     assert ((exact * rounded).sum(axis=1) / lengths).min() > 0.999
 
@@ -150,6 +144,17 @@ def test_a_text_whose_states_are_not_finite_has_no_finite_vector(tmp_path: Path)
     finite, broken = (outputs.sparse for outputs in embedder.outputs(ids, [SPARSE]))
     assert finite is not None and np.isfinite(finite.weights).all()
     assert broken is not None and np.isnan(broken.weights).all()
+
+
+@pytest.mark.parametrize("isa", ["auto", "none"])
+def test_a_token_that_is_not_finite_is_not_hidden_by_later_ones(isa: str, tmp_path: Path) -> None:
+    encoder = load(write_splade(tmp_path / "model"), isa=isa)._encoder
+    assert isinstance(encoder, SpladeEncoder)
+    states = np.ones((4, 64), dtype=np.float32)
+    states[0] = np.inf
+    with torch.inference_mode():
+        broken, finite = encoder._head(states, [2, 2])
+    assert np.isnan(broken).all() and np.isfinite(finite).all()
 
 
 def test_an_output_that_the_model_lacks_is_refused(tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ def local_server(model: Path, **settings: Any) -> Iterator[HttpServer]:
 def _engine(context: ServerContext, handoff: socket.socket) -> Iterator[None]:
     """Run an engine in a thread, which closing a pipe stops."""
     settings = context.settings
-    options = {name: getattr(settings, name) for name in ("device", "dtype", "isa", "pooling")}
+    names = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter")
+    options = {name: getattr(settings, name) for name in names}
     spec = EngineSpec(
         folder=str(context.model),
         **options,

@@ -74,6 +74,10 @@ class SumModel:
         sums[[NAN in row for row in ids]] = np.nan
         return sums
 
+    def encode_images(self, images: Sequence[npt.NDArray[np.uint8]]) -> Floats:
+        self.batches.append(len(images))
+        return np.array([[image.sum()] for image in images], dtype=np.float32)
+
     def outputs(
         self,
         ids: Sequence[TokenIds],

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from models.cpu_backend import library
 from models.sentence_transformers.pooling import AUTO, MODES
+from models.sentence_transformers.rerank_formats import CHOICES
 from service.cli.commands import main
 from service.cli.env_file import unknown_settings
 from service.cli.options import read
@@ -35,6 +36,10 @@ def test_the_instruction_sets_are_those_of_the_kernels() -> None:
 
 def test_every_pooling_can_be_set() -> None:
     assert set(get_args(Settings.model_fields["pooling"].annotation)) == {AUTO, *MODES}
+
+
+def test_every_format_of_rerankers_can_be_set() -> None:
+    assert set(get_args(Settings.model_fields["rerank_format"].annotation)) == {*CHOICES}
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)

@@ -35,10 +35,14 @@ class LoadedTokenizer:
     special: Mapping[str, str]
 
 
-def load(folder: Path, file_only: bool = False, lowercase: bool = False) -> LoadedTokenizer:
+def load(
+    folder: Path, file_only: bool = False, lowercase: bool = False, special_tokens: bool = True
+) -> LoadedTokenizer:
     """Load tokenizer.json with the options of the files beside it.
 
     file_only: ignore those files, and add no special tokens. lowercase: lowercase texts first.
+    special_tokens: whether to put any around a text.
+
     Raises ModelError for files that cannot be read, or a tokenizer that fails on some texts.
     """
     if not (folder / "tokenizer.json").exists():
@@ -49,6 +53,8 @@ def load(folder: Path, file_only: bool = False, lowercase: bool = False) -> Load
         raise
     except Exception as error:  # the library raises nothing narrower
         raise ModelError(f"{folder}: tokenizer.json cannot be read: {error}") from None
+    if not special_tokens:
+        rust.post_processor = None
     side = _truncation_side(folder, rust)
     _disable_batch_options(rust)
     _fix_decoder(rust)

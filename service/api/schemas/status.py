@@ -51,6 +51,7 @@ class Info(TypedDict):
 
     outputs: what an embedder computes of a text: dense, sparse, sparse_query (the sparse vector of
     a query, where it differs), multi (a vector for each token).
+    modalities: of the inputs.
     labels: of a model that reranks or classifies; null for one that embeds.
     pooling_source: where the pooling is configured: in the model's files, by EMBEDDING_POOLING, or
     nowhere, so that the default of sentence-transformers is assumed.
@@ -64,6 +65,7 @@ class Info(TypedDict):
     model: str
     task: Literal["embed", "multi_vector", "rerank", "classify"]
     outputs: list[str]
+    modalities: list[Literal["text", "image"]]
     labels: list[str] | None
     source: str
     revision: str | None

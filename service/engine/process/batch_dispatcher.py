@@ -54,7 +54,7 @@ class BatchDispatcher:
             self._single_threaded = single_threaded = sizing.single_threaded(waiting, running)
             limit = sizing.size(waiting, single_threaded, len(self._job_table))
             texts = self._job_table.take_batch(limit)
-            longest = len(texts[0].ids) if len(texts) == 1 else 0
+            longest = texts[0].item.length if len(texts) == 1 else 0
             if not sizing.is_long(longest):
                 return self._start(texts, single_threaded)
             self._leader_blocked = self._single_threaded = True

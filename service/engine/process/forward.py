@@ -8,11 +8,18 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from models.images.preprocessing import Pixels
 from models.output_names import DENSE
 from models.outputs import TextOutputs
 from models.vectors import Floats
 from service.engine.process.scheduler import QueuedText
-from service.engine.protocol.messages import Failure, TokenIds, is_hidden_state
+from service.engine.protocol.messages import (
+    IMAGE,
+    Failure,
+    TokenIds,
+    is_hidden_state,
+    unpack_pixels,
+)
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +42,7 @@ class Model(Protocol):
         *,
         prompt_token_counts: Sequence[int] = (),
     ) -> list[TextOutputs]: ...
+    def encode_images(self, images: Sequence[Pixels]) -> Floats: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +74,12 @@ def forward(model: Model, texts: Sequence[BatchText]) -> list[Floats | Failure]:
     except Exception as error:
         out_of_memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
         if len(texts) == 1:
-            log.exception("a text of %d tokens cannot be encoded", len(texts[0].ids))
+            log.exception("a text of %d tokens cannot be encoded", texts[0].item.length)
             reason = (
                 "the memory of the device is too small for it" if out_of_memory else "see the log"
             )
             return [Failure(f"the model failed on this input: {reason}", texts[0].item.index)]
-        tokens, kind = sum(len(text.ids) for text in texts), type(error).__name__
+        tokens, kind = sum(text.item.length for text in texts), type(error).__name__
         log.warning("%d texts of %d tokens, in halves after %s", len(texts), tokens, kind)
     # Outside of the handler, as the error's traceback keeps the memory of the failed pass alive.
     if out_of_memory:
@@ -85,6 +93,8 @@ def _encode(model: Model, texts: Sequence[BatchText]) -> Iterable[Floats]:
     counts = [text.prompt_token_count for text in texts]
     if output == DENSE:
         return model.encode(rows, normalized=False, prompt_token_counts=counts)
+    if output == IMAGE:
+        return model.encode_images([unpack_pixels(row) for row in rows])
     if isinstance(output, int) or is_hidden_state(output):
         return model.hidden(rows, output)
     outputs = model.outputs(rows, output.split("+"), prompt_token_counts=counts)

@@ -8,11 +8,10 @@ from math import inf
 
 import numpy as np
 
-from models.output_names import DENSE
 from models.vectors import Floats
 from service.engine.process.forward import BatchText
 from service.engine.process.scheduler import QueuedText, Scheduler
-from service.engine.protocol.messages import Failure, Job, Result, is_hidden_state
+from service.engine.protocol.messages import Failure, Job, Result
 from service.engine.protocol.wire import HttpProcessConnection
 
 Key = tuple[HttpProcessConnection, int]  # of a job: its number on its connection
@@ -48,8 +47,7 @@ class _OpenJob:
             self.started_at - self.job.created_at,
             time.perf_counter() - self.started_at,
         )
-        packed = self.job.output != DENSE and not is_hidden_state(self.job.output)
-        row_counts = [len(part) for part in parts] if packed else ()
+        row_counts = [len(part) for part in parts] if self.job.is_packed else ()
         return Result(vectors, round(queued * 1e6), round(computed * 1e6), rate, row_counts)
 
 
@@ -78,7 +76,7 @@ class JobTable:
         """Queue the texts of a job."""
         self._open_jobs[key] = _OpenJob(job)
         kind = (job.output, key) if job.exclusive else job.output
-        self._scheduler.add(key, [len(row) for row in job.texts_ids], kind, job.size_class)
+        self._scheduler.add(key, job.lengths, kind, job.size_class)
 
     def remove(self, key: Key) -> None:
         """Remove a job that is cancelled or done, if it is there."""

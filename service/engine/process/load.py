@@ -30,6 +30,10 @@ class Options(Protocol):
     @property
     def pooling(self) -> str: ...
     @property
+    def rerank_format(self) -> str: ...
+    @property
+    def adapter(self) -> str: ...
+    @property
     def threads(self) -> int: ...
 
 
@@ -50,6 +54,8 @@ def load(folder: str | Path, options: Options, previous: StartupChoices | None =
         device=previous.device if previous else options.device,
         dtype=previous.dtype if previous else options.dtype,
         pooling=options.pooling,
+        rerank_format=options.rerank_format,
+        adapter=options.adapter,
         trials=[Trial(**trial) for trial in previous.trials] if previous else None,
     )
     if previous:

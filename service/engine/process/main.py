@@ -106,4 +106,5 @@ def describe(embedder: Embedder, batch_limit: BatchLimit) -> EngineDescription:
         kernels=embedder.isa,
         labels=list(embedder.classifier.labels) if embedder.classifier else None,
         outputs=embedder.output_names,
+        image_dtype=embedder.images.dtype if embedder.images else None,
     )

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from models.output_names import DENSE
 from service.engine.protocol.wire import Message
 
 TokenIds = npt.NDArray[np.int32]
+
+IMAGE = "image"
+"""The output of a job of images: the dense vector of each."""
 
 _INPUT_PARTS = ("token", "position", "segment")
 
@@ -24,14 +28,16 @@ def is_hidden_state(output: str | int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Token ids of texts whose vectors the engine computes.
+    """Token ids of texts, or the pixels of images, whose vectors the engine computes.
 
     output: DENSE, one vector per text; hidden states after a number of layers, or a summand of the
-    input embeddings ('token', 'position', 'segment'); or models.output_names joined by '+'.
-    texts_ids: token ids of each text. prompt_token_counts: leading tokens of each text that are not
-    pooled; () for none. size_class: of the whole request, which may be several jobs; see `sizes`.
+    input embeddings ('token', 'position', 'segment'); IMAGE; or models.output_names joined
+    by '+'. texts_ids: token ids of each text, or an image, see `pack_pixels`. prompt_token_counts:
+    leading tokens of each text that are not pooled; () for none. size_class: of the whole request,
+    which may be several jobs; see `sizes`.
     created_at: time.perf_counter, which all processes of a machine share.
     exclusive: whether to compute nothing else at the same time; such a job has one text.
+    image_tokens: tokens of each image; 0 for texts.
     """
 
     output: str | int
@@ -40,11 +46,22 @@ class Job:
     size_class: int = 0
     created_at: float = field(default_factory=time.perf_counter, compare=False)
     exclusive: bool = False
+    image_tokens: int = 0
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each text or image."""
+        return [self.image_tokens or len(ids) for ids in self.texts_ids]
 
     @property
     def tokens(self) -> int:
         """Total tokens of all texts."""
-        return sum(map(len, self.texts_ids))
+        return sum(self.lengths)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether each text's result is one column of several outputs."""
+        return self.output not in (DENSE, IMAGE) and not is_hidden_state(self.output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +98,24 @@ Jobs = Sequence[tuple[int, Job]]
 Results = Sequence[tuple[int, Result | Failure]]
 
 
+def pack_pixels(pixels: npt.NDArray[np.uint8]) -> TokenIds:
+    """Put the pixels of a square (side, side, 3) in the place of token ids, four numbers in one."""
+    return np.frombuffer(pixels.tobytes() + bytes(-pixels.size % 4), dtype=np.int32)
+
+
+def unpack_pixels(packed: TokenIds) -> npt.NDArray[np.uint8]:
+    """Restore the pixels: (side, side, 3)."""
+    flat = packed.view(np.uint8)
+    side = isqrt(len(flat) // 3)
+    return flat[: 3 * side**2].reshape(side, side, 3)
+
+
 def pack_jobs(jobs: Jobs) -> Message:
     """Build one message of numbered jobs."""
     header = [
         (
             *(number, job.output, [*map(len, job.texts_ids)], job.prompt_token_counts),
-            *(job.size_class, job.created_at, job.exclusive),
+            *(job.size_class, job.created_at, job.exclusive, job.image_tokens),
         )
         for number, job in jobs
     ]
@@ -141,6 +170,7 @@ class EngineDescription:
     kernels: instruction set of the compiled kernels; None without them.
     labels: of a model that reranks or classifies, whose vectors are their logits; None otherwise.
     outputs: what it computes of a text, by the names of models.output_names.
+    image_dtype: the precision of the image encoder; None without one.
     """
 
     dim: int
@@ -160,3 +190,4 @@ class EngineDescription:
     kernels: str | None
     labels: list[str] | None = None
     outputs: Sequence[str] = (DENSE,)
+    image_dtype: str | None = None

@@ -24,8 +24,9 @@ class StartupChoices:
 class EngineSpec:
     """Start parameters of an engine process.
 
-    isa: the highest instruction set to use. pooling: overrides that of the model's files, unless
-    auto. max_batch_tokens: 0 to let the engine choose.
+    isa: the highest instruction set to use. pooling, rerank_format: override those of the model's
+    files, unless auto. adapter: the task of a model with adapters.
+    max_batch_tokens: 0 to let the engine choose.
     handoff_fd: the socket on which it receives connections from HTTP processes.
     counters_fd, counters_rows: the shared counters; the last row is the engine's.
     startup_choices: of the previous engine, if there was one.
@@ -36,6 +37,8 @@ class EngineSpec:
     dtype: str
     isa: str
     pooling: str
+    rerank_format: str
+    adapter: str
     threads: int
     max_batch_tokens: int
     log_level: str

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors, combine
+from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from models.errors import ModelError
 from models.outputs import SparseVector
 from models.sentence_transformers.bge_m3 import TOKEN_WEIGHTS
@@ -67,10 +67,3 @@ def test_a_file_of_weights_that_does_not_fit_is_refused(
     (tmp_path / "idf.json").write_text(json.dumps(idf), encoding="utf-8")
     with pytest.raises(ModelError, match=message):
         QueryVectors(tmp_path, QueryWeights("", "idf.json"), tokenizer, len(VOCABULARY))
-
-
-def test_of_several_vectors_the_largest_weight_counts() -> None:
-    first = SparseVector(np.array([1, 5], np.int32), np.array([2, 3], np.float32))
-    second = SparseVector(np.array([5, 9], np.int32), np.array([4, 1], np.float32))
-    combined = combine([first, second])
-    assert entries(combined) == {1: 2, 5: 4, 9: 1} and combined.indices.dtype == np.int32

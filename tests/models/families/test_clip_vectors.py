@@ -58,7 +58,8 @@ def whole(folder: Path, **text: Any) -> Path:
     options = {"vision_config": VISION, "projection_dim": 24}
     write(Case("clip", options, {"text_config": {**TEXT, **text}}, model=CLIPModel), folder)
     write_ended(folder)
-    CLIPImageProcessorPil().save_pretrained(folder)
+    square = {"height": 8, "width": 8}
+    CLIPImageProcessorPil(size={"shortest_edge": 8}, crop_size=square).save_pretrained(folder)
     return folder
 
 

@@ -157,7 +157,7 @@ def test_what_its_own_code_can_do_besides_is_refused_by_name(tmp_path: Path) -> 
         scale_attn_by_inverse_layer_idx=True,
         rotary_emb_scale_base=512,
         rotary_head_dim=True,
-        moe_every_n_layers=2,
+        moe_every_n_layers=2,  # with a gated activation
         activation_function="glu",
         rotary_emb_fraction=0.0,
     )

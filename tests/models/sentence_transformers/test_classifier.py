@@ -154,9 +154,9 @@ def test_a_lower_precision_is_compared_by_what_the_logits_are_computed_from(
     ("config", "card", "problem"),
     [
         (
-            {"architectures": ["Qwen3ForCausalLM"]},
+            {"architectures": ["BertForMaskedLM"]},
             {"model_type": "CrossEncoder"},
-            "a CrossEncoder of the class Qwen3ForCausalLM is not supported",
+            "a CrossEncoder of the class BertForMaskedLM is not supported",
         ),
         ({"sentence_transformers": {"activation_fn": "my.Own"}}, {}, "activation_fn = 'my.Own'"),
     ],

@@ -239,9 +239,9 @@ def test_modules_in_an_order_without_meaning_are_refused(
 
 
 def test_code_of_a_model_is_not_run(tmp_path: Path) -> None:
-    lines = [{"type": "custom_st.Transformer", "path": ""}]
+    lines = [{"type": "custom_st.Encoder", "path": ""}]
     (tmp_path / "modules.json").write_text(json.dumps(lines))
-    with pytest.raises(ModelError, match=r"\['custom_st\.Transformer'\].*code of a model"):
+    with pytest.raises(ModelError, match=r"\['custom_st\.Encoder'\].*code of a model"):
         Folder.read(tmp_path)
 
 

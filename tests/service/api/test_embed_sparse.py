@@ -155,7 +155,9 @@ def test_too_many_weights_are_refused_with_a_way_out(folders: Folders) -> None:
     with local_server(folders["splade"], max_values=20) as server:
         refused = error(server.post("/embed_sparse", {"inputs": TEXTS}), 413)
         assert refused["code"] == "too_many_values"
+        # An index and a weight for each entry: 16 numbers are answered, 24 are not.
         assert server.post("/embed_sparse", {"inputs": TEXTS, "top_k": 2}).status_code == 200
+        assert server.post("/embed_sparse", {"inputs": TEXTS, "top_k": 3}).status_code == 413
 
 
 @pytest.mark.parametrize("field", ["late_chunking", "partial"])

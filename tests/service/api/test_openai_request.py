@@ -162,7 +162,9 @@ def test_truncate_prompt_tokens_uses_the_models_side_and_excludes_its_prompt(
         ({"normalize": True, "normalized": True}, "normalized", "not both"),
         ({"encoding_type": "float", "output_dtype": "float"}, "encoding_type", "not both"),
         ({"encoding_type": "base64", "encoding_format": "float"}, "encoding_format", "not both"),
-        ({"input": [{"image": "aGk="}]}, "input.0.image", "unknown field 'input.0.image'"),
+        ({"input": [{"image": "aGk="}]}, None, "reads texts alone, and no images"),
+        ({"input": "aGk=", "modality": "image"}, None, "reads texts alone, and no images"),
+        ({"input": [{}]}, "input", "input.0: Input should have either a text or an image"),
         ({"input": {"text": "a", "url": "b"}}, "input.url", "unknown field 'input.url'"),
         ({"input": [{"text": 5}]}, "input", "input.0.text: Input should be a valid string"),
     ],
@@ -320,7 +322,7 @@ def test_multivectors_are_counted_and_limited(server: HttpServer) -> None:
         ({"embedding_type": ["float", "binary"]}, "embedding_type"),
         ({"input_type": "query", "task": "retrieval.passage"}, "task"),
         ({"input_type": "query", "model": f"{DEFAULT}-passage"}, "input_type"),
-        ({"modality": "image"}, "modality"),
+        ({"modality": "audio"}, "modality"),
         ({"modality": ["text", "image"]}, "modality"),
         ({"embed_dtype": "float16"}, "embed_dtype"),
     ],
@@ -349,8 +351,8 @@ def test_truncate_is_a_boolean_or_none_start_end(server: HttpServer, truncate: o
 @pytest.mark.parametrize(
     ("modality", "expected"),
     [
-        ("image", "modality: Input should be 'text'"),
-        (["text", "image"], "modality.1: Input should be 'text'"),
+        ("audio", "modality: Input should be 'text' or 'image'"),
+        (["text", "audio"], "modality.1: Input should be 'text' or 'image'"),
         (5, "modality: Input should be a valid array"),
     ],
 )

@@ -11,7 +11,9 @@ from service.process.supervisor import EXIT_PERMANENT_FAILURE
 
 
 def spec(folder: Path, threads: int = 1) -> EngineSpec:
-    return EngineSpec(str(folder), "cpu", "float32", "auto", "auto", threads, 0, "info", 0, 0, 1)
+    return EngineSpec(
+        str(folder), "cpu", "float32", "auto", "auto", "auto", "auto", threads, 0, "info", 0, 0, 1
+    )
 
 
 def test_an_unexpected_error_is_logged_and_prevents_a_restart(

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from models.output_names import DENSE
 from service.engine.protocol.messages import Job, Result
 from service.errors import EncodingFailed, Overloaded
 from service.inference.pipeline import Pipeline
 from service.inputs.options import InputOptions
 from service.inputs.reader import InputReader
+from service.inputs.tokenized_input import TokenizedInput
 from service.process.shared_counters import SharedCounters
 from service.request.admission import Admission
 from service.request.request_context import RequestContext
@@ -106,3 +108,22 @@ def test_a_failed_input_does_not_affect_the_others(reader: InputReader) -> None:
     assert not isinstance(first, Exception) and not isinstance(third, Exception)
     assert (first[1] == 1).all() and (third[1] == 1).all()
     assert (context.queue_us, context.compute_us) == (5, 7)
+
+
+class FailingImageEngine(RecordingEngine):
+    """Fails on the second image of a job."""
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        if job.image_tokens:
+            raise EncodingFailed("it fails", index=1)
+        return await super().submit(job, timeout)
+
+
+def test_a_failing_image_has_its_index_among_the_inputs(reader: InputReader) -> None:
+    admission = Admission(1, lambda: 0.0, SharedCounters.private())
+    pipeline = Pipeline(reader, admission, FailingImageEngine(), 1)
+    text = TokenizedInput(np.ones(3, dtype=np.int32), 0)
+    image = TokenizedInput(np.ones(12, dtype=np.int32), 0, image_tokens=5)
+    with pytest.raises(EncodingFailed) as caught:
+        asyncio.run(pipeline.submit(RequestContext("a"), [text, image, text, image, text], DENSE))
+    assert caught.value.index == 3

@@ -10,7 +10,13 @@ import pytest
 
 from models.output_names import DENSE
 from models.vectors import Floats
-from service.engine.protocol.messages import EngineDescription, Job, Result
+from service.engine.protocol.messages import (
+    IMAGE,
+    EngineDescription,
+    Job,
+    Result,
+    pack_pixels,
+)
 from service.errors import EncodingFailed
 from service.inference.vector_cache import VectorCache
 from tests.service.local_server import local_server
@@ -193,3 +199,17 @@ def test_a_server_reports_cached_vectors(minilm_folder: Path) -> None:
 def test_the_cache_is_off_by_default(server: Server) -> None:
     for _ in range(2):
         assert server.post("/embed", {"inputs": "the same"}).headers["x-cached"] == "0"
+
+
+def test_an_image_is_cached_by_its_pixels_and_counts_as_its_tokens() -> None:
+    engine = RecordingEngine()
+    cache = VectorCache(engine, 10**6)
+    first, second = (pack_pixels(np.full((2, 2, 3), value, dtype=np.uint8)) for value in (1, 2))
+    assert cache.computed_tokens(Job(IMAGE, [first, first], image_tokens=50)) == 50
+    asyncio.run(cache.submit(Job(IMAGE, [first], image_tokens=50), 1))
+    job = Job(IMAGE, [second, first], image_tokens=50)
+    assert cache.computed_tokens(job) == 50
+    result = asyncio.run(cache.submit(job, 1))
+    assert (result.cached, result.row_counts, result.vectors.shape) == (1, (), (2, WIDTH))
+    assert engine.computed == [first.tolist(), second.tolist()]
+    assert asyncio.run(cache.submit(Job(DENSE, [first]), 1)).cached == 0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from models.sentence_transformers.sentence import SentenceConfig
 from models.tokenizer.cooperative import Cooperative
 from models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
+from service.inputs.image_reader import ImageReader
 from service.inputs.reader import InputReader
 from service.inputs.tokenization_queue import TokenizationQueue
 
@@ -40,13 +41,15 @@ def reader_with(
     max_texts: int = 10,
     max_tokens: int = 10_000,
 ) -> InputReader:
+    queue = TokenizationQueue(timeout=60, max_wait=60)
     return InputReader(
         tokenizer,
         sentence or SentenceConfig(max_length=256),
-        TokenizationQueue(timeout=60, max_wait=60),
+        queue,
         vocabulary_rows=vocabulary_rows,
         min_tokens=1,
         max_texts=max_texts,
         max_tokens=max_tokens,
         auto_truncate=True,
+        images=ImageReader(queue, max_pixels=100, max_texts=max_texts, max_tokens=max_tokens),
     )

@@ -1,7 +1,11 @@
 """Tests of the quarantine of texts that crashed an engine."""
 
+from dataclasses import replace
+
+import numpy as np
+
 from service.engine.client.quarantine import Quarantine
-from service.engine.protocol.messages import Job
+from service.engine.protocol.messages import IMAGE, Job, pack_pixels
 from service.process.shared_counters import SharedCounters, counters_file
 from tests.service.rig import ids
 
@@ -54,3 +58,13 @@ def test_a_text_is_quarantined_in_all_processes() -> None:
         second.add(job([2]))
         assert [quarantine.find(job([3], [2], [1])) for quarantine in (first, second)] == [1, 1]
         assert first.added == second.added == 2
+
+
+def test_an_image_is_found_by_its_pixels_and_is_no_text() -> None:
+    quarantine = Quarantine(SharedCounters.private())
+    pixels = [np.full((4, 4, 3), value, dtype=np.uint8) for value in (1, 2)]
+    first, second = (Job(IMAGE, [pack_pixels(each)], image_tokens=5) for each in pixels)
+    quarantine.add(first)
+    assert quarantine.find(replace(second, texts_ids=second.texts_ids + first.texts_ids)) == 1
+    assert quarantine.find(second) is None
+    assert quarantine.find(replace(first, output="dense")) is None

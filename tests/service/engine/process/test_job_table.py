@@ -6,7 +6,7 @@ import numpy as np
 
 from service.engine.process.job_table import JobTable
 from service.engine.process.scheduler import QueuedText
-from service.engine.protocol.messages import Failure, Job, Result
+from service.engine.protocol.messages import IMAGE, Failure, Job, Result, pack_pixels
 from tests.service.rig import FakeConnection, ids
 
 CONNECTION, OTHER = FakeConnection(), FakeConnection()
@@ -105,3 +105,16 @@ def test_a_closed_connection_removes_its_jobs_and_no_others() -> None:
     job_table.add((OTHER, 0), Job("dense", [ids([3, 3])]))
     job_table.remove_connection(CONNECTION)
     assert len(job_table) == 1 and job_table.waiting == 2
+
+
+def test_an_image_counts_as_its_tokens_and_not_as_its_pixels() -> None:
+    pixels = pack_pixels(np.zeros((8, 8, 3), dtype=np.uint8))
+    job_table = JobTable()
+    job_table.add((CONNECTION, 0), Job(IMAGE, [pixels] * 3, image_tokens=5))
+    assert job_table.waiting == 15
+    batch = job_table.take_batch(10)
+    assert [text.item.length for text in batch] == [5, 5] and job_table.waiting == 5
+    results = job_table.collect([*batch, *job_table.take_batch(10)], vectors(3), 0.0, 9.0)
+    ((_, result),) = results[CONNECTION]
+    assert isinstance(result, Result) and result.vectors.shape == (3, 2)
+    assert not result.row_counts

@@ -3,14 +3,18 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from service.engine.protocol.messages import (
+    IMAGE,
     Failure,
     Job,
     Result,
     pack_jobs,
+    pack_pixels,
     pack_results,
     unpack_jobs,
+    unpack_pixels,
     unpack_results,
 )
 from service.engine.protocol.wire import Message, MessageReader, pack
@@ -58,3 +62,14 @@ def test_results_and_failures_survive_the_wire_together() -> None:
             np.testing.assert_array_equal(result.vectors, expected.vectors)
             times = (expected.queue_us, expected.compute_us, expected.rate)
             assert (result.queue_us, result.compute_us, result.rate) == times
+
+
+@pytest.mark.parametrize("side", [1, 2, 3, 4, 7, 224, 337])
+def test_pixels_travel_as_token_ids(side: int) -> None:
+    noise = np.random.default_rng(side)
+    images = [noise.integers(0, 256, (side, side, 3), dtype=np.uint8) for _ in range(3)]
+    sent = Job(IMAGE, [pack_pixels(image) for image in images], image_tokens=5)
+    ((_, received),) = unpack_jobs(*transfer(pack_jobs([(1, sent)])))
+    assert (received.output, received.lengths, received.tokens) == (IMAGE, [5, 5, 5], 15)
+    for packed, image in zip(received.texts_ids, images, strict=True):
+        np.testing.assert_array_equal(unpack_pixels(packed), image)

@@ -1,0 +1,1 @@
+"""Encoded images to pixels of the size that a model reads, without torch."""

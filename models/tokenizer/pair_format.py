@@ -1,0 +1,56 @@
+"""The text in which a language model reads a query and a document, with an instruction or none."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Slot(Enum):
+    """A place in a text for a part of a request."""
+
+    QUERY = "query"
+    DOCUMENT = "document"
+    INSTRUCTION = "instruction"
+
+
+Segments = tuple[str | Slot, ...]
+"""Literal texts and slots in order; a query and a document have one slot each."""
+
+
+@dataclass(frozen=True)
+class PairFormat:
+    """A text around a query and a document.
+
+    default: without an instruction in the request. instructed: with a slot for it; None if the
+    model takes none. strips: whether white space around queries, documents and instructions is
+    removed.
+    """
+
+    default: Segments
+    instructed: Segments | None = None
+    strips: bool = False
+
+    def segments(self, instruction: str | None) -> Segments:
+        """Return the text with slots for the query and the document only.
+
+        Raises ValueError for an instruction to a model that takes none.
+        """
+        if instruction is None:
+            return self.default
+        if self.instructed is None:
+            raise ValueError("the model takes no instruction")
+        text = self.clean(instruction)
+        return tuple(
+            text if segment is Slot.INSTRUCTION else segment for segment in self.instructed
+        )
+
+    def clean(self, text: str) -> str:
+        """Return a query, document or instruction as the text has it."""
+        return text.strip() if self.strips else text
+
+
+def around(segments: Segments, query: str) -> tuple[str, str]:
+    """Return the text before and after the document, for a query."""
+    texts = [query if segment is Slot.QUERY else segment for segment in segments]
+    index = texts.index(Slot.DOCUMENT)
+    before, after = ("".join(map(str, part)) for part in (texts[:index], texts[index + 1 :]))
+    return before, after

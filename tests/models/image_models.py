@@ -1,0 +1,93 @@
+"""Models of texts and images with random weights, and images."""
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from transformers import (
+    CLIPConfig,
+    CLIPImageProcessorPil,
+    CLIPModel,
+    SiglipConfig,
+    SiglipImageProcessorPil,
+    SiglipModel,
+)
+
+from tests.models.tiny import VOCABULARY, write_tokenizer
+
+SIDE = 64
+TEXT = {
+    "vocab_size": len(VOCABULARY),
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 128,
+    "max_position_embeddings": 64,
+    **{"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0},
+}
+VISION = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 128,
+    "image_size": SIDE,
+    "patch_size": 16,
+}
+
+
+def write_clip(folder: Path, *, text: Any = (), **vision: Any) -> Any:
+    """Save a CLIP of random weights with its tokenizer and the preprocessing of its images."""
+    options = {**VISION, **vision}
+    config = CLIPConfig(
+        text_config={**TEXT, **dict(text)}, vision_config=options, projection_dim=24
+    )
+    side = options["image_size"]
+    size = {"height": side, "width": side}
+    CLIPImageProcessorPil(size={"shortest_edge": side}, crop_size=size).save_pretrained(folder)
+    return _write(folder, CLIPModel(config))
+
+
+def write_siglip(folder: Path, *, text: Any = (), **vision: Any) -> Any:
+    """Save a SigLIP of random weights with its tokenizer and the preprocessing of its images."""
+    options = {**VISION, **vision}
+    config = SiglipConfig(text_config={**TEXT, **dict(text)}, vision_config=options)
+    side = options["image_size"]
+    SiglipImageProcessorPil(size={"height": side, "width": side}).save_pretrained(folder)
+    return _write(folder, SiglipModel(config))
+
+
+def picture(width: int, height: int, seed: int = 0, mode: str = "RGB") -> Image.Image:
+    """Draw coloured squares."""
+    shape = (height // 8 + 1, width // 8 + 1, 4)
+    values = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+    return Image.fromarray(values).resize((width, height)).convert(mode)
+
+
+def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    """Encode an image as a file."""
+    file = BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def features(model: Any, pixels: torch.Tensor) -> np.ndarray[Any, Any]:
+    """The vectors of images that transformers computes."""
+    with torch.inference_mode():
+        output = model.get_image_features(pixel_values=pixels)
+    vectors: np.ndarray[Any, Any] = output.pooler_output.numpy()
+    return vectors
+
+
+def _write(folder: Path, model: Any) -> Any:
+    noise = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            centre = 1.0 if "norm" in name and name.endswith("weight") else 0.0
+            parameter.normal_(centre, 0.3, generator=noise)
+    model.train(False)
+    model.save_pretrained(folder)
+    write_tokenizer(folder)
+    return model

@@ -1,0 +1,94 @@
+"""Tests that images are prepared outside of the event loop, within limits."""
+
+import asyncio
+import base64
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.folder import Folder
+from models.images.preprocessing import Pixels, Preprocessing
+from service.engine.protocol.messages import unpack_pixels
+from service.errors import BadRequest, TooLarge
+from service.inputs.image_input import ImageInput, PreparedImage
+from service.inputs.image_reader import ImageReader
+from service.inputs.options import Input
+from service.inputs.tokenization_queue import TokenizationQueue
+from service.request.request_context import RequestContext
+from tests.models.image_models import SIDE, encoded, picture, write_clip
+
+DATA = encoded(picture(70, 90))
+IMAGE = ImageInput(image=base64.b64encode(DATA).decode())
+
+
+class ThreadNames(Preprocessing):
+    """Records the threads in which images are prepared."""
+
+    names: frozenset[str] = frozenset()
+
+    def pixels(self, data: bytes, max_pixels: int) -> Pixels:
+        ThreadNames.names |= {threading.current_thread().name}
+        return super().pixels(data, max_pixels)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    path: Path = tmp_path_factory.mktemp("clip")
+    write_clip(path)
+    return Folder.read(path)
+
+
+def reader(folder: Folder, max_pixels: int = 10_000, max_tokens: int = 100) -> ImageReader:
+    assert folder.preprocessing is not None
+    return ImageReader(
+        TokenizationQueue(timeout=60, max_wait=60),
+        folder.images,
+        ThreadNames(**vars(folder.preprocessing)),
+        max_pixels=max_pixels,
+        max_texts=10,
+        max_tokens=max_tokens,
+    )
+
+
+def test_texts_stay_and_images_become_pixels_in_other_threads(folder: Folder) -> None:
+    context = RequestContext("a")
+    inputs: list[Input] = ["a text", IMAGE, [1, 2]]
+    text, image, ids = asyncio.run(reader(folder).prepare(context, inputs))
+    assert (text, ids) == ("a text", [1, 2]) and isinstance(image, PreparedImage)
+    assert folder.preprocessing is not None
+    expected = folder.preprocessing.pixels(DATA, 10_000)
+    np.testing.assert_array_equal(unpack_pixels(image.row().ids), expected)
+    assert image.row().tokens == (SIDE // 16) ** 2 + 1
+    assert threading.current_thread().name not in ThreadNames.names and ThreadNames.names
+    assert context.tokenize_us > 0
+
+
+def test_an_image_beyond_the_limit_raises_when_it_is_taken(folder: Folder) -> None:
+    (image,) = asyncio.run(reader(folder, max_pixels=99).prepare(RequestContext("a"), [IMAGE]))
+    assert isinstance(image, PreparedImage)
+    with pytest.raises(BadRequest, match="70 x 90 pixels, the limit is 99"):
+        image.row()
+
+
+def test_too_many_images_are_refused_before_they_are_decoded(folder: Folder) -> None:
+    broken = ImageInput(image="?")
+    with pytest.raises(TooLarge, match="11 texts, the limit is 10"):
+        asyncio.run(reader(folder).prepare(RequestContext("a"), [broken] * 11))
+    with pytest.raises(TooLarge, match="102 tokens or more, the limit is 100"):
+        asyncio.run(reader(folder).prepare(RequestContext("a"), [broken] * 6))
+
+
+def test_the_memory_of_the_pixels_is_reserved(folder: Folder) -> None:
+    context = RequestContext("a")
+    asyncio.run(reader(folder).prepare(context, [IMAGE, IMAGE]))
+    assert context.memory.size == 2 * 3 * SIDE**2
+
+
+def test_a_model_of_texts_alone_takes_no_image() -> None:
+    queue = TokenizationQueue(timeout=60, max_wait=60)
+    without = ImageReader(queue, max_pixels=9, max_texts=9, max_tokens=9)
+    with pytest.raises(BadRequest, match="reads texts alone") as caught:
+        asyncio.run(without.prepare(RequestContext("a"), ["a text", IMAGE]))
+    assert (caught.value.code, caught.value.index) == ("not_offered", 1)
