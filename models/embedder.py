@@ -10,6 +10,7 @@ from torch import Tensor
 
 from models.checkpoint import weights
 from models.cpu_backend import library
+from models.cpu_backend.linear import row_exact_linear_factory
 from models.cpu_backend.pooling import pool_on_torch
 from models.encoder import masked_lm
 from models.encoder.batch import Batch, Rows, truncate_after
@@ -25,8 +26,13 @@ from models.images.preprocessing import Pixels
 from models.output_names import DENSE, SPARSE, SPARSE_QUERY
 from models.outputs import TextOutputs
 from models.precision.encoder_factory import EncoderFactory
-from models.precision.reference_sentences import ReferenceSentences
+from models.precision.reference_sentences import (
+    ReferenceSentences,
+    pooled_vectors,
+    token_vectors,
+)
 from models.precision.trials import Trial, choose_precision
+from models.sentence_transformers.multi_vector import TextRole
 from models.sentence_transformers.pooling import AUTO
 from models.sentence_transformers.sparse import Splade, TokenWeights
 from models.tokenizer.cooperative import run_to_completion
@@ -36,6 +42,7 @@ from models.tokenizer.tokenizer import Tokenizer
 from models.torch_backend.encoder import Embeddings, Encoder
 from models.torch_backend.linear import LinearFactory
 from models.torch_backend.splade import SpladeEncoder, SpladeHead
+from models.torch_backend.token_head import TokenHead
 from models.vectors import Floats, normalize
 
 
@@ -45,7 +52,8 @@ class Embedder:
     fingerprint: identifies everything that decides the vectors, except rounding.
 
     output_names: what `outputs` can compute. classifier: of a model that reranks or classifies,
-    whose vectors are logits; None otherwise.
+    whose vectors are logits; None otherwise. multi_vector: of a model with a vector for each token;
+    None otherwise.
 
     images: the image encoder, if the model has one, and None otherwise.
 
@@ -59,7 +67,7 @@ class Embedder:
         tokenizer: Tokenizer,
         embeddings: Embeddings,
         encoder: Encoder,
-        head: Head,
+        head: Head | TokenHead,
         dtype: str,
         isa: str | None,
         trials: Sequence[Trial],
@@ -68,6 +76,7 @@ class Embedder:
         """isa: the instruction set of the kernels, None without. trials: of the precisions."""
         self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
         self.classifier = folder.classifier
+        self.multi_vector = folder.multi_vector_tokens(tokenizer)
         self.config, self.device = embeddings.config, embeddings.device
         self.dtype, self.isa, self.trials = dtype, isa, trials
         self.fingerprint = f"{folder.fingerprint()}-{dtype}"
@@ -108,18 +117,26 @@ class Embedder:
         folder = Folder.read(path, pooling, rerank_format, adapter)
         config = folder.spec.config
         tokenizer = folder.tokenizer()
-        head = Head(folder.path, folder.sentence.modules)
+        cpu_features = library.features(isa)
+        head: Head | TokenHead = (
+            TokenHead(folder.path, folder.sentence.modules, row_exact_linear_factory(cpu_features))
+            if folder.multi_vector
+            else Head(folder.path, folder.sentence.modules)
+        )
         tensors = weights.load(folder.encoder, folder.spec)
         with torch.inference_mode():
             embeddings = Embeddings(config, tensors, resolve_device(device))
             # Few logits say little of an encoder's accuracy: what they are computed from says more.
-            last_states = head.without_last() if folder.classifier else head
-            sentences = ReferenceSentences(
-                tokenizer, config.vocab_size, folder.sentence.pooling, last_states
+            vectors = (
+                token_vectors(head, config.num_layers)
+                if isinstance(head, TokenHead)
+                else pooled_vectors(
+                    head.without_last() if folder.classifier else head, folder.sentence.pooling
+                )
             )
+            sentences = ReferenceSentences(tokenizer, config.vocab_size, vectors)
             head_builder = _splade_head_builder(folder, tensors["token_table"], embeddings.device)
-            features = library.features(isa)
-            factory = EncoderFactory(tensors, embeddings, sentences, head_builder, features)
+            factory = EncoderFactory(tensors, embeddings, sentences, head_builder, cpu_features)
             choice = choose_precision(factory, dtype, sentences, trials)
             images = ImageEmbedder.load(
                 folder, embeddings.device, choice.dtype, factory.cpu_features
@@ -171,6 +188,8 @@ class Embedder:
 
         Raises ValueError for an id or a length that the model does not have.
         """
+        if isinstance(self._head, TokenHead):
+            raise ValueError("the model has a vector for each token, and none for a text")
         if (end := self.sentence.end) is not None:
             ids = [truncate_after(row, end) for row in ids]
         batch = self._batch(self._padded(ids), prompt_token_counts)
@@ -181,14 +200,17 @@ class Embedder:
     def outputs(
         self, ids: Rows, names: Sequence[str], *, prompt_token_counts: Sequence[int] = ()
     ) -> list[TextOutputs]:
-        """Compute outputs of B sequences of token ids in one forward pass, not normalized.
+        """Compute outputs of B sequences of token ids in one forward pass.
 
-        names: see models.output_names. prompt_token_counts: as in `encode`.
+        A dense vector is not normalized. names: see models.output_names. prompt_token_counts: as in
+        `encode`.
 
         Raises ValueError for an output, an id or a length that the model does not have.
         """
         if unknown := {*names} - {*self.output_names}:
             raise ValueError(f"no outputs {sorted(unknown)}; the model has {self.output_names}")
+        if self.multi_vector:
+            return [TextOutputs(multi=rows) for rows in self.encode_tokens(ids)]
         if self._query_vectors and SPARSE_QUERY in names:
             return [TextOutputs(sparse=self._query_vectors(row)) for row in ids]
         batch = self._batch(ids, prompt_token_counts)
@@ -213,6 +235,21 @@ class Embedder:
                 for text_outputs, vector in zip(outputs, vectors, strict=True)
             ]
         return outputs
+
+    def encode_tokens(self, ids: Rows) -> list[Floats]:
+        """Embed each token of B sequences in one forward pass: B times (length, dim).
+
+        Normalized if the model's files say so.
+
+        Raises ValueError for a model without vectors of tokens, and for an id or a length that it
+        does not have.
+        """
+        if not isinstance(self._head, TokenHead):
+            raise ValueError("the model has one vector for each text")
+        batch = self._batch(ids)
+        vectors = self._head(self._encoder.states(batch, self.config.num_layers))
+        vectors = normalize(vectors) if self.sentence.normalize else vectors
+        return np.split(vectors, batch.lengths.cumsum()[:-1])
 
     def hidden(self, ids: Rows, layer: int | str | None = None) -> list[Floats]:
         """Return the hidden states of each of B sequences: B times (length, D).
@@ -251,6 +288,26 @@ class Embedder:
                 raise EmptyTextError(index)
         remaining = [row.remaining(prompt_token_count, side) for row in rows]
         return self._encode_all([row.ids for row in rows], remaining, budget)
+
+    def embed_tokens(
+        self, texts: Sequence[str], role: TextRole = "document", *, budget: int = 2048
+    ) -> list[Floats]:
+        """Embed the tokens of queries or documents, for `models.vectors.maxsim`: B times (n, dim).
+
+        n: the number of tokens that have a vector. Raises UnsplittableTextError, and ValueError for
+        a model without vectors of tokens.
+        """
+        if (tokens := self.multi_vector) is None:
+            raise ValueError("the model has one vector for each text")
+        prompt = self.sentence.prompts[role]
+        ids = self.tokenizer.encode([prompt + text for text in texts])
+        limit = tokens.max_length(role)
+        cut = [self.tokenizer.truncate(row.ids, max_length=limit).ids for row in ids]
+        rows = [tokens.expand(row, role) for row in cut]
+        vectors: dict[int, Floats] = {}
+        for batch in _batches([*map(len, rows)], budget):
+            vectors |= zip(batch, self.encode_tokens([rows[i] for i in batch]), strict=True)
+        return [vectors[i][tokens.has_vector(row, role)] for i, row in enumerate(rows)]
 
     def score(
         self, pairs: Sequence[Pair], *, instruction: str | None = None, budget: int = 2048
@@ -302,10 +359,14 @@ class Embedder:
     def warm(self) -> None:
         """Prepare the most frequent batch sizes, so that no request waits for that."""
         self._encoder.warm()
-        self.encode([[0]] * 4)  # every vocabulary has the id 0
+        self.try_out([[0]] * 4)  # every vocabulary has the id 0
         if self.images is not None:
             side = self.images.spec.image_size
             self.images.encode([np.zeros((side, side, 3), dtype=np.uint8)])
+
+    def try_out(self, ids: Rows) -> None:
+        """Compute the vectors of sequences of token ids as for a request, and drop them."""
+        _ = self.encode_tokens(ids) if self.multi_vector else self.encode(ids)
 
     def _padded(self, ids: Rows) -> Rows:
         if not self.sentence.padded:
@@ -317,7 +378,8 @@ class Embedder:
         batch, config = Batch.of(ids, prompt_token_counts), self.config
         segments = 2 if config.two_segments else 1
         batch.check(config.vocab_size * segments, config.max_tokens, config.min_tokens)
-        return batch
+        id = self.multi_vector.unattended_id if self.multi_vector else None
+        return batch if id is None else batch.without_attention_to_last(id)
 
 
 def _sparse_vectors(

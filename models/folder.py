@@ -15,11 +15,13 @@ from models.errors import ModelError
 from models.families import static
 from models.images import preprocessing
 from models.images.preprocessing import Preprocessing
-from models.output_names import DENSE, SPARSE, SPARSE_QUERY
-from models.positions.schemes import Buckets
+from models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from models.positions.schemes import Buckets, Disentangled
 from models.sentence_transformers import chat_template, modules
 from models.sentence_transformers.classifier import Classifier, Task, has_second_segment
 from models.sentence_transformers.modules import LOGIT_SCORE, STATIC, Entry, Normalize
+from models.sentence_transformers.multi_vector import METADATA, MultiVector
+from models.sentence_transformers.multi_vector_tokens import MultiVectorTokens
 from models.sentence_transformers.pooling import AUTO
 from models.sentence_transformers.refusals import (
     CARD,
@@ -43,6 +45,7 @@ class Folder:
 
     classifier: of a model that reranks or classifies; None for an embedder. preprocessing: of the
     images of a model that embeds them, too; None for others, and without a file that describes it.
+    multi_vector: of a model with a vector for each token; None for others.
     """
 
     path: Path
@@ -51,6 +54,7 @@ class Folder:
     sentence: SentenceConfig
     classifier: Classifier | None = None
     preprocessing: Preprocessing | None = None
+    multi_vector: MultiVector | None = None
 
     @classmethod
     def read(
@@ -83,12 +87,23 @@ class Folder:
         if classifier:
             config = replace(spec.config, two_segments=has_second_segment(encoder, spec.config))
             spec = replace(spec.without(classifier.head.tensors), config=config)
-        sentence = SentenceConfig.read(path, entries, spec, pooling, classifier)
-        return cls(path, encoder, spec, sentence, classifier, _preprocessing(encoder, spec))
+        multi_vector = MultiVector.read(path, entries, spec.config.hidden_size)
+        if multi_vector:
+            _check_multi_vector(path, multi_vector, spec, pooling)
+            spec = spec.without(multi_vector.outside_tensors)
+            sentence = SentenceConfig.of_multi_vector(
+                path, entries[0].path, spec.config, multi_vector
+            )
+        else:
+            sentence = SentenceConfig.read(path, entries, spec, pooling, classifier)
+        images = _preprocessing(encoder, spec)
+        return cls(path, encoder, spec, sentence, classifier, images, multi_vector)
 
     @property
     def task(self) -> Task:
-        """The kind of model: whether it embeds, reranks or classifies."""
+        """The kind of model: whether it embeds texts or tokens, reranks or classifies."""
+        if self.multi_vector:
+            return "multi_vector"
         return self.classifier.task if self.classifier else "embed"
 
     @property
@@ -106,6 +121,8 @@ class Folder:
         """What it computes of a text (models.output_names); nothing if it reranks."""
         if self.classifier:
             return ()
+        if self.multi_vector:
+            return (MULTI,)
         sparse = self.sentence.sparse
         if isinstance(sparse, Splade):
             return (SPARSE, SPARSE_QUERY) if sparse.query else (SPARSE,)
@@ -127,6 +144,7 @@ class Folder:
             file_only=sentence.file_only,
             special_tokens=self.pair_format is None,
             keep_unknown=sentence.keep_unknown,
+            markers=self.multi_vector.markers if self.multi_vector else (),
             max_chunk_size=max_chunk_size,
         )
         if sentence.padded and tokenizer.special_id("pad") is None:
@@ -139,6 +157,14 @@ class Folder:
                 *(self.encoder, tokenizer.max_id, last),
             )
         return tokenizer
+
+    def multi_vector_tokens(self, tokenizer: Tokenizer) -> MultiVectorTokens | None:
+        """Return what a multi-vector model does with token ids; None for other models.
+
+        Raises ModelError for a token that the tokenizer lacks.
+        """
+        options = self.multi_vector
+        return MultiVectorTokens(options, tokenizer, self.encoder) if options else None
 
     def bias_table(self) -> Floats | None:
         """Read the trained bias of each bucket of distances (buckets, H); None if there is none.
@@ -164,7 +190,7 @@ class Folder:
         """List all files that are read: of weights, of the tokenizer, of options and prompts."""
         checkpoints = map(safetensors_files.files, self.checkpoints())
         weights = [file for files in checkpoints for file in files]
-        options = [self.path / name for name in ("modules.json", CARD)]
+        options = [self.path / name for name in ("modules.json", CARD, METADATA)]
         options += [self.path / entry.path / "config.json" for entry in modules.entries(self.path)]
         options += [*options_file(self.encoder), *sparse_files(self.path, self.sentence.sparse)]
         options += preprocessing.files(self.encoder) if self.preprocessing else []
@@ -181,6 +207,19 @@ class Folder:
         if self.spec.adapters:
             parts.append(repr(self.spec.adapters))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _check_multi_vector(
+    path: Path, multi_vector: MultiVector, spec: CheckpointSpec, pooling: str
+) -> None:
+    if pooling != AUTO:
+        raise ModelError(f"{path}: a multi-vector model has no pooling: leave it {AUTO!r}")
+    expansion = multi_vector.expansion
+    # Its code lets tokens that are not attended to attend to nothing, and clears their vectors.
+    if expansion and not expansion.attended and isinstance(spec.config.positions, Disentangled):
+        raise ModelError(
+            f"{path}: a DeBERTa without attention to the expansion of queries is not supported"
+        )
 
 
 def _preprocessing(encoder: Path, spec: CheckpointSpec) -> Preprocessing | None:

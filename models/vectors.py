@@ -85,6 +85,18 @@ def manhattan(a: Floats, b: Floats) -> Floats:
     return _negative_distances(a, b, lambda x: np.abs(x, out=x).sum(axis=-1))
 
 
+def maxsim(query: Floats, document: Floats) -> float:
+    """The sum over a query's vectors (Q, D) of their largest products with a document's (T, D).
+
+    Khattab and Zaharia 2020, arXiv 2004.12832. A document without vectors has the score 0. Computed
+    in double precision, so that no order of the vectors changes a score.
+    """
+    if not len(document):
+        return 0.0
+    products = query.astype(np.float64) @ document.astype(np.float64).T
+    return float(products.max(axis=1).sum())
+
+
 METRICS: dict[str, Callable[[Floats, Floats], Floats]] = {
     "cosine": cosine,
     "dot": dot,

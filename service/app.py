@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
 
 from models.folder import Folder
-from models.output_names import DENSE, SPARSE
+from models.output_names import DENSE, MULTI, SPARSE
 from service import __version__, model_metrics
 from service.api import (
     classify,
@@ -22,6 +22,7 @@ from service.api import (
     feature_extraction,
     model_admin,
     model_list,
+    multi_vector,
     ollama,
     ollama_models,
     openai,
@@ -115,21 +116,29 @@ def _routers(
         )
         return ModelChoice(names, [service(model) for model in models], default)
 
+    def multi_vectors_of(model: ServedModel) -> multi_vector.MultiVectorService:
+        return multi_vector.MultiVectorService(model.multi_vectors, model.name, max_values)
+
     embeddings = choice(
         lambda m: embed.EmbeddingService(
-            m.pipeline, m.name, m.dimensions, m.config.num_layers, max_values
+            m.pipeline, m.name, m.dimensions, m.config.num_layers, max_values, multi_vectors_of(m)
         ),
-        DENSE,
+        *(DENSE, MULTI),
     )
     sparse = choice(lambda m: embed_sparse.SparseService(m.pipeline, max_values), SPARSE)
     token_vectors = choice(
         lambda m: tokens.TokenVectorService(m.pipeline, m.config, max_values), "embed"
     )
-    reranking = choice(lambda m: rerank.RerankService(m.pipeline, m.name), "rerank")
+    reranking = choice(
+        lambda m: rerank.RerankService(m.pipeline, m.name, m.multi_vectors), "rerank", MULTI
+    )
     classification = choice(
         lambda m: classify.ClassificationService(m.pipeline, m.name), "classify", "rerank"
     )
-    similarities = choice(lambda m: similarity.SimilarityService(m.pipeline, max_values), DENSE)
+    similarities = choice(
+        lambda m: similarity.SimilarityService(m.pipeline, max_values, m.multi_vectors),
+        *(DENSE, MULTI),
+    )
     position_tables = choice(
         lambda m: positions.PositionService(m.pipeline, m.config, m.folder.bias_table(), max_values)
     )
@@ -141,6 +150,7 @@ def _routers(
         tokens.router(token_vectors),
         positions.router(position_tables),
         similarity.router(similarities),
+        multi_vector.router(choice(multi_vectors_of, MULTI)),
         rerank.router(reranking),
         rerank_vendors.router(reranking),
         classify.router(classification),

@@ -37,17 +37,18 @@ _KEYS: Mapping[Kind, str] = {
     "intermediate_size hidden_dim d_ff d_inner local_attention global_attn_every_n_layers "
     "max_position_embeddings n_positions seq_length max_seq_len "
     "relative_attention_num_buckets lora_rank sliding_window window_size in_features out_features "
-    "dimension num_experts moe_top_k image_size patch_size projection_dim projection_size",
+    "dimension num_experts moe_top_k image_size patch_size projection_dim projection_size "
+    "query_length document_length query_maxlen doc_maxlen length",
     _LIMIT: "layer_norm_eps layer_norm_epsilon norm_eps rms_norm_eps max_seq_length "
     "model_max_length max_length rotary_emb_fraction rotary_scaling_factor mscale mscale_all_dim",
     _POSITIVE: "rope_theta rotary_emb_base global_rope_theta local_rope_theta "
     "rope_local_base_freq partial_rotary_factor rotary_pct factor low_freq_factor "
     "high_freq_factor original_max_position_embeddings beta_fast beta_slow attention_factor "
     "query_pre_attn_scalar lora_alpha",
-    _LIST: "architectures layer_types lora_adaptations",
-    _EITHER: "pos_att_type",
+    _LIST: "architectures layer_types lora_adaptations skiplist_words",
+    _EITHER: "pos_att_type skiplist_tasks",
     _REPEATED: "attention_types",
-    _STRING: "model_type activation_function feed_forward_type default_prompt_name type path",
+    _STRING: "model_type activation_function feed_forward_type default_prompt_name type path token",
     _STRINGS: "prompts weight_map",
 }
 _BY_KEY = {key: kind for kind, keys in _KEYS.items() for key in keys.split()}

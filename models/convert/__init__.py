@@ -18,7 +18,7 @@ EXTRA = (
     "the extra 'convert' (in the project's checkout: "
     ".venv/bin/pip install -c constraints.txt -e '.[convert]')"
 )
-_WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout")
+_WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout", "MultiVectorMask")
 
 
 def extra_installed() -> bool:

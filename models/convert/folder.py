@@ -14,7 +14,7 @@ from models.footprint import Footprint
 from models.sentence_transformers import modules
 from models.sentence_transformers.bge_m3 import PICKLED_HEADS
 
-_COPIED_SUFFIXES = (".jinja", ".json", ".md", ".model", ".safetensors", ".txt")
+_COPIED_SUFFIXES = (*(".jinja", ".json", ".md", ".metadata", ".model", ".safetensors", ".txt"),)
 
 log = logging.getLogger(__name__)
 

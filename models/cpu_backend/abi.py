@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Mapping
 from ctypes import c_double, c_int64, c_void_p
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 """The version of these structs, as in kernels/abi.h."""
 
 
@@ -80,7 +80,8 @@ class ForwardCall(ctypes.Structure):
         ("num_layers", c_int64),
         *((name, c_void_p) for name in ("final_norm", "embedding_tables")),
         ("position_bias", PositionBias),
-        *((name, c_void_p) for name in ("rotations", "positions", "token_ids", "lengths")),
+        *((name, c_void_p) for name in ("rotations", "positions", "token_ids")),
+        *((name, c_void_p) for name in ("lengths", "key_counts")),
         ("num_sequences", c_int64),
         *((name, c_void_p) for name in ("states", "poolings")),
         ("num_poolings", c_int64),

@@ -130,6 +130,7 @@ class KernelEncoder:
             positions=positions.ctypes.data,
             token_ids=batch.ids.ctypes.data,
             lengths=batch.lengths.ctypes.data,
+            key_counts=None if batch.key_counts is None else batch.key_counts.ctypes.data,
             num_sequences=len(batch.lengths),
             **outputs,
         )

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models.cpu_backend import abi
-from models.cpu_backend.library import Kernel, kernel
+from models.cpu_backend.library import Kernel, best_isa, kernel
 from models.cpu_backend.prepack import WeightPacker, interleave_panels, padding_to_tiles
 from models.torch_backend.linear import (
     ACTIVATIONS,
@@ -17,6 +17,7 @@ from models.torch_backend.linear import (
     LinearFactory,
     RowMaximum,
     WeightAndBias,
+    fastest_linear_factory,
 )
 
 
@@ -67,6 +68,17 @@ class KernelLinearFactory(LinearFactory):
             gated=gated,
         )
         return _KernelLinear(self._kernel, linear, packer)
+
+
+def row_exact_linear_factory(cpu_features: frozenset[str]) -> LinearFactory:
+    """Return what builds float32 layers on a CPU, of which a row's bits depend on that row alone.
+
+    cpu_features: see models.cpu_backend.library.
+    """
+    isa = best_isa("float32", cpu_features)
+    if isa is None:
+        return fastest_linear_factory(torch.device("cpu"), torch.float32)
+    return KernelLinearFactory("float32", isa)
 
 
 class _KernelLinear:

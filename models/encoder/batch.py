@@ -5,7 +5,7 @@ segment. So a sequence of ids is all that the encoder needs to know of a pair.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -30,13 +30,15 @@ class Batch:
     """B sequences with T token ids in total.
 
     ids: (T,). lengths: (B,). prompt_token_counts: (B,) how many of each sequence's first tokens are
-    left out of the pooling. token_vectors: (T, D) on the model's device, in place of those that a
-    table has for the ids: of the patches of images, say.
+    left out of the pooling. key_counts: (B,) how many of each sequence's tokens are attended to,
+    its first ones; None for all. token_vectors: (T, D) on the model's device, in place of those
+    that a table has for the ids: of the patches of images, say.
     """
 
     ids: Integers
     lengths: Integers
     prompt_token_counts: Integers
+    key_counts: Integers | None = None
     token_vectors: Tensor | None = None
 
     @classmethod
@@ -52,13 +54,25 @@ class Batch:
         count, length, _ = vectors.shape
         lengths = np.full(count, length, dtype=np.int64)
         ids = np.arange(count * length, dtype=np.int64)
-        return cls(ids, lengths, np.zeros_like(lengths), vectors.flatten(0, 1).contiguous())
+        patches = vectors.flatten(0, 1).contiguous()
+        return cls(ids, lengths, np.zeros_like(lengths), token_vectors=patches)
 
     @property
     def positions(self) -> Integers:
         """The position of each token in its sequence: (T,)."""
         starts = self.lengths.cumsum() - self.lengths
         return np.arange(len(self.ids)) - starts.repeat(self.lengths)
+
+    def without_attention_to_last(self, id: int) -> "Batch":
+        """Return the batch with no attention to the ids `id` at the end of each sequence.
+
+        A sequence of no other ids stays as it is.
+        """
+        others = self.positions + 1
+        others[self.ids == id] = 0
+        starts = self.lengths.cumsum() - self.lengths
+        counts = np.maximum.reduceat(others, starts)
+        return replace(self, key_counts=np.where(counts == 0, self.lengths, counts))
 
     def check(self, vocab_size: int, max_tokens: int, min_tokens: int = 1) -> None:
         """Raise ValueError for an id or length that the tables lack: kernels check no bounds."""

@@ -11,7 +11,14 @@ from torch import Tensor
 
 from models.checkpoint import weights
 from models.errors import ModelError
-from models.sentence_transformers.modules import LayerNorm, LogitScore, Module, Normalize
+from models.sentence_transformers.modules import (
+    RESIDUAL,
+    Dense,
+    LayerNorm,
+    LogitScore,
+    Module,
+    Normalize,
+)
 from models.vectors import Floats
 
 Transform = Callable[[Tensor], Tensor]
@@ -51,17 +58,28 @@ def _load(folder: Path, module: Module) -> Transform:
     if isinstance(module, LogitScore):
         row = _score_row(folder / module.path, module)
         return lambda vector: F.linear(vector, row)
-    weight, *biases = _load_tensors(folder / module.path, module.shapes, module.own_file)
+    tensors = load_tensors(folder, module)
+    residual = tensors.pop(RESIDUAL, None)
+    weight, *biases = tensors.values()
     bias = biases[0] if biases else None
     if isinstance(module, LayerNorm):
         shape, eps = (module.inputs,), module.eps
         return lambda vector: F.layer_norm(vector, shape, weight, bias, eps)
     activation = getattr(torch.nn, module.activation)()
-    return lambda vector: activation(F.linear(vector, weight, bias))
+    if not module.residual:
+        return lambda vector: activation(F.linear(vector, weight, bias))
+    return lambda vector: (
+        activation(F.linear(vector, weight, bias))
+        + (vector if residual is None else F.linear(vector, residual))
+    )
 
 
-def _load_tensors(folder: Path, shapes: dict[str, tuple[int, ...]], own_file: bool) -> list[Tensor]:
-    # own_file: whether the file holds nothing else.
+def load_tensors(folder: Path, module: Dense | LayerNorm) -> dict[str, Tensor]:
+    """Load the tensors of a module of a model's folder, in the order of its shapes.
+
+    Raises ModelError for weights that are missing or of a wrong shape.
+    """
+    folder, shapes, own_file = folder / module.path, module.shapes, module.own_file
     tensors = {
         name: weights.float32(folder, name, tensor)
         for name, tensor in weights.tensors(folder)
@@ -70,7 +88,7 @@ def _load_tensors(folder: Path, shapes: dict[str, tuple[int, ...]], own_file: bo
     loaded = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if loaded != shapes:
         raise ModelError(f"{folder}: the checkpoint has {loaded}; by config.json it is {shapes}")
-    return [tensors[name] for name in shapes]
+    return {name: tensors[name] for name in shapes}
 
 
 def _score_row(folder: Path, module: LogitScore) -> Tensor:

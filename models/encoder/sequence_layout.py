@@ -18,7 +18,8 @@ class PaddedGroup:
     """N sequences of one padded length P, attended together.
 
     rows: (N * P,) the packed row that each slot reads. slots: (M,) the slots that hold a token.
-    targets: (M,) the packed rows of those tokens. mask: (N, 1, 1, P) 0 for a token, else -inf.
+    targets: (M,) the packed rows of those tokens. mask: (N, 1, 1, P) 0 for a token that is attended
+    to, else -inf.
     """
 
     count: int
@@ -57,7 +58,7 @@ class SequenceLayout:
     """Boundaries of B sequences that are concatenated; padding rows follow the last `tokens`.
 
     starts, lengths: (B,), on the device. host_lengths: the same lengths. positions: (rows,) of each
-    token in its sequence.
+    token in its sequence. limits_keys: whether some tokens are not attended to.
     """
 
     def __init__(
@@ -66,8 +67,12 @@ class SequenceLayout:
         device: torch.device,
         dtype: torch.dtype = torch.float32,
         shape: BatchShape | None = None,
+        key_counts: Sequence[int] | None = None,
     ) -> None:
-        """dtype: of the masks, that of the attention. shape: by default BatchShape.of(lengths)."""
+        """dtype: of the masks, that of the attention. shape: by default BatchShape.of(lengths).
+
+        key_counts: how many of each sequence's tokens are attended to; by default all.
+        """
         self._device, self._dtype, self.host_lengths = device, dtype, lengths
         self.shape = shape or BatchShape.of(lengths)
         self.tokens, self.rows = sum(lengths), self.shape.rows
@@ -76,6 +81,8 @@ class SequenceLayout:
         positions = torch.zeros(self.rows, dtype=torch.int64)
         positions[: self.tokens] = torch.arange(self.tokens) - starts.repeat_interleave(counts)
         self._host_counts, self._host_starts = counts, starts
+        self.limits_keys = key_counts is not None
+        self._key_counts = counts if key_counts is None else torch.tensor(key_counts)
         self.lengths, self.starts, self.positions = to_device(device, counts, starts, positions)
         self._cache: dict[Hashable, Any] = {}
 
@@ -111,9 +118,10 @@ class SequenceLayout:
         # Padding reads the first row of its own sequence: NaN or infinity in another would spread.
         rows = torch.where(is_token, starts + column, starts).flatten()
         slots = is_token.flatten().nonzero().flatten()
-        rows, slots, targets = to_device(self._device, rows, slots, rows[slots])
+        keys = (column < self._key_counts[members, None]).flatten().nonzero().flatten()
+        rows, slots, targets, keys = to_device(self._device, rows, slots, rows[slots], keys)
         mask = torch.full(rows.shape, float("-inf"), dtype=self._dtype, device=self._device)
-        mask = mask.index_fill_(0, slots, 0.0).view(len(members), 1, 1, length)
+        mask = mask.index_fill_(0, keys, 0.0).view(len(members), 1, 1, length)
         return PaddedGroup(len(members), length, rows, slots, targets, mask)
 
 

@@ -92,22 +92,12 @@ VARIANTS: Mapping[tuple[str, str], Callable[[JsonConfig], CheckpointSpec]] = {
 }
 
 
-def refuse_late_interaction(options: JsonConfig) -> None:
-    """Raise ModelError for a checkpoint of ColBERT v2, which has a vector for each token."""
-    if "HF_ColBERT" in options.get("architectures", ()):
-        raise ModelError(
-            f"{options.path}: HF_ColBERT: a model of late interaction (ColBERT v2), which has a "
-            "vector for each token and a product for them, is not supported"
-        )
-
-
 def read(folder: Path) -> CheckpointSpec:
     """Read a model folder's config.json.
 
     Raises ModelError that names an unknown family or an option that is not supported.
     """
     options = JsonConfig(folder / "config.json")
-    refuse_late_interaction(options)
     family = options.choice("model_type", FAMILIES, "")
     variant = options.get("model_type", ""), options.get("position_embedding_type", "")
     try:

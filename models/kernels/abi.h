@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #ifndef ABI_VERSION
-#define ABI_VERSION 3
+#define ABI_VERSION 4
 #endif
 
 // By index: the version, the sizes of the structs, then -1.

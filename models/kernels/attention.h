@@ -19,14 +19,15 @@ struct PositionBias {
   }
 };
 
-// The keys that a query sees: those within a window and, if causal, no later ones.
+// The keys that a query sees: those within a window and, if causal, no later ones. There may be
+// fewer keys than queries, and then none in a window.
 struct AttentionMask {
-  long length, window;
+  long keys, window;
   bool causal;
 
   Range visible(long query) const {
-    const long last = query + (causal ? 0 : window);
-    return {std::max(query - window, 0L), std::min(last + 1, length)};
+    const long last = query + (causal ? 0 : window), end = std::min(last + 1, keys);
+    return {std::min(std::max(query - window, 0L), end), end};
   }
 };
 
@@ -96,10 +97,15 @@ INLINE void pack_values(const BFloat16* values, long stride, long length, long d
 INLINE Floats weigh(Floats x, float*) { return exponential(x); }
 INLINE Floats weigh(Floats x, BFloat16*) { return exponential_roughly(x); }
 
-// Converts a row of scores to weights before their division by the sum; returns the sum.
+// Converts a row of scores to weights before their division by the sum; returns the sum. Of no key
+// the weights are zero, and so is the result, as torch's is.
 template <typename Value>
 INLINE float soften(float* scores, Range seen, long columns, float scale, const float* bias,
                     Value* out) {
+  if (seen.first == seen.last) {
+    for (long j = 0; j < columns; j += W) store(out + j, Floats{});
+    return 1.0f;
+  }
   const long start = seen.first / W * W, end = round_up(seen.last, W), whole = seen.last / W * W;
   if (bias) {
     for (long j = start; j < end; j += W)
@@ -160,10 +166,10 @@ INLINE void attend(const typename Kind::Operand* queries, long stride, Range wan
                    const AttentionMask& mask, long head, const PositionBias& bias, float scale,
                    const Head<Kind>& space, Out&& out) {
   const long size = space.size;
-  const Panels<Kind> keys{space.keys, size}, values{space.values, space.columns(mask.length)};
+  const Panels<Kind> keys{space.keys, size}, values{space.values, space.columns(mask.keys)};
   for (long t = wanted.first; t < wanted.last; t += space.BLOCK) {
     const long rows = std::min(wanted.last - t, space.BLOCK);
-    const long start = mask.visible(t).first / COLUMNS * COLUMNS;
+    const long start = std::min(mask.visible(t).first, mask.keys - 1) / COLUMNS * COLUMNS;
     const long end = round_up(mask.visible(t + rows - 1).last, COLUMNS), columns = end - start;
     multiply(queries + t * stride, stride, rows, keys, size, {start, end},
              [&](long r, long j, Floats x) { store(space.scores + r * columns + j - start, x); });

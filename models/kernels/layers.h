@@ -51,12 +51,17 @@ struct ForwardCall {
   const int64_t* positions;  // (T,) each token's row in the tables of the rotations
   const int64_t* token_ids;  // (T,)
   const int64_t* lengths;    // (B,)
+  const int64_t* key_counts;  // (B,) rows of a sequence that are seen, its first ones; or null
   int64_t num_sequences;     // B
   float* states;             // (T, D), or null if not wanted
   const Pooling* poolings;
   int64_t num_poolings;
   float* vectors;  // (B, num_poolings * D)
 
+  // How many of a sequence's rows are seen by all of its rows.
+  long key_count(long sequence) const {
+    return key_counts ? key_counts[sequence] : lengths[sequence];
+  }
   // Whether only one row of each sequence's last states is needed.
   bool pools_one_row() const {
     const bool ends = num_poolings && (poolings[0] == Pooling::cls || poolings[0] == Pooling::last);

@@ -58,15 +58,15 @@ class Work {
     const auto* queries = space_.qkv;
     auto* out = space_.stage;
     for (long i = part_.first; i < part_.last; i++) {
-      const long length = call_.lengths[i];
-      const AttentionMask mask{length, layer.window, config_.causal != 0};
+      const long length = call_.lengths[i], keys_seen = call_.key_count(i);
+      const AttentionMask mask{keys_seen, layer.window, config_.causal != 0};
       const Range wanted = single ? call_.pooled_row(i) : Range{0, length};
       const auto* keys = queries + width;
       const auto* values = keys + config_.num_kv_heads * size;
       for (long head = first; head < last; head++) {
         const long key = head / shared * size;
         if (head == first || head % shared == 0)
-          desk_.head.pack(keys + key, values + key, stride, length);
+          desk_.head.pack(keys + key, values + key, stride, keys_seen);
         attend(queries + head * size, stride, wanted, mask, head, call_.position_bias,
                static_cast<float>(config_.scale), desk_.head, [&](long row, long d, Floats y) {
                  store(out + (row - wanted.first) * width + head * size + d, y);

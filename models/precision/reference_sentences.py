@@ -1,6 +1,8 @@
 """Vectors of the reference sentences, to calibrate int8 and to compare precisions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from models.encoder.batch import Batch
 from models.encoder.head import Head
@@ -8,15 +10,17 @@ from models.errors import ModelError
 from models.precision.sentences import SENTENCES
 from models.tokenizer.tokenizer import Tokenizer
 from models.torch_backend.encoder import Encoder
+from models.torch_backend.token_head import TokenHead
 from models.vectors import Floats, normalize
+
+Vectors = Callable[[Encoder, Batch], Floats]
+"""Computes the unit vectors of sequences with an encoder: -> (B, dim)."""
 
 
 class ReferenceSentences:
-    """Embeds the reference sentences with a model's tokenizer, pooling and head."""
+    """Embeds the reference sentences with a model's tokenizer."""
 
-    def __init__(
-        self, tokenizer: Tokenizer, vocab_size: int, pooling: Sequence[str], head: Head
-    ) -> None:
+    def __init__(self, tokenizer: Tokenizer, vocab_size: int, vectors: Vectors) -> None:
         """Tokenize the sentences, without those whose token ids exceed the token table.
 
         Raises ModelError if no sentence remains.
@@ -28,8 +32,29 @@ class ReferenceSentences:
                 f"the tokenizer's ids are not those of a table of {vocab_size} vectors"
             )
         self._batch = Batch.of(rows)
-        self._pooling, self._head = pooling, head
+        self._vectors = vectors
 
     def __call__(self, encoder: Encoder) -> Floats:
         """Return the unit vectors of the sentences, as an encoder computes them: (B, dim)."""
-        return normalize(self._head(encoder.vectors(self._batch, self._pooling)))
+        return self._vectors(encoder, self._batch)
+
+
+def pooled_vectors(head: Head, pooling: Sequence[str]) -> Vectors:
+    """Return what computes the vectors of texts. head: applied after the pooling."""
+    return lambda encoder, batch: normalize(head(encoder.vectors(batch, pooling)))
+
+
+def token_vectors(head: TokenHead, num_layers: int) -> Vectors:
+    """Return what computes the vectors of a text's tokens, and puts them side by side as one.
+
+    The cosine of two of these is the mean of the cosines of their tokens.
+    """
+
+    def compute(encoder: Encoder, batch: Batch) -> Floats:
+        rows = normalize(head(encoder.states(batch, num_layers)))
+        shape = len(batch.lengths), int(batch.lengths.max()), rows.shape[1]
+        vectors = np.zeros(shape, dtype=np.float32)
+        vectors[np.arange(shape[1]) < batch.lengths[:, None]] = rows
+        return normalize(vectors.reshape(len(vectors), -1))
+
+    return compute

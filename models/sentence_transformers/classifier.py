@@ -24,7 +24,7 @@ from models.tokenizer.pair_format import PairFormat
 _CLASS_SUFFIX = "ForSequenceClassification"
 _OLD_ACTIVATION = "sbert_ce_default_activation_function"
 
-Task = Literal["embed", "rerank", "classify"]
+Task = Literal["embed", "multi_vector", "rerank", "classify"]
 Activation = Literal["sigmoid", "identity"]
 # Tokenizer classes that tell the segment of each token, and families that use BERT's by default.
 _SEGMENT_TOKENIZERS = ("BertTokenizer", "DebertaV2Tokenizer", "ElectraTokenizer")

@@ -12,10 +12,17 @@ STATIC = "StaticEmbedding"
 CLIP = "CLIPModel"
 LOGIT_SCORE = "LogitScore"
 ENCODERS = ("Transformer", STATIC, CLIP)
+SENTENCE, TOKENS = "sentence_embedding", "token_embeddings"
+"""Input and output of a module: the vector of a text, or those of its tokens."""
+
 SPLADE_POOLING = "SpladePooling"
 _POOLINGS = ("Pooling", SPLADE_POOLING)
 _FORMER_NAMES = {"MLMTransformer": "Transformer"}
 _PACKAGE = "sentence_transformers."
+_ALIASES = {"pylate.models.Dense.Dense": "sentence_transformers.base.modules.dense.Dense"}
+
+RESIDUAL = "residual.weight"
+"""The name of a Dense's second matrix."""
 _CUSTOM = "custom_st.Transformer"  # of Jina v3, whose adapters it chooses
 
 Shapes = dict[str, tuple[int, ...]]
@@ -36,7 +43,10 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Dense:
-    """A linear layer with an activation, one of ACTIVATIONS. tensor: the name of its weight."""
+    """A linear layer with an activation, one of ACTIVATIONS. tensor: the name of its weight.
+
+    residual: whether its input is added, through another matrix if the widths differ.
+    """
 
     path: str
     inputs: int
@@ -44,17 +54,22 @@ class Dense:
     bias: bool
     activation: str
     tensor: str = "linear.weight"
+    residual: bool = False
 
     @property
     def shapes(self) -> Shapes:
         """The names and shapes of its tensors, the weight first."""
-        weight: Shapes = {self.tensor: (self.outputs, self.inputs)}
-        return {**weight, _bias_of(self.tensor): (self.outputs,)} if self.bias else weight
+        shapes: Shapes = {self.tensor: (self.outputs, self.inputs)}
+        if self.bias:
+            shapes[_bias_of(self.tensor)] = (self.outputs,)
+        if self.residual and self.inputs != self.outputs:
+            shapes[RESIDUAL] = (self.outputs, self.inputs)
+        return shapes
 
     @property
     def own_file(self) -> bool:
-        """Whether the file at `path` holds nothing else."""
-        return self.tensor == "linear.weight"
+        """Whether the file at `path` holds nothing else; an encoder is at the path ""."""
+        return self.tensor == "linear.weight" and bool(self.path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,12 +171,16 @@ def query_entries(folder: Path) -> tuple[Entry, ...] | None:
     return None if query == document else query
 
 
-def following(folder: Path, entries: Sequence[Entry], width: int) -> list[Module]:
+def following(
+    folder: Path, entries: Sequence[Entry], width: int, level: str = SENTENCE
+) -> list[Module]:
     """Read the modules after the pooling, of vectors of a width.
+
+    level: SENTENCE, or TOKENS of a model without a pooling.
 
     Raises ModelError for an unsupported option, and for widths that do not fit.
     """
-    modules = [module for entry in entries for module in _read(folder, entry)]
+    modules = [module for entry in entries for module in _read(folder, entry, level)]
     for module in modules:
         if isinstance(module, Normalize):
             continue
@@ -192,6 +211,7 @@ def _route(folder: Path, router: Entry, name: str) -> tuple[Entry, ...]:
 
 
 def _entry(path: Path, kind: str, module_path: str) -> Entry:
+    kind = _ALIASES.get(kind, kind)
     custom = kind == _CUSTOM
     if not custom and not kind.startswith(_PACKAGE):
         raise ModelError(f"{path}: modules {[kind]} are not supported: code of a model is not run")
@@ -209,16 +229,15 @@ def _implied(folder: Path) -> tuple[Entry, ...]:
     return (Entry(STATIC, ""), *[Entry("Normalize", "")] * bool(options.get("normalize", False)))
 
 
-def _read(folder: Path, entry: Entry) -> list[Module]:
+def _read(folder: Path, entry: Entry, level: str) -> list[Module]:
     read = _READERS.get(entry.kind)
-    return read(folder, entry.path) if read else []
+    return read(folder, entry.path, level) if read else []
 
 
-def _dense(folder: Path, path: str) -> list[Module]:
+def _dense(folder: Path, path: str, level: str) -> list[Module]:
     options = JsonConfig(folder / path / "config.json")
-    options.require("module_input_name", "sentence_embedding")
-    options.require("module_output_name", "sentence_embedding")
-    options.require("use_residual", False)
+    options.require("module_input_name", level)
+    options.require("module_output_name", level)
     name = options.get("activation_function", "torch.nn.modules.activation.Tanh")
     kind = name.rpartition(".")[2]
     if not name.startswith("torch.nn.modules.") or kind not in ACTIVATIONS:
@@ -229,30 +248,32 @@ def _dense(folder: Path, path: str) -> list[Module]:
         outputs=options["out_features"],
         bias=options.get("bias", True),
         activation=kind,
+        residual=options.get("use_residual", False),
     )
     return [dense]
 
 
-def _layer_norm(folder: Path, path: str) -> list[Module]:
+def _layer_norm(folder: Path, path: str, level: str) -> list[Module]:
     return [LayerNorm(path=path, inputs=JsonConfig(folder / path / "config.json")["dimension"])]
 
 
-def _normalize(folder: Path, path: str) -> list[Module]:
+def _normalize(folder: Path, path: str, level: str) -> list[Module]:
     config = folder / path / "config.json"
     if config.exists():
         options = JsonConfig(config)
-        options.require("module_input_name", "sentence_embedding")
-        options.require("module_output_name", "sentence_embedding")
+        options.require("module_input_name", level)
+        options.require("module_output_name", level)
     return [Normalize()]
 
 
-def _ignore(folder: Path, path: str) -> list[Module]:
+def _ignore(folder: Path, path: str, level: str) -> list[Module]:
     return []
 
 
-_READERS: Mapping[str, Callable[[Path, str], list[Module]]] = {
+_READERS: Mapping[str, Callable[[Path, str, str], list[Module]]] = {
     "Dense": _dense,
     "LayerNorm": _layer_norm,
     "Normalize": _normalize,
     "Dropout": _ignore,  # used in training only
+    "MultiVectorMask": _ignore,  # see multi_vector
 }

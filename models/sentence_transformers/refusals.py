@@ -9,9 +9,10 @@ CARD = "config_sentence_transformers.json"
 
 
 def refuse_other_kinds(folder: Path) -> None:
-    """Raise ModelError for multi-vector models of sentence-transformers."""
+    """Raise ModelError for a kind of model of sentence-transformers that is not supported."""
     card = JsonConfig.optional(folder / CARD)
-    card.require("model_type", "SentenceTransformer", "CrossEncoder", "SparseEncoder")
+    kinds = ("SentenceTransformer", "CrossEncoder", "SparseEncoder", "MultiVectorEncoder")
+    card.require("model_type", *kinds, "ColBERT")
 
 
 def refuse_changed_weights(encoder: Path) -> None:

@@ -17,8 +17,11 @@ from models.sentence_transformers.modules import (
     Module,
     Normalize,
 )
+from models.sentence_transformers.multi_vector import ROLES, MultiVector
+from models.sentence_transformers.multi_vector_tokens import max_length
 from models.sentence_transformers.pooling import AUTO, SPLADE, PoolingChoice, Source, choose_pooling
 from models.sentence_transformers.prompts import default_prompt
+from models.sentence_transformers.refusals import CARD
 from models.sentence_transformers.sparse import Sparse, read_sparse
 from models.sentence_transformers.transformer import Output, TransformerOptions
 from models.tokenizer.tokenizer import Tokenizer
@@ -30,8 +33,9 @@ class SentenceConfig:
     """Everything between a text and its vector that is not the encoder.
 
     max_length: tokens, special ones included. side: where a longer text is truncated; None: as the
-    tokenizer's files say. pooling, pooling_source, include_prompt: see PoolingChoice. modules:
-    applied after the pooling, in order. normalize: whether vectors get unit length in the end.
+    tokenizer's files say. pooling, pooling_source, include_prompt: see PoolingChoice; the pooling
+    is () for a model without a vector of a text. modules: applied after the pooling, in order.
+    normalize: whether vectors get unit length in the end.
     file_only: whether only tokenizer.json counts, and texts get no special tokens.
     keep_unknown: whether unknown tokens remain. end, padded: see Projection.
     sparse: how sparse vectors are computed; None without.
@@ -76,7 +80,7 @@ class SentenceConfig:
         width = projected[0].outputs if projected else encoder.hidden_size * len(choice.modes)
         following = [*projected, *modules.following(folder, entries, width)]
         normalize = following[-1:] == [Normalize()]
-        card = JsonConfig.optional(folder / "config_sentence_transformers.json")
+        card = JsonConfig.optional(folder / CARD)
         prompts: dict[str, str] = card.get("prompts", {})
         static = entries[0].kind == STATIC
         if static:
@@ -100,6 +104,28 @@ class SentenceConfig:
             keep_unknown=encoder.family != "model2vec",
             prompts=prompts,
             default_prompt=default_prompt(card),
+        )
+
+    @classmethod
+    def of_multi_vector(
+        cls, folder: Path, path: str, encoder: EncoderConfig, multi_vector: MultiVector
+    ) -> "SentenceConfig":
+        """Read what a model without a vector of a text has of these options.
+
+        path: of the encoder's folder, relative to the model's.
+        """
+        options = TransformerOptions.read(folder / path, encoder, multi_vector=True)
+        lengths = [max_length(multi_vector, role, options.max_length) for role in ROLES]
+        prompts = dict(multi_vector.prompts)
+        return cls(
+            max_length=min(max(lengths), encoder.max_tokens),
+            pooling=(),
+            modules=multi_vector.modules,
+            normalize=multi_vector.normalize,
+            lowercase=options.lowercase,
+            side=options.side,
+            prompts=prompts,
+            default_prompt=prompts["document"],
         )
 
     def prompt_token_count(self, prompt: str, tokenizer: Tokenizer) -> int:

@@ -42,7 +42,8 @@ _OUTPUTS = {  # the task, the name of the output, and the method of the model
         {"method": "forward", "method_output_name": "logits"},
     ),
 }
-_UNSUPPORTED = (*("tokenizer_name_or_path", "query_length", "document_length", "query_expansion"),)
+_UNSUPPORTED = ("tokenizer_name_or_path",)
+_MULTI_VECTOR = ("query_length", "document_length", "query_expansion")
 # Options of loading, speed and padding, which do not change vectors.
 _IGNORED = {
     *("cache_dir", "code_revision", "local_files_only", "revision", "subfolder", "token"),
@@ -82,13 +83,21 @@ class TransformerOptions:
 
     @classmethod
     def read(
-        cls, folder: Path, encoder: EncoderConfig, output: Output = "states"
+        cls,
+        folder: Path,
+        encoder: EncoderConfig,
+        output: Output = "states",
+        multi_vector: bool = False,
     ) -> "TransformerOptions":
         """Read the options of an encoder. output: what its module returns.
+
+        multi_vector: whether it may have options of queries and documents, see multi_vector.
 
         Raises ModelError for an unsupported option that might change vectors.
         """
         options = _options(folder, output)
+        for name in () if multi_vector else _MULTI_VECTOR:
+            options.require(name, None, {})
         key = "tokenizer_args" if "tokenizer_args" in options else "processor_kwargs"
         tokenizer = options.nested_only(key, {*_IGNORED, "model_max_length", "truncation_side"})
         max_length = tokenizer.get("model_max_length") or options.get("max_seq_length")

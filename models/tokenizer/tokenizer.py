@@ -41,6 +41,7 @@ class Tokenizer:
         side: Side | None = None,
         file_only: bool = False,
         keep_unknown: bool = True,
+        markers: Sequence[str] = (),
         special_tokens: bool = True,
         chunk_size: int = _CHUNK_SIZE,
         max_chunk_size: int = sys.maxsize,
@@ -48,11 +49,13 @@ class Tokenizer:
         """side: None for that of the folder's files. keep_unknown: keep tokens of unknown words.
 
         file_only: ignore the files beside tokenizer.json, and add no special tokens.
-        special_tokens: whether to put any around a text. chunk_size:
-        characters that are tokenized at once, or up to twice as many. max_chunk_size: characters
-        of a text that cannot be split, at least as many as max_length tokens need.
+        special_tokens: whether to put any around a text. markers: of queries and documents, see
+        loader.register_markers. chunk_size: characters that are tokenized at once, or up to twice
+        as many. max_chunk_size: characters of a text that cannot be split, at least as many as
+        max_length tokens need.
         """
         loaded = loader.load(folder, file_only, lowercase, special_tokens)
+        loader.register_markers(loaded.rust, markers)
         self._rust, self.side = loaded.rust, side or loaded.side
         self._special_by_role = loaded.special
         self._dropped_id = None if keep_unknown else unknown_id(self._rust)

@@ -88,7 +88,8 @@ class CudaGraphRunner:
         return BatchShape.of(lengths)
 
     def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
-        return self._recorded.get(layout.shape, self._forward)(ids, layout)
+        recorded = None if layout.limits_keys else self._recorded.get(layout.shape)
+        return (recorded or self._forward)(ids, layout)
 
     def warm(self) -> None:
         # The largest first: the others then fit in its memory.

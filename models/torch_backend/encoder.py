@@ -167,7 +167,8 @@ class TorchEncoder:
         self, batch: Batch, shape: Callable[[Sequence[int]], BatchShape]
     ) -> tuple[Tensor, SequenceLayout]:
         lengths, device = batch.lengths.tolist(), self._embeddings.device
-        layout = SequenceLayout(lengths, device, self._layers.dtype, shape(lengths))
+        keys = None if batch.key_counts is None else batch.key_counts.tolist()
+        layout = SequenceLayout(lengths, device, self._layers.dtype, shape(lengths), keys)
         self._layers.prepare(layout)
         if (vectors := batch.token_vectors) is not None:
             return F.pad(vectors, (0, 0, 0, layout.rows - layout.tokens)), layout

@@ -32,6 +32,8 @@ class FlashAttention:
         options: AttentionOptions,
     ) -> Tensor:
         """Compute attention within each sequence: (T, H, Dh) -> (T, H * Dh)."""
+        if layout.limits_keys:  # of queries, which are short
+            return padded_attention(query, key, value, layout, options)
         window = -1 if options.window is None else options.window
         # For a maximum of one token the kernel takes another path, which may split the keys, so
         # that a text's bits depend on its batch, and which reads no rows beyond the sequences.

@@ -11,6 +11,7 @@ from service.api.array_format import EncodingFormat, OutputType, convert_vectors
 from service.api.binary_response import binary_response, check_json_fields
 from service.api.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
 from service.api.embed_outputs import OutputName, embed_outputs
+from service.api.multi_vector import MultiVectorService
 from service.api.openapi_responses import route_responses
 from service.api.options_body import HuggingFaceBody
 from service.api.partial_results import partial_results, stack_vectors
@@ -60,7 +61,8 @@ class EmbeddingService:
     """Computes sentence vectors for every API; requests of other APIs become an EmbedRequest.
 
     name: of the model, in responses. layers: number of layers; late chunking pools the states after
-    the last one. max_values: limit of numbers in sparse vectors.
+    the last one. max_values: limit of numbers in sparse vectors. multi_vector: responds for a model
+    with vectors of tokens.
     """
 
     pipeline: Pipeline
@@ -68,9 +70,12 @@ class EmbeddingService:
     dimensions: Dimensions
     layers: int
     max_values: int
+    multi_vector: MultiVectorService
 
     async def embed(self, context: RequestContext, body: EmbedRequest) -> Any:
         """Respond to /embed."""
+        if self.multi_vector.vectors.offered:
+            return await self._embed_tokens(context, body)
         if body.outputs is not None:
             self.dimensions.check(body.dimensions)
             outputs = await embed_outputs(self.pipeline, context, body, self.max_values)
@@ -93,6 +98,13 @@ class EmbeddingService:
             "inputs": [row.as_json() for row in rows],
             **self._details(context, body, vectors.shape[1]),
         }
+
+    async def _embed_tokens(self, context: RequestContext, body: EmbedRequest) -> Any:
+        self.pipeline.check_outputs(body.outputs or ())
+        response = await self.multi_vector.embed(context, body)
+        if not isinstance(response, dict):
+            return response
+        return {**response, **self._details(context, body, self.dimensions.full)}
 
     async def vectors(
         self,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from models.output_names import DENSE, SPARSE
+from models.output_names import DENSE, MULTI, SPARSE
 from models.outputs import SparseVector
 from models.vectors import Floats, finish
 from service.api.array_format import convert_vectors, encode_rows
@@ -22,7 +22,7 @@ from service.request.request_context import RequestContext
 if TYPE_CHECKING:
     from service.api.embed import EmbedRequest
 
-OutputName = Literal["dense", "sparse"]
+OutputName = Literal["dense", "sparse", "multi"]
 
 
 async def embed_outputs(
@@ -33,6 +33,8 @@ async def embed_outputs(
     max_values: limit of numbers in sparse vectors.
     """
     requested = body.outputs or []
+    if MULTI in requested:  # a multi-vector model has no others
+        pipeline.check_outputs([MULTI])
     _check_fields(context, body)
     options = body.token_options()
     kinds = {DENSE: DENSE, SPARSE: sparse_output(pipeline, body)}

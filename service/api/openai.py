@@ -38,8 +38,12 @@ def router(
         max_length = body.max_length(embedding.pipeline.reader.tokenizer)
         if body.return_multivector:
             options = request.input_options().with_max_length(max_length)
+            inputs, multi_vectors = input_list(request.inputs), embedding.multi_vector
+            if multi_vectors.vectors.offered:
+                encoded = await multi_vectors.encoded(context, inputs, options, request)
+                return _response("embeddings", encoded, embedding.name, context)
             service, _ = token_vectors.choose_with_role(body.model or None)
-            states = await service.last_layer(context, input_list(request.inputs), options)
+            states = await service.last_layer(context, inputs, options)
             multivectors = _encode_multivectors(states, request)
             return _response("embeddings", multivectors, embedding.name, context)
         param = "dimensions" if body.output_dimension is None else "output_dimension"

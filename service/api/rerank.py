@@ -14,6 +14,7 @@ from service.api.schemas.rerank import JinaRanking, TEIRanks, VoyageRanking
 from service.api.scores import ranking, sigmoid
 from service.api.served_names import ModelChoice
 from service.errors import BadRequest
+from service.inference.multi_vectors import MultiVectors
 from service.inference.pipeline import Pipeline
 from service.inputs.options import InputOptions
 from service.inputs.text_pair import TextPair
@@ -27,6 +28,7 @@ class RerankService:
 
     pipeline: Pipeline
     name: str
+    multi_vectors: MultiVectors
 
     async def logits(
         self,
@@ -37,7 +39,8 @@ class RerankService:
     ) -> tuple[list[TokenizedInput], Floats]:
         """Return the tokenized pairs, and their logits: (B,).
 
-        Raises BadRequest if the model is no reranker.
+        Of a multi-vector model the tokenized documents, and MaxSim. Raises BadRequest if the model
+        is neither that nor a reranker.
         """
         pairs = [TextPair(query, document) for document in documents]
         return await self.pair_logits(context, pairs, options)
@@ -46,6 +49,14 @@ class RerankService:
         self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
     ) -> tuple[list[TokenizedInput], Floats]:
         """Like `logits` for any pairs."""
+        context.memory.grow_by_numbers(len(pairs))
+        if self.multi_vectors.offered:
+            if options.windows:
+                raise BadRequest(
+                    "on_overflow is error, start or end for a multi-vector model",
+                    param="on_overflow",
+                )
+            return await self.multi_vectors.scores(context, pairs, options)
         classifier = self.pipeline.classifier
         if not classifier.reranks:
             raise BadRequest(
@@ -53,15 +64,18 @@ class RerankService:
                 "POST /predict",
                 code="not_offered",
             )
-        context.memory.grow_by_numbers(len(pairs))
         rows, logits = await self.pipeline.score(context, pairs, options)
         return rows, logits[:, 0]
+
+    def scores(self, logits: Floats) -> Floats:
+        """Return scores from 0 to 1, but MaxSim as it is: (B,)."""
+        return logits if self.multi_vectors.offered else sigmoid(logits)
 
     async def rerank(self, context: RequestContext, body: RerankRequest) -> Any:
         """Respond to /rerank."""
         contents, options = body.contents, body.input_options()
         rows, logits = await self.logits(context, body.query, contents, options)
-        scores = logits if body.raw_scores else sigmoid(logits)
+        scores = logits if body.raw_scores else self.scores(logits)
         order = ranking(logits, body.top_n or body.top_k)
         if body.texts is not None and not body.details:
             texts = contents if body.return_text else None

@@ -72,7 +72,7 @@ def router(models: ModelChoice[RerankService]) -> APIRouter:
         documents = [{"text": text} for text in texts] if body.return_documents else None
         return {
             "id": context.id,
-            "results": ranked(sigmoid(logits), ranking(logits, body.top_n), documents),
+            "results": ranked(service.scores(logits), ranking(logits, body.top_n), documents),
             "meta": response_meta(rows, context, "2"),
         }
 
@@ -86,7 +86,9 @@ def router(models: ModelChoice[RerankService]) -> APIRouter:
     async def score(context: Context, body: ScoreRequest) -> Any:
         service = models.choose(body.model)
         _, logits = await service.pair_logits(context, body.pairs, body.input_options())
-        identity = service.pipeline.classifier.activation == "identity"
+        identity = (
+            service.multi_vectors.offered or service.pipeline.classifier.activation == "identity"
+        )
         scores = (logits if identity else sigmoid(logits)).tolist()
         return {
             "id": context.id,

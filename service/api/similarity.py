@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter
 
+from models.output_names import MULTI
 from models.vectors import Floats, finish
 from service.api.comparison_input import TextsByPath, texts_by_path, vector_array
+from service.api.maxsim import MAXSIM, maxsim_similarity
 from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.similarity import SimilarityResponse
@@ -16,6 +18,7 @@ from service.api.served_names import ModelChoice
 from service.api.similarity_request import Sentences, SimilarityRequest
 from service.api.similarity_scores import similarity_scores
 from service.errors import BadRequest, ServiceError
+from service.inference.multi_vectors import MultiVectors
 from service.inference.pipeline import Pipeline
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
@@ -34,9 +37,14 @@ class SimilarityService:
 
     pipeline: Pipeline
     max_values: int
+    multi_vectors: MultiVectors
 
     async def similarity(self, context: RequestContext, body: SimilarityRequest) -> Any:
         """Respond to /similarity."""
+        if self.multi_vectors.offered:
+            return await maxsim_similarity(self.multi_vectors, context, body, self.max_values)
+        if body.metric == MAXSIM:
+            self.pipeline.check_outputs([MULTI])
         if body.inputs is not None:
             return await self._source_similarity(context, body, body.inputs)
         body.check_a_and_b()

@@ -25,7 +25,8 @@ class SimilarityRequest(HuggingFaceBody):
     parameters: TEI's place for the fields about prompts and long texts, which may also stand
     beside it. mode: matrix scores every a with every b; pairwise the first a with the first b, and
     so on. top_k: for each a, the closest b, best first, equal scores in the order of b; each is
-    two numbers. details: describe each text, too.
+    two numbers. details: describe each text, too. metric: maxsim of a multi-vector model, which has
+    no other, and for which a are queries and b documents.
     """
 
     model_config = examples(
@@ -40,7 +41,7 @@ class SimilarityRequest(HuggingFaceBody):
     parameters: ReadingBody | None = None
     a: ComparisonInput | None = None
     b: ComparisonInput | None = None
-    metric: Literal["cosine", "dot", "euclidean", "manhattan"] = "cosine"
+    metric: Literal["cosine", "dot", "euclidean", "manhattan", "maxsim"] = "cosine"
     mode: Literal["matrix", "pairwise"] = "matrix"
     top_k: PositiveInt | None = None
     details: bool = False

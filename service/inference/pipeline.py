@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from models.output_names import DENSE, SPARSE, SPARSE_QUERY
+from models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.outputs import TextOutputs
 from models.sentence_transformers.classifier import Classifier
 from models.vectors import Floats
@@ -24,7 +24,12 @@ from service.inputs.windows import average, maximum, split_windows, window_input
 from service.request.admission import Admission
 from service.request.request_context import RequestContext
 
-ROUTES = {DENSE: "POST /embed", SPARSE: "POST /embed_sparse", SPARSE_QUERY: "of queries"}
+ROUTES = {
+    DENSE: "POST /embed",
+    MULTI: "POST /embed, a vector for each token",
+    SPARSE: "POST /embed_sparse",
+    SPARSE_QUERY: "of queries",
+}
 """Where each output is offered, for messages."""
 
 
@@ -72,7 +77,7 @@ class Pipeline:
         self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> tuple[list[TokenizedInput], Floats]:
         """Return rows, and their pooled vectors (B, D), not normalized."""
-        self._check_outputs([DENSE])
+        self.check_outputs([DENSE])
         rows = await self.reader.read(context, inputs, options)
         if options.windows:
             return rows, await self._submit_windows(context, rows, average)
@@ -86,13 +91,22 @@ class Pipeline:
         names: Sequence[str],
     ) -> tuple[list[TokenizedInput], list[TextOutputs]]:
         """Return rows, and outputs by name (models.output_names), computed in one pass."""
-        self._check_outputs(names)
+        self.check_outputs(names)
         rows = await self.reader.read(context, inputs, options)
         result = await self._submit(context, rows, "+".join(names))
         if not result.row_counts:
             return rows, [TextOutputs(dense=vector) for vector in result.vectors]
         packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
         return rows, [TextOutputs.unpack(column) for column in packed]
+
+    async def token_vectors(
+        self, context: RequestContext, rows: Sequence[TokenizedInput]
+    ) -> list[Floats]:
+        """Compute the vectors of the tokens of rows: (T, D) of each; for a multi-vector model."""
+        result = await self._submit(context, rows, MULTI)
+        packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
+        vectors = [TextOutputs.unpack(column).multi for column in packed]
+        return [rows for rows in vectors if rows is not None]
 
     async def score(
         self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
@@ -108,7 +122,7 @@ class Pipeline:
         self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> list[ItemResult]:
         """Like `embed`, with an error in place of each input that fails."""
-        self._check_outputs([DENSE])
+        self.check_outputs([DENSE])
         rows = await self.reader.read_partial(context, inputs, options)
         valid = {index: row for index, row in enumerate(rows) if isinstance(row, TokenizedInput)}
         tokens = sum(row.tokens for row in valid.values())
@@ -182,7 +196,7 @@ class Pipeline:
         vectors = np.concatenate([result.vectors for result in results])[np.argsort(order)]
         return replace(results[0], vectors=vectors)
 
-    def _check_outputs(self, names: Sequence[str]) -> None:
+    def check_outputs(self, names: Sequence[str]) -> None:
         """Raise BadRequest for an output that the model does not have."""
         if self._classifier is not None:
             task, route = (

@@ -13,6 +13,7 @@ from service.engine.client.engine_connection import EngineConnection
 from service.engine.client.replay import Replay
 from service.engine.protocol.model_state import EngineState
 from service.inference.dimensions import Dimensions
+from service.inference.multi_vectors import MultiVectors
 from service.inference.pipeline import Pipeline
 from service.inference.vector_cache import VectorCache
 from service.inputs.image_reader import ImageReader
@@ -59,6 +60,8 @@ class ServedModel:
             classifier=folder.classifier,
             output_names=folder.outputs,
         )
+        tokens = folder.multi_vector_tokens(self.reader.tokenizer)
+        self.multi_vectors = MultiVectors(self.pipeline, tokens, folder.dim)
         lengths = declared(folder.encoder, folder.dim)
         self.dimensions = Dimensions.from_setting(settings.dimensions, folder.dim, lengths)
 
@@ -74,7 +77,7 @@ class ServedModel:
 
     @property
     def task(self) -> Task:
-        """The kind of model: whether it embeds, reranks or classifies."""
+        """The kind of model."""
         return self.folder.task
 
     @property

@@ -16,7 +16,7 @@ from sentence_transformers.util import (
     truncate_embeddings,
 )
 
-from models.vectors import METRICS, cosine, finish, normalize, quantize
+from models.vectors import METRICS, cosine, finish, maxsim, normalize, quantize
 
 Floats = npt.NDArray[np.float32]
 
@@ -166,6 +166,18 @@ def test_nothing_is_closer_to_a_vector_than_itself(metric: str) -> None:
     rows = normalize(vectors(12, 48))
     similar = METRICS[metric](rows, rows)
     assert_array_equal(similar.argmax(axis=1), np.arange(12))
+
+
+def test_maxsim_is_the_sum_of_the_largest_products() -> None:
+    query = np.array([[1, 0], [0, 1], [-1, 0]], dtype=np.float32)
+    document = np.array([[0.5, 0.5], [2, -3]], dtype=np.float32)
+    assert maxsim(query, document) == 2 + 0.5 - 0.5
+    assert maxsim(query, document[:0]) == 0.0
+
+
+def test_no_order_of_the_vectors_changes_a_maxsim() -> None:
+    query, document = vectors(32, 128), vectors(300, 128)
+    assert maxsim(query, document[::-1]) == maxsim(query, document)
 
 
 def test_a_cosine_is_never_above_one() -> None:

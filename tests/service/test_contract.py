@@ -17,6 +17,7 @@ import schemathesis
 from schemathesis.config import SchemathesisConfig
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from tests.models.colbert import write_stanford
 from tests.models.cross_encoder import write_cross_encoder
 from tests.service.api.committed import DOCUMENT
 from tests.service.local_server import local_server
@@ -73,6 +74,23 @@ def reranker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 @hypothesis.settings(max_examples=CASES or 15, derandomize=not CASES)
 def test_responses_of_a_reranker_match_the_document(reranker: HttpServer, case: Any) -> None:
     case.validate_response(call(case, reranker))
+
+
+@pytest.fixture(scope="module")
+def colbert(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    """A server of a small multi-vector model."""
+    folder = tmp_path_factory.mktemp("colbert")
+    write_stanford(folder)
+    with local_server(folder, served_name="small,*") as server:
+        yield server
+
+
+@SCHEMA.include(tag=["multi-vector", "embeddings", "similarity", "rerank"]).parametrize()
+@hypothesis.settings(max_examples=CASES or 15, derandomize=not CASES)
+def test_responses_of_a_multi_vector_model_match_the_document(
+    colbert: HttpServer, case: Any
+) -> None:
+    case.validate_response(call(case, colbert))
 
 
 @SCHEMA.parametrize()

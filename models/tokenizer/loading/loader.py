@@ -1,11 +1,11 @@
 """Load the tokenizer of a folder, and validate it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
 
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
@@ -66,6 +66,19 @@ def load(
         steps = [] if rust.normalizer is None else [rust.normalizer]
         rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
     return LoadedTokenizer(rust, side, {} if file_only else added_tokens.by_role(folder))
+
+
+def register_markers(rust: Tokenizer, markers: Sequence[str]) -> None:
+    """Make special tokens of the markers that begin a text, if the vocabulary has them.
+
+    As sentence-transformers does for ColBERT, whose markers would otherwise be split. markers: the
+    prompts that begin with one, or are one with the space after it.
+    """
+    for prompt in markers:
+        names = (prompt, *prompt.split(maxsplit=1)[:1]) if prompt.strip() else ()
+        known = next((name for name in names if rust.token_to_id(name) is not None), None)
+        if known and rust.encode(known, add_special_tokens=False).tokens != [known]:
+            rust.add_special_tokens([AddedToken(known, normalized=False, special=True)])
 
 
 def files(folder: Path) -> list[Path]:

@@ -5,7 +5,15 @@ from typing import NotRequired
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from service.api.schemas.common import Fault, Input, RequestSummary, Vector, Vectors, forbid_extra
+from service.api.schemas.common import (
+    Fault,
+    Input,
+    Matrix,
+    RequestSummary,
+    Vector,
+    Vectors,
+    forbid_extra,
+)
 
 
 @forbid_extra
@@ -60,9 +68,10 @@ class Outputs(RequestSummary):
 
     embeddings: NotRequired[Vectors]
     sparse: NotRequired[list[SparseArrays]]
+    multi: NotRequired[list[Matrix] | list[str]]
     model: str
     dimensions: NonNegativeInt
     inputs: list[Input]
 
 
-EmbedResponse = Vectors | Embeddings | Outputs | Partial
+EmbedResponse = Vectors | list[Matrix] | Embeddings | Outputs | Partial

@@ -56,7 +56,7 @@ class Info(TypedDict):
     """engine, model_dtype: null until the engine has started.
 
     outputs: what an embedder computes of a text: dense, sparse, sparse_query (the sparse vector of
-    a query, where it differs).
+    a query, where it differs), multi (a vector for each token).
     modalities: of the inputs.
     labels: of a model that reranks or classifies; null for one that embeds.
     pooling_source: where the pooling is configured: in the model's files, by EMBEDDING_POOLING, or
@@ -69,7 +69,7 @@ class Info(TypedDict):
 
     version: str
     model: str
-    task: Literal["embed", "rerank", "classify"]
+    task: Literal["embed", "multi_vector", "rerank", "classify"]
     outputs: list[str]
     modalities: list[Literal["text", "image"]]
     labels: list[str] | None

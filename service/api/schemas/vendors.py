@@ -76,7 +76,7 @@ class InfinityModel(TypedDict):
     object: Literal["model"]
     created: int
     stats: Stats
-    capabilities: list[Literal["embed", "rerank", "classify"]]
+    capabilities: list[Literal["embed", "multi_vector", "rerank", "classify"]]
 
 
 @forbid_extra

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from models.output_names import DENSE
+from models.output_names import DENSE, MULTI
 from service.engine.client.engine_client import EngineClient
 from service.engine.client.rate import Rate
 from service.engine.protocol.fd_handoff import Connection
@@ -191,9 +191,10 @@ class EngineConnection:
         self.restarts_when_connected = self.restarts
         self._connected.set()
         reported_ready = False
+        output = MULTI if MULTI in description.outputs else DENSE
         while True:
             try:
-                await self._submit(client, Job(DENSE, [_PROBE_IDS]), _NO_TIMEOUT)
+                await self._submit(client, Job(output, [_PROBE_IDS]), _NO_TIMEOUT)
             except EncodingFailed as error:
                 self._embeds = False
                 log.error("the engine cannot embed: %s", error)

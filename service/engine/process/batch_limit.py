@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from models.encoder.batch import Rows
-from models.vectors import Floats
 
 _CPU_TOKENS = 2048  # more are no faster, and delay short queries
 _MIN_GPU_TOKENS, _MAX_GPU_TOKENS = 2048, 65536  # range tried on a GPU
@@ -24,7 +23,7 @@ class Model(Protocol):
     def device(self) -> torch.device: ...
     @property
     def max_length(self) -> int: ...
-    def encode(self, ids: Rows) -> Floats: ...
+    def try_out(self, ids: Rows) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -66,5 +65,5 @@ def _measure_rate(model: Model, tokens: int, longest: int) -> float:
     length = min(longest, tokens)
     rows = [np.zeros(length, dtype=np.int32)] * (tokens // length)
     start = time.perf_counter()
-    model.encode(rows)
+    model.try_out(rows)
     return length * len(rows) / (time.perf_counter() - start)

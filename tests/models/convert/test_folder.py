@@ -17,7 +17,8 @@ from models.convert.folder import convert_folder
 from models.embedder import Embedder
 from models.errors import ModelError
 from tests.conftest import Folder
-from tests.models.convert.older import OLDER, contriever, instructor
+from tests.models.colbert import write_stanford
+from tests.models.convert.older import OLDER, contriever, instructor, pickled
 from tests.models.families.checkpoint import configure
 
 TEXTS = ["The license of this work", "a Café, naïve & 東京; two  spaces", "x", "you " * 90]
@@ -148,3 +149,14 @@ def test_a_process_of_its_own_converts_and_its_error_is_told(tmp_path: Path, sou
 
 def test_a_model_that_is_as_it_should_be_needs_no_conversion(tiny_bert: Folder) -> None:
     assert convert.parts_without_safetensors(tiny_bert()) == []
+
+
+def test_a_colbert_of_stanford_keeps_its_projection_and_its_options(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    write_stanford(source, query_maxlen=9)
+    expected = Embedder.load(source, device="cpu", dtype="float32").embed_tokens(["of"], "query")
+    pickled(source)
+    convert_folder(source, target)
+    vectors = Embedder.load(target, device="cpu", dtype="float32").embed_tokens(["of"], "query")
+    assert vectors[0].shape == (9, 16) and np.array_equal(vectors, expected)

@@ -77,6 +77,26 @@ def test_tokens_of_the_second_segment_equal_their_twin(kernels: str, dtype: str,
 
 
 @kernels
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.full(after=20)
+def test_tokens_that_are_not_attended_to_equal_their_twin(
+    kernels: str, dtype: str, kind: str
+) -> None:
+    # Some are so far from the others that they see none in a window, which is zero.
+    pair, whole = Pair.of(kernels, dtype, kind), batch([7, 32, 70, 1, 129, 64])
+    texts = replace(whole, key_counts=np.array([7, 9, 3, 1, 64, 32]))
+    actual, expected = (
+        encoder.states(texts, pair.config.num_layers) for encoder in (pair.ours, pair.twin)
+    )
+    assert error(actual, expected) < CLOSE[dtype]
+    assert error(pair.ours.states(whole, pair.config.num_layers), expected) > 2 * CLOSE[dtype]
+    alone = Batch(
+        texts.ids[7:39], texts.lengths[1:2], texts.prompt_token_counts[1:2], np.array([9])
+    )
+    assert np.array_equal(pair.ours.states(alone, pair.config.num_layers), actual[7:39])
+
+
+@kernels
 def test_more_tokens_than_fit_one_part_equal_their_twin(kernels: str, dtype: str) -> None:
     for kind in ("bert", "modern"):
         Pair.of(kernels, dtype, kind).check([500, 3, 260, 1, 90], CLOSE[dtype])

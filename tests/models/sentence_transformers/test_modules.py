@@ -71,6 +71,11 @@ CHAINS: dict[str, Callable[[], list[nn.Module]]] = {
     "norm": lambda: [mean(), st.LayerNorm(WIDTH)],
     "norm, unit length": lambda: [mean(), st.LayerNorm(WIDTH), st.Normalize()],
     "unit length, product": lambda: [mean(), st.Normalize(), st.Dense(WIDTH, 7)],
+    "residual": lambda: [
+        mean(),
+        st.Dense(WIDTH, 9, use_residual=True),
+        st.Dense(9, 9, bias=False, use_residual=True),
+    ],
     "two poolings": lambda: [mean("cls", "max"), st.Dense(2 * WIDTH, 9), st.LayerNorm(9)],
     "dropout": lambda: [mean(), st.Dropout(0.5), st.Dense(WIDTH, 5), st.Normalize()],
 }
@@ -147,7 +152,6 @@ def test_an_encoder_in_a_folder_of_its_own_is_read_there(save: Save, tmp_path: P
     [
         ("2_Dense", {"activation_function": "torch.nn.modules.activation.Softplus"}, "Softplus"),
         ("2_Dense", {"activation_function": "evil.code.Tanh"}, r"evil\.code\.Tanh.*supported: "),
-        ("2_Dense", {"use_residual": True}, "use_residual = True is not supported"),
         ("2_Dense", {"module_input_name": "token_embeddings"}, "module_input_name"),
         ("2_Dense", {"module_output_name": "other"}, "module_output_name"),
         ("2_Dense", {"in_features": 47}, r"2_Dense: it takes 47 dimensions, and gets 48"),

@@ -12,7 +12,7 @@ from transformers import BertForMaskedLM
 from models.errors import ModelError
 from models.folder import Folder
 from tests.conftest import Folder as Write
-from tests.models.sentence_transformers.options import configure
+from tests.models.sentence_transformers.options import POOLING, TRANSFORMER, configure
 from tests.models.tiny import reference, write_tokenizer
 
 
@@ -41,10 +41,17 @@ def test_a_sparse_autoencoder_over_dense_vectors_is_refused(tmp_path: Path) -> N
         Folder.read(tmp_path / "model")
 
 
-@pytest.mark.parametrize("kind", ["SparseEncoder", "MultiVectorEncoder", "ColBERT"])
-def test_a_card_of_another_kind_over_dense_modules_is_refused(tiny_bert: Write, kind: str) -> None:
-    folder = tiny_bert({"config_sentence_transformers.json": {"model_type": kind}})
-    with pytest.raises(ModelError, match=rf"model_type = '{kind}' is not supported"):
+def test_a_card_of_another_kind_over_dense_modules_is_refused(tiny_bert: Write) -> None:
+    folder = tiny_bert({"config_sentence_transformers.json": {"model_type": "SparseEncoder"}})
+    with pytest.raises(ModelError, match="model_type = 'SparseEncoder' is not supported"):
+        Folder.read(folder)
+
+
+@pytest.mark.parametrize("kind", ["MultiVectorEncoder", "ColBERT"])
+def test_a_pooling_in_a_multi_vector_model_is_refused(tiny_bert: Write, kind: str) -> None:
+    card = {"config_sentence_transformers.json": {"model_type": kind}}
+    folder = tiny_bert({**card, "modules.json": [TRANSFORMER, POOLING]})
+    with pytest.raises(ModelError, match=r"'Pooling'.* of a multi-vector model are not supported"):
         Folder.read(folder)
 
 

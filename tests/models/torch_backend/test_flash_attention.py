@@ -44,6 +44,16 @@ def test_a_larger_shape_changes_nothing(options: AttentionOptions) -> None:
     assert len(mixed) == 48 and torch.equal(mixed[:17], expected[:17])
 
 
+@every_window
+def test_tokens_that_are_not_attended_to_go_another_way(options: AttentionOptions) -> None:
+    whole, limited = SequenceLayout([3, 9], CPU), SequenceLayout([3, 9], CPU, key_counts=[3, 5])
+    heads = heads_of(whole)
+    mixed = FlashAttention(kernel)(*heads, limited, options)
+    assert torch.equal(mixed, padded_attention(*heads, limited, options))
+    everything = padded_attention(*heads, whole, options)
+    assert torch.equal(mixed[:3], everything[:3]) and not torch.equal(mixed[8:], everything[8:])
+
+
 def test_texts_of_one_token_go_the_way_of_longer_ones() -> None:
     layout = SequenceLayout([1, 1, 1, 1], CPU)
     assert layout.shape.max_length == 1

@@ -9,6 +9,7 @@ import httpx
 import jsonschema_rs
 import pytest
 
+from tests.models.colbert import write_stanford
 from tests.models.cross_encoder import write_cross_encoder
 from tests.models.sparse_encoder import write_splade
 from tests.service.api.committed import DOCUMENT
@@ -71,6 +72,24 @@ def sparse_encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpSer
         yield server
 
 
+@pytest.fixture(scope="module")
+def colbert(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    """A server of a small multi-vector model."""
+    folder = tmp_path_factory.mktemp("colbert")
+    write_stanford(folder)
+    with local_server(folder, served_name="colbert") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def by_tag(
+    reranker: HttpServer, sparse_encoder: HttpServer, colbert: HttpServer
+) -> dict[str, HttpServer]:
+    """The servers of other models than the default one, by the tag of their routes."""
+    rerankers = {"rerank": reranker, "classify": reranker}
+    return {**rerankers, "sparse": sparse_encoder, "multi-vector": colbert}
+
+
 def check_schema(schema: Any, value: Any) -> None:
     full_schema = {**schema, "components": DOCUMENT["components"]}
     jsonschema_rs.Draft202012Validator(full_schema).validate(value)
@@ -90,12 +109,11 @@ def test_the_document_is_valid_openapi_without_dangling_references() -> None:
 
 @pytest.mark.parametrize(("path", "body"), [*bodies()])
 def test_examples_and_their_responses_match_the_document(
-    server: Server, reranker: HttpServer, sparse_encoder: HttpServer, path: str, body: Any
+    server: Server, by_tag: dict[str, HttpServer], path: str, body: Any
 ) -> None:
     operation = DOCUMENT["paths"][path]["post"]
     check_schema(body_schema(operation), body)
-    others = {"rerank": reranker, "classify": reranker, "sparse": sparse_encoder}
-    response = send(others.get(operation["tags"][0], server), "post", path, body)
+    response = send(by_tag.get(operation["tags"][0], server), "post", path, body)
     assert response.status_code == 200, response.text
     check(response, "post", path)
 

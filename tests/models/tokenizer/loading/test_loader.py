@@ -8,6 +8,7 @@ from models.errors import ModelError
 from models.tokenizer.loading import loader
 from models.tokenizer.tokenizer import Tokenizer
 from tests.models import kinds, raw
+from tests.models.tiny import VOCABULARY, write_tokenizer
 
 
 @pytest.mark.parametrize("case", raw.CASES)
@@ -32,3 +33,19 @@ def test_tokenizer_json_takes_precedence_over_older_files(tmp_path: Path) -> Non
     folder = kinds.write("wordlevel", raw.write("bert", tmp_path))
     assert loader.files(folder) == [folder / "tokenizer.json"]
     assert len(Tokenizer(folder, 64).encode(["the work"])[0].ids) == 2
+
+
+def test_a_marker_of_the_vocabulary_is_one_token(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path)
+    ids = [
+        Tokenizer(tmp_path, 64, markers=names).encode(["##a of"])[0].ids
+        for names in ((), ("##a ",))
+    ]
+    assert [len(row) for row in ids] == [6, 4]
+    assert ids[1][1] == VOCABULARY["##a"]
+
+
+def test_markers_that_the_vocabulary_lacks_are_texts(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path)
+    plain, marked = (Tokenizer(tmp_path, 64, markers=names) for names in ((), ("[Q] ", " ", "")))
+    assert marked.encode(["[Q] of"])[0].ids == plain.encode(["[Q] of"])[0].ids

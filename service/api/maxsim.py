@@ -1,0 +1,102 @@
+"""POST /similarity of a multi-vector model: queries against documents."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from models.vectors import Floats
+from service.api.comparison_input import TextsByPath, texts_by_path
+from service.api.scores import ranking
+from service.api.similarity_request import SimilarityRequest
+from service.errors import BadRequest, ServiceError
+from service.inference.multi_vectors import MultiVectors, TextVectors
+from service.request.limits import check_values
+from service.request.request_context import RequestContext
+
+MAXSIM = "maxsim"
+
+
+async def maxsim_similarity(
+    multi_vectors: MultiVectors, context: RequestContext, body: SimilarityRequest, max_values: int
+) -> Any:
+    """Score queries (`a`, or the source sentence) against documents (`b`, or the sentences).
+
+    max_values: limit of the scores. Raises BadRequest for vectors, and for another metric.
+    """
+    if "metric" in body.model_fields_set and body.metric != MAXSIM:
+        raise BadRequest(f"this model's only metric is {MAXSIM}", param="metric")
+    queries, documents, paths = _texts(body)
+    _check_scores(len(queries), len(documents), body, max_values)
+    context.memory.grow_by_numbers(len(queries) * len(documents))
+    try:
+        a, b = await multi_vectors.query_document_vectors(
+            context, queries, documents, body.input_options()
+        )
+    except ServiceError as error:
+        if error.index is not None:
+            error.locate(paths[error.index])
+        raise
+    scores = await _scores(multi_vectors, a, b, body.mode)
+    if body.inputs is not None and not body.details:
+        return scores[0]
+    response: dict[str, Any] = {"metric": MAXSIM, **_as_json(scores, body)}
+    return {**response, **_details(context, body, a, b)} if body.details else response
+
+
+def _texts(body: SimilarityRequest) -> tuple[list[str], list[str], list[Any]]:
+    if body.inputs is not None:
+        body.check_source()
+        paths = [("inputs", "sentences", i) for i in range(len(body.inputs.sentences))]
+        return [body.inputs.source_sentence], body.inputs.sentences, paths
+    body.check_a_and_b()
+    a, b = texts_by_path(body.a, "a"), texts_by_path(body.b, "b")
+    for name, texts in (("a", a), ("b", b)):
+        if not texts:
+            raise BadRequest(
+                f"{name}: give texts: this model has a vector for each token", param=name
+            )
+    return _only_texts(a), _only_texts(b), [*b]
+
+
+def _only_texts(items: TextsByPath) -> list[str]:
+    texts = [item for item in items.values() if isinstance(item, str)]
+    if len(texts) < len(items):
+        raise BadRequest("this model embeds texts, and no images", code="not_offered")
+    return texts
+
+
+def _check_scores(a: int, b: int, body: SimilarityRequest, max_values: int) -> None:
+    if body.mode == "pairwise":
+        if a != b:
+            raise BadRequest(f"a has {a} entries, b has {b}", param="mode")
+        if body.top_k is not None:
+            raise BadRequest("top_k goes with mode matrix", param="top_k")
+    check_values(a if body.mode == "pairwise" else a * b, max_values)
+
+
+async def _scores(multi_vectors: MultiVectors, a: TextVectors, b: TextVectors, mode: str) -> Floats:
+    if mode == "pairwise":
+        return await multi_vectors.compare([*zip(a.vectors, b.vectors, strict=True)])
+    pairs = [(query, document) for query in a.vectors for document in b.vectors]
+    return (await multi_vectors.compare(pairs)).reshape(len(a.vectors), len(b.vectors))
+
+
+def _as_json(scores: Floats, body: SimilarityRequest) -> dict[str, Any]:
+    if body.inputs is not None:
+        return {"scores": scores[0]}
+    if body.top_k is None:
+        return {"scores": scores}
+    return {"top": [_top(row, ranking(row, body.top_k)) for row in scores]}
+
+
+def _top(row: Floats, indices: Sequence[int]) -> list[dict[str, Any]]:
+    return [{"index": index, "score": float(row[index])} for index in indices]
+
+
+def _details(
+    context: RequestContext, body: SimilarityRequest, a: TextVectors, b: TextVectors
+) -> dict[str, Any]:
+    first, second = ([row.as_json() for row in side.rows] for side in (a, b))
+    inputs: dict[str, Any] = {"a": first, "b": second}
+    if body.inputs is not None:
+        inputs = {"source_sentence": first[0], "sentences": second}
+    return {"inputs": inputs, **context.usage_and_timing()}
