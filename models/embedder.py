@@ -1,29 +1,25 @@
 """The facade of this package: a loaded model that embeds texts."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from models.checkpoint import weights
 from models.cpu_backend import library
 from models.cpu_backend.linear import row_exact_linear_factory
-from models.cpu_backend.pooling import pool_on_torch
-from models.encoder import masked_lm
 from models.encoder.batch import Batch, Rows, truncate_after
 from models.encoder.device import resolve_device
 from models.encoder.head import Head
-from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from models.errors import EmptyTextError
 from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
 from models.image_embedder import ImageEmbedder
 from models.images.decoding import MAX_PIXELS
 from models.images.preprocessing import Pixels
-from models.output_names import DENSE, SPARSE, SPARSE_QUERY
+from models.output_heads import QueryHead, StateHeads
+from models.output_names import SPARSE_QUERY
 from models.outputs import TextOutputs
 from models.precision.encoder_factory import EncoderFactory
 from models.precision.reference_sentences import (
@@ -34,7 +30,7 @@ from models.precision.reference_sentences import (
 from models.precision.trials import Trial, choose_precision
 from models.sentence_transformers.multi_vector import TextRole
 from models.sentence_transformers.pooling import AUTO
-from models.sentence_transformers.sparse import Splade, TokenWeights
+from models.sentence_transformers.sparse import Splade
 from models.tokenizer.cooperative import run_to_completion
 from models.tokenizer.formatted_pairs import pair_encoder
 from models.tokenizer.pairs import Pair
@@ -72,8 +68,12 @@ class Embedder:
         isa: str | None,
         trials: Sequence[Trial],
         images: ImageEmbedder | None,
+        linear: LinearFactory,
     ) -> None:
-        """isa: the instruction set of the kernels, None without. trials: of the precisions."""
+        """isa: the instruction set of the kernels, None without. trials: of the precisions.
+
+        linear: builds layers whose rows do not depend on each other, to the bit.
+        """
         self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
         self.classifier = folder.classifier
         self.multi_vector = folder.multi_vector_tokens(tokenizer)
@@ -81,8 +81,11 @@ class Embedder:
         self.dtype, self.isa, self.trials = dtype, isa, trials
         self.fingerprint = f"{folder.fingerprint()}-{dtype}"
         self.output_names = folder.outputs
-        self._query_vectors, self._token_weights = _sparse_vectors(folder, tokenizer)
         self._embeddings, self._encoder, self._head = embeddings, encoder, head
+        self._query_head = QueryHead(folder, tokenizer)
+        self._state_heads = (
+            StateHeads(folder, tokenizer, head, linear) if isinstance(head, Head) else None
+        )
         self.images, self._preprocessing = images, folder.preprocessing
 
     @classmethod
@@ -118,8 +121,9 @@ class Embedder:
         config = folder.spec.config
         tokenizer = folder.tokenizer()
         cpu_features = library.features(isa)
+        linear = row_exact_linear_factory(cpu_features)
         head: Head | TokenHead = (
-            TokenHead(folder.path, folder.sentence.modules, row_exact_linear_factory(cpu_features))
+            TokenHead(folder.path, folder.sentence.modules, linear)
             if folder.multi_vector
             else Head(folder.path, folder.sentence.modules)
         )
@@ -135,8 +139,13 @@ class Embedder:
                 )
             )
             sentences = ReferenceSentences(tokenizer, config.vocab_size, vectors)
-            head_builder = _splade_head_builder(folder, tensors["token_table"], embeddings.device)
-            factory = EncoderFactory(tensors, embeddings, sentences, head_builder, cpu_features)
+            splade = folder.sentence.sparse
+            splade_head = (
+                SpladeHead.builder(splade, folder.encoder, embeddings.tokens, config.hidden_size)
+                if isinstance(splade, Splade)
+                else None
+            )
+            factory = EncoderFactory(tensors, embeddings, sentences, splade_head, cpu_features)
             choice = choose_precision(factory, dtype, sentences, trials)
             images = ImageEmbedder.load(
                 folder, embeddings.device, choice.dtype, factory.cpu_features
@@ -152,6 +161,7 @@ class Embedder:
             isa=factory.isa(choice.dtype),
             trials=choice.trials,
             images=images,
+            linear=linear,
         )
 
     @property
@@ -211,30 +221,14 @@ class Embedder:
             raise ValueError(f"no outputs {sorted(unknown)}; the model has {self.output_names}")
         if self.multi_vector:
             return [TextOutputs(multi=rows) for rows in self.encode_tokens(ids)]
-        if self._query_vectors and SPARSE_QUERY in names:
-            return [TextOutputs(sparse=self._query_vectors(row)) for row in ids]
+        if SPARSE_QUERY in names:
+            return self._query_head(ids)
         batch = self._batch(ids, prompt_token_counts)
         if isinstance(self._encoder, SpladeEncoder):
             return [TextOutputs(sparse=vector) for vector in self._encoder.sparse(batch)]
-        return self._outputs_of_states(batch, names)
-
-    def _outputs_of_states(self, batch: Batch, names: Sequence[str]) -> list[TextOutputs]:
+        assert self._state_heads is not None
         states = self._encoder.states(batch, self.config.num_layers)
-        borders = batch.lengths.cumsum()[:-1]
-        texts = zip(np.split(batch.ids, borders), np.split(states, borders), strict=True)
-        outputs = [
-            TextOutputs(sparse=self._token_weights(*text))
-            if self._token_weights and SPARSE in names
-            else TextOutputs()
-            for text in texts
-        ]
-        if DENSE in names:
-            vectors = self._head(pool_on_torch(states, batch, self.sentence.pooling))
-            outputs = [
-                replace(text_outputs, dense=vector)
-                for text_outputs, vector in zip(outputs, vectors, strict=True)
-            ]
-        return outputs
+        return self._state_heads(batch, states, names)
 
     def encode_tokens(self, ids: Rows) -> list[Floats]:
         """Embed each token of B sequences in one forward pass: B times (length, dim).
@@ -380,28 +374,6 @@ class Embedder:
         batch.check(config.vocab_size * segments, config.max_tokens, config.min_tokens)
         id = self.multi_vector.unattended_id if self.multi_vector else None
         return batch if id is None else batch.without_attention_to_last(id)
-
-
-def _sparse_vectors(
-    folder: Folder, tokenizer: Tokenizer
-) -> tuple[QueryVectors | None, TokenWeightVectors | None]:
-    config, sparse = folder.spec.config, folder.sentence.sparse
-    if isinstance(sparse, TokenWeights):
-        return None, TokenWeightVectors(folder.path, tokenizer, config.hidden_size)
-    if sparse is None or sparse.query is None:
-        return None, None
-    return QueryVectors(folder.path, sparse.query, tokenizer, config.vocab_size), None
-
-
-def _splade_head_builder(
-    folder: Folder, token_table: Tensor, device: torch.device
-) -> Callable[[LinearFactory], SpladeHead] | None:
-    splade = folder.sentence.sparse
-    if not isinstance(splade, Splade):
-        return None
-    hidden_size = folder.spec.config.hidden_size
-    loaded = masked_lm.load(folder.encoder, splade.head, token_table, hidden_size)
-    return lambda linear: SpladeHead(splade, loaded, linear, device)
 
 
 def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

@@ -18,6 +18,7 @@ from models.images.preprocessing import Preprocessing
 from models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.positions.schemes import Buckets, Disentangled
 from models.sentence_transformers import chat_template, modules
+from models.sentence_transformers.bge_m3 import TOKEN_VECTORS
 from models.sentence_transformers.classifier import Classifier, Task, has_second_segment
 from models.sentence_transformers.modules import LOGIT_SCORE, STATIC, Entry, Normalize
 from models.sentence_transformers.multi_vector import METADATA, MultiVector
@@ -126,7 +127,8 @@ class Folder:
         sparse = self.sentence.sparse
         if isinstance(sparse, Splade):
             return (SPARSE, SPARSE_QUERY) if sparse.query else (SPARSE,)
-        return (DENSE, SPARSE) if sparse else (DENSE,)
+        multi = [MULTI] * (self.path / TOKEN_VECTORS).is_file()
+        return (DENSE, *[SPARSE] * bool(sparse), *multi)
 
     @property
     def dim(self) -> int:

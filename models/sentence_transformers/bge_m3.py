@@ -3,5 +3,8 @@
 TOKEN_WEIGHTS = "sparse_linear.safetensors"  # noqa: S105 - a file
 """A linear layer from a token's state to its weight."""
 
+TOKEN_VECTORS = "colbert_linear.safetensors"  # noqa: S105 - a file
+"""A linear layer from a token's state to its vector."""
+
 PICKLED_HEADS = ("sparse_linear.pt", "colbert_linear.pt")
 """The linear layers of sparse and multi-vector outputs as published."""

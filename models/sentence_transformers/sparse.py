@@ -9,7 +9,7 @@ from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.sentence_transformers import modules
-from models.sentence_transformers.bge_m3 import TOKEN_WEIGHTS
+from models.sentence_transformers.bge_m3 import TOKEN_VECTORS, TOKEN_WEIGHTS
 from models.sentence_transformers.masked_lm_heads import MaskedLMHead, masked_lm_head
 from models.sentence_transformers.modules import Entry
 from models.sentence_transformers.pooling import SPLADE, PoolingChoice
@@ -108,9 +108,9 @@ def _query_weights(folder: Path) -> QueryWeights | None:
 
 
 def sparse_files(folder: Path, sparse: Sparse | None) -> list[Path]:
-    """List the files that only sparse vectors need; those of options may be missing."""
+    """List the files that only other outputs than dense vectors need; some may be missing."""
     if isinstance(sparse, TokenWeights):
-        return [folder / TOKEN_WEIGHTS]
+        return [folder / TOKEN_WEIGHTS, folder / TOKEN_VECTORS]
     if sparse is None:
         return []
     entries = [*modules.entries(folder), *(modules.query_entries(folder) or ())]

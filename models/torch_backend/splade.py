@@ -3,12 +3,14 @@
 B sequences, T tokens, D hidden size, V vocabulary.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from models.encoder import masked_lm
 from models.encoder.batch import Batch
 from models.encoder.masked_lm import MaskedLMWeights
 from models.outputs import SparseVector
@@ -43,6 +45,19 @@ class SpladeHead:
             self._maximum = linear.row_maximum(*weights.output, name="masked_lm.output")
         else:
             self._logits = linear(*weights.output, name="masked_lm.output")
+
+    @classmethod
+    def builder(
+        cls, splade: Splade, folder: Path, token_table: Tensor, hidden_size: int
+    ) -> Callable[[LinearFactory], "SpladeHead"]:
+        """Read the head of an encoder's folder; the returned function builds it in a precision.
+
+        token_table: the output matrix, unless the checkpoint has its own. hidden_size: D.
+
+        Raises ModelError for a tensor that is missing or of a wrong shape.
+        """
+        weights = masked_lm.load(folder, splade.head, token_table, hidden_size)
+        return lambda linear: cls(splade, weights, linear, token_table.device)
 
     def __call__(self, states: Floats, lengths: Sequence[int]) -> Floats:
         """Pool the states of B sequences: (T, D) -> (B, V)."""

@@ -78,7 +78,9 @@ class EmbeddingService:
             return await self._embed_tokens(context, body)
         if body.outputs is not None:
             self.dimensions.check(body.dimensions)
-            outputs = await embed_outputs(self.pipeline, context, body, self.max_values)
+            outputs = await embed_outputs(
+                self.pipeline, context, body, self.dimensions.full, self.max_values
+            )
             dimensions = body.dimensions or self.dimensions.full
             return {**outputs, **self._details(context, body, dimensions)}
         if body.partial:

@@ -10,7 +10,7 @@ import numpy as np
 from models.output_names import DENSE, MULTI, SPARSE
 from models.outputs import SparseVector
 from models.vectors import Floats, finish
-from service.api.array_format import convert_vectors, encode_rows
+from service.api.array_format import convert_vectors, encode_block, encode_rows
 from service.api.binary_response import check_json_fields
 from service.api.body import input_list
 from service.api.sparse_vectors import as_arrays, count, sparse_output
@@ -26,20 +26,23 @@ OutputName = Literal["dense", "sparse", "multi"]
 
 
 async def embed_outputs(
-    pipeline: Pipeline, context: RequestContext, body: EmbedRequest, max_values: int
+    pipeline: Pipeline, context: RequestContext, body: EmbedRequest, dim: int, max_values: int
 ) -> dict[str, Any]:
     """Compute the outputs that a request names; raises BadRequest, TooLarge.
 
-    max_values: limit of numbers in sparse vectors.
+    dim: of a token's vector. max_values: limit of numbers in sparse vectors, and in those of
+    tokens.
     """
     requested = body.outputs or []
-    if MULTI in requested:  # a multi-vector model has no others
-        pipeline.check_outputs([MULTI])
     _check_fields(context, body)
-    options = body.token_options()
-    kinds = {DENSE: DENSE, SPARSE: sparse_output(pipeline, body)}
+    kinds = {DENSE: DENSE, SPARSE: sparse_output(pipeline, body), MULTI: MULTI}
     names = list(dict.fromkeys(kinds[name] for name in requested))
-    rows, outputs = await pipeline.outputs(context, input_list(body.inputs), options, names)
+    pipeline.check_outputs(names)
+    rows = await pipeline.reader.read(context, input_list(body.inputs), body.token_options())
+    if MULTI in requested:
+        check_values(context.tokens * dim, max_values)
+        context.memory.grow_by_numbers(context.tokens * dim)
+    outputs = await pipeline.outputs(context, rows, names)
     response: dict[str, Any] = {"inputs": [row.as_json() for row in rows]}
     if DENSE in requested:
         vectors = [text.dense for text in outputs if text.dense is not None]
@@ -47,6 +50,12 @@ async def embed_outputs(
     if SPARSE in requested:
         sparse = [text.sparse for text in outputs if text.sparse is not None]
         response["sparse"] = _describe_sparse(context, sparse, max_values)
+    if MULTI in requested:
+        matrices = [text.multi for text in outputs if text.multi is not None]
+        response["multi"] = [
+            encode_block(convert_vectors(matrix, body.output_dtype), body.encoding_format)
+            for matrix in matrices
+        ]
     return response
 
 

@@ -53,10 +53,10 @@ class SparseService:
     async def embed(self, context: RequestContext, body: SparseRequest) -> Any:
         """Respond to /embed_sparse."""
         output = sparse_output(self.pipeline, body)
-        options = body.token_options()
-        _, outputs = await self.pipeline.outputs(
-            context, input_list(body.inputs), options, [output]
-        )
+        self.pipeline.check_outputs([output])
+        inputs = input_list(body.inputs)
+        rows = await self.pipeline.reader.read(context, inputs, body.token_options())
+        outputs = await self.pipeline.outputs(context, rows, [output])
         vectors = [
             select(text_outputs.sparse, body.top_k, body.min_weight)
             for text_outputs in outputs

@@ -154,7 +154,8 @@ class MultiVectors:
         else:
             check_values(self.dim * int(sum(mask.sum() for mask in masks)), max_values)
             context.memory.grow_by_numbers(numbers)
-        vectors = await self._pipeline.token_vectors(context, rows)
+        outputs = await self._pipeline.outputs(context, rows, [MULTI])
+        vectors = [text.multi for text in outputs if text.multi is not None]
         kept = [part[mask] for part, mask in zip(vectors, masks, strict=True)]
         return TextVectors(rows, kept)
 

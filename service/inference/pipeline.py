@@ -84,29 +84,14 @@ class Pipeline:
         return rows, await self.submit(context, rows, DENSE)
 
     async def outputs(
-        self,
-        context: RequestContext,
-        inputs: Sequence[Input],
-        options: InputOptions,
-        names: Sequence[str],
-    ) -> tuple[list[TokenizedInput], list[TextOutputs]]:
-        """Return rows, and outputs by name (models.output_names), computed in one pass."""
-        self.check_outputs(names)
-        rows = await self.reader.read(context, inputs, options)
+        self, context: RequestContext, rows: Sequence[TokenizedInput], names: Sequence[str]
+    ) -> list[TextOutputs]:
+        """Compute outputs of rows in one pass, by the names of models.output_names."""
         result = await self._submit(context, rows, "+".join(names))
         if not result.row_counts:
-            return rows, [TextOutputs(dense=vector) for vector in result.vectors]
+            return [TextOutputs(dense=vector) for vector in result.vectors]
         packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
-        return rows, [TextOutputs.unpack(column) for column in packed]
-
-    async def token_vectors(
-        self, context: RequestContext, rows: Sequence[TokenizedInput]
-    ) -> list[Floats]:
-        """Compute the vectors of the tokens of rows: (T, D) of each; for a multi-vector model."""
-        result = await self._submit(context, rows, MULTI)
-        packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
-        vectors = [TextOutputs.unpack(column).multi for column in packed]
-        return [rows for rows in vectors if rows is not None]
+        return [TextOutputs.unpack(column) for column in packed]
 
     async def score(
         self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions

@@ -70,7 +70,7 @@ def _save(model: SparseEncoder, folder: Path) -> Path:
 
 
 def write_bge_m3(folder: Path) -> Path:
-    """Save a small model with the files of BGE-M3: dense vectors, and a weight of each token."""
+    """Save a small model with the files of BGE-M3's three outputs."""
     sizes = {**SIZES, **OPTIONS["xlm-roberta"]}
     write_masked_lm(folder, "xlm-roberta", **sizes)
     configure_tokenizer(folder, cls_token="[CLS]", eos_token="[SEP]", model_max_length=64)
@@ -80,6 +80,8 @@ def write_bge_m3(folder: Path) -> Path:
     noise = torch.Generator().manual_seed(9)
     linear = {"weight": torch.randn(1, 64, generator=noise), "bias": torch.tensor([0.5])}
     save_file(linear, folder / "sparse_linear.safetensors")
+    linear = {"weight": torch.randn(64, 64, generator=noise), "bias": torch.ones(64) / 2}
+    save_file(linear, folder / "colbert_linear.safetensors")
     types = ["models.Transformer", "models.Pooling", "models.Normalize"]
     modules = [
         {"idx": index, "name": str(index), "path": part, "type": f"sentence_transformers.{kind}"}

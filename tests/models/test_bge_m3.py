@@ -1,4 +1,4 @@
-"""Dense and sparse vectors of BGE-M3's files from one pass, against its formulas."""
+"""All outputs of BGE-M3's files from one pass, against its formulas."""
 
 import shutil
 from pathlib import Path
@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
 from models import Embedder
 from models.convert.folder import convert_folder
-from models.output_names import DENSE, SPARSE
+from models.output_names import DENSE, MULTI, SPARSE
 from tests.models.sparse_encoder import write_bge_m3
 from tests.models.tiny import VOCABULARY
 
@@ -29,30 +30,38 @@ def load(folder: Path, **options: Any) -> Embedder:
     return Embedder.load(folder, device="cpu", dtype="float32", **options)
 
 
-def reference(folder: Path, text: str) -> tuple[Any, dict[int, float]]:
-    """The dense vector, and the largest relu(w x + b) of each token (arXiv 2402.03216)."""
+def reference(folder: Path, text: str) -> tuple[Any, dict[int, float], Any]:
+    """The dense vector, the largest relu(w x + b) of each token, and unit vectors W x + b.
+
+    The vectors are those of all tokens but the first (arXiv 2402.03216).
+    """
     auto: Any = AutoModel
     model, tokenizer = auto.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     ids = tokenizer([text], return_tensors="pt", truncation=True, return_token_type_ids=False)
-    linear = load_file(folder / "sparse_linear.safetensors")
+    linear, layer = (
+        load_file(folder / f"{name}_linear.safetensors") for name in ("sparse", "colbert")
+    )
     with torch.inference_mode():
         (states,) = model(**ids).last_hidden_state
         weights = torch.relu(states @ linear["weight"].T + linear["bias"]).flatten()
+        multi = F.normalize(states[1:] @ layer["weight"].T + layer["bias"], dim=-1)
     largest: dict[int, float] = {}
     for id, weight in zip(ids["input_ids"][0].tolist(), weights.tolist(), strict=True):
         if id not in IGNORED and weight > largest.get(id, 0.0):
             largest[id] = weight
-    return states[0].numpy(), largest
+    return states[0].numpy(), largest, multi.numpy()
 
 
 @pytest.mark.parametrize("isa", ["auto", "none"])
-def test_dense_and_sparse_vectors_equal_the_formulas(folder: Path, isa: str) -> None:
+def test_all_outputs_of_one_pass_equal_the_formulas(folder: Path, isa: str) -> None:
     embedder = load(folder, isa=isa)
-    assert embedder.output_names == (DENSE, SPARSE)
-    outputs = embedder.outputs(embedder.tokenize(TEXTS), [DENSE, SPARSE])
+    assert embedder.output_names == (DENSE, SPARSE, MULTI)
+    outputs = embedder.outputs(embedder.tokenize(TEXTS), [DENSE, SPARSE, MULTI])
     for text, text_outputs in zip(TEXTS, outputs, strict=True):
-        dense, sparse = reference(folder, text)
+        dense, sparse, multi = reference(folder, text)
         assert text_outputs.dense is not None and text_outputs.sparse is not None
+        assert text_outputs.multi is not None and text_outputs.multi.shape == multi.shape
+        np.testing.assert_allclose(text_outputs.multi, multi, atol=1e-5)
         np.testing.assert_allclose(text_outputs.dense, dense, atol=1e-5 * abs(dense).max())
         assert text_outputs.sparse.indices.tolist() == sorted(sparse)
         expected = [sparse[id] for id in sorted(sparse)]
@@ -70,23 +79,23 @@ def test_a_dense_vector_has_the_same_bits_with_and_without_the_sparse_one(folder
 
 def test_a_text_is_the_same_bits_alone_and_in_a_batch(folder: Path) -> None:
     embedder = load(folder)
-    together = embedder.outputs(embedder.tokenize(TEXTS), [SPARSE, DENSE])
+    together = embedder.outputs(embedder.tokenize(TEXTS), [SPARSE, DENSE, MULTI])
     for text, expected in zip(TEXTS, together, strict=True):
-        (alone,) = embedder.outputs(embedder.tokenize([text]), [SPARSE, DENSE])
+        (alone,) = embedder.outputs(embedder.tokenize([text]), [SPARSE, DENSE, MULTI])
         assert np.array_equal(alone.pack(), expected.pack())
 
 
 def test_pickled_heads_are_converted_with_the_encoder(folder: Path, tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(folder, source)
-    for name in ("model", "sparse_linear"):
+    for name in ("model", "sparse_linear", "colbert_linear"):
         tensors = load_file(source / f"{name}.safetensors")
         (source / f"{name}.safetensors").unlink()
         pickle = "pytorch_model.bin" if name == "model" else f"{name}.pt"
         torch.save({key: tensor.half() for key, tensor in tensors.items()}, source / pickle)
     convert_folder(source, tmp_path / "converted")
     converted = load(tmp_path / "converted")
-    assert converted.output_names == (DENSE, SPARSE)
+    assert converted.output_names == (DENSE, SPARSE, MULTI)
     expected, outputs = (
         embedder.outputs(embedder.tokenize(TEXTS[:1]), [SPARSE])[0].sparse
         for embedder in (load(folder), converted)

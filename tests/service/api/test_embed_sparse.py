@@ -1,5 +1,6 @@
 """Sparse vectors over HTTP, against the library."""
 
+import base64
 import json
 import re
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 from models import Embedder
-from models.output_names import SPARSE, SPARSE_QUERY
+from models.output_names import MULTI, SPARSE, SPARSE_QUERY
 from models.outputs import SparseVector
 from tests.models.sparse_encoder import write_bge_m3, write_inference_free, write_splade
 from tests.models.tiny import VOCABULARY
@@ -92,8 +93,8 @@ def test_a_query_has_its_own_weights_where_the_model_says_so(folders: Folders) -
         assert server.client.get("/info").json()["outputs"] == [SPARSE, SPARSE_QUERY]
 
 
-def test_dense_and_sparse_vectors_come_in_one_response(m3: HttpServer, folders: Folders) -> None:
-    body = {"inputs": TEXTS, "outputs": ["dense", "sparse"]}
+def test_all_outputs_come_in_one_response(m3: HttpServer, folders: Folders) -> None:
+    body = {"inputs": TEXTS, "outputs": ["dense", "sparse", "multi"]}
     content = m3.post("/embed", body).json()
     assert content["embeddings"] == m3.post("/embed", {"inputs": TEXTS}).json()
     vectors = expected(folders["m3"], TEXTS)
@@ -101,13 +102,33 @@ def test_dense_and_sparse_vectors_come_in_one_response(m3: HttpServer, folders: 
         vector.indices.tolist() for vector in vectors
     ]
     np.testing.assert_allclose(content["sparse"][0]["values"], vectors[0].weights, rtol=2e-5)
-    assert [row["tokens"] for row in content["inputs"]] == [
-        row["tokens"]
-        for row in m3.post("/embed", {"inputs": TEXTS, "details": True}).json()["inputs"]
-    ]
+    details = m3.post("/embed", {"inputs": TEXTS, "details": True}).json()
+    assert content["inputs"] == details["inputs"]
     assert content["usage"]["texts"] == 4 and content["dimensions"] == 64
     alone = m3.post("/embed", {**body, "outputs": ["sparse"]}).json()
-    assert "embeddings" not in alone and alone["sparse"] == content["sparse"]
+    assert alone["sparse"] == content["sparse"] and not {"embeddings", "multi"} & set(alone)
+
+
+def test_token_vectors_beside_dense_ones_are_those_of_the_library(
+    m3: HttpServer, folders: Folders
+) -> None:
+    embedder = Embedder.load(folders["m3"], device="cpu", dtype="float32")
+    outputs = embedder.outputs(embedder.tokenize(TEXTS), [MULTI])
+    body = {"inputs": TEXTS, "outputs": ["dense", "multi"]}
+    plain = m3.post("/embed", body).json()["multi"]
+    encoded = m3.post("/embed", {**body, "encoding_format": "base64"}).json()["multi"]
+    for text, matrix, base64_text in zip(outputs, plain, encoded, strict=True):
+        assert text.multi is not None
+        np.testing.assert_allclose(matrix, text.multi, atol=1e-6)
+        assert base64.b64decode(base64_text) == text.multi.astype("<f4").tobytes()
+
+
+def test_too_many_numbers_of_token_vectors_are_refused(folders: Folders) -> None:
+    with local_server(folders["m3"], max_values=1000) as server:
+        body = {"inputs": "of the work", "outputs": ["multi"]}  # 5 tokens with 64 numbers each
+        assert server.post("/embed", body).status_code == 200
+        refused = error(server.post("/embed", {**body, "inputs": ["of the work"] * 4}), 413)
+        assert refused["code"] == "too_many_values"
 
 
 @pytest.mark.parametrize(
