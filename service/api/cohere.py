@@ -9,7 +9,8 @@ from pydantic import Field, PositiveInt
 from models.vectors import Floats
 from service.api.array_format import convert_vectors, encode_rows
 from service.api.body import FAIL_FAST, Body, examples
-from service.api.embed import EmbeddingService, EmbedRequest
+from service.api.embed import EmbeddingService
+from service.api.embed_request import EmbedRequest
 from service.api.openai_fields import OVERFLOW, TruncateWord
 from service.api.openapi_responses import ENGINE_ERRORS, route_responses
 from service.api.router import Context, api_router

@@ -12,7 +12,8 @@ from service.api.cohere import (
     embeddings_by_type,
     response_meta,
 )
-from service.api.embed import EmbeddingService, EmbedRequest
+from service.api.embed import EmbeddingService
+from service.api.embed_request import EmbedRequest
 from service.api.openai_fields import OVERFLOW, TruncateWord
 from service.api.openapi_responses import ENGINE_ERRORS, route_responses
 from service.api.router import Context, api_router

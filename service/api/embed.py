@@ -1,19 +1,18 @@
 """POST /embed: sentence vectors, with TEI's request and response formats and more options."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter
-from pydantic import Field, PositiveInt
 
 from models.vectors import Floats, finish
-from service.api.array_format import EncodingFormat, OutputType, convert_vectors, encode_rows
+from service.api.array_format import convert_vectors, encode_rows
 from service.api.binary_response import binary_response, check_json_fields
-from service.api.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
-from service.api.embed_outputs import OutputName, embed_outputs
+from service.api.body import input_list
+from service.api.embed_outputs import embed_outputs
+from service.api.embed_request import EmbedRequest
 from service.api.multi_vector import MultiVectorService
 from service.api.openapi_responses import route_responses
-from service.api.options_body import HuggingFaceBody
 from service.api.partial_results import partial_results, stack_vectors
 from service.api.router import Context, api_router
 from service.api.schemas.embed import EmbedResponse
@@ -24,36 +23,6 @@ from service.inference.item_result import ItemResult, stack_results
 from service.inference.pipeline import Pipeline
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
-
-
-class EmbedRequest(HuggingFaceBody):
-    """inputs: a text, its token ids, an image, or a list of these.
-
-    late_chunking: the inputs are consecutive chunks of one text; each is embedded with the whole
-    text as context. details: describe each input, too. partial: return an error in place of each
-    input that fails, and the vectors of the others. outputs: kinds of vectors to return of each
-    input, by name; the response then has details.
-    """
-
-    model_config = examples(
-        {"inputs": "Hello, world"},
-        {"inputs": [101, 7592, 102], "encoding_format": "base64", "output_dtype": "int8"},
-        {"inputs": ["a long text", ""], "on_overflow": "mean", "partial": True},
-        {"inputs": ["One chunk.", "And another."], "late_chunking": True, "prompt": "text: "},
-        {"inputs": "Hello, world", "outputs": ["dense"]},
-        inputs=["Hello, world", "A second text"],
-        details=True,
-    )
-
-    inputs: Inputs
-    normalize: TrueByDefault = True
-    dimensions: PositiveInt | None = None
-    encoding_format: EncodingFormat = "float"
-    output_dtype: OutputType = "float32"
-    late_chunking: bool = False
-    details: bool = False
-    partial: bool = False
-    outputs: Annotated[list[OutputName], Field(min_length=1), FAIL_FAST] | None = None
 
 
 @dataclass(frozen=True)

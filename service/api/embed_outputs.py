@@ -1,9 +1,7 @@
 """The field `outputs` of /embed: several kinds of vectors of each text, from one pass."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +11,12 @@ from models.vectors import Floats, finish
 from service.api.array_format import convert_vectors, encode_block, encode_rows
 from service.api.binary_response import check_json_fields
 from service.api.body import input_list
+from service.api.embed_request import EmbedRequest
 from service.api.sparse_vectors import as_arrays, count, sparse_output
 from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
 from service.request.limits import check_values
 from service.request.request_context import RequestContext
-
-if TYPE_CHECKING:
-    from service.api.embed import EmbedRequest
-
-OutputName = Literal["dense", "sparse", "multi"]
 
 
 async def embed_outputs(

@@ -2,7 +2,8 @@
 
 from fastapi import APIRouter, Request, Response
 
-from service.api.embed import EmbeddingService, EmbedRequest
+from service.api.embed import EmbeddingService
+from service.api.embed_request import EmbedRequest
 from service.api.fastapi_response import fastapi_response
 from service.api.router import read_body, request_context
 from service.api.served_names import ModelChoice

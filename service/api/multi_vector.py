@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter
@@ -11,6 +11,7 @@ from pydantic import PositiveInt
 from service.api.array_format import Array, OutputType, convert_vectors, encode_block, encode_rows
 from service.api.binary_response import BinaryResponse, binary_response, check_json_fields
 from service.api.body import FAIL_FAST, Body, examples, input_list, text_list
+from service.api.embed_request import EmbedRequest
 from service.api.openapi_responses import ENGINE_ERRORS, route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.common import OpenAIError
@@ -20,9 +21,6 @@ from service.errors import BadRequest, TooLarge
 from service.inference.multi_vectors import MultiVectors, TextVectors
 from service.inputs.options import Input, InputOptions
 from service.request.request_context import RequestContext
-
-if TYPE_CHECKING:
-    from service.api.embed import EmbedRequest
 
 _MAX_BINARY_TEXTS = 1000  # whose numbers of vectors fit a header
 
@@ -58,7 +56,7 @@ class MultiVectorService:
     name: str
     max_values: int
 
-    async def embed(self, context: RequestContext, body: "EmbedRequest") -> Any:
+    async def embed(self, context: RequestContext, body: EmbedRequest) -> Any:
         """Respond to /embed: a list of matrices, or the fields of a response with details."""
         self.check_fields(body)
         described = body.details or body.outputs is not None
@@ -81,7 +79,7 @@ class MultiVectorService:
         context: RequestContext,
         inputs: Sequence[Input],
         options: InputOptions,
-        body: "EmbedRequest",
+        body: EmbedRequest,
     ) -> list[Any]:
         """Return the vectors of each input as another API's response has them."""
         self.check_fields(body)
@@ -111,7 +109,7 @@ class MultiVectorService:
             ],
         }
 
-    def check_fields(self, body: "EmbedRequest") -> None:
+    def check_fields(self, body: EmbedRequest) -> None:
         """Raise BadRequest for a field that does not go with a vector for each token."""
         for name in ("late_chunking", "partial"):
             if getattr(body, name):

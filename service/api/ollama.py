@@ -7,7 +7,8 @@ from typing import Any
 from fastapi import APIRouter
 
 from service.api.body import Body, Texts, examples, input_list
-from service.api.embed import EmbeddingService, EmbedRequest
+from service.api.embed import EmbeddingService
+from service.api.embed_request import EmbedRequest
 from service.api.openai_fields import OVERFLOW
 from service.api.openapi_responses import ENGINE_ERRORS, route_responses
 from service.api.router import Context, api_router

@@ -8,7 +8,8 @@ from fastapi import APIRouter
 from models.vectors import Floats, finish
 from service.api.array_format import convert_vectors, encode_rows
 from service.api.body import input_list
-from service.api.embed import EmbeddingService, EmbedRequest
+from service.api.embed import EmbeddingService
+from service.api.embed_request import EmbedRequest
 from service.api.openai_request import EmbeddingsRequest
 from service.api.openapi_responses import ENGINE_ERRORS, route_responses
 from service.api.router import Context, api_router

@@ -7,7 +7,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from models.tokenizer.tokenizer import Tokenizer
 from service.api.array_format import EncodingFormat, OutputType
 from service.api.body import Body, examples
-from service.api.embed import EmbedRequest
+from service.api.embed_request import EmbedRequest
 from service.api.openai_fields import (
     OVERFLOW,
     ROLES,

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from service.api.body import Body
-from service.api.embed import EmbedRequest
+from service.api.embed_request import EmbedRequest
 from service.api.similarity_request import SimilarityRequest
 from service.api.tokens_request import TokensRequest
 from service.client import request_builders
@@ -19,6 +19,7 @@ NOT_OFFERED = TEI | {
     "inputs",
     "details",
     "partial",
+    "outputs",
     "encoding_format",
     "layout",
     "parameters",

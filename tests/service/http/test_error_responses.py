@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from service.api.body import Body
 from service.api.cohere import CohereRequest
-from service.api.embed import EmbedRequest
+from service.api.embed_request import EmbedRequest
 from service.api.openai_request import EmbeddingsRequest
 from service.api.positions_request import PositionsRequest
 from service.api.similarity_request import SimilarityRequest
@@ -45,7 +45,7 @@ COHERE = {"model": "m", "input_type": "clustering"}
         (EmbedRequest, {"inputs": [101, 7592, "b"]}, 0),
         (EmbedRequest, {"inputs": 5}, None),
         (EmbeddingsRequest, {"input": ["a", 5]}, 1),
-        (EmbeddingsRequest, {"input": "a", "modality": ["text", "image"]}, None),
+        (EmbeddingsRequest, {"input": "a", "modality": ["text", "audio"]}, None),
         (CohereRequest, {**COHERE, "texts": ["a", 5]}, 1),
         (CohereRequest, {**COHERE, "inputs": [{"content": []}]}, 0),
         (CohereRequest, {**COHERE, "texts": ["a"], "embedding_types": ["float", "x"]}, None),
