@@ -17,10 +17,11 @@ from service.client.request_builders import (
     Request,
     RerankOptions,
     SimilarityOptions,
+    SparseOptions,
     TextOrIds,
     TokensOptions,
 )
-from service.client.responses import Array, TokenVectors
+from service.client.responses import Array, SparseWeights, TokenVectors
 from service.client.retry import AttemptResult, is_retryable, retry_delay
 
 A = TypeVar("A")
@@ -79,6 +80,13 @@ class AsyncClient(ClientOptions):
     ) -> list[TokenVectors]:
         """As Client.tokens."""
         return await self._send(request_builders.build_tokens_request(texts, options))
+
+    async def embed_sparse(
+        self, texts: TextOrIds | Sequence[TextOrIds], **options: Unpack[SparseOptions]
+    ) -> list[SparseWeights]:
+        """The sparse vectors of texts or token ids; one request."""
+        inputs = request_builders.as_list(texts)
+        return await self._send(request_builders.build_sparse_request(inputs, options))
 
     async def similarity(
         self, a: ComparisonInput, b: ComparisonInput, **options: Unpack[SimilarityOptions]

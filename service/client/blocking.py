@@ -17,10 +17,11 @@ from service.client.request_builders import (
     Request,
     RerankOptions,
     SimilarityOptions,
+    SparseOptions,
     TextOrIds,
     TokensOptions,
 )
-from service.client.responses import Array, TokenVectors
+from service.client.responses import Array, SparseWeights, TokenVectors
 from service.client.retry import AttemptResult, is_retryable, retry_delay
 
 A = TypeVar("A")
@@ -70,6 +71,13 @@ class Client(ClientOptions):
     ) -> list[TokenVectors]:
         """The vectors of each text's tokens, spans or chunks; one request."""
         return self._send(request_builders.build_tokens_request(texts, options))
+
+    def embed_sparse(
+        self, texts: TextOrIds | Sequence[TextOrIds], **options: Unpack[SparseOptions]
+    ) -> list[SparseWeights]:
+        """The sparse vectors of texts or token ids; one request."""
+        inputs = request_builders.as_list(texts)
+        return self._send(request_builders.build_sparse_request(inputs, options))
 
     def similarity(
         self, a: ComparisonInput, b: ComparisonInput, **options: Unpack[SimilarityOptions]

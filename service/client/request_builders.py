@@ -13,7 +13,7 @@ import orjson
 
 from service.client import responses
 from service.client.errors import RequestFailed, error_response, no_response, unreadable_response
-from service.client.responses import Array, TokenVectors
+from service.client.responses import Array, SparseWeights, TokenVectors
 from service.client.retry import AttemptResult
 
 TextOrIds = str | Sequence[int]
@@ -44,6 +44,13 @@ class EmbedOptions(InputOptions, total=False):
     dimensions: int | None
     output_dtype: str
     late_chunking: bool
+
+
+class SparseOptions(InputOptions, total=False):
+    """See docs/sparse.md. top_k: the largest weights. min_weight: the least weight."""
+
+    top_k: int | None
+    min_weight: float
 
 
 class TokensOptions(InputOptions, total=False):
@@ -151,6 +158,12 @@ def build_tokens_request(
     encoding = {"layout": "block", "encoding_format": "base64"}
     inputs = {} if texts is None else {"inputs": texts}
     return Request("/tokens", responses.tokens, dump({**inputs, **encoding, **options}))
+
+
+def build_sparse_request(
+    texts: list[TextOrIds], options: SparseOptions
+) -> Request[list[SparseWeights]]:
+    return Request("/embed_sparse", responses.sparse, dump({"inputs": texts, **options}))
 
 
 def build_similarity_request(

@@ -26,6 +26,14 @@ class TokenVectors:
     dropped: int
 
 
+@dataclass(frozen=True, slots=True)
+class SparseWeights:
+    """A text's weights of entries of the vocabulary: indices (n,), ascending, and weights (n,)."""
+
+    indices: Array
+    weights: Array
+
+
 def content(response: httpx.Response) -> Any:
     """Parse JSON."""
     return orjson.loads(response.content)
@@ -61,6 +69,17 @@ def tokens(response: httpx.Response) -> list[TokenVectors]:
             result["dropped"],
         )
         for result in body["results"]
+    ]
+
+
+def sparse(response: httpx.Response) -> list[SparseWeights]:
+    """The results of /embed_sparse."""
+    return [
+        SparseWeights(
+            np.array([entry["index"] for entry in entries], np.int32),
+            np.array([entry["value"] for entry in entries], np.float32),
+        )
+        for entries in content(response)
     ]
 
 

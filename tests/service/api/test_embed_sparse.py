@@ -16,6 +16,7 @@ import torch
 from models import Embedder
 from models.output_names import MULTI, SPARSE, SPARSE_QUERY
 from models.outputs import SparseVector
+from service.client import AsyncClient, Client
 from tests.models.sparse_encoder import write_bge_m3, write_inference_free, write_splade
 from tests.models.tiny import VOCABULARY
 from tests.service.local_server import local_server
@@ -70,6 +71,23 @@ def test_teis_route_returns_an_object_for_each_weight(splade: HttpServer, folder
         assert_pairs(response.json(), vectors)
     assert response.headers["x-cached"] == "4"
     assert_pairs(splade.post("/embed_sparse", {"inputs": TEXTS[0]}).json(), vectors[:1])
+
+
+def test_the_blocking_client_returns_arrays(splade: HttpServer, folders: Folders) -> None:
+    (vector, *_) = expected(folders["splade"], TEXTS)
+    with Client(splade.url) as client:
+        weights, *others = client.embed_sparse(TEXTS)
+        (few,) = client.embed_sparse(TEXTS[0], top_k=3)
+    assert weights.indices.tolist() == vector.indices.tolist() and len(others) == 3
+    np.testing.assert_allclose(weights.weights, vector.weights, rtol=2e-5)
+    assert set(few.indices) == set(weights.indices[np.argsort(-weights.weights)[:3]])
+
+
+@pytest.mark.anyio
+async def test_the_asynchronous_client_returns_arrays(splade: HttpServer) -> None:
+    async with AsyncClient(splade.url) as client:
+        (few,) = await client.embed_sparse("x", top_k=2)
+    assert few.indices.dtype == np.int32 and few.weights.shape == (2,)
 
 
 def test_the_largest_weights_can_be_chosen(splade: HttpServer) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from service.api.body import Body
 from service.api.embed_request import EmbedRequest
+from service.api.embed_sparse import SparseRequest
 from service.api.similarity_request import SimilarityRequest
 from service.api.tokens_request import TokensRequest
 from service.client import request_builders
@@ -33,6 +34,7 @@ NOT_OFFERED = TEI | {
     ("options", "body"),
     [
         (EmbedOptions, EmbedRequest),
+        (SparseOptions, SparseRequest),
         (TokensOptions, TokensRequest),
         (SimilarityOptions, SimilarityRequest),
     ],
