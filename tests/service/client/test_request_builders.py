@@ -12,7 +12,12 @@ from service.api.similarity_request import SimilarityRequest
 from service.api.tokens_request import TokensRequest
 from service.client import request_builders
 from service.client.errors import RequestFailed
-from service.client.request_builders import EmbedOptions, SimilarityOptions, TokensOptions
+from service.client.request_builders import (
+    EmbedOptions,
+    SimilarityOptions,
+    SparseOptions,
+    TokensOptions,
+)
 
 TEI = {"truncate", "truncation_direction"}  # on_overflow replaces them
 LIMITS = {"max_texts": 9, "max_tokens": 999, "max_body_bytes": 999}
