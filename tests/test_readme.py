@@ -17,7 +17,8 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 API = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 OTHER_MODELS = "".join(
-    (ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("rerank.md", "sparse.md")
+    (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    for page in ("rerank", "sparse", "multi-vector", "several-models")
 )
 PAGES = [README, *(page.read_text(encoding="utf-8") for page in sorted(ROOT.glob("docs/*.md")))]
 BLOCKS = re.findall(r"```console\n(.*?)```", "\n".join(PAGES), re.DOTALL)
