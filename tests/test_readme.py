@@ -73,7 +73,7 @@ def test_a_console_example_prints_the_documented_output(
 def test_every_endpoint_has_an_example(server: Server) -> None:
     paths = set(server.client.get("/openapi.json").json()["paths"]) - {"/v1/models/{name}"}
     paths -= {"/models/{name}/load", "/models/{name}/unload"}  # in docs/several-models.md
-    examples = re.findall(r"localhost:8080/([\w/]+)", API + OTHER_MODELS)
+    examples = re.findall(r"localhost:8080/([\w/-]+)", API + OTHER_MODELS)
     assert paths <= {f"/{path}" for path in examples}
 
 
