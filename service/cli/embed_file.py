@@ -11,9 +11,15 @@ import orjson
 
 from models.embedder import Embedder
 from models.errors import EmptyTextError
+from models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.vectors import Floats
 
 _CHUNK = 1024  # texts embedded between two updates of the progress bar
+_OTHER_KINDS = {
+    SPARSE: "sparse vectors",
+    SPARSE_QUERY: "sparse vectors of queries",
+    MULTI: "vectors of tokens",
+}
 
 
 def read(source: BinaryIO) -> list[str]:
@@ -36,8 +42,12 @@ def embed(embedder: Embedder, texts: Sequence[str], prompt: str | None) -> Float
 
     Raises ClickException for a line without tokens, and for a model that does not embed.
     """
-    if embedder.classifier is not None:
-        raise click.ClickException("the model reranks or classifies: it has no vectors of texts")
+    if DENSE not in embedder.output_names:
+        kinds = " and ".join(_OTHER_KINDS[name] for name in embedder.output_names)
+        raise click.ClickException(
+            f"the model has no dense vectors of texts, but {kinds or 'scores of labels'}: "
+            "`embedding-service serve` offers these"
+        )
     if not texts:
         return np.empty((0, embedder.dim), dtype=np.float32)
     return embed_chunks(texts, lambda chunk: embedder.embed(chunk, prompt=prompt))

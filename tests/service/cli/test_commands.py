@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +18,10 @@ from models import Embedder
 from models.hub.sources import DEFAULT
 from service.cli.commands import main
 from tests.conftest import Folder
+from tests.models.colbert import write_colbert
 from tests.models.convert.older import contriever
+from tests.models.cross_encoder import write_cross_encoder
+from tests.models.sparse_encoder import write_splade
 from tests.models.tiny import unframed
 
 
@@ -129,6 +133,24 @@ def test_embed_reports_a_line_without_tokens_if_the_model_needs_one(
     output = run("embed", "--model", str(folder), str(source), "-o", str(target), status=1)
     assert output.endswith("Error: line 1501 has no tokens, and the model needs one: take it out\n")
     assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("write", "offered"),
+    [
+        (write_splade, "sparse vectors"),
+        (lambda folder: write_colbert(folder.parent), "vectors of tokens"),
+        (write_cross_encoder, "scores of labels"),
+    ],
+)
+def test_embed_refuses_a_model_without_dense_vectors(
+    write: Callable[[Path], object], offered: str, tmp_path: Path
+) -> None:
+    write(tmp_path / "model")
+    arguments = ("embed", "--model", str(tmp_path / "model"), "-o", str(tmp_path / "out.npy"))
+    message = run(*arguments, stdin="hello\n", status=1)
+    assert f"no dense vectors of texts, but {offered}" in message
+    assert not (tmp_path / "out.npy").exists()
 
 
 def test_embed_writes_jsonl(embedder: Embedder, tmp_path: Path) -> None:
