@@ -1,5 +1,6 @@
 """What a model computes of a text: a dense vector, a sparse vector, a vector of each token."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,17 @@ class SparseVector:
         """Keep what is not zero: (V,) -> (n,)."""
         indices = np.flatnonzero(weights).astype(np.int32)
         return cls(indices, weights[indices])
+
+
+def on_common_axes(vectors: Sequence[SparseVector]) -> Floats:
+    """Write vectors over the entries that any of them has, zeros included: (B, entries)."""
+    entries, columns = np.unique(
+        np.concatenate([vector.indices for vector in vectors]), return_inverse=True
+    )
+    rows = np.repeat(np.arange(len(vectors)), [len(vector.indices) for vector in vectors])
+    matrix = np.zeros((len(vectors), len(entries)), dtype=np.float32)
+    matrix[rows, columns] = np.concatenate([vector.weights for vector in vectors])
+    return matrix
 
 
 @dataclass(frozen=True, slots=True)

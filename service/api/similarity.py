@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter
 
-from models.output_names import MULTI
+from models.output_names import DENSE, MULTI, SPARSE
 from models.vectors import Floats, finish
 from service.api.comparison_input import TextsByPath, texts_by_path, vector_array
 from service.api.maxsim import MAXSIM, maxsim_similarity
@@ -20,6 +20,7 @@ from service.api.similarity_scores import similarity_scores
 from service.errors import BadRequest, ServiceError
 from service.inference.multi_vectors import MultiVectors
 from service.inference.pipeline import Pipeline
+from service.inference.sparse_comparison import as_matrix, query_document_vectors
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
 from service.request.run_in_thread import run_in_thread
@@ -82,6 +83,11 @@ class SimilarityService:
             **self._details(context, body),
         }
 
+    @property
+    def _is_sparse(self) -> bool:
+        names = self.pipeline.output_names
+        return SPARSE in names and DENSE not in names
+
     async def _scores(
         self, context: RequestContext, a: Floats, b: Floats, body: SimilarityRequest
     ) -> dict[str, Any]:
@@ -103,7 +109,13 @@ class SimilarityService:
             return ([], _NO_VECTORS), ([], _NO_VECTORS)
         texts, count = [*first.values(), *second.values()], len(first)
         try:
-            rows, vectors = await self.pipeline.embed(context, texts, options)
+            if self._is_sparse:
+                rows, sparse = await query_document_vectors(
+                    self.pipeline, context, texts, options, count
+                )
+                vectors = as_matrix(context, sparse, self.max_values)
+            else:
+                rows, vectors = await self.pipeline.embed(context, texts, options)
         except ServiceError as error:
             if error.index is not None:
                 error.locate(paths[error.index])

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.outputs import SparseVector, TextOutputs
+from models.outputs import SparseVector, TextOutputs, on_common_axes
 
 DENSE = np.array([0.5, -2], dtype=np.float32)
 SPARSE = SparseVector(np.array([3, 250_001], dtype=np.int32), np.array([0.25, 7], dtype=np.float32))
@@ -34,6 +34,13 @@ def assert_equal(restored: Any, original: Any) -> None:
         assert restored is None
     else:
         np.testing.assert_array_equal(restored, original, strict=True)
+
+
+def test_vectors_on_common_axes_have_the_same_products() -> None:
+    other = SparseVector(np.array([0, 3], dtype=np.int32), np.array([5, 2], dtype=np.float32))
+    matrix = on_common_axes([SPARSE, EMPTY, other])
+    assert matrix.shape == (3, 3)
+    assert (matrix @ matrix.T).tolist() == [[49.0625, 0, 0.5], [0, 0, 0], [0.5, 0, 29]]
 
 
 def test_a_sparse_vector_has_what_is_not_zero() -> None:

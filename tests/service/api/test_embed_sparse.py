@@ -16,6 +16,7 @@ import torch
 from models import Embedder
 from models.output_names import MULTI, SPARSE, SPARSE_QUERY
 from models.outputs import SparseVector
+from models.vectors import Floats
 from service.client import AsyncClient, Client
 from tests.models.sparse_encoder import write_bge_m3, write_inference_free, write_splade
 from tests.models.tiny import VOCABULARY
@@ -154,7 +155,6 @@ def test_too_many_numbers_of_token_vectors_are_refused(folders: Folders) -> None
     [
         ("/embed", {"inputs": "x"}, "not_offered"),
         ("/embed", {"inputs": "x", "outputs": ["dense"]}, "not_offered"),
-        ("/similarity", {"a": ["x"], "b": ["y"]}, "not_offered"),
         ("/embed_sparse", {"inputs": "x", "on_overflow": "mean"}, "invalid_request"),
         ("/embed_sparse", {"inputs": "x", "top_k": 0}, "invalid_request"),
         ("/embed_sparse", {"inputs": [["x"]]}, "invalid_request"),
@@ -173,6 +173,41 @@ def test_the_error_of_a_dense_request_names_the_route_of_sparse_vectors(
 ) -> None:
     message = error(splade.post("/embed", {"inputs": "x"}), 400)["message"]
     assert "no dense vectors, but sparse (POST /embed_sparse)" in message
+
+
+@pytest.mark.parametrize("metric", ["dot", "cosine"])
+def test_sparse_vectors_are_compared_as_those_with_all_zeros(
+    splade: HttpServer, folders: Folders, metric: str
+) -> None:
+    rows = full(expected(folders["splade"], TEXTS))
+    if metric == "cosine":
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    body = {"a": TEXTS[:1], "b": TEXTS[1:], "metric": metric}
+    scores = splade.post("/similarity", body).json()["scores"]
+    np.testing.assert_allclose(scores, rows[:1] @ rows[1:].T, rtol=2e-5)
+    sentences = {"source_sentence": TEXTS[0], "sentences": TEXTS[1:]}
+    ranked = splade.post("/similarity", {"inputs": sentences, "metric": metric}).json()
+    np.testing.assert_allclose(ranked, scores[0])
+
+
+def full(vectors: list[SparseVector]) -> Floats:
+    rows = np.zeros((len(vectors), len(VOCABULARY)), dtype=np.float32)
+    for row, vector in zip(rows, vectors, strict=True):
+        row[vector.indices] = vector.weights
+    return rows
+
+
+def test_the_first_texts_are_compared_as_queries_where_the_model_tells_them_apart(
+    folders: Folders,
+) -> None:
+    (query,) = full(expected(folders["free"], TEXTS[:1], SPARSE_QUERY))
+    documents = full(expected(folders["free"], TEXTS))
+    with local_server(folders["free"], max_values=600) as server:
+        body = {"a": TEXTS[0], "b": TEXTS, "metric": "dot"}
+        scores = server.post("/similarity", body).json()["scores"][0]
+        np.testing.assert_allclose(scores, documents @ query, rtol=2e-5)
+        refused = error(server.post("/similarity", {**body, "b": TEXTS * 2}), 413)
+        assert refused["code"] == "too_many_values" and "fewer texts" in refused["message"]
 
 
 def test_a_dense_model_has_its_one_output(server: HttpServer) -> None:

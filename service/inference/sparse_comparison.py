@@ -1,0 +1,57 @@
+"""Sparse vectors of queries and documents, as matrices that can be compared."""
+
+from collections.abc import Sequence
+
+from models.output_names import SPARSE, SPARSE_QUERY
+from models.outputs import SparseVector, on_common_axes
+from models.vectors import Floats
+from service.errors import EncodingFailed, TooLarge
+from service.inference.pipeline import Pipeline
+from service.inputs.options import Input, InputOptions
+from service.inputs.tokenized_input import TokenizedInput
+from service.request.request_context import RequestContext
+
+
+async def query_document_vectors(
+    pipeline: Pipeline,
+    context: RequestContext,
+    inputs: Sequence[Input],
+    options: InputOptions,
+    num_queries: int,
+) -> tuple[list[TokenizedInput], list[SparseVector]]:
+    """Return rows and sparse vectors of inputs, the first of which are queries."""
+    pipeline.check_outputs([SPARSE])
+    rows = await pipeline.reader.read(context, inputs, options)
+    of_queries = SPARSE_QUERY if SPARSE_QUERY in pipeline.output_names else SPARSE
+    queries = await _vectors(pipeline, context, rows[:num_queries], of_queries)
+    try:
+        documents = await _vectors(pipeline, context, rows[num_queries:], SPARSE)
+    except EncodingFailed as error:
+        if error.index is not None:
+            error.index += num_queries
+        raise
+    return rows, [*queries, *documents]
+
+
+async def _vectors(
+    pipeline: Pipeline, context: RequestContext, rows: Sequence[TokenizedInput], output: str
+) -> list[SparseVector]:
+    outputs = await pipeline.outputs(context, rows, [output]) if rows else []
+    return [text.sparse for text in outputs if text.sparse is not None]
+
+
+def as_matrix(context: RequestContext, vectors: Sequence[SparseVector], max_values: int) -> Floats:
+    """Write vectors over the entries that any of them has: (B, entries).
+
+    max_values: limit of the numbers; raises TooLarge.
+    """
+    entries = {index for vector in vectors for index in vector.indices.tolist()}
+    numbers = len(vectors) * len(entries)
+    if numbers > max_values:
+        raise TooLarge(
+            f"the {len(vectors)} sparse vectors have {len(entries)} entries together, {numbers} "
+            f"numbers; the limit is {max_values}: compare fewer texts",
+            code="too_many_values",
+        )
+    context.memory.grow_by_numbers(numbers)
+    return on_common_axes(vectors)
