@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
+from models.sentence_transformers.classifier import Task
 from service.api.schemas.common import forbid_extra
 
 
@@ -69,7 +70,7 @@ class Info(TypedDict):
 
     version: str
     model: str
-    task: Literal["embed", "multi_vector", "rerank", "classify"]
+    task: Task
     outputs: list[str]
     modalities: list[Literal["text", "image"]]
     labels: list[str] | None

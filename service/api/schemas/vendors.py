@@ -5,6 +5,7 @@ from typing import Literal, NotRequired
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
+from models.sentence_transformers.classifier import Task
 from service.api.schemas.common import Matrix, Vector, Vectors, forbid_extra
 
 
@@ -52,7 +53,7 @@ class Model(TypedDict):
     object: Literal["model"]
     created: int
     owned_by: str
-    task: Literal["embed", "rerank", "classify"]
+    task: Task
     dimensions: NonNegativeInt | None
     state: Literal["loaded", "loading", "unloaded"]
 
