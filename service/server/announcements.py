@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from models.output_names import DENSE, SPARSE
+from models.output_names import DENSE, MULTI, SPARSE
 from service import __version__
 from service.context import ServerContext
 from service.process.reports import Report
@@ -81,17 +81,21 @@ def _model(settings: Settings, engine: Mapping[str, Any] | None) -> str:
 
 
 def _outputs(engine: Mapping[str, Any]) -> str:
-    if (labels := engine["labels"]) is None:
-        sparse = " and sparse vectors" if SPARSE in engine["outputs"] else ""
-        dense = f"{engine['dim']} dimensions" if DENSE in engine["outputs"] else ""
-        return dense + sparse if dense else f"sparse vectors of {engine['vocab_size']} entries"
-    return "reranker" if len(labels) == 1 else f"{len(labels)} labels"
+    if (labels := engine["labels"]) is not None:
+        return "reranker" if len(labels) == 1 else f"{len(labels)} labels"
+    descriptions = {
+        DENSE: f"{engine['dim']} dimensions",
+        SPARSE: f"sparse vectors of {engine['vocab_size']} entries",
+        MULTI: f"{engine['dim']} dimensions for each token",
+    }
+    outputs = engine["outputs"]
+    return " and ".join(text for name, text in descriptions.items() if name in outputs)
 
 
 def _example_request(engine: Mapping[str, Any] | None) -> tuple[str, str]:
     """The route of a model and a body for it; of one that is not loaded, the usual ones."""
     if engine is None or (labels := engine["labels"]) is None:
-        sparse = engine is not None and DENSE not in engine["outputs"]
+        sparse = engine is not None and not {DENSE, MULTI} & {*engine["outputs"]}
         return "/embed_sparse" if sparse else "/embed", '{"inputs": "Hello, world"}'
     if len(labels) > 1:
         return "/predict", '{"inputs": "Hello, world"}'
