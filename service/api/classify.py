@@ -147,7 +147,7 @@ def router(models: ModelChoice[ClassificationService]) -> APIRouter:
         "/predict",
         summary="Labels of texts or pairs of texts",
         response_model=Predictions,
-        responses=route_responses(),
+        responses=route_responses((*ENGINE_ERRORS, 404)),
     )
     async def predict(context: Context, body: PredictRequest) -> Any:
         service, single = models.choose(body.model), _inputs_kind(body.inputs) != "<batch>"

@@ -12,7 +12,7 @@ from service.api.body import input_list
 from service.api.embed_outputs import embed_outputs
 from service.api.embed_request import EmbedRequest
 from service.api.multi_vector import MultiVectorService
-from service.api.openapi_responses import route_responses
+from service.api.openapi_responses import ENGINE_ERRORS, route_responses
 from service.api.partial_results import partial_results, stack_vectors
 from service.api.router import Context, api_router
 from service.api.schemas.embed import EmbedResponse
@@ -149,7 +149,7 @@ def router(models: ModelChoice[EmbeddingService]) -> APIRouter:
         "/embed",
         summary="Sentence embeddings",
         response_model=EmbedResponse,
-        responses=route_responses(binary=True),
+        responses=route_responses((*ENGINE_ERRORS, 404), binary=True),
     )
     @routes.post("/", include_in_schema=False)
     async def embed(context: Context, body: EmbedRequest) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from service.api.body import Inputs, examples, input_list
-from service.api.openapi_responses import route_responses
+from service.api.openapi_responses import ENGINE_ERRORS, route_responses
 from service.api.options_body import HuggingFaceBody
 from service.api.router import Context, api_router
 from service.api.schemas.embed import SparseEntry
@@ -76,7 +76,7 @@ def router(models: ModelChoice[SparseService]) -> APIRouter:
         "/embed_sparse",
         summary="Sparse vectors",
         response_model=list[list[SparseEntry]],
-        responses=route_responses(),
+        responses=route_responses((*ENGINE_ERRORS, 404)),
     )
     async def embed_sparse(context: Context, body: SparseRequest) -> Any:
         return await models.choose(body.model).embed(context, body)

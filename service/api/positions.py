@@ -88,13 +88,13 @@ def router(models: ModelChoice[PositionService]) -> APIRouter:
         "/positions",
         summary="Position encodings",
         response_model=PositionsAnswer,
-        responses=route_responses(binary=True),
+        responses=route_responses((*ENGINE_ERRORS, 404), binary=True),
         name="positions",
     )
     async def post(context: Context, body: PositionsRequest) -> Any:
         return await models.choose(body.model).encode(context, body)
 
-    errors_without_body = [status for status in ENGINE_ERRORS if status not in (408, 415)]
+    errors_without_body = [s for s in (*ENGINE_ERRORS, 404) if s not in (408, 415)]
 
     @routes.get(
         "/positions",

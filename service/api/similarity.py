@@ -11,7 +11,7 @@ from models.output_names import DENSE, MULTI, SPARSE
 from models.vectors import Floats, finish
 from service.api.comparison_input import TextsByPath, texts_by_path, vector_array
 from service.api.maxsim import MAXSIM, maxsim_similarity
-from service.api.openapi_responses import route_responses
+from service.api.openapi_responses import ENGINE_ERRORS, route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.similarity import SimilarityResponse
 from service.api.served_names import ModelChoice
@@ -138,7 +138,7 @@ def router(models: ModelChoice[SimilarityService]) -> APIRouter:
         "/similarity",
         summary="Similarity",
         response_model=SimilarityResponse,
-        responses=route_responses(),
+        responses=route_responses((*ENGINE_ERRORS, 404)),
     )
     async def similarity(context: Context, body: SimilarityRequest) -> Any:
         return await models.choose(body.model).similarity(context, body)

@@ -63,7 +63,7 @@ class DecodeRequest(Body):
 
 def router(models: ModelChoice[InputReader], max_texts: int, max_tokens: int) -> APIRouter:
     """Create the routes of this module."""
-    routes, responses = api_router("text"), route_responses(BODY_ERRORS)
+    routes, responses = api_router("text"), route_responses((*BODY_ERRORS, 404))
 
     @routes.post(
         "/tokenize",

@@ -150,11 +150,11 @@ class Supervisor:
             reports.close()
 
     async def _start(self, output: int) -> Process:
+        self._watchdog.process_started()  # not later: the process may be ready at once
         try:
             process = await self._spawn(output)
         finally:
             os.close(output)
-        self._watchdog.process_started()
         assert process.stdin is not None
         process.stdin.write(self._child.config() + b"\n")
         return process

@@ -158,7 +158,8 @@ def test_other_options_are_refused(
         ("/similarity", {"inputs": {}}, 400, "Validation invalid_request"),
         ("/tokenize", {}, 400, "Validation invalid_request"),
         ("/decode", {"ids": [10**6]}, 400, "Validation unknown_token"),
-        ("/embed_sparse", {"query": "x", "texts": ["y"]}, 404, "Validation not_found"),
+        ("/embed_sparse", {"inputs": "x"}, 400, "Validation not_offered"),
+        ("/invocations", {"inputs": "x"}, 404, "Validation not_found"),
     ],
 )
 def test_an_error_is_a_text_beside_its_type_and_the_servers_own_fields(
@@ -184,7 +185,6 @@ def test_tei_headers_have_the_times_in_milliseconds(server: Server) -> None:
         assert int(headers[tei_header]) == int(headers[own_header]) // 1000
 
 
-@pytest.mark.parametrize("path", ["/embed_sparse", "/invocations"])
-def test_routes_for_other_kinds_of_models_are_not_found(server: Server, path: str) -> None:
-    response = server.post(path, {"inputs": TEXT})
+def test_routes_of_hosted_platforms_are_not_found(server: Server) -> None:
+    response = server.post("/invocations", {"inputs": TEXT})
     assert (response.status_code, response.json()["code"]) == (404, "not_found")

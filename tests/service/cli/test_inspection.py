@@ -53,6 +53,7 @@ def test_an_inspection_has_all_that_determines_the_vectors(tiny_bert: WriteModel
                 "bias": False,
                 "activation": "Tanh",
                 "tensor": "linear.weight",
+                "residual": False,
             }
         ],
     }
