@@ -4,40 +4,25 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from models.checkpoint import weights
-from models.cpu_backend import library
-from models.cpu_backend.linear import row_exact_linear_factory
 from models.encoder.batch import Batch, Rows, truncate_after
-from models.encoder.device import resolve_device
 from models.encoder.head import Head
 from models.errors import EmptyTextError
 from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
-from models.image_embedder import ImageEmbedder
 from models.images.decoding import MAX_PIXELS
 from models.images.preprocessing import Pixels
+from models.loaded_model import LoadedModel
 from models.output_heads import QueryHead, StateHeads
 from models.output_names import SPARSE_QUERY
 from models.outputs import TextOutputs
-from models.precision.encoder_factory import EncoderFactory
-from models.precision.reference_sentences import (
-    ReferenceSentences,
-    pooled_vectors,
-    token_vectors,
-)
-from models.precision.trials import Trial, choose_precision
+from models.precision.trials import Trial
 from models.sentence_transformers.multi_vector import TextRole
 from models.sentence_transformers.pooling import AUTO
-from models.sentence_transformers.sparse import Splade
 from models.tokenizer.cooperative import run_to_completion
 from models.tokenizer.formatted_pairs import pair_encoder
 from models.tokenizer.pairs import Pair
-from models.tokenizer.tokenizer import Tokenizer
-from models.torch_backend.encoder import Embeddings, Encoder
-from models.torch_backend.linear import LinearFactory
-from models.torch_backend.splade import SpladeEncoder, SpladeHead
+from models.torch_backend.splade import SpladeEncoder
 from models.torch_backend.token_head import TokenHead
 from models.vectors import Floats, normalize
 
@@ -56,37 +41,24 @@ class Embedder:
     Vectors do not depend on what they are batched with: to the bit on a CPU, to rounding on a GPU.
     """
 
-    def __init__(  # noqa: PLR0913 - all by name
-        self,
-        *,
-        folder: Folder,
-        tokenizer: Tokenizer,
-        embeddings: Embeddings,
-        encoder: Encoder,
-        head: Head | TokenHead,
-        dtype: str,
-        isa: str | None,
-        trials: Sequence[Trial],
-        images: ImageEmbedder | None,
-        linear: LinearFactory,
-    ) -> None:
-        """isa: the instruction set of the kernels, None without. trials: of the precisions.
-
-        linear: builds layers whose rows do not depend on each other, to the bit.
-        """
+    def __init__(self, model: LoadedModel) -> None:
+        """model: see `load`."""
+        folder, tokenizer = model.folder, model.tokenizer
         self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
         self.classifier = folder.classifier
         self.multi_vector = folder.multi_vector_tokens(tokenizer)
-        self.config, self.device = embeddings.config, embeddings.device
-        self.dtype, self.isa, self.trials = dtype, isa, trials
-        self.fingerprint = f"{folder.fingerprint()}-{dtype}"
+        self.config, self.device = model.embeddings.config, model.embeddings.device
+        self.dtype, self.isa, self.trials = model.dtype, model.isa, model.trials
+        self.fingerprint = f"{folder.fingerprint()}-{model.dtype}"
         self.output_names = folder.outputs
-        self._embeddings, self._encoder, self._head = embeddings, encoder, head
+        self.images, self._preprocessing = model.images, folder.preprocessing
+        self._embeddings, self._encoder, self._head = model.embeddings, model.encoder, model.head
         self._query_head = QueryHead(folder, tokenizer)
         self._state_heads = (
-            StateHeads(folder, tokenizer, head, linear) if isinstance(head, Head) else None
+            StateHeads(folder, tokenizer, model.head, model.linear)
+            if isinstance(model.head, Head)
+            else None
         )
-        self.images, self._preprocessing = images, folder.preprocessing
 
     @classmethod
     def load(  # noqa: PLR0913 - all but one by name
@@ -118,51 +90,7 @@ class Embedder:
         """
         path = resolve(str(model), revision=revision, cache=cache)
         folder = Folder.read(path, pooling, rerank_format, adapter)
-        config = folder.spec.config
-        tokenizer = folder.tokenizer()
-        cpu_features = library.features(isa)
-        linear = row_exact_linear_factory(cpu_features)
-        head: Head | TokenHead = (
-            TokenHead(folder.path, folder.sentence.modules, linear)
-            if folder.multi_vector
-            else Head(folder.path, folder.sentence.modules)
-        )
-        tensors = weights.load(folder.encoder, folder.spec)
-        with torch.inference_mode():
-            embeddings = Embeddings(config, tensors, resolve_device(device))
-            # Few logits say little of an encoder's accuracy: what they are computed from says more.
-            vectors = (
-                token_vectors(head, config.num_layers)
-                if isinstance(head, TokenHead)
-                else pooled_vectors(
-                    head.without_last() if folder.classifier else head, folder.sentence.pooling
-                )
-            )
-            sentences = ReferenceSentences(tokenizer, config.vocab_size, vectors)
-            splade = folder.sentence.sparse
-            splade_head = (
-                SpladeHead.builder(splade, folder.encoder, embeddings.tokens, config.hidden_size)
-                if isinstance(splade, Splade)
-                else None
-            )
-            factory = EncoderFactory(tensors, embeddings, sentences, splade_head, cpu_features)
-            choice = choose_precision(factory, dtype, sentences, trials)
-            images = ImageEmbedder.load(
-                folder, embeddings.device, choice.dtype, factory.cpu_features
-            )
-        torch.cuda.empty_cache()  # frees what the other precisions took
-        return cls(
-            folder=folder,
-            tokenizer=tokenizer,
-            embeddings=embeddings,
-            encoder=choice.encoder,
-            head=head,
-            dtype=choice.dtype,
-            isa=factory.isa(choice.dtype),
-            trials=choice.trials,
-            images=images,
-            linear=linear,
-        )
+        return cls(LoadedModel.load(folder, device, dtype, isa, trials))
 
     @property
     def max_length(self) -> int:

@@ -1,0 +1,105 @@
+"""The parts of a model: loaded from its folder onto a device, in a precision."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from models.checkpoint import weights
+from models.cpu_backend import library
+from models.cpu_backend.linear import row_exact_linear_factory
+from models.encoder.device import resolve_device
+from models.encoder.head import Head
+from models.folder import Folder
+from models.image_embedder import ImageEmbedder
+from models.precision.encoder_factory import EncoderFactory
+from models.precision.reference_sentences import (
+    ReferenceSentences,
+    Vectors,
+    pooled_vectors,
+    token_vectors,
+)
+from models.precision.trials import Trial, choose_precision
+from models.sentence_transformers.sparse import Splade
+from models.tokenizer.tokenizer import Tokenizer
+from models.torch_backend.encoder import Embeddings, Encoder
+from models.torch_backend.linear import LinearFactory
+from models.torch_backend.splade import SpladeHead
+from models.torch_backend.token_head import TokenHead
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedModel:
+    """A model's tokenizer, encoder and heads.
+
+    isa: the instruction set of the kernels, None without. trials: of the precisions. linear: builds
+    further layers, whose rows do not depend on each other, to the bit. images: the image encoder,
+    if the model has one.
+    """
+
+    folder: Folder
+    tokenizer: Tokenizer
+    embeddings: Embeddings
+    encoder: Encoder
+    head: Head | TokenHead
+    dtype: str
+    isa: str | None
+    trials: Sequence[Trial]
+    linear: LinearFactory
+    images: ImageEmbedder | None
+
+    @classmethod
+    def load(
+        cls, folder: Folder, device: str, dtype: str, isa: str, trials: Sequence[Trial] | None
+    ) -> "LoadedModel":
+        """Load a folder; for the arguments see models.embedder.Embedder.load."""
+        config, tokenizer = folder.spec.config, folder.tokenizer()
+        cpu_features = library.features(isa)
+        linear = row_exact_linear_factory(cpu_features)
+        head = _head(folder, linear)
+        tensors = weights.load(folder.encoder, folder.spec)
+        with torch.inference_mode():
+            embeddings = Embeddings(config, tensors, resolve_device(device))
+            compared = _compared_vectors(folder, head)
+            sentences = ReferenceSentences(tokenizer, config.vocab_size, compared)
+            splade = _splade_head_builder(folder, embeddings)
+            factory = EncoderFactory(tensors, embeddings, sentences, splade, cpu_features)
+            choice = choose_precision(factory, dtype, sentences, trials)
+            images = ImageEmbedder.load(folder, embeddings.device, choice.dtype, cpu_features)
+        torch.cuda.empty_cache()  # frees what the other precisions took
+        return cls(
+            folder=folder,
+            tokenizer=tokenizer,
+            embeddings=embeddings,
+            encoder=choice.encoder,
+            head=head,
+            dtype=choice.dtype,
+            isa=factory.isa(choice.dtype),
+            trials=choice.trials,
+            linear=linear,
+            images=images,
+        )
+
+
+def _head(folder: Folder, linear: LinearFactory) -> Head | TokenHead:
+    modules = folder.sentence.modules
+    if folder.multi_vector:
+        return TokenHead(folder.path, modules, linear)
+    return Head(folder.path, modules)
+
+
+def _compared_vectors(folder: Folder, head: Head | TokenHead) -> Vectors:
+    # Few logits say little of an encoder's accuracy: what they are computed from says more.
+    if isinstance(head, TokenHead):
+        return token_vectors(head, folder.spec.config.num_layers)
+    compared = head.without_last() if folder.classifier else head
+    return pooled_vectors(compared, folder.sentence.pooling)
+
+
+def _splade_head_builder(
+    folder: Folder, embeddings: Embeddings
+) -> Callable[[LinearFactory], SpladeHead] | None:
+    splade, hidden_size = folder.sentence.sparse, folder.spec.config.hidden_size
+    if not isinstance(splade, Splade):
+        return None
+    return SpladeHead.builder(splade, folder.encoder, embeddings.tokens, hidden_size)
