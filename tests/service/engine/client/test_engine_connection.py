@@ -251,6 +251,7 @@ def test_a_request_has_a_model_loaded_and_waits_for_that() -> None:
         await waiting
         assert (await model.connection.submit(job(2), 60)).vectors == 1
         running.cancel()
+        await asyncio.wait([running])
 
     asyncio.run(run())
 
