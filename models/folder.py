@@ -119,7 +119,7 @@ class Folder:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What it computes of a text (models.output_names); nothing if it reranks."""
+        """Names of the outputs of a text (models.output_names); none if it reranks."""
         if self.classifier:
             return ()
         if self.multi_vector:

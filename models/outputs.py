@@ -1,4 +1,4 @@
-"""What a model computes of a text: a dense vector, a sparse vector, a vector of each token."""
+"""The outputs of one text: a dense vector, a sparse vector, and a vector of each token."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -90,9 +90,9 @@ def read_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Weights:
             }
     except (OSError, SafetensorError) as error:
         raise safetensors_files.broken(path, error) from None
-    found = {name: tuple(tensor.shape) for name, tensor in read.items()}
-    if found != dict(shapes):
-        raise ModelError(f"{path} has {found}; by config.json it is {dict(shapes)}")
+    actual = {name: tuple(tensor.shape) for name, tensor in read.items()}
+    if actual != dict(shapes):
+        raise ModelError(f"{path} has {actual}; by config.json it is {dict(shapes)}")
     return read
 
 

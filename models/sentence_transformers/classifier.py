@@ -82,10 +82,10 @@ class Classifier:
             output, labels = "logits", _labels(options)
             head = classification_head(options, config, path, len(labels))
         elif class_name.endswith(CLASS_SUFFIX):
-            found = next_token_head(folder, entries, config, rerank_format)
-            if found is None:
+            next_token = next_token_head(folder, entries, config, rerank_format)
+            if next_token is None:
                 return None
-            head, labels = found, ("relevance",)
+            head, labels = next_token, ("relevance",)
         else:
             _refuse_cross_encoder(folder, options, class_name)
             return None

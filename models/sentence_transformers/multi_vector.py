@@ -48,7 +48,7 @@ class QueryExpansion:
 
 @dataclass(frozen=True, kw_only=True)
 class MultiVector:
-    """What turns the states of tokens into the vectors of a query or a document.
+    """Options of the vectors of a query's or a document's tokens.
 
     modules: applied to each token's state, in order. normalize: whether vectors get unit length in
     the end. query_length, document_length: tokens, special ones included; None for the encoder's.

@@ -1,4 +1,4 @@
-"""How a model's sparse vectors are computed, from its files."""
+"""Kind and options of a model's sparse vectors, from its files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

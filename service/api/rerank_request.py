@@ -19,7 +19,7 @@ _TRUNCATION_SIDES: dict[PairOverflow, Side] = {"start": "left", "end": "right"}
 
 
 Instruction = Annotated[str, Field(min_length=1, max_length=8192)] | None
-"""What makes a document relevant, to a reranker that is a language model; by default its own."""
+"""Instruction to a reranker that is a language model, on what is relevant; by default its own."""
 
 
 class DocumentObject(Body):

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class InputOptions(TypedDict, total=False):
-    """How texts are tokenised; see docs/inputs.md. model: of a server that has several."""
+    """Prompt and truncation of texts; see docs/inputs.md. model: of a server that has several."""
 
     model: str | None
     on_overflow: str | None

@@ -1,4 +1,4 @@
-"""What every kind of model answers to requests without a body."""
+"""Responses of every kind of model to requests without a body."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is read of a sparse encoder's files, and what is refused."""
+"""Options in a sparse encoder's files, and refusals of others."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a server says when it is ready."""
+"""The greeting of a server that is ready."""
 
 from pathlib import Path
 from typing import Any
