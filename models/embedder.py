@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from models.assembly.loaded_model import LoadedModel
+from models.assembly.output_heads import QueryHead, StateHeads
 from models.encoder.batch import Batch, Rows, truncate_after
 from models.encoder.head import Head
 from models.errors import EmptyTextError
@@ -12,10 +14,8 @@ from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
 from models.images.decoding import MAX_PIXELS
 from models.images.preprocessing import Pixels
-from models.loaded_model import LoadedModel
-from models.output_heads import QueryHead, StateHeads
-from models.output_names import SPARSE_QUERY
-from models.outputs import TextOutputs
+from models.outputs.names import SPARSE_QUERY
+from models.outputs.text_outputs import TextOutputs
 from models.precision.trials import Trial
 from models.sentence_transformers.multi_vector import TextRole
 from models.sentence_transformers.pooling import AUTO
@@ -140,8 +140,8 @@ class Embedder:
     ) -> list[TextOutputs]:
         """Compute outputs of B sequences of token ids in one forward pass.
 
-        A dense vector is not normalized. names: see models.output_names. prompt_token_counts: as in
-        `encode`.
+        A dense vector is not normalized. names: see models.outputs.names. prompt_token_counts: as
+        in `encode`.
 
         Raises ValueError for an output, an id or a length that the model does not have.
         """

@@ -15,7 +15,7 @@ from models.errors import ModelError
 from models.families import static
 from models.images import preprocessing
 from models.images.preprocessing import Preprocessing
-from models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.positions.schemes import Buckets, Disentangled
 from models.sentence_transformers import chat_template, modules
 from models.sentence_transformers.bge_m3 import TOKEN_VECTORS
@@ -119,7 +119,7 @@ class Folder:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the outputs of a text (models.output_names); none if it reranks."""
+        """Names of the outputs of a text (models.outputs.names); none if it reranks."""
         if self.classifier:
             return ()
         if self.multi_vector:

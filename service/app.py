@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
 
 from models.folder import Folder
-from models.output_names import DENSE, MULTI, SPARSE
+from models.outputs.names import DENSE, MULTI, SPARSE
 from service import __version__, model_metrics
 from service.api import (
     classify,

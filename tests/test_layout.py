@@ -17,9 +17,9 @@ OUTSIDE_ENGINE = [path for path in SERVICE if "engine" not in path.parts]
 
 # Each package imports only from those before it, and from itself.
 ORDER = {
-    "models": "errors checksum vectors output_names outputs positions config checkpoint images "
+    "models": "errors checksum vectors outputs positions config checkpoint images "
     "tokenizer sentence_transformers encoder torch_backend cpu_backend precision families folder "
-    "output_heads footprint convert hub image_embedder loaded_model embedder",
+    "footprint convert hub assembly embedder",
     "service": "setting_types settings model_settings errors process engine request inputs "
     "inference metrics model_metrics api http client context playground app uvicorn_adapter server "
     "plots evaluation cli asgi __main__",

@@ -23,7 +23,7 @@ from sentence_transformers import SparseEncoder
 from deploy.loadtest.corpus import Corpus
 from models import Embedder
 from models.hub.sources import DEFAULT, resolve
-from models.output_names import SPARSE
+from models.outputs.names import SPARSE
 
 BUDGET = 2048  # tokens of a pass
 Weigh = Callable[[Sequence[str]], Any]

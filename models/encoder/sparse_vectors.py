@@ -9,7 +9,7 @@ from models.checkpoint import weights
 from models.config.json_config import read_object
 from models.encoder.batch import Row
 from models.errors import ModelError
-from models.outputs import SparseVector
+from models.outputs.text_outputs import SparseVector
 from models.sentence_transformers.bge_m3 import TOKEN_WEIGHTS
 from models.sentence_transformers.sparse import QueryWeights
 from models.tokenizer.tokenizer import Tokenizer

@@ -13,7 +13,7 @@ from torch import Tensor
 from models.encoder import masked_lm
 from models.encoder.batch import Batch
 from models.encoder.masked_lm import MaskedLMWeights
-from models.outputs import SparseVector
+from models.outputs.text_outputs import SparseVector
 from models.sentence_transformers.sparse import Splade
 from models.torch_backend.encoder import Encoder
 from models.torch_backend.linear import LinearFactory

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from models.output_names import DENSE, MULTI, SPARSE
-from models.outputs import SparseVector
+from models.outputs.names import DENSE, MULTI, SPARSE
+from models.outputs.text_outputs import SparseVector
 from models.vectors import Floats, finish
 from service.api.array_format import convert_vectors, encode_block, encode_rows
 from service.api.binary_response import check_json_fields

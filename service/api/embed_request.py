@@ -9,7 +9,7 @@ from service.api.body import FAIL_FAST, Inputs, TrueByDefault, examples
 from service.api.options_body import HuggingFaceBody
 
 OutputName = Literal["dense", "sparse", "multi"]
-"""A kind of vectors, as in models.output_names."""
+"""A kind of vectors, as in models.outputs.names."""
 
 
 class EmbedRequest(HuggingFaceBody):

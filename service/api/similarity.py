@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter
 
-from models.output_names import DENSE, MULTI, SPARSE
+from models.outputs.names import DENSE, MULTI, SPARSE
 from models.vectors import Floats, finish
 from service.api.comparison_input import TextsByPath, texts_by_path, vector_array
 from service.api.maxsim import MAXSIM, maxsim_similarity

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from models.output_names import SPARSE, SPARSE_QUERY
-from models.outputs import SparseVector
+from models.outputs.names import SPARSE, SPARSE_QUERY
+from models.outputs.text_outputs import SparseVector
 from service.api.options_body import PromptBody
 from service.inference.pipeline import Pipeline
 

@@ -11,7 +11,7 @@ import orjson
 
 from models.embedder import Embedder
 from models.errors import EmptyTextError
-from models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.vectors import Floats
 
 _CHUNK = 1024  # texts embedded between two updates of the progress bar

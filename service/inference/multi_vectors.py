@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from models.output_names import MULTI
+from models.outputs.names import MULTI
 from models.sentence_transformers.multi_vector import TextRole
 from models.sentence_transformers.multi_vector_tokens import MultiVectorTokens
 from models.vectors import Floats, maxsim

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
-from models.outputs import TextOutputs
+from models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from models.outputs.text_outputs import TextOutputs
 from models.sentence_transformers.classifier import Classifier
 from models.vectors import Floats
 from service.engine.protocol.messages import IMAGE, Job, Result
@@ -57,7 +57,7 @@ class Pipeline:
     ) -> None:
         """classifier: of a model that reranks or classifies; None for an embedder.
 
-        output_names: what an embedder computes of a text, by its name in models.output_names.
+        output_names: what an embedder computes of a text, by its name in models.outputs.names.
         """
         self.reader, self._classifier, self.output_names = reader, classifier, output_names
         self._admission, self._engine, self._timeout = admission, engine, timeout
@@ -86,7 +86,7 @@ class Pipeline:
     async def outputs(
         self, context: RequestContext, rows: Sequence[TokenizedInput], names: Sequence[str]
     ) -> list[TextOutputs]:
-        """Compute outputs of rows in one pass, by the names of models.output_names."""
+        """Compute outputs of rows in one pass, by the names of models.outputs.names."""
         result = await self._submit(context, rows, "+".join(names))
         if not result.row_counts:
             return [TextOutputs(dense=vector) for vector in result.vectors]

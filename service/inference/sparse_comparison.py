@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from models.output_names import SPARSE, SPARSE_QUERY
-from models.outputs import SparseVector, on_common_axes
+from models.outputs.names import SPARSE, SPARSE_QUERY
+from models.outputs.text_outputs import SparseVector, on_common_axes
 from models.vectors import Floats
 from service.errors import EncodingFailed, TooLarge
 from service.inference.pipeline import Pipeline

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from models.output_names import DENSE, MULTI, SPARSE
+from models.outputs.names import DENSE, MULTI, SPARSE
 from service import __version__
 from service.context import ServerContext
 from service.process.reports import Report

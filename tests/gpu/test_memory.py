@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from models.embedder import Embedder
-from models.output_names import DENSE
+from models.outputs.names import DENSE
 from service.engine.process.batch_limit import choose_batch_limit
 from service.engine.process.batch_sizing import BatchSizing
 from service.engine.process.loop import Loop

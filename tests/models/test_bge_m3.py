@@ -13,7 +13,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from models import Embedder
 from models.convert.folder import convert_folder
-from models.output_names import DENSE, MULTI, SPARSE
+from models.outputs.names import DENSE, MULTI, SPARSE
 from tests.models.sparse_encoder import write_bge_m3
 from tests.models.tiny import VOCABULARY
 

@@ -10,8 +10,8 @@ import torch
 from sentence_transformers import SparseEncoder
 
 from models import Embedder
-from models.output_names import SPARSE, SPARSE_QUERY
-from models.outputs import SparseVector
+from models.outputs.names import SPARSE, SPARSE_QUERY
+from models.outputs.text_outputs import SparseVector
 from models.torch_backend.splade import SpladeEncoder
 from models.vectors import Floats
 from tests.models.built import BUILT, kernels

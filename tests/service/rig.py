@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from models.outputs import SparseVector, TextOutputs
+from models.outputs.text_outputs import SparseVector, TextOutputs
 from service.engine.process.batch_sizing import BatchSizing
 from service.engine.process.connections import ReceivedMessages
 from service.engine.process.loop import Loop

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from models.output_names import DENSE, MULTI
+from models.outputs.names import DENSE, MULTI
 from service.engine.client.engine_client import EngineClient
 from service.engine.client.rate import Rate
 from service.engine.protocol.fd_handoff import Connection

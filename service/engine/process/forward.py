@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from models.images.preprocessing import Pixels
-from models.output_names import DENSE
-from models.outputs import TextOutputs
+from models.outputs.names import DENSE
+from models.outputs.text_outputs import TextOutputs
 from models.vectors import Floats
 from service.engine.process.scheduler import QueuedText
 from service.engine.protocol.messages import (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.output_names import DENSE
+from models.outputs.names import DENSE
 from service.engine.protocol.wire import Message
 
 TokenIds = npt.NDArray[np.int32]
@@ -31,7 +31,7 @@ class Job:
     """Token ids of texts, or the pixels of images, whose vectors the engine computes.
 
     output: DENSE, one vector per text; hidden states after a number of layers, or a summand of the
-    input embeddings ('token', 'position', 'segment'); IMAGE; or models.output_names joined
+    input embeddings ('token', 'position', 'segment'); IMAGE; or models.outputs.names joined
     by '+'. texts_ids: token ids of each text, or an image, see `pack_pixels`. prompt_token_counts:
     leading tokens of each text that are not pooled; () for none. size_class: of the whole request,
     which may be several jobs; see `sizes`.
@@ -169,7 +169,7 @@ class EngineDescription:
     max_batch_tokens: as configured, or as measured to be best.
     kernels: instruction set of the compiled kernels; None without them.
     labels: of a model that reranks or classifies, whose vectors are their logits; None otherwise.
-    outputs: what it computes of a text, by the names of models.output_names.
+    outputs: what it computes of a text, by the names of models.outputs.names.
     image_dtype: the precision of the image encoder; None without one.
     """
 

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from models.errors import ModelError
-from models.outputs import SparseVector
+from models.outputs.text_outputs import SparseVector
 from models.sentence_transformers.bge_m3 import TOKEN_WEIGHTS
 from models.sentence_transformers.sparse import QueryWeights
 from models.tokenizer.tokenizer import Tokenizer

@@ -13,7 +13,7 @@ from torch import nn
 from models import Embedder
 from models.errors import ModelError
 from models.folder import Folder
-from models.output_names import MULTI
+from models.outputs.names import MULTI
 from models.sentence_transformers.multi_vector import TextRole
 from models.vectors import maxsim
 from tests.models.colbert import DOCUMENTS, QUERIES, write_colbert, write_pylate, write_stanford

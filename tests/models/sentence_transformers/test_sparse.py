@@ -9,7 +9,7 @@ import torch
 
 from models.errors import ModelError
 from models.folder import Folder
-from models.output_names import SPARSE, SPARSE_QUERY
+from models.outputs.names import SPARSE, SPARSE_QUERY
 from models.sentence_transformers.sparse import QueryWeights, Splade
 from tests.conftest import Folder as Write
 from tests.models.sparse_encoder import write_inference_free, write_masked_lm, write_splade

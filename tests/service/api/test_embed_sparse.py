@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from models import Embedder
-from models.output_names import MULTI, SPARSE, SPARSE_QUERY
-from models.outputs import SparseVector
+from models.outputs.names import MULTI, SPARSE, SPARSE_QUERY
+from models.outputs.text_outputs import SparseVector
 from models.vectors import Floats
 from service.client import AsyncClient, Client
 from tests.models.sparse_encoder import write_bge_m3, write_inference_free, write_splade

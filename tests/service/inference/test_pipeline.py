@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from models.output_names import DENSE
+from models.outputs.names import DENSE
 from service.engine.protocol.messages import Job, Result
 from service.errors import EncodingFailed, Overloaded
 from service.inference.pipeline import Pipeline

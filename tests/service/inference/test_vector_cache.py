@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.output_names import DENSE
+from models.outputs.names import DENSE
 from models.vectors import Floats
 from service.engine.protocol.messages import (
     IMAGE,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from models.output_names import DENSE
+from models.outputs.names import DENSE
 from service.engine.client.engine_connection import EngineConnection
 from service.engine.protocol.fd_handoff import Connection
 from service.engine.protocol.messages import Job, Result, pack_results, unpack_jobs

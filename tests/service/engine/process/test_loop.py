@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from models.encoder.threads import thread_count
-from models.outputs import TextOutputs
+from models.outputs.text_outputs import TextOutputs
 from service.engine.process.batch_sizing import BatchSizing
 from service.engine.process.connections import CLOSED, ReceivedMessages
 from service.engine.process.loop import Loop

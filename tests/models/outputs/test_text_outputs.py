@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.outputs import SparseVector, TextOutputs, on_common_axes
+from models.outputs.text_outputs import SparseVector, TextOutputs, on_common_axes
 
 DENSE = np.array([0.5, -2], dtype=np.float32)
 SPARSE = SparseVector(np.array([3, 250_001], dtype=np.int32), np.array([0.25, 7], dtype=np.float32))

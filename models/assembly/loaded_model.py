@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import torch
 
+from models.assembly.image_embedder import ImageEmbedder
 from models.checkpoint import weights
 from models.cpu_backend import library
 from models.cpu_backend.linear import row_exact_linear_factory
 from models.encoder.device import resolve_device
 from models.encoder.head import Head
 from models.folder import Folder
-from models.image_embedder import ImageEmbedder
 from models.precision.encoder_factory import EncoderFactory
 from models.precision.reference_sentences import (
     ReferenceSentences,

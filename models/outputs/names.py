@@ -1,4 +1,4 @@
-"""Names of the outputs of a text; see models.outputs."""
+"""Names of the outputs of a text; see models.outputs.text_outputs."""
 
 DENSE, SPARSE, MULTI = "dense", "sparse", "multi"
 SPARSE_QUERY = "sparse_query"

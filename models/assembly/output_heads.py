@@ -11,8 +11,8 @@ from models.encoder.batch import Batch, Rows
 from models.encoder.head import Head
 from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from models.folder import Folder
-from models.output_names import DENSE, MULTI, SPARSE
-from models.outputs import SparseVector, TextOutputs
+from models.outputs.names import DENSE, MULTI, SPARSE
+from models.outputs.text_outputs import SparseVector, TextOutputs
 from models.sentence_transformers.bge_m3 import TOKEN_VECTORS
 from models.sentence_transformers.sparse import Splade, TokenWeights
 from models.tokenizer.tokenizer import Tokenizer
