@@ -11,7 +11,7 @@ from service.app import create_app
 from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
 from service.process.shared_counters import SharedCounters
-from service.settings import Settings
+from service.settings.settings import Settings
 
 FILE = Path(__file__).parent.parent / "docs" / "openapi.json"
 

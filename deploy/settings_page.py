@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from service.settings import PREFIX, Settings
+from service.settings.settings import PREFIX, Settings
 
 FILE = Path(__file__).parent.parent / "docs" / "settings.md"
 GROUPS = {  # by their first settings

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from models.folder import Folder
 from models.outputs.names import DENSE, MULTI, SPARSE
-from service import __version__, model_metrics
+from service import __version__
 from service.api import (
     classify,
     cohere,
@@ -49,10 +49,11 @@ from service.http.request_body import HttpLimits
 from service.http.timeouts import Timeouts
 from service.inference.served_model import ServedModel
 from service.inputs.tokenization_queue import TokenizationQueue
-from service.metrics import Metrics
+from service.metrics import model_metrics
+from service.metrics.metrics import Metrics
 from service.playground import pages
 from service.request.memory_budget import MemoryBudget
-from service.settings import Settings
+from service.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 

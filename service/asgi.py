@@ -24,12 +24,12 @@ from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
 from service.engine.protocol.messages import EngineDescription
 from service.http.cors import with_cors
-from service.model_settings import model_settings
 from service.process.gc_tuning import settle_heap
 from service.process.logging import configure_logging
 from service.server.bootstrap import model_contexts
 from service.server.model_engines import ModelEngines
-from service.settings import Settings
+from service.settings.model_settings import model_settings
+from service.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import orjson
 
 from service.engine.protocol.fd_handoff import Connection, request_connection
 from service.process.shared_counters import SharedCounters
-from service.settings import Settings
+from service.settings.settings import Settings
 
 _FIELDS = ("port", "listener_fds", "started")
 _MODEL_FIELDS = ("index", "rows", "counters_fd", "handoff_fd")

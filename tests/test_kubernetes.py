@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from service.settings import PREFIX, Settings
+from service.settings.settings import PREFIX, Settings
 from tests.service.server import Server
 
 MANIFEST = Path(__file__).parent.parent / "deploy" / "kubernetes.yaml"

@@ -20,8 +20,8 @@ ORDER = {
     "models": "errors checksum vectors outputs positions config checkpoint images "
     "tokenizer sentence_transformers encoder torch_backend cpu_backend precision families folder "
     "footprint convert hub assembly embedder",
-    "service": "setting_types settings model_settings errors process engine request inputs "
-    "inference metrics model_metrics api http client context playground app uvicorn_adapter server "
+    "service": "settings errors process engine request inputs "
+    "inference metrics api http client context playground app uvicorn_adapter server "
     "plots evaluation cli asgi __main__",
 }
 

@@ -10,7 +10,7 @@ from models.vectors import INT8
 from service import __version__
 from service.engine.client.engine_connection import EngineConnection
 from service.inference.dimensions import Dimensions
-from service.settings import Settings
+from service.settings.settings import Settings
 
 _LIMIT_SETTINGS = (
     "max_body_bytes",

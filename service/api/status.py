@@ -13,7 +13,7 @@ from service.api.router import api_router
 from service.api.schemas import status as schemas
 from service.api.served_names import ModelChoice
 from service.errors import EngineLost, Overloaded, ShuttingDown
-from service.metrics import Metrics
+from service.metrics.metrics import Metrics
 from service.request.admission import Admission
 
 _MODEL = Query(description="One of the served models.", examples=[DEFAULT])

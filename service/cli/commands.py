@@ -27,7 +27,7 @@ from service.cli.options import (
 from service.cli.plot import plot
 from service.process.logging import configure_logging
 from service.process.signals import install_signal_handlers
-from service.settings import Settings
+from service.settings.settings import Settings
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

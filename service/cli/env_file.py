@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dotenv import dotenv_values
 from dotenv.parser import parse_stream
 
-from service.settings import FILE, PREFIX, Settings
+from service.settings.settings import FILE, PREFIX, Settings
 
 
 def malformed_line(file: str = FILE) -> int | None:

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from models.errors import ModelError
 from models.hub import sources
 from service.cli.env_file import malformed_line
-from service.model_settings import model_settings
-from service.settings import FILE, Settings
+from service.settings.model_settings import model_settings
+from service.settings.settings import FILE, Settings
 
 MODEL = ("model", "revision", "cache")
 ENGINE = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter", "threads")

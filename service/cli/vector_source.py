@@ -24,7 +24,7 @@ from service.client.request_builders import EmbedOptions
 from service.errors import ServiceError
 from service.inputs.prompts import Prompts, Role
 from service.request.limits import check_values
-from service.settings import Settings
+from service.settings.settings import Settings
 
 
 class VectorSource(Protocol):

@@ -29,7 +29,7 @@ from service.http.headers import (
 )
 from service.http.keys import ApiKeys
 from service.http.request_body import DecompressedBody, HttpLimits, RequestBody, too_large
-from service.metrics import OTHER, Metrics
+from service.metrics.metrics import OTHER, Metrics
 from service.process.gc_tuning import trim
 from service.request.error_body import respond
 from service.request.memory_budget import SMALL, Reservation

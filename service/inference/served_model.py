@@ -22,7 +22,7 @@ from service.inputs.tokenization_queue import TokenizationQueue
 from service.process.shared_counters import Slot
 from service.request.admission import Admission
 from service.request.limits import MAX_UNSPLIT_CHARACTERS
-from service.settings import Settings
+from service.settings.settings import Settings
 
 State = Literal["loaded", "loading", "unloaded"]
 

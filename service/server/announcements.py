@@ -11,7 +11,7 @@ from models.outputs.names import DENSE, MULTI, SPARSE
 from service import __version__
 from service.context import ServerContext
 from service.process.reports import Report
-from service.settings import Settings
+from service.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 

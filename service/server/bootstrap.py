@@ -15,7 +15,7 @@ from service.http.listeners import claim, listeners
 from service.process.logging import configure_logging
 from service.process.shared_counters import counters_file
 from service.server.watcher import Watcher
-from service.settings import Settings
+from service.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 

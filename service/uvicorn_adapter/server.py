@@ -15,7 +15,7 @@ import uvicorn
 from service.http.cors import with_cors
 from service.http.middleware import Middleware
 from service.process.gc_tuning import map_large_blocks
-from service.settings import Settings
+from service.settings.settings import Settings
 from service.uvicorn_adapter.connection import Connection
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from models.errors import ModelError
 from models.precision.trials import MIN_COSINE
 from models.vectors import Floats, normalize
 from service.engine.process.load import load
-from service.settings import Settings
+from service.settings.settings import Settings
 from tests.gpu.card import since_ampere
 from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY, TEXTS, write_model

@@ -15,9 +15,9 @@ from service.http.keys import ApiKeys
 from service.http.middleware import Middleware
 from service.http.request_body import HttpLimits
 from service.http.timeouts import Timeouts
-from service.metrics import Metrics
+from service.metrics.metrics import Metrics
 from service.process.shared_counters import SharedCounters
-from service.settings import Settings
+from service.settings.settings import Settings
 from service.uvicorn_adapter.server import config
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -22,7 +22,7 @@ from service.engine.process.main import describe, load_and_measure
 from service.engine.protocol.spec import EngineSpec
 from service.http.listeners import claim
 from service.server.bootstrap import model_contexts
-from service.settings import Settings
+from service.settings.settings import Settings
 from service.uvicorn_adapter.server import config
 from tests.service.server import MAX_ISA, HttpServer
 

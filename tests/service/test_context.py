@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from service.context import ModelContext, ServerContext
-from service.settings import Settings
+from service.settings.settings import Settings
 
 
 def test_a_worker_config_restores_the_context_including_the_key() -> None:

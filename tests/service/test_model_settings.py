@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from service.cli.commands import main
 from service.cli.options import read_models
-from service.model_settings import model_settings
-from service.settings import Settings
+from service.settings.model_settings import model_settings
+from service.settings.settings import Settings
 
 
 def settings(**values: Any) -> Settings:

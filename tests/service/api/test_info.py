@@ -15,7 +15,7 @@ from service.engine.client.engine_connection import EngineConnection
 from service.engine.protocol.fd_handoff import request_connection
 from service.inference.dimensions import Dimensions
 from service.process.shared_counters import SharedCounters
-from service.settings import Settings
+from service.settings.settings import Settings
 from tests.service.server import Server
 
 ENDLESS = 1 << 30

@@ -8,7 +8,7 @@ import pytest
 from models.hub.sources import DEFAULT
 from service.api.served_names import ModelChoice, ServedNames
 from service.errors import UnknownModel
-from service.settings import Settings
+from service.settings.settings import Settings
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 from tests.service.responses import error

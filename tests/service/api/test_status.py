@@ -14,7 +14,7 @@ from service import __version__
 from service.api.served_names import ModelChoice, ServedNames
 from service.api.status import Info, router
 from service.errors import Overloaded, ServiceError
-from service.metrics import Metrics
+from service.metrics.metrics import Metrics
 from service.process.shared_counters import SharedCounters
 from service.request.admission import Admission
 from tests.service.api.committed import DOCUMENT

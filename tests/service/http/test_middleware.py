@@ -19,7 +19,7 @@ from service.http.keys import ApiKeys
 from service.http.middleware import Middleware
 from service.http.request_body import HttpLimits
 from service.http.timeouts import Timeouts
-from service.metrics import Metrics
+from service.metrics.metrics import Metrics
 from service.process.shared_counters import SharedCounters
 
 KEY = "sesame"

@@ -7,7 +7,7 @@ import pytest
 
 from service.context import ModelContext, ServerContext
 from service.server.announcements import greeting
-from service.settings import Settings
+from service.settings.settings import Settings
 
 ENGINE = {
     **{"labels": None, "dim": 16, "vocab_size": 99, "max_length": 64, "device": "cpu"},

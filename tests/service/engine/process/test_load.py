@@ -12,7 +12,7 @@ import torch
 
 from models.cpu_backend import library
 from service.engine.process.load import load
-from service.settings import Settings
+from service.settings.settings import Settings
 from tests.conftest import Folder
 
 ROOT = Path(__file__).parents[4]

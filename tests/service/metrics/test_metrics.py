@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Histogram as ReferenceHistogram
 from prometheus_client.core import Metric
 
-from service.metrics import Histogram, Metrics
+from service.metrics.metrics import Histogram, Metrics
 from service.process.shared_counters import SharedCounters, counters_file
 from service.request.request_context import RequestContext
 

@@ -13,7 +13,7 @@ from models.sentence_transformers.rerank_formats import CHOICES
 from service.cli.commands import main
 from service.cli.env_file import unknown_settings
 from service.cli.options import read
-from service.settings import Settings
+from service.settings.settings import Settings
 
 FLOATS = [name for name, field in Settings.model_fields.items() if field.annotation is float]
 

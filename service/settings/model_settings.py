@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from service.settings import Settings
+from service.settings.settings import Settings
 
 _OPTIONS = (
     *("revision", "device", "dtype", "pooling", "rerank_format", "adapter"),

@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from service.cli.commands import main
-from service.settings import Settings
+from service.settings.settings import Settings
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from service.inference.served_model import ServedModel
-from service.metrics import Metrics
+from service.metrics.metrics import Metrics
 
 _GAUGES: Sequence[tuple[str, str, Callable[[ServedModel], float]]] = (
     ("queued_tokens", "Tokens admitted and not answered.", lambda m: m.admission.queued),

@@ -14,7 +14,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from models.hub.sources import BUNDLES, DEFAULT, default_cache
-from service.setting_types import (
+from service.settings.setting_types import (
     Address,
     ApiKeys,
     CacheFolder,
