@@ -1,6 +1,6 @@
 """The facade of this package: a loaded model that embeds texts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +9,7 @@ from models.assembly.loaded_model import LoadedModel
 from models.assembly.output_heads import QueryHead, StateHeads
 from models.encoder.batch import Batch, Rows, truncate_after
 from models.encoder.head import Head
+from models.encoder.token_budget import batches_of_similar_length
 from models.errors import EmptyTextError
 from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
@@ -227,7 +228,7 @@ class Embedder:
         cut = [self.tokenizer.truncate(row.ids, max_length=limit).ids for row in ids]
         rows = [tokens.expand(row, role) for row in cut]
         vectors: dict[int, Floats] = {}
-        for batch in _batches([*map(len, rows)], budget):
+        for batch in batches_of_similar_length([*map(len, rows)], budget):
             vectors |= zip(batch, self.encode_tokens([rows[i] for i in batch]), strict=True)
         return [vectors[i][tokens.has_vector(row, role)] for i, row in enumerate(rows)]
 
@@ -271,7 +272,7 @@ class Embedder:
 
     def _encode_all(self, rows: Rows, prompt_token_counts: Sequence[int], budget: int) -> Floats:
         vectors = np.empty((len(rows), self.dim), dtype=np.float32)
-        for batch in _batches([*map(len, rows)], budget):
+        for batch in batches_of_similar_length([*map(len, rows)], budget):
             vectors[batch] = self.encode(
                 [rows[i] for i in batch],
                 prompt_token_counts=[prompt_token_counts[i] for i in batch],
@@ -302,17 +303,3 @@ class Embedder:
         batch.check(config.vocab_size * segments, config.max_tokens, config.min_tokens)
         id = self.multi_vector.unattended_id if self.multi_vector else None
         return batch if id is None else batch.without_attention_to_last(id)
-
-
-def _batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    # Indices of texts of similar length, at most `budget` tokens together or a single text.
-    batch: list[int] = []
-    tokens = 0
-    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and tokens + lengths[index] > budget:
-            yield batch
-            batch, tokens = [], 0
-        batch.append(index)
-        tokens += lengths[index]
-    if batch:
-        yield batch

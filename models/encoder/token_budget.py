@@ -1,0 +1,17 @@
+"""Batches of texts within a budget of tokens."""
+
+from collections.abc import Iterator, Sequence
+
+
+def batches_of_similar_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Yield indices of texts of similar length: at most `budget` tokens, or a single text."""
+    batch: list[int] = []
+    tokens = 0
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and tokens + lengths[index] > budget:
+            yield batch
+            batch, tokens = [], 0
+        batch.append(index)
+        tokens += lengths[index]
+    if batch:
+        yield batch
