@@ -15,6 +15,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModel
 
 from tests.models.cross_encoder import OPTIONS, SIZES
+from tests.models.random_weights import randomize
 from tests.models.tiny import VOCABULARY, reference, write_tokenizer
 
 WIDTH = 16
@@ -110,11 +111,7 @@ def _encoder(model_type: str) -> Any:
     config = AutoConfig.for_model(model_type, **{**SIZES, **OPTIONS[model_type]})
     auto: Any = AutoModel
     model = auto.from_config(config)
-    noise = torch.Generator().manual_seed(7)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            is_norm = "norm" in name.lower() and name.endswith("weight")
-            parameter.normal_(1.0 if is_norm else 0.0, 0.3, generator=noise)
+    randomize(model)
     return model
 
 

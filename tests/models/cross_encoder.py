@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
+from tests.models.random_weights import randomize
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 SIZES = {
@@ -54,11 +54,7 @@ def write_cross_encoder(
     )
     auto: Any = AutoModelForSequenceClassification
     model = auto.from_config(config)
-    noise = torch.Generator().manual_seed(7)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            is_norm = "norm" in name.lower() and name.endswith("weight")
-            parameter.normal_(1.0 if is_norm else 0.0, 0.3, generator=noise)
+    randomize(model)
     model.save_pretrained(folder)
     write_tokenizer(folder)
     configure_tokenizer(

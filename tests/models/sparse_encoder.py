@@ -13,6 +13,7 @@ from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, 
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from tests.models.cross_encoder import OPTIONS, SIZES, configure_tokenizer
+from tests.models.random_weights import randomize
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 FAMILIES = sorted(OPTIONS.keys() - {"jina_embeddings_v3", "llama", "mistral", "qwen3"})
@@ -24,11 +25,7 @@ def write_masked_lm(folder: Path, model_type: str = "bert", **options: Any) -> P
     config = AutoConfig.for_model(model_type, **{**sizes, **OPTIONS[model_type], **options})
     auto: Any = AutoModelForMaskedLM
     model = auto.from_config(config)
-    noise = torch.Generator().manual_seed(7)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            is_norm = "norm" in name.lower() and name.endswith("weight")
-            parameter.normal_(1.0 if is_norm else 0.0, 0.3, generator=noise)
+    randomize(model)
     model.save_pretrained(folder)
     write_tokenizer(folder)
     configure_tokenizer(folder, model_max_length=64)
