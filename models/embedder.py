@@ -6,16 +6,15 @@ from pathlib import Path
 import numpy as np
 
 from models.assembly.loaded_model import LoadedModel
-from models.assembly.output_heads import QueryHead, StateHeads
+from models.assembly.output_heads import output_heads
 from models.encoder.batch import Batch, Rows, truncate_after
-from models.encoder.head import Head
 from models.encoder.token_budget import batches_of_similar_length
 from models.errors import EmptyTextError
 from models.folder import Folder
 from models.hub.sources import DEFAULT, resolve
 from models.images.decoding import MAX_PIXELS
 from models.images.preprocessing import Pixels
-from models.outputs.names import SPARSE_QUERY
+from models.outputs.names import MULTI
 from models.outputs.text_outputs import TextOutputs
 from models.precision.trials import Trial
 from models.sentence_transformers.multi_vector import TextRole
@@ -23,7 +22,6 @@ from models.sentence_transformers.pooling import AUTO
 from models.tokenizer.cooperative import run_to_completion
 from models.tokenizer.formatted_pairs import pair_encoder
 from models.tokenizer.pairs import Pair
-from models.torch_backend.splade import SpladeEncoder
 from models.torch_backend.token_head import TokenHead
 from models.vectors import Floats, normalize
 
@@ -54,12 +52,7 @@ class Embedder:
         self.output_names = folder.outputs
         self.images, self._preprocessing = model.images, folder.preprocessing
         self._embeddings, self._encoder, self._head = model.embeddings, model.encoder, model.head
-        self._query_head = QueryHead(folder, tokenizer)
-        self._state_heads = (
-            StateHeads(folder, tokenizer, model.head, model.linear)
-            if isinstance(model.head, Head)
-            else None
-        )
+        self._output_heads = output_heads(model)
 
     @classmethod
     def load(  # noqa: PLR0913 - all but one by name
@@ -148,16 +141,7 @@ class Embedder:
         """
         if unknown := {*names} - {*self.output_names}:
             raise ValueError(f"no outputs {sorted(unknown)}; the model has {self.output_names}")
-        if self.multi_vector:
-            return [TextOutputs(multi=rows) for rows in self.encode_tokens(ids)]
-        if SPARSE_QUERY in names:
-            return self._query_head(ids)
-        batch = self._batch(ids, prompt_token_counts)
-        if isinstance(self._encoder, SpladeEncoder):
-            return [TextOutputs(sparse=vector) for vector in self._encoder.sparse(batch)]
-        assert self._state_heads is not None
-        states = self._encoder.states(batch, self.config.num_layers)
-        return self._state_heads(batch, states, names)
+        return self._output_heads(self._batch(ids, prompt_token_counts), names)
 
     def encode_tokens(self, ids: Rows) -> list[Floats]:
         """Embed each token of B sequences in one forward pass: B times (length, dim).
@@ -167,12 +151,10 @@ class Embedder:
         Raises ValueError for a model without vectors of tokens, and for an id or a length that it
         does not have.
         """
-        if not isinstance(self._head, TokenHead):
+        if self.multi_vector is None:
             raise ValueError("the model has one vector for each text")
-        batch = self._batch(ids)
-        vectors = self._head(self._encoder.states(batch, self.config.num_layers))
-        vectors = normalize(vectors) if self.sentence.normalize else vectors
-        return np.split(vectors, batch.lengths.cumsum()[:-1])
+        outputs = self.outputs(ids, [MULTI])
+        return [text.multi for text in outputs if text.multi is not None]
 
     def hidden(self, ids: Rows, layer: int | str | None = None) -> list[Floats]:
         """Return the hidden states of each of B sequences: B times (length, D).
@@ -190,8 +172,7 @@ class Embedder:
             if not 0 <= num_layers <= self.config.num_layers:
                 raise ValueError(f"layers are 0 to {self.config.num_layers}")
             states = self._encoder.states(batch, num_layers)
-        rows = np.split(states, batch.lengths.cumsum()[:-1])
-        return [row[:length] for row, length in zip(rows, lengths, strict=True)]
+        return [row[:n] for row, n in zip(batch.split(states), lengths, strict=True)]
 
     def embed(
         self, texts: Sequence[str], *, prompt: str | None = None, budget: int = 2048

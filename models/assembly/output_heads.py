@@ -1,75 +1,111 @@
 """Outputs of a text beside a dense vector: sparse vectors, and a vector of each token."""
 
 from collections.abc import Collection, Sequence
+from typing import Protocol
 
-import numpy as np
 import torch
 
+from models.assembly.loaded_model import LoadedModel
 from models.checkpoint import weights
 from models.cpu_backend.pooling import pool_on_torch
-from models.encoder.batch import Batch, Rows
+from models.encoder.batch import Batch
 from models.encoder.head import Head
 from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from models.folder import Folder
-from models.outputs.names import DENSE, MULTI, SPARSE
+from models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.outputs.text_outputs import SparseVector, TextOutputs
 from models.sentence_transformers.bge_m3 import TOKEN_VECTORS
 from models.sentence_transformers.sparse import Splade, TokenWeights
 from models.tokenizer.tokenizer import Tokenizer
-from models.torch_backend.linear import LinearFactory
+from models.torch_backend.encoder import Encoder
+from models.torch_backend.splade import SpladeEncoder
+from models.torch_backend.token_head import TokenHead
 from models.vectors import Floats, normalize
 
 
-class QueryHead:
-    """The sparse vectors of queries that need no encoder; None for other models' queries."""
+class OutputHeads(Protocol):
+    """Computes outputs of a batch of B sequences, by the names of models.outputs.names."""
 
-    def __init__(self, folder: Folder, tokenizer: Tokenizer) -> None:
+    def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]: ...
+
+
+def output_heads(model: LoadedModel) -> OutputHeads:
+    """Choose the heads of a model; raises ModelError for weights that cannot be read."""
+    if isinstance(model.head, TokenHead):
+        return TokenOutputs(model.folder, model.encoder, model.head)
+    if isinstance(model.encoder, SpladeEncoder):
+        return SpladeOutputs(model.folder, model.encoder, model.tokenizer)
+    return StateOutputs(model, model.head)
+
+
+class TokenOutputs:
+    """A multi-vector model's vector of each token."""
+
+    def __init__(self, folder: Folder, encoder: Encoder, head: TokenHead) -> None:
+        self._encoder, self._head = encoder, head
+        self._num_layers = folder.spec.config.num_layers
+        self._normalize = folder.sentence.normalize
+
+    def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
+        """Compute the vectors of all tokens, of unit length if the model's files say so."""
+        vectors = self._head(self._encoder.states(batch, self._num_layers))
+        vectors = normalize(vectors) if self._normalize else vectors
+        return [TextOutputs(multi=rows) for rows in batch.split(vectors)]
+
+
+class SpladeOutputs:
+    """A SPLADE model's sparse vectors, and those of queries that need no encoder."""
+
+    def __init__(self, folder: Folder, encoder: SpladeEncoder, tokenizer: Tokenizer) -> None:
         sparse, vocab_size = folder.sentence.sparse, folder.spec.config.vocab_size
-        self._vectors = None
+        self._encoder, self._query_vectors = encoder, None
         if isinstance(sparse, Splade) and sparse.query is not None:
-            self._vectors = QueryVectors(folder.path, sparse.query, tokenizer, vocab_size)
+            self._query_vectors = QueryVectors(folder.path, sparse.query, tokenizer, vocab_size)
 
-    def __call__(self, ids: Rows) -> list[TextOutputs]:
-        """Return the vectors of B queries of token ids."""
-        assert self._vectors is not None
-        return [TextOutputs(sparse=self._vectors(row)) for row in ids]
+    def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
+        """Compute the vectors of documents, or of queries."""
+        if self._query_vectors and SPARSE_QUERY in names:
+            return [TextOutputs(sparse=self._query_vectors(ids)) for ids in batch.split(batch.ids)]
+        return [TextOutputs(sparse=vector) for vector in self._encoder.sparse(batch)]
 
 
-class StateHeads:
-    """BGE-M3 (Chen et al. 2024, arXiv 2402.03216): all outputs from the last states of one pass."""
+class StateOutputs:
+    """Outputs from the last states of one pass: dense, and those of BGE-M3.
 
-    def __init__(
-        self, folder: Folder, tokenizer: Tokenizer, head: Head, linear: LinearFactory
-    ) -> None:
-        """head: of dense vectors. linear: builds layers whose rows do not depend on each other."""
-        width = folder.spec.config.hidden_size
+    BGE-M3: Chen et al. 2024, arXiv 2402.03216.
+    """
+
+    def __init__(self, model: LoadedModel, head: Head) -> None:
+        """head: of dense vectors."""
+        folder, width = model.folder, model.folder.spec.config.hidden_size
+        self._encoder, self._num_layers = model.encoder, folder.spec.config.num_layers
         self._head, self._poolings = head, folder.sentence.pooling
         self._token_weights = self._token_layer = None
         if isinstance(folder.sentence.sparse, TokenWeights):
-            self._token_weights = TokenWeightVectors(folder.path, tokenizer, width)
+            self._token_weights = TokenWeightVectors(folder.path, model.tokenizer, width)
         if MULTI in folder.outputs:
             shapes = {"weight": (width, width), "bias": (width,)}
             tensors = weights.read_file(folder.path / TOKEN_VECTORS, shapes)
-            self._token_layer = linear(tensors["weight"], tensors["bias"])
+            self._token_layer = model.linear(tensors["weight"], tensors["bias"])
 
-    def __call__(self, batch: Batch, states: Floats, names: Collection[str]) -> list[TextOutputs]:
-        """Compute outputs of B sequences from their states (T, D)."""
-        borders = batch.lengths.cumsum()[:-1]
+    def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
+        """Compute the outputs that are named."""
+        states = self._encoder.states(batch, self._num_layers)
         nothing = [None] * len(batch.lengths)
         dense: Sequence[Floats | None] = nothing
         if DENSE in names:
             dense = list(self._head(pool_on_torch(states, batch, self._poolings)))
-        sparse = self._sparse(batch, states, borders) if SPARSE in names else nothing
-        multi = self._multi(states, borders) if MULTI in names else nothing
+        sparse = self._sparse(batch, states) if SPARSE in names else nothing
+        multi = self._multi(batch, states) if MULTI in names else nothing
         return [TextOutputs(*outputs) for outputs in zip(dense, sparse, multi, strict=True)]
 
-    def _sparse(self, batch: Batch, states: Floats, borders: Floats) -> list[SparseVector]:
+    def _sparse(self, batch: Batch, states: Floats) -> list[SparseVector]:
         assert self._token_weights is not None
-        texts = zip(np.split(batch.ids, borders), np.split(states, borders), strict=True)
+        texts = zip(batch.split(batch.ids), batch.split(states), strict=True)
         return [self._token_weights(*text) for text in texts]
 
     @torch.inference_mode()
-    def _multi(self, states: Floats, borders: Floats) -> list[Floats]:
+    def _multi(self, batch: Batch, states: Floats) -> list[Floats]:
         assert self._token_layer is not None
         vectors = normalize(self._token_layer(torch.from_numpy(states)).numpy())
-        return [rows[1:] for rows in np.split(vectors, borders)]  # without the first token's
+        return [rows[1:] for rows in batch.split(vectors)]  # without the first token's

@@ -6,6 +6,7 @@ segment. So a sequence of ids is all that the encoder needs to know of a pair.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from models.config.checkpoint_spec import LARGEST
 
 Row = Sequence[int] | npt.NDArray[np.integer]
 Rows = Sequence[Row]
+N = TypeVar("N", bound=np.generic)
 Integers = npt.NDArray[np.int64]
 
 
@@ -73,6 +75,10 @@ class Batch:
         starts = self.lengths.cumsum() - self.lengths
         counts = np.maximum.reduceat(others, starts)
         return replace(self, key_counts=np.where(counts == 0, self.lengths, counts))
+
+    def split(self, rows: npt.NDArray[N]) -> list[npt.NDArray[N]]:
+        """Split rows of tokens (T, ...) into those of each sequence."""
+        return np.split(rows, self.lengths.cumsum()[:-1])
 
     def check(self, vocab_size: int, max_tokens: int, min_tokens: int = 1) -> None:
         """Raise ValueError for an id or length that the tables lack: kernels check no bounds."""
