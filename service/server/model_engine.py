@@ -11,7 +11,7 @@ from service.engine.protocol.spec import StartupChoices
 from service.process.shared_counters import QUEUED_TOKENS, Slot
 from service.server.engine_supervisor import EngineSupervisor
 from service.server.fork_server import ForkServer
-from service.server.residency import LoadedModel
+from service.server.residency import ResidentModel
 
 log = logging.getLogger(__name__)
 
@@ -110,14 +110,14 @@ class ModelEngine:
         if self._task is not None:
             await asyncio.wait([self._task])
 
-    def usage(self) -> LoadedModel:
+    def usage(self) -> ResidentModel:
         """Describe the model's use, for the choice of models to unload."""
         ready = self._ready_since is not None
         busy = self._counters.total(QUEUED_TOKENS) > 0
         last_used = self._counters.latest(Slot.LAST_USED)
         if last_used < self.state.since:  # an operator loads it, or its first request still waits
             last_used = self._ready_since or time.monotonic()
-        return LoadedModel(
+        return ResidentModel(
             self.model.index,
             self.weight_bytes,
             last_used,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class LoadedModel:
+class ResidentModel:
     """A model that is loaded or loading.
 
     weight_bytes: of its weights. last_used: seconds of a clock that never goes back. idle_unload:
@@ -20,7 +20,7 @@ class LoadedModel:
     may_unload: bool
 
 
-def idle_models(loaded: Sequence[LoadedModel], now: float) -> list[int]:
+def idle_models(loaded: Sequence[ResidentModel], now: float) -> list[int]:
     """Return the indices of the models to unload, as no request came for long enough."""
     return [
         model.index
@@ -30,7 +30,7 @@ def idle_models(loaded: Sequence[LoadedModel], now: float) -> list[int]:
 
 
 def models_to_replace(
-    loaded: Sequence[LoadedModel], weight_bytes: float, limit: float
+    loaded: Sequence[ResidentModel], weight_bytes: float, limit: float
 ) -> list[int] | None:
     """Return the indices of the models to unload before another is loaded, [] if there is room.
 

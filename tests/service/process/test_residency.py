@@ -1,6 +1,6 @@
 """Which models are unloaded, for lack of requests or to make room."""
 
-from service.server.residency import LoadedModel, idle_models, models_to_replace
+from service.server.residency import ResidentModel, idle_models, models_to_replace
 
 
 def model(
@@ -10,8 +10,8 @@ def model(
     weight_bytes: int = 10,
     idle_unload: float = 0.0,
     may_unload: bool = True,
-) -> LoadedModel:
-    return LoadedModel(index, weight_bytes, last_used, idle_unload, may_unload)
+) -> ResidentModel:
+    return ResidentModel(index, weight_bytes, last_used, idle_unload, may_unload)
 
 
 def test_a_model_without_requests_is_idle_after_its_time() -> None:
