@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from models.outputs.names import SPARSE, SPARSE_QUERY
 from models.outputs.text_outputs import SparseVector, on_common_axes
 from models.vectors import Floats
-from service.errors import EncodingFailed, TooLarge
+from service.errors import TooLarge, reindexed
 from service.inference.pipeline import Pipeline
 from service.inputs.options import Input, InputOptions
 from service.inputs.tokenized_input import TokenizedInput
@@ -23,13 +23,11 @@ async def query_document_vectors(
     pipeline.check_outputs([SPARSE])
     rows = await pipeline.reader.read(context, inputs, options)
     of_queries = SPARSE_QUERY if SPARSE_QUERY in pipeline.output_names else SPARSE
+    if of_queries == SPARSE:
+        return rows, await _vectors(pipeline, context, rows, SPARSE)
     queries = await _vectors(pipeline, context, rows[:num_queries], of_queries)
-    try:
+    with reindexed(range(num_queries, len(rows))):
         documents = await _vectors(pipeline, context, rows[num_queries:], SPARSE)
-    except EncodingFailed as error:
-        if error.index is not None:
-            error.index += num_queries
-        raise
     return rows, [*queries, *documents]
 
 
