@@ -1,11 +1,12 @@
 """Body of /embed, to which requests of other APIs for sentence vectors are converted."""
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, PositiveInt
 
 from service.api.array_format import EncodingFormat, OutputType
-from service.api.body import FAIL_FAST, Inputs, TrueByDefault, examples
+from service.api.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
 from service.api.options_body import HuggingFaceBody
 
 OutputName = Literal["dense", "sparse", "multi"]
@@ -40,3 +41,8 @@ class EmbedRequest(HuggingFaceBody):
     details: bool = False
     partial: bool = False
     outputs: Annotated[list[OutputName], Field(min_length=1), FAIL_FAST] | None = None
+
+    @classmethod
+    def of_texts(cls, texts: Sequence[str]) -> Self:
+        """Build a request for texts, with every option at its default."""
+        return cls(inputs=input_list(texts))

@@ -8,14 +8,14 @@ from fastapi import APIRouter
 from models.vectors import Floats, finish
 from service.api.array_format import convert_vectors, encode_rows
 from service.api.body import input_list
-from service.api.embed import EmbeddingService
 from service.api.embed_request import EmbedRequest
+from service.api.embedding_service import EmbeddingService
+from service.api.model_choice import ModelChoice
 from service.api.openai_request import EmbeddingsRequest
-from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.common import OpenAIError
 from service.api.schemas.vendors import OpenAIAnswer
-from service.api.served_names import ModelChoice
 from service.api.tokens import TokenVectorService
 from service.request.request_context import RequestContext
 
@@ -30,7 +30,7 @@ def router(
         "/v1/embeddings",
         summary="OpenAI embeddings",
         response_model=OpenAIAnswer,
-        responses=route_responses((*ENGINE_ERRORS, 404), OpenAIError),
+        responses=route_responses(error_schema=OpenAIError),
     )
     @routes.post("/embeddings", include_in_schema=False)
     async def embeddings(context: Context, body: EmbeddingsRequest) -> Any:
