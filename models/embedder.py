@@ -73,8 +73,8 @@ class Embedder:
 
         device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU) or
         int8 (CPU); auto is the fastest that is close to float32 on the reference sentences.
-        pooling: mean, cls, max, lasttoken, weightedmean or mean_sqrt_len_tokens; auto is the one
-        that the model's files name. rerank_format: how a reranker reads pairs, one of CHOICES in
+        pooling: one of MODES in models.sentence_transformers.pooling; auto is the one that the
+        model's files name. rerank_format: how a reranker reads pairs, one of CHOICES in
         models.sentence_transformers.rerank_formats; auto is as the files say.
         adapter: the task of a model with adapters, or none.
         isa: the highest instruction set of the compiled kernels, one of CAPS in
