@@ -11,6 +11,7 @@ from service.api.options_body import HuggingFaceBody
 
 OutputName = Literal["dense", "sparse", "multi"]
 """A kind of vectors, as in models.outputs.names."""
+OutputNames = Annotated[list[OutputName], Field(min_length=1), FAIL_FAST]
 
 
 class EmbedRequest(HuggingFaceBody):
@@ -40,7 +41,7 @@ class EmbedRequest(HuggingFaceBody):
     late_chunking: bool = False
     details: bool = False
     partial: bool = False
-    outputs: Annotated[list[OutputName], Field(min_length=1), FAIL_FAST] | None = None
+    outputs: OutputNames | None = None
 
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> Self:
