@@ -53,7 +53,7 @@ class SimilarityService:
         (a_rows, a), (b_rows, b) = await self._embed(context, body, a_texts, b_texts)
         if not (a_rows and b_rows):
             convert = partial(_vector_inputs, body, a if a_rows else None, b if b_rows else None)
-            a, b = await run_in_thread(convert, context.size <= _SMALL_BODY)
+            a, b = await run_in_thread(convert, context.body_bytes <= _SMALL_BODY)
         if a.shape[1] != b.shape[1]:
             raise BadRequest(f"a has {a.shape[1]} dimensions, b has {b.shape[1]}", param="b")
         response = {"metric": body.metric, **await self._scores(context, a, b, body)}

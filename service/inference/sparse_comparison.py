@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from models.outputs.names import SPARSE, SPARSE_QUERY
-from models.outputs.text_outputs import SparseVector, on_common_axes
+from models.outputs.text_outputs import SparseVector, common_entries, over_entries
 from models.vectors import Floats
 from service.errors import TooLarge, reindexed
 from service.inference.pipeline import Pipeline
@@ -43,7 +43,7 @@ def as_matrix(context: RequestContext, vectors: Sequence[SparseVector], max_valu
 
     max_values: limit of the numbers; raises TooLarge.
     """
-    entries = {index for vector in vectors for index in vector.indices.tolist()}
+    entries = common_entries(vectors)
     numbers = len(vectors) * len(entries)
     if numbers > max_values:
         raise TooLarge(
@@ -52,4 +52,4 @@ def as_matrix(context: RequestContext, vectors: Sequence[SparseVector], max_valu
             code="too_many_values",
         )
     context.memory.grow_by_numbers(numbers)
-    return on_common_axes(vectors)
+    return over_entries(vectors, entries)

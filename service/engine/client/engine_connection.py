@@ -64,7 +64,7 @@ class EngineConnection:
         self.description: EngineDescription | None = None
 
     def treat_as_restarting(self) -> None:
-        """Let requests wait for the first engine as if it were restarting."""
+        """Let requests wait for an engine: this process was started again beside others."""
         self._lost_at = time.monotonic()
 
     @property
