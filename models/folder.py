@@ -20,7 +20,7 @@ from models.positions.schemes import Buckets, Disentangled
 from models.sentence_transformers import chat_template, modules
 from models.sentence_transformers.bge_m3 import TOKEN_VECTORS
 from models.sentence_transformers.classifier import Classifier, Task, has_second_segment
-from models.sentence_transformers.modules import LOGIT_SCORE, STATIC, Entry, Normalize
+from models.sentence_transformers.modules import LOGIT_SCORE, STATIC, Entry, WithoutWeights
 from models.sentence_transformers.multi_vector import METADATA, MultiVector
 from models.sentence_transformers.multi_vector_tokens import MultiVectorTokens
 from models.sentence_transformers.pooling import AUTO
@@ -184,8 +184,11 @@ class Folder:
 
     def checkpoints(self) -> list[Path]:
         """List the folders that hold weights: the encoder's, then those of the later modules."""
-        later = [module for module in self.sentence.modules if not isinstance(module, Normalize)]
-        paths = [self.path / module.path for module in later]
+        paths = [
+            self.path / module.path
+            for module in self.sentence.modules
+            if not isinstance(module, WithoutWeights)
+        ]
         return [self.encoder, *(path for path in paths if path != self.encoder)]
 
     def files(self) -> list[Path]:

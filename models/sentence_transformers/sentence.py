@@ -154,7 +154,7 @@ def _of_classifier(folder: Path, encoder: EncoderConfig, classifier: Classifier)
 
 
 def _output(choice: PoolingChoice) -> Output:
-    if choice.projection is not None:
+    if choice.projection is not None and choice.projection.pooling is None:
         return "projection"
     return "token_logits" if choice.modes == (SPLADE,) else "states"
 
