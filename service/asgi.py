@@ -44,7 +44,7 @@ def create() -> ASGIApp:
         models = [(model, _folder(model)) for model in model_settings(settings)]
     except (click.UsageError, ValueError, ModelError) as error:
         raise SystemExit(f"Error: {error}") from None
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
     resources = ExitStack()
     contexts, engine_fds = model_contexts(settings, models, resources)
     context = ServerContext(settings, contexts, port=settings.port, listener_fds=[])

@@ -29,7 +29,7 @@ _HEARTBEAT = 1.0  # seconds
 def main() -> None:
     """Serve until the watcher closes standard input, as it also does when it dies."""
     context, row = ServerContext.from_worker_config(sys.stdin.buffer.readline())
-    configure_logging(context.settings.log_level)
+    configure_logging(context.settings.log_level, context.settings.log_format)
     install_signal_handlers(0)
     counters = context.counters(row)
     try:

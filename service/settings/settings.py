@@ -217,6 +217,9 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe message."
     )
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="Lines of the log: text, or json, an object on each line."
+    )
 
     @property
     def name(self) -> str:
