@@ -16,6 +16,7 @@ from service import __version__
 from service.cli.atomic_file import replacing, writing
 from service.cli.env_file import unknown_settings
 from service.cli.evaluate import evaluate
+from service.cli.extras import require_tracing
 from service.cli.options import (
     ENGINE,
     MODEL,
@@ -51,6 +52,8 @@ def serve(**flags: Any) -> None:
     """
     settings, models = read_models(flags)
     configure_logging(settings.log_level, settings.log_format)
+    if settings.tracing:
+        require_tracing()
     install_signal_handlers(0)  # to be told to stop is no failure of a server
     from service.server.bootstrap import run
 
