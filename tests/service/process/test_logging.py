@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from service.http.failure_log import FailureLog
 from service.process.logging import JsonFormatter
 from tests.conftest import Folder
 from tests.service.server import Server
+
+PAGE = Path(__file__).parents[3] / "docs" / "observability.md"
 
 
 def parsed(record: logging.LogRecord) -> dict[str, Any]:
@@ -54,6 +57,8 @@ def test_a_failed_request_has_its_id_path_and_status_as_fields(
     FailureLog().write("mine", "/embed", 503, "the engine is away")
     fields = parsed(caplog.records[0])
     assert [fields[name] for name in ("request_id", "path", "status")] == ["mine", "/embed", 503]
+    [example] = re.findall(r"```json\n(.*)\n```", PAGE.read_text(encoding="utf-8"))
+    assert list(json.loads(example)) == list(fields)
 
 
 @pytest.mark.parametrize(
