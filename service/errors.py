@@ -27,7 +27,10 @@ ServiceError
     └── TooManyConnections 503   too_many_connections (with Retry-After)
 """
 
-_INPUTS = {"input", "inputs", "texts", "documents", "ids", "a", "b", "chunks", "spans"}
+_INPUTS = {
+    *("input", "inputs", "texts", "documents", "ids", "a", "b", "chunks", "spans"),
+    *("candidates", "positive", "negative"),
+}
 """The fields of a request that hold one entry for each input."""
 
 Path = tuple[str | int, ...]
