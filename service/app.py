@@ -36,9 +36,11 @@ from service.api import (
     tokens,
     words,
 )
+from service.api.embedding_service import EmbeddingService
 from service.api.info import server_info
+from service.api.model_choice import ModelChoice
 from service.api.router import direct_routes, head_routes
-from service.api.served_names import ModelChoice, ServedNames
+from service.api.served_names import ServedNames
 from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
 from service.http import handlers
@@ -122,7 +124,7 @@ def _routers(
         return multi_vector.MultiVectorService(model.multi_vectors, model.name, max_values)
 
     embeddings = choice(
-        lambda m: embed.EmbeddingService(
+        lambda m: EmbeddingService(
             m.pipeline, m.name, m.dimensions, m.config.num_layers, max_values, multi_vectors_of(m)
         ),
         *(DENSE, MULTI),

@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from models.config.checkpoint_spec import Projection
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.sentence_transformers.modules import CLIP, SPLADE_POOLING, STATIC, WORDS, Entry
 
+Mode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+MODES: tuple[str, ...] = get_args(Mode)
+
 # The booleans of the older schema of 1_Pooling/config.json -> the names of the newer one.
-_BOOLEANS = {
+_OLDER_SCHEMA = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
@@ -19,7 +22,6 @@ _BOOLEANS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-MODES = tuple(_BOOLEANS.values())
 SPLADE = "splade"
 AUTO = "auto"
 Source = Literal["model", "setting", "assumed"]
@@ -96,7 +98,7 @@ def _stated(folder: Path, entries: Sequence[Entry]) -> PoolingChoice | None:
     if not paths:
         return None
     options = JsonConfig(folder / paths[0] / "config.json")
-    listed = [new for old, new in _BOOLEANS.items() if options.get(old, False)]
+    listed = [new for old, new in _OLDER_SCHEMA.items() if options.get(old, False)]
     modes = options.get("pooling_mode") or listed or "mean"
     modes = tuple(modes) if isinstance(modes, list) else (modes,)
     if not all(mode in MODES for mode in modes):

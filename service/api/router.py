@@ -116,8 +116,8 @@ def head_routes(routes: Iterable[BaseRoute]) -> list[Route]:
 async def read_body(model: type[B], context: RequestContext, receive: Receive) -> B:
     """Read and validate the body of a request; raises ValidationError and ServiceError."""
     content = await _receive_body(receive)
-    context.size = len(content)
-    if context.size <= _SMALL_BODY:
+    context.body_bytes = len(content)
+    if context.body_bytes <= _SMALL_BODY:
         return _parse(model, content)
     return await run_in_thread(partial(_parse, model, content), small=False)
 

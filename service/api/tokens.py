@@ -11,11 +11,11 @@ from fastapi import APIRouter
 from models.config.encoder_config import EncoderConfig
 from models.vectors import Floats
 from service.api.body import input_list, text_list
-from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.model_choice import ModelChoice
+from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.common import Matrix
 from service.api.schemas.tokens import TokensAnswer
-from service.api.served_names import ModelChoice
 from service.api.token_results import (
     InputVectors,
     ResultFormat,
@@ -155,7 +155,7 @@ def router(models: ModelChoice[TokenVectorService]) -> APIRouter:
         "/tokens",
         summary="Token vectors",
         response_model=TokensAnswer,
-        responses=route_responses((*ENGINE_ERRORS, 404), binary=True),
+        responses=route_responses(binary=True),
         name="tokens",
     )
     async def tokens(context: Context, body: TokensRequest) -> Any:
@@ -165,7 +165,7 @@ def router(models: ModelChoice[TokenVectorService]) -> APIRouter:
         "/embed_all",
         summary="Token vectors as TEI has them",
         response_model=list[Matrix],
-        responses=route_responses((*ENGINE_ERRORS, 404)),
+        responses=route_responses(),
     )
     async def embed_all(context: Context, body: EmbedAllRequest) -> Any:
         service = models.choose(body.model)

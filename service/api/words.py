@@ -12,17 +12,17 @@ from models import neighbors
 from models.neighbors import Neighbors, Question
 from models.vectors import Floats
 from service.api.comparison_input import TextsByPath, texts_by_path
-from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.model_choice import ModelChoice
+from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.words import AnalogyResponse, DoesntMatchResponse, NeighborsResponse
-from service.api.served_names import ModelChoice
 from service.api.words_request import (
     AnalogyRequest,
     DoesntMatchRequest,
     NeighborsRequest,
     SearchBody,
 )
-from service.errors import BadRequest, ServiceError
+from service.errors import BadRequest, located
 from service.inference.candidates import Candidates
 from service.inference.pipeline import Pipeline
 from service.request.limits import check_texts, check_values
@@ -88,14 +88,8 @@ class WordService:
 
     async def _ask(self, context: RequestContext, body: SearchBody, texts: TextsByPath) -> Asked:
         ask = self._ask_words if body.candidates is None else self._ask_texts
-        try:
+        with located([*texts, *texts_by_path(body.candidates or [], "candidates")]):
             return await ask(context, body, [str(text) for text in texts.values()])
-        except ServiceError as error:
-            if error.index is not None:
-                error.locate(
-                    [*texts, *texts_by_path(body.candidates or [], "candidates")][error.index]
-                )
-            raise
 
     async def _ask_texts(
         self, context: RequestContext, body: SearchBody, texts: list[str]
@@ -138,7 +132,7 @@ class WordService:
 def router(models: ModelChoice[WordService]) -> APIRouter:
     """Create the routes of this module."""
     routes = api_router("words")
-    responses = route_responses((*ENGINE_ERRORS, 404))
+    responses = route_responses()
 
     @routes.post(
         "/neighbors",

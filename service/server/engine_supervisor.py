@@ -57,7 +57,7 @@ class EngineSupervisor(Supervisor):
             threads=settings.threads,
             max_batch_tokens=settings.max_batch_tokens,
             log_level=settings.log_level,
-            handoff_fd=engine_fd,
+            accept_fd=engine_fd,
             counters_fd=model.counters_fd,
             counters_rows=model.rows,
         )
