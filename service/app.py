@@ -35,6 +35,7 @@ from service.api import (
     status,
     tokenize,
     tokens,
+    words,
 )
 from service.api.embedding_service import EmbeddingService
 from service.api.info import server_info
@@ -156,6 +157,9 @@ def _routers(
         lambda m: similarity.SimilarityService(m.pipeline, max_values, m.multi_vectors),
         *(DENSE, MULTI),
     )
+    word_questions = choice(
+        lambda m: words.WordService(m.pipeline, m.words, m.config.num_vectors, max_values), DENSE
+    )
     position_tables = choice(
         lambda m: positions.PositionService(m.pipeline, m.config, m.folder.bias_table(), max_values)
     )
@@ -167,6 +171,7 @@ def _routers(
         tokens.router(token_vectors),
         positions.router(position_tables),
         similarity.router(similarities),
+        words.router(word_questions),
         multi_vector.router(choice(multi_vectors_of, MULTI)),
         rerank.router(reranking),
         rerank_vendors.router(reranking),

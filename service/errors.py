@@ -31,7 +31,10 @@ ServiceError
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-_INPUTS = {"input", "inputs", "texts", "documents", "ids", "a", "b", "chunks", "spans"}
+_INPUTS = {
+    *("input", "inputs", "texts", "documents", "ids", "a", "b", "chunks", "spans"),
+    *("candidates", "positive", "negative"),
+}
 """The fields of a request that hold one entry for each input."""
 
 Path = tuple[str | int, ...]

@@ -9,14 +9,18 @@ from models.errors import ModelError
 from models.sentence_transformers.router import ROUTER, routes
 
 STATIC = "StaticEmbedding"
+WORDS = "WordEmbeddings"
+WORD_WEIGHTS = "WordWeights"
 CLIP = "CLIPModel"
 LOGIT_SCORE = "LogitScore"
-ENCODERS = ("Transformer", STATIC, CLIP)
+ENCODERS = ("Transformer", STATIC, CLIP, WORDS)
+TABLES = (STATIC, WORDS)
+"""Encoders that are a table of vectors, without layers."""
 SENTENCE, TOKENS = "sentence_embedding", "token_embeddings"
 """Input and output of a module: the vector of a text, or those of its tokens."""
 
 SPLADE_POOLING = "SpladePooling"
-_POOLINGS = ("Pooling", SPLADE_POOLING)
+_POOLINGS = {"Transformer": ("Pooling", SPLADE_POOLING), WORDS: ("Pooling",)}
 _FORMER_NAMES = {"MLMTransformer": "Transformer"}
 _PACKAGE = "sentence_transformers."
 _ALIASES = {  # code of models, and of another package, that is computed here
@@ -158,10 +162,12 @@ def entries(folder: Path) -> tuple[Entry, ...]:
     kinds = [entry.kind for entry in entries]
     if kinds == ["Transformer", LOGIT_SCORE]:
         return entries
-    supported = (*ENCODERS, *_POOLINGS, *_READERS)
+    supported = (*ENCODERS, *_POOLINGS["Transformer"], *_READERS, WORD_WEIGHTS)
     if unknown := [kind for kind in kinds if kind not in supported]:
         raise ModelError(f"{path}: modules {unknown} are not supported; supported: {supported}")
-    pooled = kinds[:1] == ["Transformer"] and kinds[1:2] and kinds[1] in _POOLINGS
+    if kinds[:2] == [WORDS, WORD_WEIGHTS]:
+        del kinds[1]
+    pooled = kinds[1:] and kinds[1] in _POOLINGS.get(kinds[0], ())
     after = kinds[2:] if pooled else kinds[1:]
     if SPLADE_POOLING in kinds and after:
         raise ModelError(f"{path}: modules {after} after {SPLADE_POOLING} are not supported")

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from models.config.checkpoint_spec import Projection
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
-from models.sentence_transformers.modules import CLIP, SPLADE_POOLING, STATIC, Entry
+from models.sentence_transformers.modules import CLIP, SPLADE_POOLING, STATIC, WORDS, Entry
 
 Mode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 MODES: tuple[str, ...] = get_args(Mode)
@@ -61,8 +61,8 @@ def choose_pooling(
 
     Raises ModelError if the files name none and the default may be wrong.
     """
-    if pooling not in (*MODES, SPLADE, AUTO):
-        supported = (*MODES, SPLADE, AUTO)
+    supported = (*MODES, AUTO) if entries[0].kind == WORDS else (*MODES, SPLADE, AUTO)
+    if pooling not in supported:
         raise ModelError(f"pooling {pooling!r} is not supported; supported: {supported}")
     if entries[0].kind == STATIC:
         return _static_pooling(folder, pooling)

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from models import Embedder
 from models.hub.sources import DEFAULT
+from models.tokenizer.words.word_tokenizer import WordTokenizer
 from service.cli.commands import main
 from tests.conftest import Folder
 from tests.models.colbert import write_colbert
@@ -23,6 +24,7 @@ from tests.models.convert.older import contriever
 from tests.models.cross_encoder import write_cross_encoder
 from tests.models.sparse_encoder import write_splade
 from tests.models.tiny import unframed
+from tests.models.word_files import vectors, write_text
 
 
 def run(*arguments: str, stdin: str | None = None, status: int = 0) -> str:
@@ -103,6 +105,23 @@ def test_convert_writes_a_folder_beside_the_original_and_prints_its_path(tmp_pat
     assert f"Error: {target} exists already: delete it, or name another folder with -o" in output
     other = tmp_path / "new" / "other"
     assert run("convert", str(source), "-o", str(other)).splitlines()[-1] == str(other)
+
+
+def test_convert_reads_a_file_of_word_vectors_with_its_options(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "glove.50d.txt.gz", vectors())
+    assert run("convert", str(path)).splitlines()[-1] == str(tmp_path / "glove.50d-converted")
+    corpus, target = tmp_path / "corpus.txt", tmp_path / "other"
+    corpus.write_text("the king\nqueen", encoding="utf-8")
+    options = ["--limit", "3", "--exact", "--weights", "idf", "--corpus", str(corpus)]
+    assert run("convert", str(path), "-o", str(target), *options).splitlines()[-1] == str(target)
+    words = WordTokenizer.read(target)
+    assert len(words.vocabulary) == 3 and words.options.exact
+    assert (target / "1_WordWeights").is_dir()
+    output = run("convert", str(path), "-o", str(target), status=1)
+    assert "other exists already" in output
+    (tmp_path / "folder").mkdir()
+    output = run("convert", str(tmp_path / "folder"), "--limit", "3", status=2)
+    assert "--limit, --exact, --weights and --corpus are for files of word vectors" in output
 
 
 def test_convert_reports_what_it_cannot_convert(tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""The examples of docs/words.md, with the file that the page shows."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from service.cli.commands import main
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer
+
+TEXT = (Path(__file__).parents[2] / "docs" / "words.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```sh\n(curl .*)\n```\n\n```json\n(.*)\n```", TEXT)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    folder = tmp_path_factory.mktemp("page")
+    [content] = re.findall(r"```text\n(.*?)```", TEXT, re.DOTALL)
+    [name, target] = re.findall(r"^embedding-service convert (royal\S*) -o (\S+)$", TEXT, re.M)[0]
+    (folder / name).write_text(content, encoding="utf-8")
+    arguments = ["convert", str(folder / name), "-o", str(folder / target)]
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    with local_server(folder / target) as server:
+        yield server
+
+
+def test_the_page_has_an_example_of_each_question() -> None:
+    routes = [re.findall(r"localhost:8080/(\w+)", command)[0] for command, _ in EXAMPLES]
+    assert routes == ["neighbors", "analogy", "doesnt_match", "tokens"]
+
+
+@pytest.mark.parametrize(("command", "expected"), EXAMPLES, ids=[e[0][:40] for e in EXAMPLES])
+def test_an_example_prints_what_the_page_says(
+    server: HttpServer, command: str, expected: str
+) -> None:
+    local = command.replace("localhost:8080", server.url.removeprefix("http://"))
+    process = subprocess.run(["bash", "-c", local], capture_output=True, text=True, check=True)
+    assert rounded(process.stdout) == rounded(expected)
+
+
+def rounded(text: str) -> Any:
+    return json.loads(text, parse_float=lambda number: round(float(number), 4))
