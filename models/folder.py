@@ -198,6 +198,8 @@ class Folder:
             for module in self.sentence.modules
             if not isinstance(module, WithoutWeights)
         ]
+        if self.sentence.word_weights is not None:
+            paths.insert(0, self.path / self.sentence.word_weights)
         return [self.encoder, *(path for path in paths if path != self.encoder)]
 
     def files(self) -> list[Path]:
