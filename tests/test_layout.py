@@ -21,7 +21,7 @@ ORDER = {
     "tokenizer sentence_transformers encoder torch_backend cpu_backend precision families folder "
     "footprint convert hub assembly embedder",
     "service": "settings errors process engine request inputs "
-    "inference metrics api http client context playground app uvicorn_adapter server "
+    "inference metrics api http client bulk context playground app uvicorn_adapter server "
     "plots evaluation cli asgi __main__",
 }
 
