@@ -90,7 +90,8 @@ class OutputFolder:
             if isinstance(self.files, LocalFileSystem):
                 _replace(Path(path), content)
                 return
-            with self.files.open_output_stream(path) as stream:  # object stores show it when closed
+            # Object stores show a file when it is closed.
+            with self.files.open_output_stream(path, compression=None) as stream:
                 stream.write(content)
 
     def read(self, name: str) -> bytes | None:
@@ -98,7 +99,8 @@ class OutputFolder:
         if self.size(name) is None:
             return None
         with _errors(f"{self.address}/{name}"):
-            with self.files.open_input_stream(f"{self.path}/{name}") as stream:
+            path = f"{self.path}/{name}"
+            with self.files.open_input_stream(path, compression=None) as stream:
                 content: bytes = stream.read()
             return content
 

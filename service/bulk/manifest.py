@@ -25,6 +25,21 @@ def describe_inputs(files: Sequence[InputFile]) -> dict[str, Any]:
     }
 
 
+def read_manifest(folder: OutputFolder, name: str, resume: bool) -> Mapping[str, Any] | None:
+    """Read the manifest of a run that may be resumed; None if there is none.
+
+    Raises BulkError if there is one and it should not be resumed.
+    """
+    if (content := folder.read(name)) is None:
+        return None
+    if not resume:
+        raise BulkError(
+            f"{folder.address} has a {name}: --resume goes on with that run; for another, name "
+            "another folder"
+        )
+    return _parse(content, f"{folder.address}/{name}")
+
+
 @dataclass
 class Manifest:
     """identity: all that decides the output. parts: the complete ones, by index."""
@@ -34,23 +49,18 @@ class Manifest:
     parts: dict[int, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def open(
-        cls, folder: OutputFolder, name: str, identity: Mapping[str, Any], resume: bool
+    def begin(
+        cls,
+        folder: OutputFolder,
+        name: str,
+        identity: Mapping[str, Any],
+        stored: Mapping[str, Any] | None,
     ) -> "Manifest":
-        """Begin a run, or go on with one.
-
-        Raises BulkError if there is a run and it should not be resumed, or was a different one.
-        """
+        """Begin a run, or go on with a stored one. Raises BulkError if that was a different one."""
         manifest = cls(name, orjson.loads(orjson.dumps(identity)))
-        if (content := folder.read(name)) is None:
+        if stored is None:
             manifest.write(folder, complete=False)
             return manifest
-        if not resume:
-            raise BulkError(
-                f"{folder.address} has a {name}: --resume goes on with that run; for another, name "
-                "another folder"
-            )
-        stored = _parse(content, f"{folder.address}/{name}")
         if differences := _differences(stored["run"], manifest.identity):
             raise BulkError(f"{folder.address} is of another run: {differences}")
         for part in stored["parts"]:
@@ -88,9 +98,9 @@ class Manifest:
         return counts
 
 
-def _parse(content: bytes, address: str) -> Any:
+def _parse(content: bytes, address: str) -> Mapping[str, Any]:
     try:
-        stored = orjson.loads(content)
+        stored: Mapping[str, Any] = orjson.loads(content)
         version = stored["version"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
         raise BulkError(f"{address} is no manifest of this command") from None

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 SAMPLE = 1000  # lines of which the columns and their types are taken
 _BATCH_ROWS, _BATCH_BYTES = 1024, 16 << 20
-_JSON = {"encoding": "json"}  # metadata of a column of JSON texts
+_JSON = {b"encoding": b"json"}  # metadata of a column of JSON texts
 
 
 def infer_schema(records: Iterable[Record]) -> pa.Schema:
@@ -92,7 +92,7 @@ def _text_problem(values: Mapping[str, Any], text: str) -> str | None:
 
 def _column(values: list[Any], field: pa.Field, reasons: list[str | None]) -> pa.Array:
     """Convert values, and put the reason of each one that does not fit into `reasons`."""
-    if field.metadata:
+    if field.metadata == _JSON:
         values = [None if value is None else orjson.dumps(value).decode() for value in values]
     try:
         return pa.array(values, field.type)

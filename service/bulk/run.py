@@ -12,7 +12,7 @@ from models.vectors import Floats
 from service.bulk.columns import ROW, Columns
 from service.bulk.encoder import Encoded, Encoder, embed_window
 from service.bulk.files import OutputFolder, find_inputs
-from service.bulk.manifest import Manifest, describe_inputs
+from service.bulk.manifest import Manifest, describe_inputs, read_manifest
 from service.bulk.origin import FILE, POSITION, REASON, values_of
 from service.bulk.part_files import PARQUET, part_files
 from service.bulk.parts import Part, cut_into_parts
@@ -54,15 +54,21 @@ class Job:
     resume: bool = False
 
 
-def run(job: Job, load: Callable[[], Encoder], progress: Progress) -> Mapping[str, int]:
+Load = Callable[[str | None], Encoder]
+"""Returns a model in a precision; None for that of its options."""
+
+
+def run(job: Job, load: Load, progress: Progress) -> Mapping[str, int]:
     """Embed the input: -> the counts of the manifest.
 
-    load: returns the model, when all else has been checked. Raises BulkError.
+    load: called when all else has been checked, with the precision of a run that is resumed. Raises
+    BulkError.
     """
     files = find_inputs(job.inputs)
     source = Source.open(files, job.columns)
     folder = OutputFolder.open(job.output)
-    encoder = load()
+    stored = read_manifest(folder, job.shard.manifest_name, job.resume)
+    encoder = load(stored and stored["run"]["precision"])
     identity = {
         **encoder.description,
         "inputs": describe_inputs(files),
@@ -71,7 +77,7 @@ def run(job: Job, load: Callable[[], Encoder], progress: Progress) -> Mapping[st
         "part_rows": job.part_rows,
         "shard": str(job.shard),
     }
-    manifest = Manifest.open(folder, job.shard.manifest_name, identity, job.resume)
+    manifest = Manifest.begin(folder, job.shard.manifest_name, identity, stored)
     for part in cut_into_parts(source.batches(), job.part_rows):
         if job.shard.has(part.index) and part.index not in manifest.parts:
             embedded = _embed(part, job.columns, encoder, progress)

@@ -1,5 +1,6 @@
 """Running servers as an Encoder: requests in flight to several of them, until each succeeds."""
 
+import logging
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from models.outputs.names import DENSE
 from models.vectors import Floats
 from service.bulk.encoder import Advance
 from service.bulk.errors import BulkError
-from service.client import Client, RequestFailed
+from service.client import Client, RequestFailed, request_builders
 
 _TEXTS = 64  # of a request
 _IN_FLIGHT = 8  # requests to a server
@@ -22,6 +23,8 @@ _RETRIES = 1  # of the client: another server may be free
 _ATTEMPTS = 8  # to send a request, by any server; with the pauses between them about two minutes
 _MAX_PAUSE = 30.0  # seconds without requests to a server that fails
 _TRANSIENT = (None, 429, 500, 502, 503, 504)  # statuses with which another attempt may succeed
+
+_client_log = logging.getLogger(request_builders.__name__)
 
 
 @dataclass(eq=False)
@@ -55,10 +58,23 @@ class _Request:
     attempts: int = 0
 
 
+class _First(logging.Filter):
+    """Passes one record on: the client warns of cut texts at every request."""
+
+    passed = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        first, self.passed = not self.passed, True
+        return first
+
+
 @contextmanager
 def connect(urls: Sequence[str], api_key: str | None, prompt: str | None) -> Iterator["Servers"]:
     """Connect to servers of one model. Raises BulkError if one cannot be reached or differs."""
     with ExitStack() as stack:
+        first = _First()
+        _client_log.addFilter(first)
+        stack.callback(_client_log.removeFilter, first)
         clients = [stack.enter_context(Client(url, api_key, retries=_RETRIES)) for url in urls]
         servers = []
         for url, client in zip(urls, clients, strict=True):

@@ -83,9 +83,17 @@ def _schema(file: InputFile, columns: Columns) -> pa.Schema | None:
     names = columns.to_read(schema.names, file.address)
     if not _is_lines(file):
         check_text_column(schema, columns.text, file.address)
-    fields = [schema.field(name).with_nullable(True) for name in names]
-    text = pa.field(columns.text, pa.string())
-    return pa.schema([text if field.name == columns.text else field for field in fields])
+    types = {name: _plain(schema.field(name).type) for name in names} | {columns.text: pa.string()}
+    return pa.schema(
+        [schema.field(name).with_type(types[name]).with_nullable(True) for name in names]
+    )
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type whose rows pyarrow can take."""
+    return {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(
+        kind, kind
+    )
 
 
 def _is_lines(file: InputFile) -> bool:

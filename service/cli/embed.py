@@ -16,6 +16,7 @@ from service.cli.options import ENGINE, MODEL, load_embedder, options, read
 if TYPE_CHECKING:  # they load numpy and pyarrow
     from service.bulk.encoder import Encoder
     from service.bulk.run import Job
+    from service.settings.settings import Settings
 
 _FILES = (".npy", ".jsonl")
 
@@ -98,10 +99,16 @@ def _embed_folder(
     from service.bulk.progress import Progress
     from service.bulk.run import run
 
+    if folder_flags["shard"] and not flags["servers"] and _settings(flags).dtype == "auto":
+        raise click.UsageError("--shard needs --dtype: each machine might choose another one")
     job = _job(sources, output, folder_flags)
     with ExitStack() as stack:
         try:
-            counts = run(job, lambda: stack.enter_context(_encoder(flags)), Progress(sys.stderr))
+            counts = run(
+                job,
+                lambda precision: stack.enter_context(_encoder(flags, precision)),
+                Progress(sys.stderr),
+            )
         except BulkError as error:
             raise click.ClickException(str(error)) from None
     click.echo(f"{counts['embedded']:,} texts embedded, {counts['errors']:,} rows left out")
@@ -123,23 +130,31 @@ def _job(sources: Sequence[str], output: str, flags: Mapping[str, Any]) -> "Job"
     )
 
 
+def _settings(flags: Mapping[str, Any]) -> "Settings":
+    return read({name: flags[name] for name in (*MODEL, *ENGINE)})
+
+
 @contextmanager
-def _encoder(flags: Mapping[str, Any]) -> Iterator["Encoder"]:
-    """The model of the flags, or the servers. Raises BulkError and ClickException."""
-    flags = dict(flags)
-    servers, api_key, prompt = (flags.pop(name) for name in ("servers", "api_key", "prompt"))
-    if servers:
+def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator["Encoder"]:
+    """The servers of the flags, or the model. Raises BulkError and ClickException.
+
+    precision: of the model, unless the settings choose one.
+    """
+    if flags["servers"]:
         from service.bulk.servers import connect
 
-        with connect(servers, api_key and api_key.split(",")[0], prompt) as encoder:
+        key = flags["api_key"] and flags["api_key"].split(",")[0]  # a server may have several
+        with connect(flags["servers"], key, flags["prompt"]) as encoder:
             yield encoder
         return
     from service.bulk.local_model import LocalModel
     from service.cli.embed_file import check_dense
     from service.engine.process.batch_limit import choose_batch_limit
 
-    settings = read(flags)
+    settings = _settings(flags)
+    if precision is not None and settings.dtype == "auto":
+        settings = settings.model_copy(update={"dtype": precision})
     embedder = load_embedder(settings)
     check_dense(embedder)
     budget = choose_batch_limit(embedder, settings.max_batch_tokens).tokens
-    yield LocalModel(embedder, settings.name, prompt, budget)
+    yield LocalModel(embedder, settings.name, flags["prompt"], budget)

@@ -4,7 +4,6 @@ import io
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -35,7 +34,7 @@ def run_job(
     """Run a job: -> its counts."""
     columns = options.pop("columns", Columns(id="id"))
     job = Job([str(inputs)], str(output), columns, **options)
-    return dict(run(job, lambda: encoder, Progress(io.StringIO())))
+    return dict(run(job, lambda _: encoder, Progress(io.StringIO())))
 
 
 def read_output(output: Path) -> pa.Table:
@@ -46,8 +45,8 @@ def read_output(output: Path) -> pa.Table:
 def vectors_of(table: pa.Table) -> Floats:
     """The vectors (B, dim) of an output."""
     flat = table[EMBEDDING].combine_chunks().flatten()
-    vectors: Floats = flat.to_numpy().reshape(len(table), -1)
-    return np.ascontiguousarray(vectors)
+    vectors: Floats = flat.to_numpy().reshape(-1, table.schema.field(EMBEDDING).type.list_size)
+    return vectors
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -67,6 +67,15 @@ def test_every_type_of_text_is_read_as_a_string(kind: pa.DataType, tmp_path: Pat
     assert values_of(rows)["text"].to_pylist() == TEXTS
 
 
+def test_rows_of_every_type_can_be_taken(tmp_path: Path) -> None:
+    views = {
+        "text": pa.array(["a"]).cast(pa.string_view()),
+        "b": pa.array([b"x"]).cast("binary_view"),
+    }
+    rows = values_of(read(write_table(tmp_path / "in.arrow", pa.table(views))))
+    assert rows.take(pa.array([0])).to_pydict() == {"text": ["a"], "b": [b"x"]}
+
+
 def test_null_and_broken_texts_of_arrow_are_bad_rows(tmp_path: Path) -> None:
     broken = pa.array([b"one", b"caf\xe9", None], pa.binary()).view(pa.string())
     rows = read(write_table(tmp_path / "in.parquet", pa.table({"text": broken})))
