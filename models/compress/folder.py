@@ -5,13 +5,14 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import save_file
 
+from models.checkpoint import safetensors_files
 from models.compress import tokenizer as tokenizers
 from models.compress.table import blocks, principal_directions, quantize_rows
 from models.config.json_config import JsonConfig, read_json
@@ -60,12 +61,18 @@ def compress_folder(source: Path, target: Path, compression: Compression) -> Non
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".compress-") as name:
             scratch = Path(name) / target.name
-            shutil.copytree(source, scratch)
+            shutil.copytree(source, scratch, ignore=partial(_tables, folder))
             _compress(folder, table, scratch, compression)
             Folder.read(scratch).tokenizer()
             scratch.rename(target)
     except OSError as error:
         raise ModelError(f"{target} cannot be written: {error}") from None
+
+
+def _tables(folder: Folder, directory: str, names: Sequence[str]) -> set[str]:
+    # The files that hold the table, or say which do: they are written anew.
+    in_encoder = Path(directory) == folder.encoder
+    return {name for name in names if in_encoder and ".safetensors" in name and name != MAPPED}
 
 
 def _compress(folder: Folder, table: WordTable, scratch: Path, compression: Compression) -> None:
@@ -100,7 +107,7 @@ def _cut_words(folder: Folder, encoder: Path, used: Sequence[int]) -> Ids:
         raise ModelError("the corpus has no word of the table")
     words = [tokenizer.vocabulary.word(id) for id in kept]
     arrays, metadata = Vocabulary.of(words).arrays, tokenizer.options.as_metadata()
-    save_file(dict(arrays), encoder / MAPPED, metadata=dict(metadata))
+    safetensors_files.write(encoder / MAPPED, arrays, metadata)
     if (encoder / LISTED).is_file():
         _update(encoder / LISTED, vocab=words)
     return np.array(kept, dtype=np.int64)
@@ -114,13 +121,12 @@ def _cut_tokens(folder: Folder, encoder: Path, used: Sequence[int]) -> Ids:
 
 
 def _cut_weights(folder: Folder, scratch: Path, kept: Ids) -> None:
-    from models.checkpoint import safetensors_files
-
     if folder.sentence.word_weights is None:
         return
     module = folder.sentence.word_weights
     weights = safetensors_files.read(folder.path / module, word_vectors.TABLE)
-    save_file({word_vectors.TABLE: weights[kept]}, scratch / module / "model.safetensors")
+    path = scratch / module / "model.safetensors"
+    safetensors_files.write(path, {word_vectors.TABLE: weights[kept]})
     words = JsonConfig(folder.path / module / "config.json")["vocab"]
     _update(scratch / module / "config.json", vocab=[words[i] for i in kept if i < len(words)])
 
@@ -140,10 +146,7 @@ def _save(encoder: Path, folder: Folder, rows: Floats, int8: bool) -> None:
     tensors: dict[str, npt.NDArray[Any]] = {table: np.ascontiguousarray(rows)}
     if int8:
         tensors = dict(zip((table, scales), quantize_rows(rows), strict=True))
-    for path in encoder.glob("*.safetensors*"):
-        if path.name != MAPPED:
-            path.unlink()
-    save_file(tensors, encoder / "model.safetensors")
+    safetensors_files.write(encoder / "model.safetensors", tensors)
 
 
 def _update(path: Path, **changed: Any) -> None:

@@ -276,3 +276,11 @@ def test_a_packed_file_that_is_damaged_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ModelError, match=r"a\.txt\.gz cannot be converted"):
         convert_words(path, tmp_path / "target")
+
+
+def test_every_file_has_the_permissions_of_a_new_one(tmp_path: Path) -> None:
+    (tmp_path / "corpus").write_text("the king", encoding="utf-8")
+    converted(write_text(tmp_path / "a.txt", TABLE), weights="sif", corpus=tmp_path / "corpus")
+    files = [path for path in (tmp_path / "a.txt-converted").rglob("*") if path.is_file()]
+    modes = {path.stat().st_mode for path in files}
+    assert modes == {(tmp_path / "corpus").stat().st_mode} and len(files) == 10
