@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [name, target] = re.findall(r"^embedding-service convert (royal\S*) -o (\S+)$", TEXT, re.M)[0]
     (folder / name).write_text(content, encoding="utf-8")
     run("convert", str(folder / name), "-o", str(folder / target))
-    return folder / target
+    return folder / str(target)
 
 
 @pytest.fixture(scope="module")
