@@ -1,6 +1,7 @@
 """Smaller tables embed nearly as before; those that keep all that counts, exactly so."""
 
 import json
+import string
 from pathlib import Path
 
 import numpy as np
@@ -102,7 +103,7 @@ def test_a_static_models_vocabulary_is_cut_with_its_tokenizer(
         == rows
         < len(load_file(source / "model.safetensors")["embeddings"])
     )
-    assert embed(target, ["not in the corpus, but spelled"]).any()
+    assert {*string.ascii_lowercase} <= {*tokenizer.get_vocab()}  # other words can be spelled
 
 
 def unigram(folder: Path) -> Path:
