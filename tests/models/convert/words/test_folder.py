@@ -265,6 +265,19 @@ def test_a_binary_file_that_is_cut_off_is_refused(
         convert_words(path, tmp_path / "target")
 
 
+def test_a_damaged_header_of_fasttext_is_refused(tmp_path: Path) -> None:
+    path = write_fasttext(tmp_path / "a.bin")
+    content = path.read_bytes()
+    for place in range(4, 100, 4):  # each number of the header
+        for value in (-1, 0, 2**31 - 1):
+            number = value.to_bytes(4, "little", signed=True)
+            path.write_bytes(content[:place] + number + content[place + 4 :])
+            try:
+                convert_words(path, tmp_path / f"{place} {value}")
+            except ModelError as error:
+                assert "a.bin" in str(error)
+
+
 def test_a_folder_that_exists_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     with pytest.raises(ModelError, match="exists already"):
