@@ -26,7 +26,7 @@ from models.sentence_transformers.modules import (
     TABLES,
     WORDS,
     Entry,
-    Normalize,
+    WithoutWeights,
 )
 from models.sentence_transformers.multi_vector import METADATA, MultiVector
 from models.sentence_transformers.multi_vector_tokens import MultiVectorTokens
@@ -193,8 +193,11 @@ class Folder:
 
     def checkpoints(self) -> list[Path]:
         """List the folders that hold weights: the encoder's, then those of the later modules."""
-        later = [module for module in self.sentence.modules if not isinstance(module, Normalize)]
-        paths = [self.path / module.path for module in later]
+        paths = [
+            self.path / module.path
+            for module in self.sentence.modules
+            if not isinstance(module, WithoutWeights)
+        ]
         if self.sentence.word_weights is not None:
             paths.insert(0, self.path / self.sentence.word_weights)
         return [self.encoder, *(path for path in paths if path != self.encoder)]

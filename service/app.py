@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from models.folder import Folder
 from models.outputs.names import DENSE, MULTI, SPARSE
@@ -45,6 +46,7 @@ from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
 from service.http import handlers
 from service.http.browser_checks import BrowserChecks
+from service.http.cors import with_cors
 from service.http.headers import Headers
 from service.http.keys import ApiKeys
 from service.http.middleware import Middleware
@@ -102,6 +104,18 @@ def create_app(
             settings.host, settings.allowed_hosts, settings.cors_origins, bool(settings.keys)
         ),
     )
+
+
+def wrap(app: Middleware, context: ServerContext) -> ASGIApp:
+    """Put around the application what the settings ask for: traces, and CORS."""
+    traced: ASGIApp = app
+    if context.settings.tracing:
+        from service.tracing.middleware import TracingMiddleware
+        from service.tracing.spans import RequestSpans
+
+        names = [model.settings.name for model in context.models]
+        traced = TracingMiddleware(app, RequestSpans(names))
+    return with_cors(traced, context.settings.cors_origins)
 
 
 def _routers(

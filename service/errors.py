@@ -28,13 +28,13 @@ ServiceError
     └── TooManyConnections 503   too_many_connections (with Retry-After)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-_INPUTS = {
+_INPUTS = (
     *("input", "inputs", "texts", "documents", "ids", "a", "b", "chunks", "spans"),
-    *("candidates", "positive", "negative"),
-}
+    *("candidates", "positive", "negative", "images"),
+)
 """The fields of a request that hold one entry for each input."""
 
 Path = tuple[str | int, ...]
@@ -73,6 +73,11 @@ class ServiceError(Exception):
         by_index = f"input {self.index}"
         by_path, self.param, self.index = describe_path(path)
         self.message = self.message.replace(by_index, by_path, 1)
+
+    def name_field(self, fields: Collection[str]) -> None:
+        """Name the field of the input at fault, of those of the request, if none is named yet."""
+        if self.index is not None and self.param is None:
+            self.param = next((name for name in _INPUTS if name in fields), None)
 
     def reindex(self, index: int) -> None:
         """Replace the index among some inputs by that among all of them."""

@@ -23,7 +23,10 @@ SPLADE_POOLING = "SpladePooling"
 _POOLINGS = {"Transformer": ("Pooling", SPLADE_POOLING), WORDS: ("Pooling",)}
 _FORMER_NAMES = {"MLMTransformer": "Transformer"}
 _PACKAGE = "sentence_transformers."
-_ALIASES = {"pylate.models.Dense.Dense": "sentence_transformers.base.modules.dense.Dense"}
+_ALIASES = {  # code of models, and of another package, that is computed here
+    "pylate.models.Dense.Dense": "sentence_transformers.base.modules.dense.Dense",
+    "st_quantize.FlexibleQuantizer": "sentence_transformers.FlexibleQuantizer",
+}
 
 RESIDUAL = "residual.weight"
 """The name of a Dense's second matrix."""
@@ -134,7 +137,13 @@ class Normalize:
     """Division by the Euclidean length."""
 
 
-Module = Dense | LayerNorm | LogitScore | Normalize
+@dataclass(frozen=True)
+class TanhInt8:
+    """Rounding of 127 tanh(x) in each dimension, which Perplexity's models end with."""
+
+
+WithoutWeights = Normalize | TanhInt8
+Module = Dense | LayerNorm | LogitScore | WithoutWeights
 """A module after the pooling."""
 
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
@@ -188,7 +197,7 @@ def following(
     """
     modules = [module for entry in entries for module in _read(folder, entry, level)]
     for module in modules:
-        if isinstance(module, Normalize):
+        if isinstance(module, WithoutWeights):
             continue
         if module.inputs != width:
             raise ModelError(
@@ -272,12 +281,17 @@ def _normalize(folder: Path, path: str, level: str) -> list[Module]:
     return [Normalize()]
 
 
+def _tanh_int8(folder: Path, path: str, level: str) -> list[Module]:
+    return [TanhInt8()]
+
+
 def _ignore(folder: Path, path: str, level: str) -> list[Module]:
     return []
 
 
 _READERS: Mapping[str, Callable[[Path, str, str], list[Module]]] = {
     "Dense": _dense,
+    "FlexibleQuantizer": _tanh_int8,
     "LayerNorm": _layer_norm,
     "Normalize": _normalize,
     "Dropout": _ignore,  # used in training only

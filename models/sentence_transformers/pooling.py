@@ -71,9 +71,7 @@ def choose_pooling(
         _refuse_other_tasks(folder)
     stated = _stated(folder, entries)
     if projection and (projection.always or (not has_modules and pooling == AUTO)):
-        if stated or pooling != AUTO:
-            raise ModelError(f"{folder}: the model projects the end of a text: it has no Pooling")
-        return PoolingChoice(("lasttoken",), projection=projection)
+        return _projected_pooling(folder, pooling, stated, projection)
     if entries[0].kind == CLIP:
         raise ModelError(f"{folder}: {CLIP} is not of a model with texts and images")
     if pooling != AUTO:
@@ -83,6 +81,19 @@ def choose_pooling(
     if has_modules:
         raise ModelError(f"{folder / 'modules.json'} has no Pooling: {_ADVICE}")
     return PoolingChoice((_assumed(folder),), source="assumed")
+
+
+def _projected_pooling(
+    folder: Path, pooling: str, stated: PoolingChoice | None, projection: Projection
+) -> PoolingChoice:
+    if projection.pooling is None:
+        if stated or pooling != AUTO:
+            raise ModelError(f"{folder}: the model projects the end of a text: it has no Pooling")
+        return PoolingChoice(("lasttoken",), projection=projection)
+    modes = (projection.pooling,)
+    if pooling not in (*modes, AUTO) or (stated and stated.modes != modes):
+        raise ModelError(f"{folder}: the model has no other pooling than {projection.pooling}")
+    return PoolingChoice(modes, stated is None or stated.include_prompt, projection=projection)
 
 
 def _static_pooling(folder: Path, pooling: str) -> PoolingChoice:

@@ -166,7 +166,7 @@ def _word_weights(folder: Path, entries: Sequence[Entry], choice: PoolingChoice)
 
 
 def _output(choice: PoolingChoice) -> Output:
-    if choice.projection is not None:
+    if choice.projection is not None and choice.projection.pooling is None:
         return "projection"
     return "token_logits" if choice.modes == (SPLADE,) else "states"
 

@@ -1,6 +1,7 @@
 """The `embedding-service` command, and those of its commands that have no module."""
 
 import json
+import logging
 import os
 import sys
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from service.cli.atomic_file import replacing, writing
 from service.cli.compress import compress
 from service.cli.env_file import unknown_settings
 from service.cli.evaluate import evaluate
+from service.cli.extras import require_tracing
 from service.cli.options import (
     ENGINE,
     MODEL,
@@ -26,7 +28,7 @@ from service.cli.options import (
     read_models,
 )
 from service.cli.plot import plot
-from service.process.logging import configure_logging
+from service.process.logging import announce, configure_logging
 from service.process.signals import install_signal_handlers
 from service.settings.settings import Settings
 
@@ -50,12 +52,15 @@ def serve(**flags: Any) -> None:
     Several models: --model NAME=SOURCE for each, or a file that --models-file names.
     """
     settings, models = read_models(flags)
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
+    if settings.tracing:
+        require_tracing()
     install_signal_handlers(0)  # to be told to stop is no failure of a server
     from service.server.bootstrap import run
 
     for name in unknown_settings(os.environ):
-        click.echo(f"warning: {name} is no setting; see embedding-service serve --help", err=True)
+        message = f"warning: {name} is no setting; see embedding-service serve --help"
+        announce(message, logging.WARNING, settings.log_format)
     try:
         status = run(settings, [(model, model_folder(model)) for model in models])
     except ModelError as error:
@@ -206,7 +211,7 @@ def _converted_words(source: Path, output: Path | None, choices: tuple[Any, ...]
 
     name = source.name.removesuffix(".gz").rpartition(".")[0] or source.name
     target = output or source.resolve().with_name(f"{name}-converted")
-    configure_logging("info")
+    configure_logging("info", "text")
     convert_words(source.resolve(), target, Choices(*choices))
     return target
 
@@ -225,7 +230,7 @@ def _converted(settings: Settings, output: Path | None) -> Path:
             return target
     else:
         raise ModelError(f"no model {model!r}: give a folder, or organisation/name on a hub")
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
     convert_folder(source, target)
     return target
 

@@ -136,6 +136,7 @@ class InputReader:
         request_characters: of all texts of the request. characters_to_tokenize: at most.
         """
         start = time.perf_counter()
+        context.tokenize_start = context.tokenize_start or start
         try:
             if request_characters <= _MAX_INLINE_CHARACTERS:
                 return run_to_completion(steps)

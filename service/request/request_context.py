@@ -16,8 +16,8 @@ class RequestContext:
     Set by the middleware: path, without the prefix of a gateway; task, which computes the response;
     accept, the client's media types; memory, its reservation. By the router: body_bytes. By
     `abort`: fault, the client's error for which the task was cancelled. By the readers of inputs:
-    model_index, texts, tokens, truncated texts, tokenize_us. By the pipeline: cached vectors,
-    queue_us until the first batch, compute_us until the end of the last one.
+    model_index, texts, tokens, truncated texts, tokenize_us since tokenize_start. By the pipeline:
+    cached vectors, queue_us until the first batch, compute_us until the end of the last one.
     """
 
     id: str
@@ -33,6 +33,7 @@ class RequestContext:
     tokens: int = 0
     truncated: int = 0
     cached: int = 0
+    tokenize_start: float = 0.0
     tokenize_us: int = 0
     queue_us: int = 0
     compute_us: int = 0

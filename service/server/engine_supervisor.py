@@ -57,6 +57,7 @@ class EngineSupervisor(Supervisor):
             threads=settings.threads,
             max_batch_tokens=settings.max_batch_tokens,
             log_level=settings.log_level,
+            log_format=settings.log_format,
             accept_fd=engine_fd,
             counters_fd=model.counters_fd,
             counters_rows=model.rows,

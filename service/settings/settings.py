@@ -216,6 +216,14 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe message."
     )
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="Lines of the log: text, or json, an object on each line."
+    )
+    tracing: bool = Field(
+        default=False,
+        description="Send OpenTelemetry traces of requests over OTLP; OTEL_EXPORTER_OTLP_ENDPOINT "
+        "says where to. Needs the extra otel.",
+    )
 
     @property
     def name(self) -> str:

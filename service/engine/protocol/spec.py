@@ -5,6 +5,8 @@ from typing import Any
 
 import orjson
 
+from service.process.logging import LogFormat
+
 
 @dataclass(frozen=True, slots=True)
 class StartupChoices:
@@ -42,6 +44,7 @@ class EngineSpec:
     threads: int
     max_batch_tokens: int
     log_level: str
+    log_format: LogFormat
     accept_fd: int
     counters_fd: int
     counters_rows: int
