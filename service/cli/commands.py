@@ -1,4 +1,4 @@
-"""The `embedding-service` command: serve, pull, convert, inspect, info, embed, plot, evaluate."""
+"""The `embedding-service` command, and those of its commands that have no module."""
 
 import json
 import logging
@@ -6,14 +6,15 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 
 from models.errors import ModelError
 from models.hub import sources
 from service import __version__
-from service.cli.atomic_file import replacing, writing
+from service.cli.compress import compress
+from service.cli.embed import embed
 from service.cli.env_file import unknown_settings
 from service.cli.evaluate import evaluate
 from service.cli.extras import require_tracing
@@ -84,17 +85,58 @@ def pull(**flags: Any) -> None:
     help="Folder to write, which must not exist; by default one in the cache for a model of a hub "
     "(serve finds it there), and one beside it, its name with -converted, for a folder.",
 )
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=None,
+    metavar="NUMBER",
+    help="Of word vectors: how many of a file's first words to take.  [default: all]",
+)
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="Of word vectors: look words up as written alone, and not also without punctuation around "
+    "them and in lower case.",
+)
+@click.option(
+    "--weights",
+    type=click.Choice(["sif", "idf"]),
+    default=None,
+    help="Of word vectors: weights of the words in the mean of a text.  [default: equal ones]",
+)
+@click.option(
+    "--corpus",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    default=None,
+    help="Of word vectors: UTF-8 with a text in each line, in which words are counted for weights.",
+)
 @options("revision", "cache")
-def convert(output: Path | None, **flags: Any) -> None:
+def convert(
+    output: Path | None,
+    limit: int | None,
+    exact: bool,
+    weights: Any,
+    corpus: Path | None,
+    **flags: Any,
+) -> None:
     """Make safetensors and a tokenizer.json of an older MODEL, once, and print its new folder.
 
-    MODEL is a folder, or organisation/name on a hub. Weights that torch.save wrote
+    MODEL is a folder, organisation/name on a hub, or a file of word vectors: Word2Vec (.bin, .txt),
+    GloVe (.txt) or fastText (.vec, .bin), also with .gz after it. Weights that torch.save wrote
     (pytorch_model.bin, also in shards) are read as tensors alone: code in them is not run.
     SentencePiece files and older vocabularies need the extra 'convert'.
     """
-    settings = read(flags)
+    settings, source = read(flags), Path(str(flags["model"]))
+    choices = (limit, exact, weights, corpus)
     try:
-        click.echo(_converted(settings, output))
+        if source.is_file():
+            click.echo(_converted_words(source, output, choices))
+        elif any(choices):
+            raise click.UsageError(
+                "--limit, --exact, --weights and --corpus are for files of word vectors"
+            )
+        else:
+            click.echo(_converted(settings, output))
     except ModelError as error:
         raise click.ClickException(str(error)) from None
 
@@ -140,28 +182,14 @@ def info(**flags: Any) -> None:
     click.echo(json.dumps(properties, indent=2))
 
 
-@main.command()
-@click.argument("source", type=click.File("rb"), default="-")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    help="File to write: .npy (one array) or .jsonl (a line for each text).",
-)
-@click.option("--prompt", default=None, help="Put before every text.")
-@options(*MODEL, *ENGINE)
-def embed(source: BinaryIO, output: Path, prompt: str | None, **flags: Any) -> None:
-    """Embed each line of SOURCE (default: standard input), which is UTF-8."""
-    if output.suffix not in (".npy", ".jsonl"):
-        raise click.UsageError(f"{output}: the name must end in .npy or .jsonl")
-    from service.cli import embed_file
+def _converted_words(source: Path, output: Path | None, choices: tuple[Any, ...]) -> Path:
+    from models.convert.words.folder import Choices, convert_words
 
-    settings, texts = read(flags), embed_file.read(source)
-    with replacing(output) as file:
-        vectors = embed_file.embed(load_embedder(settings), texts, prompt)
-        with writing(output):
-            embed_file.write(file, output.suffix, texts, vectors)
+    name = source.name.removesuffix(".gz").rpartition(".")[0] or source.name
+    target = output or source.resolve().with_name(f"{name}-converted")
+    configure_logging("info", "text")
+    convert_words(source.resolve(), target, Choices(*choices))
+    return target
 
 
 def _converted(settings: Settings, output: Path | None) -> Path:
@@ -183,5 +211,7 @@ def _converted(settings: Settings, output: Path | None) -> Path:
     return target
 
 
+main.add_command(embed)
+main.add_command(compress)
 main.add_command(plot)
 main.add_command(evaluate)

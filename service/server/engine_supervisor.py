@@ -58,7 +58,7 @@ class EngineSupervisor(Supervisor):
             max_batch_tokens=settings.max_batch_tokens,
             log_level=settings.log_level,
             log_format=settings.log_format,
-            handoff_fd=engine_fd,
+            accept_fd=engine_fd,
             counters_fd=model.counters_fd,
             counters_rows=model.rows,
         )

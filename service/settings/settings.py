@@ -14,6 +14,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from models.hub.sources import BUNDLES, DEFAULT, default_cache
+from models.sentence_transformers.pooling import MODES, Mode
 from service.settings.setting_types import (
     Address,
     ApiKeys,
@@ -91,13 +92,11 @@ class Settings(BaseSettings):
         description="Highest instruction set to use: amx, bf16, vnni, avx512, avx2, none "
         "(torch alone), or auto: the best of this processor.",
     )
-    pooling: Literal[
-        "auto", "mean", "cls", "lasttoken", "max", "weightedmean", "mean_sqrt_len_tokens", "splade"
-    ] = Field(
+    pooling: Literal["auto", Mode, "splade"] = Field(
         default="auto",
-        description="Pooling of the tokens' states into a vector: mean, cls, lasttoken, max, "
-        "weightedmean, mean_sqrt_len_tokens, splade (sparse vectors of a masked language model), "
-        "or auto: the one that the model's files name.",
+        description=f"Pooling of the tokens' states into a vector: {', '.join(MODES)}, splade "
+        "(sparse vectors of a masked language model), or auto: the one that the model's files "
+        "name.",
     )
     adapter: str = Field(
         default="auto",

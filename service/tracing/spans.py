@@ -75,7 +75,7 @@ class RequestSpans:
                 (_OPERATIONS[tag] for tag in tags if tag in _OPERATIONS), "embeddings"
             ),
             "gen_ai.provider.name": _NAME,
-            "gen_ai.request.model": self._models[context.model],
+            "gen_ai.request.model": self._models[context.model_index],
             "gen_ai.usage.input_tokens": context.tokens,
             "embedding.texts": context.texts,
             "embedding.truncated_texts": context.truncated,

@@ -69,7 +69,7 @@ def _engine(context: ModelContext, handoff: int) -> Iterator[None]:
         max_batch_tokens=settings.max_batch_tokens,
         log_level=settings.log_level,
         log_format=settings.log_format,
-        handoff_fd=handoff,
+        accept_fd=handoff,
         counters_fd=context.counters_fd,
         counters_rows=context.rows,
     )

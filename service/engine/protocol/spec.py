@@ -29,7 +29,7 @@ class EngineSpec:
     title: of the engine, in the log. isa: the highest instruction set to use. pooling,
     rerank_format: override those of the model's files, unless auto. adapter: the task of a model
     with adapters. max_batch_tokens: 0 to let the engine choose.
-    handoff_fd: the socket on which it receives connections from HTTP processes.
+    accept_fd: the socket on which it receives connections from HTTP processes.
     counters_fd, counters_rows: the shared counters; the last row is the engine's.
     startup_choices: of the previous engine, if there was one.
     """
@@ -45,7 +45,7 @@ class EngineSpec:
     max_batch_tokens: int
     log_level: str
     log_format: LogFormat
-    handoff_fd: int
+    accept_fd: int
     counters_fd: int
     counters_rows: int
     title: str = "the engine"
