@@ -132,5 +132,5 @@ endif
 .venv/dev: .venv/runtime
 	$(PIP) -e '.[dev,clients]'
 	# These want older versions of what others need newer ones of, and run with both.
-	$(PIP) --no-deps infinity_client mem0ai
+	$(PIP) --no-deps infinity_client mem0ai boto3 botocore moto s3transfer
 	@touch $@

@@ -72,7 +72,8 @@ class MultiVectorService:
         values = [encode_block(matrix, body.encoding_format) for matrix in matrices]
         if not described:
             return values
-        return {"multi": values, "inputs": [row.as_json() for row in texts.rows]}
+        inputs = [row.as_json() for row in texts.rows]
+        return {"multi": values, "token_ids": texts.token_ids, "inputs": inputs}
 
     async def encoded(
         self,

@@ -6,15 +6,15 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 
 from models.errors import ModelError
 from models.hub import sources
 from service import __version__
-from service.cli.atomic_file import replacing, writing
 from service.cli.compress import compress
+from service.cli.embed import embed
 from service.cli.env_file import unknown_settings
 from service.cli.evaluate import evaluate
 from service.cli.extras import require_tracing
@@ -182,30 +182,6 @@ def info(**flags: Any) -> None:
     click.echo(json.dumps(properties, indent=2))
 
 
-@main.command()
-@click.argument("source", type=click.File("rb"), default="-")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    help="File to write: .npy (one array) or .jsonl (a line for each text).",
-)
-@click.option("--prompt", default=None, help="Put before every text.")
-@options(*MODEL, *ENGINE)
-def embed(source: BinaryIO, output: Path, prompt: str | None, **flags: Any) -> None:
-    """Embed each line of SOURCE (default: standard input), which is UTF-8."""
-    if output.suffix not in (".npy", ".jsonl"):
-        raise click.UsageError(f"{output}: the name must end in .npy or .jsonl")
-    from service.cli import embed_file
-
-    settings, texts = read(flags), embed_file.read(source)
-    with replacing(output) as file:
-        vectors = embed_file.embed(load_embedder(settings), texts, prompt)
-        with writing(output):
-            embed_file.write(file, output.suffix, texts, vectors)
-
-
 def _converted_words(source: Path, output: Path | None, choices: tuple[Any, ...]) -> Path:
     from models.convert.words.folder import Choices, convert_words
 
@@ -235,6 +211,7 @@ def _converted(settings: Settings, output: Path | None) -> Path:
     return target
 
 
+main.add_command(embed)
 main.add_command(compress)
 main.add_command(plot)
 main.add_command(evaluate)

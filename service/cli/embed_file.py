@@ -1,9 +1,9 @@
-"""Embed the lines of a file into a file of vectors."""
+"""Embed the lines of a file into a file of vectors, in constant memory."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 import numpy as np
@@ -13,8 +13,11 @@ from models.embedder import Embedder
 from models.errors import EmptyTextError
 from models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.vectors import Floats
+from service.bulk.encoder import Encoder, embed_window
+from service.bulk.progress import Progress, Window
 
 _CHUNK = 1024  # texts embedded between two updates of the progress bar
+_WINDOW = 16384  # lines in memory
 _OTHER_KINDS = {
     SPARSE: "sparse vectors",
     SPARSE_QUERY: "sparse vectors of queries",
@@ -22,19 +25,105 @@ _OTHER_KINDS = {
 }
 
 
-def read(source: BinaryIO) -> list[str]:
-    """Read the lines of a file; raises ClickException if it is not UTF-8."""
-    content = source.read()
-    try:
-        # Rows match the lines that `wc -l` counts: str.splitlines also splits at a form feed or
-        # U+2028, and universal newlines at a lone carriage return.
-        *lines, last = content.decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+def read(source: BinaryIO) -> Iterator[str]:
+    """Yield the lines of a file; raises ClickException if one is not UTF-8."""
+    # Rows match the lines that `wc -l` counts: str.splitlines also splits at a form feed or U+2028,
+    # and universal newlines at a lone carriage return.
+    for number, line in enumerate(source, start=1):
+        try:
+            yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError:
+            raise click.ClickException(
+                f"{source.name} is not UTF-8 (line {number}): convert it first, with iconv, say"
+            ) from None
+
+
+def count(source: BinaryIO) -> int | None:
+    """Count the lines of a file, and check each; None for a pipe. Raises ClickException."""
+    if not source.seekable():
+        return None
+    lines = sum(1 for _ in read(source))
+    source.seek(0)
+    return lines
+
+
+def embed_lines(
+    encoder: Encoder, source: BinaryIO, lines: int | None, write: Callable[[list[str], Floats], Any]
+) -> None:
+    """Embed lines, and write them with their vectors (n, dim), a window at a time.
+
+    lines: how many there are, if that is known. Raises BulkError, and ClickException for a line
+    without a vector.
+    """
+    progress, remaining, done = Progress(sys.stderr), read(source), 0
+    progress.begin(0)
+    while texts := list(islice(remaining, _WINDOW)):
+        share, done = lines and done / lines, done + len(texts)
+        window = Window(progress, len(texts), share, lines and done / lines)
+        encoded = embed_window(encoder, texts, window.advance)
+        for index, reason in sorted(encoded.rejected.items()):
+            line = done - len(texts) + index + 1
+            raise click.ClickException(f"line {line}: {reason}; take it out")
+        write(texts, encoded.vectors)
+        window.end()
+    progress.end()
+
+
+class JsonlWriter:
+    """A line of JSON for each text."""
+
+    def __init__(self, file: BinaryIO, dim: int) -> None:
+        self._file = file
+
+    def write(self, texts: Sequence[str], vectors: Floats) -> None:
+        for text, vector in zip(texts, vectors, strict=True):
+            line = {"text": text, "embedding": vector}
+            self._file.write(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
+
+    def close(self) -> None:
+        """Nothing is left to write."""
+
+
+class NpyWriter:
+    """One array (B, dim), whose header is written again when B is known."""
+
+    def __init__(self, file: BinaryIO, dim: int) -> None:
+        self._file, self._dim, self._rows = file, dim, 0
+        self._held: list[Floats] = []  # for a pipe, which has no way back to the header
+        if file.seekable():
+            self._write_header()
+
+    def write(self, texts: Sequence[str], vectors: Floats) -> None:
+        if not self._file.seekable():
+            self._held.append(vectors)
+            return
+        self._file.write(np.ascontiguousarray(vectors, "<f4").data)
+        self._rows += len(vectors)
+
+    def close(self) -> None:
+        """Write what depends on the number of rows."""
+        if self._file.seekable():
+            self._file.seek(0)
+            self._write_header()
+        else:
+            np.save(self._file, np.concatenate([np.empty((0, self._dim), "<f4"), *self._held]))
+
+    def _write_header(self) -> None:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (self._rows, self._dim)}
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+
+WRITERS: dict[str, type[NpyWriter] | type[JsonlWriter]] = {".npy": NpyWriter, ".jsonl": JsonlWriter}
+
+
+def check_dense(embedder: Embedder) -> None:
+    """Raise ClickException for a model without one vector for each text."""
+    if DENSE not in embedder.output_names:
+        kinds = " and ".join(_OTHER_KINDS[name] for name in embedder.output_names)
         raise click.ClickException(
-            f"{source.name} is not UTF-8 (line {line}): convert it first, with iconv, say"
-        ) from None
-    return [line.removesuffix("\r") for line in [*lines, *[last] * bool(last)]]
+            f"the model has no dense vectors of texts, but {kinds or 'scores of labels'}: "
+            "`embedding-service serve` offers these"
+        )
 
 
 def embed(embedder: Embedder, texts: Sequence[str], prompt: str | None) -> Floats:
@@ -42,12 +131,7 @@ def embed(embedder: Embedder, texts: Sequence[str], prompt: str | None) -> Float
 
     Raises ClickException for a line without tokens, and for a model that does not embed.
     """
-    if DENSE not in embedder.output_names:
-        kinds = " and ".join(_OTHER_KINDS[name] for name in embedder.output_names)
-        raise click.ClickException(
-            f"the model has no dense vectors of texts, but {kinds or 'scores of labels'}: "
-            "`embedding-service serve` offers these"
-        )
+    check_dense(embedder)
     if not texts:
         return np.empty((0, embedder.dim), dtype=np.float32)
     return embed_chunks(texts, lambda chunk: embedder.embed(chunk, prompt=prompt))
@@ -70,16 +154,6 @@ def embed_chunks(texts: Sequence[str], embed_chunk: Callable[[Sequence[str]], Fl
                 ) from None
             bar.update(len(chunk))
     return np.concatenate(arrays)
-
-
-def write(file: BinaryIO, suffix: str, texts: Sequence[str], vectors: Floats) -> None:
-    """Write one array for the suffix .npy, else a line of JSON for each text."""
-    if suffix == ".npy":
-        np.save(file, vectors)
-        return
-    for text, vector in zip(texts, vectors, strict=True):
-        line = {"text": text, "embedding": vector}
-        file.write(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
 
 
 def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:

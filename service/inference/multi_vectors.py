@@ -10,6 +10,7 @@ from models.outputs.names import MULTI
 from models.sentence_transformers.multi_vector import TextRole
 from models.sentence_transformers.multi_vector_tokens import MultiVectorTokens
 from models.vectors import Floats, maxsim
+from service.engine.protocol.messages import TokenIds
 from service.errors import reindexed
 from service.inference.pipeline import Pipeline
 from service.inputs.options import Input, InputOptions
@@ -24,10 +25,18 @@ _BYTES_PER_NUMBER = 8  # as float32, in the engine's response and without what i
 
 @dataclass(frozen=True)
 class TextVectors:
-    """The tokenized texts, and for each the vectors of its tokens that have one: (n, D)."""
+    """The tokenized texts, and for each the vectors of its tokens that have one: (n, D).
+
+    token_ids: of those tokens, for each text (n,).
+    """
 
     rows: list[TokenizedInput]
     vectors: list[Floats]
+    token_ids: list[TokenIds]
+
+    def __getitem__(self, part: slice) -> "TextVectors":
+        """Return those of some of the texts."""
+        return TextVectors(self.rows[part], self.vectors[part], self.token_ids[part])
 
 
 class MultiVectors:
@@ -57,8 +66,7 @@ class MultiVectors:
         """
         role = text_role(options)
         rows = await self._read(context, inputs, options, role)
-        num_queries = len(rows) if role == "query" else 0
-        return TextVectors(rows, await self._compute(context, rows, num_queries, max_values))
+        return await self._compute(context, rows, [role] * len(rows), max_values)
 
     async def scores(
         self,
@@ -100,9 +108,9 @@ class MultiVectors:
         rows = await self._read(context, queries, query_options, "query")
         with reindexed(range(count, count + len(documents))):
             rows += await self._read(context, documents, options, "document")
-        vectors = await self._compute(context, rows, count)
-        query_vectors = TextVectors(rows[:count], vectors[:count])
-        return query_vectors, TextVectors(rows[count:], vectors[count:])
+        roles: list[TextRole] = ["query" if i < count else "document" for i in range(len(rows))]
+        texts = await self._compute(context, rows, roles)
+        return texts[:count], texts[count:]
 
     async def compare(self, pairs: Sequence[tuple[Floats, Floats]]) -> Floats:
         """Score pairs of the vectors of a query and a document, in a thread if they are many."""
@@ -133,13 +141,12 @@ class MultiVectors:
         self,
         context: RequestContext,
         rows: list[TokenizedInput],
-        num_queries: int,
+        roles: Sequence[TextRole],
         max_values: int | None = None,
-    ) -> list[Floats]:
-        """Compute the vectors of queries, which come first, and of documents."""
+    ) -> TextVectors:
+        """Compute the vectors of queries and documents, as the roles of the rows say."""
         rules = self._checked_rules()
-        masks = [rules.has_vector(row.ids, "query") for row in rows[:num_queries]]
-        masks += [rules.has_vector(row.ids, "document") for row in rows[num_queries:]]
+        masks = [rules.has_vector(row.ids, role) for row, role in zip(rows, roles, strict=True)]
         numbers = self.dim * sum(map(len, masks))
         if max_values is None:  # scores will be returned, and not the vectors
             context.memory.grow(_BYTES_PER_NUMBER * numbers)
@@ -148,7 +155,11 @@ class MultiVectors:
             context.memory.grow_by_numbers(numbers)
         outputs = await self._pipeline.outputs(context, rows, [MULTI])
         vectors = [text.multi for text in outputs if text.multi is not None]
-        return [part[mask] for part, mask in zip(vectors, masks, strict=True)]
+        return TextVectors(
+            rows,
+            [part[mask] for part, mask in zip(vectors, masks, strict=True)],
+            [row.ids[mask] for row, mask in zip(rows, masks, strict=True)],
+        )
 
     def _checked_rules(self) -> MultiVectorTokens:
         if self._rules is None:

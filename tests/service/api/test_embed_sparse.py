@@ -137,6 +137,8 @@ def test_token_vectors_beside_dense_ones_are_those_of_the_library(
     body = {"inputs": TEXTS, "outputs": ["dense", "multi"]}
     plain = m3.post("/embed", body).json()["multi"]
     encoded = m3.post("/embed", {**body, "encoding_format": "base64"}).json()["multi"]
+    token_ids = m3.post("/embed", body).json()["token_ids"]
+    assert token_ids == [ids[1:] for ids in embedder.tokenize(TEXTS)]
     for text, matrix, base64_text in zip(outputs, plain, encoded, strict=True):
         assert text.multi is not None
         np.testing.assert_allclose(matrix, text.multi, atol=1e-6)

@@ -1,0 +1,95 @@
+"""Progress with the rate and the time left, on a terminal or in a log."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TextIO
+
+_SECONDS_BETWEEN = {True: 0.2, False: 30.0}  # two lines, on a terminal and elsewhere
+
+
+@dataclass
+class Progress:
+    """Counts texts from the first one that is computed, so that a resumed run shows its own rate.
+
+    stream: None for no output. clock: returns seconds.
+    """
+
+    stream: TextIO | None
+    clock: Callable[[], float] = time.monotonic
+    _start: tuple[float, float] | None = field(default=None, init=False)
+    _texts: int = field(default=0, init=False)
+    _printed: float = field(default=0.0, init=False)
+
+    def begin(self, done: float) -> None:
+        """Begin a part. done: share of the input before it."""
+        if self._start is None:
+            self._printed = self.clock()
+            self._start = self._printed, done
+
+    def update(self, texts: int, done: float | None) -> None:
+        """Count texts as embedded. done: share of the input; None if its length is not known."""
+        self._texts += texts
+        if self.stream is not None:
+            wait = _SECONDS_BETWEEN[self.stream.isatty()]
+            if self.clock() - self._printed >= wait:
+                self._print(self.stream, done)
+
+    def end(self) -> None:
+        """Show the whole."""
+        if self.stream is not None and self._start is not None:
+            self._print(self.stream, 1.0)
+            if self.stream.isatty():
+                self.stream.write("\n")
+
+    def _print(self, stream: TextIO, done: float | None) -> None:
+        start, done_before = self._start or (0.0, 0.0)
+        self._printed = self.clock()
+        line = progress_line(self._texts, self._printed - start, done, done_before)
+        stream.write(f"\r\x1b[K{line}" if stream.isatty() else f"{line}\n")
+        stream.flush()
+
+
+@dataclass
+class Window:
+    """The progress of texts that are embedded together.
+
+    before, after: the share of the input without and with them; None if its length is not known.
+    """
+
+    progress: Progress
+    texts: int
+    before: float | None
+    after: float | None
+    _computed: int = field(default=0, init=False)
+
+    def advance(self, count: int) -> None:
+        """Count distinct texts."""
+        self._computed += count
+        self.progress.update(count, self._share())
+
+    def end(self) -> None:
+        """Count those that are equal to others."""
+        self.progress.update(self.texts - self._computed, self.after)
+
+    def _share(self) -> float | None:
+        if self.before is None or self.after is None:
+            return None
+        return self.before + (self.after - self.before) * self._computed / self.texts
+
+
+def progress_line(texts: int, seconds: float, done: float | None, done_before: float) -> str:
+    """Describe the progress. done: share of the input; done_before: when the clock started."""
+    rate = texts / seconds if seconds else 0.0
+    line = f"{texts:,} texts, {rate:,.0f} texts/s"
+    if done is None:
+        return line
+    if not done_before < done < 1:
+        return f"{line}, {done:.1%}"
+    left = round(seconds * (1 - done) / (done - done_before))
+    return f"{line}, {done:.1%}, {_duration(left)} left"
+
+
+def _duration(seconds: int) -> str:
+    hours, minutes = seconds // 3600, seconds // 60 % 60
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds % 60} s"

@@ -1,0 +1,213 @@
+"""Running servers as an Encoder: requests in flight to several of them, until each succeeds."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from models.outputs.names import DENSE
+from models.vectors import Floats
+from service.bulk.encoder import Advance
+from service.bulk.errors import BulkError
+from service.client import Client, RequestFailed, request_builders
+
+_TEXTS = 64  # of a request
+_IN_FLIGHT = 8  # requests to a server
+_RETRIES = 1  # of the client: another server may be free
+_ATTEMPTS = 8  # to send a request, by any server; with the pauses between them about two minutes
+_MAX_PAUSE = 30.0  # seconds without requests to a server that fails
+_TRANSIENT = (None, 429, 500, 502, 503, 504)  # statuses with which another attempt may succeed
+
+_client_log = logging.getLogger(request_builders.__name__)
+
+
+@dataclass(eq=False)
+class _Server:
+    """running: requests in flight. failures: since the last success. paused_until: of the clock."""
+
+    url: str
+    client: Client
+    description: Mapping[str, Any]
+    running: int = 0
+    failures: int = 0
+    paused_until: float = 0.0
+
+    def check(self) -> None:
+        """Raise BulkError if the server now has another model than at the start."""
+        if describe(self.client, self.url) != self.description:
+            raise BulkError(f"{self.url} has another model than before")
+
+    def failed(self) -> None:
+        """Pause, once for all requests that were in flight."""
+        if (now := time.monotonic()) >= self.paused_until:
+            self.paused_until = now + min(2.0**self.failures, _MAX_PAUSE)
+            self.failures += 1
+
+
+@dataclass
+class _Request:
+    """Rows of texts. attempts: that have failed."""
+
+    rows: list[int]
+    attempts: int = 0
+
+
+class _First(logging.Filter):
+    """Passes one record on: the client warns of cut texts at every request."""
+
+    passed = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        first, self.passed = not self.passed, True
+        return first
+
+
+@contextmanager
+def connect(urls: Sequence[str], api_key: str | None, prompt: str | None) -> Iterator["Servers"]:
+    """Connect to servers of one model. Raises BulkError if one cannot be reached or differs."""
+    with ExitStack() as stack:
+        first = _First()
+        _client_log.addFilter(first)
+        stack.callback(_client_log.removeFilter, first)
+        clients = [stack.enter_context(Client(url, api_key, retries=_RETRIES)) for url in urls]
+        servers = []
+        for url, client in zip(urls, clients, strict=True):
+            try:
+                servers.append(_Server(url, client, describe(client, url)))
+            except RequestFailed as error:
+                raise BulkError(f"{url}: {error}") from None
+            if servers[-1].description != servers[0].description:
+                raise BulkError(f"{url} has another model or precision than {urls[0]}")
+        pool = stack.enter_context(ThreadPoolExecutor(_IN_FLIGHT * len(servers)))
+        yield Servers(servers, pool, prompt)
+
+
+def describe(client: Client, url: str) -> dict[str, Any]:
+    """The model of a server. Raises BulkError until it is loaded, and RequestFailed."""
+    info = client.info()
+    if (engine := info["engine"]) is None:
+        raise BulkError(f"{url} has not loaded its model yet: try again")
+    if DENSE not in info["outputs"]:
+        raise BulkError(f"{url}: the model has no dense vectors of texts")
+    return {
+        "model": info["model"],
+        "fingerprint": engine["fingerprint"],
+        "precision": engine["dtype"],
+        "dimension": engine["dim"],
+        "normalized": engine["normalize"],
+        "prompt": info["default_prompt"],
+    }
+
+
+@dataclass
+class Servers:
+    """An Encoder whose requests go to whichever server has the fewest in flight.
+
+    prompt: None for the model's.
+    """
+
+    servers: Sequence[_Server]
+    pool: ThreadPoolExecutor
+    prompt: str | None = None
+
+    @property
+    def dim(self) -> int:
+        return int(self.description["dimension"])
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        description = self.servers[0].description
+        return description if self.prompt is None else {**description, "prompt": self.prompt}
+
+    def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
+        return _Window(self, texts, advance).run()
+
+    def free_server(self) -> _Server | None:
+        """The server that the next request goes to; None if all are busy or pause."""
+        now = time.monotonic()
+        free = [s for s in self.servers if s.running < _IN_FLIGHT and s.paused_until <= now]
+        return min(free, key=lambda server: server.running, default=None)
+
+    def submit(self, server: _Server, texts: Sequence[str]) -> "Future[Floats]":
+        """Begin a request."""
+        server.running += 1
+        return self.pool.submit(self._send, server, texts)
+
+    def seconds_until_free(self) -> float:
+        """Seconds until a server that pauses is asked again."""
+        pauses = [s.paused_until for s in self.servers if s.running < _IN_FLIGHT]
+        return max(0.0, min(pauses, default=_MAX_PAUSE) - time.monotonic())
+
+    def _send(self, server: _Server, texts: Sequence[str]) -> Floats:
+        if server.failures:
+            server.check()
+        normalize = bool(server.description["normalized"])
+        return server.client.embed(texts, normalize=normalize, prompt=self.prompt)
+
+
+@dataclass
+class _Window:
+    """Texts that are being embedded. Only the thread of `run` changes what is in it."""
+
+    servers: Servers
+    texts: Sequence[str]
+    advance: Advance
+    rejected: dict[int, str] = field(default_factory=dict)
+    running: dict["Future[Floats]", tuple[_Server, _Request]] = field(default_factory=dict)
+
+    def run(self) -> tuple[Floats, Mapping[int, str]]:
+        indices = range(len(self.texts))
+        starts = reversed(indices[::_TEXTS])  # the longest first: none is left alone at the end
+        self.waiting = deque(_Request([*indices[start : start + _TEXTS]]) for start in starts)
+        self.vectors = np.zeros((len(self.texts), self.servers.dim), dtype=np.float32)
+        try:
+            while self.waiting or self.running:
+                self._submit()
+                self._receive()
+        finally:
+            for future in self.running:
+                future.cancel()
+        return self.vectors, self.rejected
+
+    def _submit(self) -> None:
+        while self.waiting and (server := self.servers.free_server()):
+            request = self.waiting.popleft()
+            texts = [self.texts[row] for row in request.rows]
+            self.running[self.servers.submit(server, texts)] = server, request
+
+    def _receive(self) -> None:
+        timeout = self.servers.seconds_until_free() if self.waiting else None
+        if not self.running:
+            time.sleep(timeout or 0)
+            return
+        done, _ = wait(self.running, timeout, FIRST_COMPLETED)
+        for future in done:
+            server, request = self.running.pop(future)
+            server.running -= 1
+            try:
+                self.vectors[request.rows] = future.result()
+            except RequestFailed as error:
+                self._failed(server, request, error)
+            else:
+                server.failures = 0
+                self.advance(len(request.rows))
+
+    def _failed(self, server: _Server, request: _Request, error: RequestFailed) -> None:
+        if error.index is not None and error.status is not None:  # a text is at fault
+            reason = error.message.replace(f"input {error.index}", "the text", 1)
+            self.rejected[request.rows.pop(error.index)] = reason
+            self.advance(1)
+            if request.rows:
+                self.waiting.appendleft(request)
+            return
+        request.attempts += 1
+        if error.status not in _TRANSIENT or request.attempts == _ATTEMPTS:
+            raise BulkError(f"{server.url}: {error}") from None
+        server.failed()
+        self.waiting.appendleft(request)

@@ -1,0 +1,160 @@
+"""`embedding-service embed`: texts of files to vectors, in a file or in a folder of parts."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import click
+
+from service.cli.atomic_file import replacing, writing
+from service.cli.embed_options import folder_options, server_options
+from service.cli.extras import require
+from service.cli.options import ENGINE, MODEL, load_embedder, options, read
+
+if TYPE_CHECKING:  # they load numpy and pyarrow
+    from service.bulk.encoder import Encoder
+    from service.bulk.run import Job
+    from service.settings.settings import Settings
+
+_FILES = (".npy", ".jsonl")
+
+
+@click.command()
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    help="A file, .npy (one array) or .jsonl (a line for each text); or a folder, local or at an "
+    "address such as s3://bucket/folder.",
+)
+@click.option("--prompt", default=None, help="Put before every text.")
+@folder_options
+@server_options
+@options(*MODEL, *ENGINE)
+def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
+    """Embed the texts of each SOURCE into a file or a folder.
+
+    Into a file: each line of one SOURCE (default: standard input), which is UTF-8.
+
+    Into a folder: Parquet, Arrow, JSONL, CSV or lines of text (.parquet, .arrow, .feather, .jsonl,
+    .csv, .tsv, .txt; lines also compressed), files, folders, globs or addresses such as
+    s3://bucket/*.parquet. Parts appear whole, and --resume goes on after a kill. Needs the extra
+    'bulk': pip install 'embedding-service[bulk]'.
+    """
+    folder_flags = {
+        name: flags.pop(name)
+        for name in ("column", "id_column", "keep", "format", "part_rows", "shard", "resume")
+    }
+    suffix = Path(output).suffix
+    if suffix in _FILES and not output.endswith("/"):
+        if given := [name for name, value in folder_flags.items() if value]:
+            name = given[0].removesuffix("_column").replace("_", "-")
+            raise click.UsageError(f"--{name} is for a folder, and {output} is a file")
+        _embed_lines(sources, Path(output), flags)
+    elif suffix and "://" not in output and not output.endswith("/"):
+        raise click.UsageError(
+            f"{output}: the name must end in .npy or .jsonl, or in / for a folder"
+        )
+    elif not sources:
+        raise click.UsageError("a folder is of files: name them")
+    else:
+        _embed_folder(sources, output, folder_flags, flags)
+
+
+def _embed_lines(sources: Sequence[str], output: Path, flags: Mapping[str, Any]) -> None:
+    from service.bulk.errors import BulkError
+    from service.cli import embed_file
+
+    if len(sources) > 1:
+        raise click.UsageError(f"{output} is of one source; several need a folder")
+    try:
+        with _open(sources[0] if sources else "-") as source, replacing(output) as file:
+            lines = embed_file.count(source)
+            with _encoder(flags) as encoder, writing(output):
+                writer = embed_file.WRITERS[output.suffix](file, encoder.dim)
+                embed_file.embed_lines(encoder, source, lines, writer.write)
+                writer.close()
+    except BulkError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _open(name: str) -> BinaryIO:
+    try:
+        return cast(BinaryIO, click.open_file(name, "rb"))
+    except OSError as error:
+        raise click.UsageError(f"{name}: {error.strerror}") from None
+
+
+def _embed_folder(
+    sources: Sequence[str],
+    output: str,
+    folder_flags: Mapping[str, Any],
+    flags: Mapping[str, Any],
+) -> None:
+    require("bulk", "pyarrow", "fsspec")
+    from service.bulk.errors import BulkError
+    from service.bulk.progress import Progress
+    from service.bulk.run import run
+
+    if folder_flags["shard"] and not flags["servers"] and _settings(flags).dtype == "auto":
+        raise click.UsageError("--shard needs --dtype: each machine might choose another one")
+    job = _job(sources, output, folder_flags)
+    with ExitStack() as stack:
+        try:
+            counts = run(
+                job,
+                lambda precision: stack.enter_context(_encoder(flags, precision)),
+                Progress(sys.stderr),
+            )
+        except BulkError as error:
+            raise click.ClickException(str(error)) from None
+    click.echo(f"{counts['embedded']:,} texts embedded, {counts['errors']:,} rows left out")
+
+
+def _job(sources: Sequence[str], output: str, flags: Mapping[str, Any]) -> "Job":
+    from service.bulk.columns import Columns
+    from service.bulk.part_files import PARQUET
+    from service.bulk.run import PART_ROWS, Job, Shard
+
+    return Job(
+        sources,
+        output,
+        Columns(flags["column"] or "text", flags["id_column"], flags["keep"] or None),
+        format=flags["format"] or PARQUET,
+        part_rows=flags["part_rows"] or PART_ROWS,
+        shard=Shard(*(flags["shard"] or (1, 1))),
+        resume=flags["resume"],
+    )
+
+
+def _settings(flags: Mapping[str, Any]) -> "Settings":
+    return read({name: flags[name] for name in (*MODEL, *ENGINE)})
+
+
+@contextmanager
+def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator["Encoder"]:
+    """The servers of the flags, or the model. Raises BulkError and ClickException.
+
+    precision: of the model, unless the settings choose one.
+    """
+    if flags["servers"]:
+        from service.bulk.servers import connect
+
+        key = flags["api_key"] and flags["api_key"].split(",")[0]  # a server may have several
+        with connect(flags["servers"], key, flags["prompt"]) as encoder:
+            yield encoder
+        return
+    from service.bulk.local_model import LocalModel
+    from service.cli.embed_file import check_dense
+    from service.engine.process.batch_limit import choose_batch_limit
+
+    settings = _settings(flags)
+    if precision is not None and settings.dtype == "auto":
+        settings = settings.model_copy(update={"dtype": precision})
+    embedder = load_embedder(settings)
+    check_dense(embedder)
+    budget = choose_batch_limit(embedder, settings.max_batch_tokens).tokens
+    yield LocalModel(embedder, settings.name, flags["prompt"], budget)

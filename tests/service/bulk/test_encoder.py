@@ -1,0 +1,50 @@
+"""A window of texts: each distinct one is computed once, in the order of lengths."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from models.vectors import Floats
+from service.bulk.encoder import Advance, embed_window
+from service.bulk.local_model import LocalModel
+
+
+class Lengths:
+    """An encoder whose vectors are the lengths of texts; it rejects texts that end with '!'."""
+
+    dim = 1
+    description: Mapping[str, Any] = {}
+
+    def __init__(self) -> None:
+        self.computed: list[str] = []
+
+    def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
+        self.computed += texts
+        vectors = np.array([[len(text)] for text in texts], dtype=np.float32).reshape(-1, 1)
+        return vectors, {i: "loud" for i, text in enumerate(texts) if text.endswith("!")}
+
+
+def test_each_distinct_text_is_computed_once_and_short_ones_first() -> None:
+    encoder = Lengths()
+    encoded = embed_window(encoder, ["ccc", "a", "ccc", "bb", "a"], lambda _: None)
+    assert encoder.computed == ["a", "bb", "ccc"]
+    assert encoded.vectors.tolist() == [[3], [1], [3], [2], [1]]
+    assert encoded.computed == 3 and not encoded.rejected
+
+
+def test_every_copy_of_a_rejected_text_is_rejected() -> None:
+    encoded = embed_window(Lengths(), ["no!", "yes", "no!"], lambda _: None)
+    assert encoded.rejected == {0: "loud", 2: "loud"}
+
+
+def test_a_window_without_texts_has_no_vectors() -> None:
+    assert embed_window(Lengths(), [], lambda _: None).vectors.shape == (0, 1)
+
+
+def test_vectors_of_a_window_are_those_of_each_text_alone(
+    small: LocalModel, texts: list[str]
+) -> None:
+    encoded = embed_window(small, texts, lambda _: None)
+    alone = np.concatenate([small.embedder.embed([text]) for text in texts])
+    np.testing.assert_array_equal(encoded.vectors, alone)

@@ -1,0 +1,95 @@
+"""Addresses: local paths, a real S3 server, and any file system of fsspec."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from service.bulk.columns import Columns
+from service.bulk.errors import BulkError
+from service.bulk.files import OutputFolder, find_inputs
+from service.bulk.local_model import LocalModel
+from tests.service.bulk.jobs import contents, run_job, write_parquet
+from tests.service.bulk.s3 import s3_bucket
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """The address of a bucket, whose server the environment names."""
+    with pytest.MonkeyPatch.context() as environment, s3_bucket("bucket") as variables:
+        for name, value in variables.items():
+            environment.setenv(name, value)
+        yield "s3://bucket"
+
+
+def upload(folder: OutputFolder, path: Path) -> None:
+    folder.write(path.name, path.read_bytes())
+
+
+def test_a_run_from_s3_to_s3_writes_what_a_local_one_does(
+    bucket: str, small: LocalModel, tmp_path: Path
+) -> None:
+    source = OutputFolder.open(f"{bucket}/in put")
+    for number in (1, 2):
+        upload(source, write_parquet(tmp_path / f"{number}.parquet", 60))
+    counts = run_job(small, f"{bucket}/in put/*.parquet", f"{bucket}/out", part_rows=50)
+    run_job(small, tmp_path / "*.parquet", tmp_path / "out", part_rows=50)
+    assert counts["embedded"] == 120
+    written = OutputFolder.open(f"{bucket}/out")
+    local = contents(tmp_path / "out")
+    assert {*local} > {"part-000002.parquet"}
+    for name in {*local} - {"_manifest.json"}:
+        assert written.read(name) == local[name]
+
+
+def test_a_run_on_s3_is_resumed(bucket: str, small: LocalModel, tmp_path: Path) -> None:
+    upload(OutputFolder.open(f"{bucket}/one"), write_parquet(tmp_path / "in.parquet", 60))
+    job = (small, f"{bucket}/one", f"{bucket}/resumed")
+    run_job(*job, part_rows=20)
+    folder = OutputFolder.open(f"{bucket}/resumed")
+    before = folder.read("part-000001.parquet")
+    folder.write("part-000001.parquet", b"short")
+    run_job(*job, part_rows=20, resume=True)
+    assert folder.read("part-000001.parquet") == before
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz"])
+def test_lines_are_read_from_s3(
+    bucket: str, suffix: str, small: LocalModel, tmp_path: Path
+) -> None:
+    path = tmp_path / f"in.{suffix}"
+    with pa.output_stream(path, compression="detect") as file:
+        file.write(b'{"text": "a"}\n' * 3000)
+    upload(OutputFolder.open(f"{bucket}/{suffix}"), path)
+    counts = run_job(small, f"{bucket}/{suffix}/{path.name}", tmp_path / "out", columns=Columns())
+    assert counts["embedded"] == 3000 and counts["computed"] == 1
+
+
+def test_a_missing_bucket_or_file_is_named(bucket: str) -> None:
+    with pytest.raises(BulkError, match=r"s3://other/x\.parquet: "):
+        find_inputs(["s3://other/x.parquet"])
+    with pytest.raises(BulkError, match=r"s3://bucket/none/\*: no such file"):
+        find_inputs([f"{bucket}/none/*"])
+    with pytest.raises(BulkError, match="s3://other/out/a: "):
+        OutputFolder.open("s3://other/out").write("a", b"content")
+
+
+def test_a_file_system_of_fsspec_is_read_and_written(small: LocalModel, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "in.parquet", 30)
+    upload(OutputFolder.open("memory://in"), tmp_path / "in.parquet")
+    run_job(small, "memory://in/*.parquet", "memory://out")
+    run_job(small, tmp_path / "in.parquet", tmp_path / "out")
+    name = "part-000000.parquet"
+    assert OutputFolder.open("memory://out").read(name) == contents(tmp_path / "out")[name]
+
+
+def test_an_unknown_file_system_is_refused() -> None:
+    with pytest.raises(BulkError, match="nowhere://x: Protocol not known: nowhere"):
+        find_inputs(["nowhere://x"])
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BulkError, match="file/out: "):
+        OutputFolder.open(f"{tmp_path}/file/out")

@@ -1,0 +1,224 @@
+"""Runs: what is written, and that a run that was stopped ends as an undisturbed one."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from models.vectors import Floats
+from service.bulk.columns import Columns
+from service.bulk.encoder import Advance
+from service.bulk.errors import BulkError
+from service.bulk.local_model import LocalModel
+from service.bulk.run import Shard
+from tests.service.bulk.jobs import (
+    contents,
+    prose,
+    read_output,
+    run_job,
+    vectors_of,
+    write_parquet,
+)
+
+
+class Stopped(Exception):
+    """What stops a run."""
+
+
+class StoppingModel:
+    """A model that stops the run after a number of parts."""
+
+    def __init__(self, model: LocalModel, parts: int) -> None:
+        self._model, self._parts = model, parts
+        self.dim, self.description = model.dim, model.description
+
+    def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
+        self._parts -= 1
+        if self._parts < 0:
+            raise Stopped
+        return self._model.embed(texts, advance)
+
+
+class CountingModel(StoppingModel):
+    """A model that counts the windows that it embeds."""
+
+    windows = 0
+
+    def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
+        self.windows += 1
+        return self._model.embed(texts, advance)
+
+
+def manifest(folder: Path, name: str = "_manifest.json") -> Any:
+    return json.loads((folder / name).read_text())
+
+
+def test_parquet_has_all_columns_and_the_vectors_of_the_texts(
+    small: LocalModel, tmp_path: Path
+) -> None:
+    counts = run_job(small, write_parquet(tmp_path / "in.parquet", 250), tmp_path / "out")
+    table = read_output(tmp_path / "out")
+    assert table.drop_columns(["embedding"]).equals(pq.read_table(tmp_path / "in.parquet"))
+    assert table.schema.field("embedding").type.list_size == 48
+    np.testing.assert_array_equal(vectors_of(table), small.embedder.embed(prose(250)))
+    distinct = len({*prose(250)})
+    assert counts == {"rows": 250, "embedded": 250, "errors": 0, "computed": distinct}
+
+
+def test_npy_parts_have_their_rows_beside_them(small: LocalModel, tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "in.parquet", 30)
+    run_job(small, path, tmp_path / "out", format="npy", part_rows=20)
+    parts = [np.load(tmp_path / "out" / f"part-00000{i}.npy") for i in (0, 1)]
+    np.testing.assert_array_equal(np.concatenate(parts), small.embedder.embed(prose(30)))
+    rows = pa.concat_tables([*map(pq.read_table, sorted((tmp_path / "out").glob("*.parquet")))])
+    assert rows.equals(pq.read_table(path))
+
+
+def test_the_manifest_names_the_model_and_the_checksum_of_each_file(
+    small: LocalModel, tmp_path: Path
+) -> None:
+    path, out = write_parquet(tmp_path / "in.parquet", 50), tmp_path / "out"
+    run_job(small, path, out, part_rows=20)
+    written = manifest(out)
+    assert written["complete"] and written["counts"]["embedded"] == 50
+    assert written["run"]["fingerprint"] == small.embedder.fingerprint
+    assert written["run"]["inputs"]["files"] == 1
+    files = {name: file for part in written["parts"] for name, file in part["files"].items()}
+    assert {*files} == {path.name for path in out.iterdir()} - {"_manifest.json"}
+    for name, file in files.items():
+        content = (out / name).read_bytes()
+        assert file == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def test_a_row_without_an_id_gets_its_number_in_the_input(
+    small: LocalModel, tmp_path: Path
+) -> None:
+    for name, lines in (("a", "one\ntwo\n"), ("b", "three\n")):
+        (tmp_path / f"{name}.txt").write_text(lines)
+    run_job(small, f"{tmp_path}/*.txt", tmp_path / "out", columns=Columns(), part_rows=2)
+    table = read_output(tmp_path / "out")
+    assert table.column_names == ["row", "text", "embedding"]
+    assert table["row"].to_pylist() == [0, 1, 2]
+
+
+def test_bad_rows_go_to_a_file_with_their_place_and_reason(
+    small: LocalModel, tmp_path: Path
+) -> None:
+    path = tmp_path / "in.jsonl"
+    lines = ['{"id": 1, "text": "a"}', "{", '{"id": 3}', '{"text": "b"}', '{"id": 5, "text": "c"}']
+    path.write_text("\n".join(lines))
+    counts = run_job(small, path, tmp_path / "out")
+    assert counts["embedded"] == 2 and counts["errors"] == 3
+    table = read_output(tmp_path / "out")
+    assert table["id"].to_pylist() == [1, 5]
+    np.testing.assert_array_equal(vectors_of(table), small.embedder.embed(["a", "c"]))
+    text = (tmp_path / "out" / "_errors-000000.jsonl").read_text()
+    first, *errors = map(json.loads, text.splitlines())
+    assert first["position"] == 2 and first["reason"].startswith("not JSON")
+    where = {"file": str(path)}
+    assert errors == [
+        where | {"position": 3, "row": 2, "id": 3, "reason": "no text"},
+        where | {"position": 4, "row": 3, "id": None, "reason": "id is null"},
+    ]
+
+
+def test_only_the_columns_to_keep_and_the_id_are_written(small: LocalModel, tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "in.parquet", 5)
+    run_job(small, path, tmp_path / "out", columns=Columns(id="id", keep=("tags",)))
+    assert read_output(tmp_path / "out").column_names == ["id", "tags", "embedding"]
+
+
+@pytest.mark.parametrize("stopped_after", [0, 1, 3])
+@pytest.mark.parametrize("format", ["parquet", "npy"])
+def test_a_resumed_run_ends_with_the_bytes_of_an_undisturbed_one(
+    small: LocalModel, stopped_after: int, format: str, tmp_path: Path
+) -> None:
+    path, out = write_parquet(tmp_path / "in.parquet", 100), tmp_path / "out"
+    run_job(small, path, tmp_path / "undisturbed", format=format, part_rows=30)
+    with pytest.raises(Stopped):
+        run_job(StoppingModel(small, stopped_after), path, out, format=format, part_rows=30)
+    assert not manifest(out)["complete"]
+    counting = CountingModel(small, 0)
+    run_job(counting, path, out, format=format, part_rows=30, resume=True)
+    assert counting.windows == 4 - stopped_after
+    assert contents(out) == contents(tmp_path / "undisturbed")
+
+
+def test_a_part_that_is_missing_or_short_is_written_again(
+    small: LocalModel, tmp_path: Path
+) -> None:
+    path, out = write_parquet(tmp_path / "in.parquet", 100), tmp_path / "out"
+    run_job(small, path, out, part_rows=30)
+    before = contents(out)
+    (out / "part-000001.parquet").unlink()
+    (out / "part-000002.parquet").write_bytes(b"short")
+    counting = CountingModel(small, 0)
+    run_job(counting, path, out, part_rows=30, resume=True)
+    assert counting.windows == 2 and contents(out) == before
+
+
+def test_a_folder_with_a_run_is_not_written_to_without_resume(
+    small: LocalModel, tmp_path: Path
+) -> None:
+    path = write_parquet(tmp_path / "in.parquet", 10)
+    run_job(small, path, tmp_path / "out", resume=True)  # which also begins a run
+    with pytest.raises(BulkError, match=r"has a _manifest\.json: --resume goes on"):
+        run_job(small, path, tmp_path / "out")
+
+
+def test_another_model_option_or_input_cannot_resume(small: LocalModel, tmp_path: Path) -> None:
+    path, out = write_parquet(tmp_path / "in.parquet", 10), tmp_path / "out"
+    run_job(small, path, out)
+    prompted = LocalModel(small.embedder, "small", "query: ")
+    with pytest.raises(BulkError, match='another run: prompt was "", and is "query: "'):
+        run_job(prompted, path, out, resume=True)
+    with pytest.raises(BulkError, match="part_rows was 16384, and is 5"):
+        run_job(small, path, out, part_rows=5, resume=True)
+    write_parquet(path, 11)
+    with pytest.raises(BulkError, match=r'inputs was \{"files":1'):
+        run_job(small, path, out, resume=True)
+
+
+def test_shards_together_write_the_parts_of_a_single_run(small: LocalModel, tmp_path: Path) -> None:
+    path, out = write_parquet(tmp_path / "in.parquet", 100), tmp_path / "out"
+    run_job(small, path, tmp_path / "single", part_rows=30)
+    for number in (1, 2, 3):
+        run_job(small, path, out, part_rows=30, shard=Shard(number, 3))
+    parts = {name: content for name, content in contents(out).items() if name[0] != "_"}
+    single = contents(tmp_path / "single")
+    del single["_manifest.json"]
+    assert parts == single
+    counts = [manifest(out, f"_manifest-{i}-of-3.json")["counts"]["rows"] for i in (1, 2, 3)]
+    assert counts == [40, 30, 30]
+
+
+def test_a_temporary_file_of_a_killed_run_is_replaced(small: LocalModel, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / ".part-000000.parquet.tmp").write_bytes(b"half of a part")
+    run_job(small, write_parquet(tmp_path / "in.parquet", 10), out)
+    assert {*contents(out)} == {"_manifest.json", "part-000000.parquet"}
+
+
+def test_a_foreign_manifest_is_refused(small: LocalModel, tmp_path: Path) -> None:
+    path, out = write_parquet(tmp_path / "in.parquet", 10), tmp_path / "out"
+    out.mkdir()
+    for content, message in (("{", "is no manifest"), ('{"version": 2}', "is of version 2")):
+        (out / "_manifest.json").write_text(content)
+        with pytest.raises(BulkError, match=message):
+            run_job(small, path, out, resume=True)
+
+
+def test_an_input_of_bad_rows_only_has_a_part_without_vectors(
+    small: LocalModel, tmp_path: Path
+) -> None:
+    table = pa.table({"id": [1], "text": pa.array([None], pa.string())})
+    pq.write_table(table, tmp_path / "in.parquet")
+    assert run_job(small, tmp_path / "in.parquet", tmp_path / "out")["errors"] == 1
+    assert vectors_of(read_output(tmp_path / "out")).shape[0] == 0

@@ -1,0 +1,150 @@
+"""Running servers as an encoder: the same vectors, back-pressure, and servers that fail."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from service.bulk.errors import BulkError
+from service.bulk.local_model import LocalModel
+from service.bulk.servers import connect
+from tests.conftest import Folder
+from tests.models.sparse_encoder import write_splade
+from tests.models.tiny import unframed
+from tests.service.bulk.jobs import contents, prose, run_job, write_parquet
+from tests.service.faulty_gateway import FaultyGateway, GatewayResponse
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer, Server
+
+BUSY = GatewayResponse(429, b'{"error": "busy", "error_type": "overloaded"}', {"retry-after": "0"})
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_bert: Folder) -> Path:
+    return tiny_bert()
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[HttpServer]:
+    """A server of a small model, which may also be named."""
+    with local_server(folder) as server:
+        yield server
+
+
+def test_vectors_are_those_of_the_same_model_here(server: HttpServer, small: LocalModel) -> None:
+    texts = sorted({*prose(500)}, key=len)
+    counts: list[int] = []
+    with connect([server.url], None, "a copy of ") as servers:
+        vectors, rejected = servers.embed(texts, counts.append)
+        description = servers.description
+    prompted = LocalModel(small.embedder, "small", "a copy of ")
+    np.testing.assert_array_equal(vectors, prompted.embed(texts, lambda _: None)[0])
+    assert sum(counts) == len(texts) and not rejected
+    assert description == {**prompted.description, "model": description["model"]}
+
+
+def test_no_more_than_eight_requests_are_in_flight(server: HttpServer, small: LocalModel) -> None:
+    texts = [str(number) for number in range(600)]
+    with FaultyGateway(server.url) as gateway, connect([gateway.url], None, None) as servers:
+        gateway.faults = [0.5] * 8
+        vectors, _ = servers.embed(texts, lambda _: None)
+        assert 2 <= gateway.max_concurrent <= 8 < len(gateway.bodies)
+    np.testing.assert_array_equal(vectors, small.embedder.embed(texts))
+
+
+def test_a_busy_server_is_asked_again_and_a_broken_connection_too(
+    server: HttpServer, small: LocalModel
+) -> None:
+    texts = sorted({*prose(300)}, key=len)
+    with FaultyGateway(server.url) as gateway, connect([gateway.url], None, None) as servers:
+        gateway.faults = [BUSY, BUSY, None]
+        vectors, _ = servers.embed(texts, lambda _: None)
+        assert not gateway.faults
+    np.testing.assert_array_equal(vectors, small.embedder.embed(texts))
+
+
+def test_requests_of_a_server_that_fails_go_to_the_other(
+    server: HttpServer, small: LocalModel
+) -> None:
+    texts = sorted({*prose(1000)}, key=len)
+    with (
+        FaultyGateway(server.url) as gateway,
+        connect([gateway.url, server.url], None, None) as servers,
+    ):
+        gateway.faults = [GatewayResponse(503)] * 1000
+        vectors, _ = servers.embed(texts, lambda _: None)
+    np.testing.assert_array_equal(vectors, small.embedder.embed(texts))
+
+
+def test_a_refusal_ends_the_run(server: HttpServer) -> None:
+    with FaultyGateway(server.url) as gateway, connect([gateway.url], None, None) as servers:
+        gateway.faults = [GatewayResponse(403, b"forbidden")]
+        with pytest.raises(BulkError, match=r"http.*forbidden \(403"):
+            servers.embed(["a"], lambda _: None)
+
+
+def test_a_text_at_fault_is_rejected_and_those_beside_it_embedded(tiny_bert: Folder) -> None:
+    with (
+        local_server(unframed(tiny_bert())) as server,
+        connect([server.url], None, None) as servers,
+    ):
+        vectors, rejected = servers.embed(["", "a", "\n", "work"], lambda _: None)
+        np.testing.assert_array_equal(vectors[[1, 3]], servers.embed(["a", "work"], print)[0])
+    assert {*rejected} == {0, 2} and "no tokens" in rejected[0] and "the text" in rejected[0]
+
+
+def test_servers_of_different_models_are_refused(server: HttpServer, tiny_bert: Folder) -> None:
+    with (
+        local_server(tiny_bert(num_hidden_layers=1)) as other,
+        pytest.raises(BulkError, match=f"{other.url} has another model or precision than"),
+        connect([server.url, other.url], None, None),
+    ):
+        pass
+
+
+def test_a_server_that_cannot_be_reached_is_named() -> None:
+    with (
+        pytest.raises(BulkError, match=r"http://127\.0\.0\.1:1: .*unreachable"),
+        connect(["http://127.0.0.1:1"], None, None),
+    ):
+        pass
+
+
+def test_a_server_without_dense_vectors_is_refused(tmp_path: Path) -> None:
+    write_splade(tmp_path)
+    with (
+        local_server(tmp_path) as server,
+        pytest.raises(BulkError, match="no dense vectors"),
+        connect([server.url], None, None),
+    ):
+        pass
+
+
+def test_a_run_goes_on_when_one_of_two_servers_is_killed(
+    folder: Path, small: LocalModel, tmp_path: Path
+) -> None:
+    path, out = write_parquet(tmp_path / "in.parquet", 3000), tmp_path / "out"
+    settings: dict[str, Any] = {"model": folder, "served_name": "small"}
+    with (
+        Server(tmp_path / "log1", **settings) as killed,
+        Server(tmp_path / "log2", **settings) as other,
+        connect([killed.url, other.url], None, None) as servers,
+    ):
+        killed.wait_ready()
+        other.wait_ready()
+        thread = threading.Thread(
+            target=run_job, args=(servers, path, out), kwargs={"part_rows": 250}
+        )
+        thread.start()
+        other.wait_until((out / "part-000000.parquet").exists)
+        processes = psutil.Process(killed.process.pid).children(recursive=True)
+        for process in [psutil.Process(killed.process.pid), *processes]:
+            process.kill()
+        assert not (out / "part-000011.parquet").exists()
+        thread.join()
+    run_job(small, path, tmp_path / "local", part_rows=250)
+    assert contents(out) == contents(tmp_path / "local")
