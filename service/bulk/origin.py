@@ -1,14 +1,14 @@
 """Rows with their origin: where each comes from, and why it has no text, if so."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 VALUES, FILE, POSITION, REASON = "values", "file", "position", "reason"
 
-Rows = pa.RecordBatch
+Rows: TypeAlias = pa.RecordBatch
 """Columns: values (a struct of the input's columns), file, position and reason.
 
 position: of a row in its file; lines count from 1, rows of Parquet and Arrow files from 0.

@@ -68,7 +68,7 @@ def run(job: Job, load: Load, progress: Progress) -> Mapping[str, int]:
     source = Source.open(files, job.columns)
     folder = OutputFolder.open(job.output)
     stored = read_manifest(folder, job.shard.manifest_name, job.resume)
-    encoder = load(stored and stored["run"]["precision"])
+    encoder = load(stored["run"]["precision"] if stored else None)
     identity = {
         **encoder.description,
         "inputs": describe_inputs(files),

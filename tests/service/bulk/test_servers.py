@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -127,7 +128,7 @@ def test_a_run_goes_on_when_one_of_two_servers_is_killed(
     folder: Path, small: LocalModel, tmp_path: Path
 ) -> None:
     path, out = write_parquet(tmp_path / "in.parquet", 3000), tmp_path / "out"
-    settings = {"model": folder, "served_name": "small"}
+    settings: dict[str, Any] = {"model": folder, "served_name": "small"}
     with (
         Server(tmp_path / "log1", **settings) as killed,
         Server(tmp_path / "log2", **settings) as other,
