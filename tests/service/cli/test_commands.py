@@ -171,7 +171,9 @@ def test_embed_reports_a_line_without_tokens_if_the_model_needs_one(
     )
     source.write_text("work\n" * 1500 + "\nwork\n")
     output = run("embed", "--model", str(folder), str(source), "-o", str(target), status=1)
-    assert output.endswith("Error: line 1501 has no tokens, and the model needs one: take it out\n")
+    assert output.endswith(
+        "Error: line 1501: the text has no tokens, and the model needs one; take it out\n"
+    )
     assert not target.exists()
 
 
