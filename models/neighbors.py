@@ -18,9 +18,6 @@ BLOCK = 1 << 14
 _SPARE = 32  # neighbours that are scored again in double precision, beside those that are wanted
 _LEAST = 1e-6  # added to a product that is divided by, as in gensim
 
-Score = Callable[[Floats, Floats], Floats]
-"""Scores rows by the vectors of a question: (Q, D), (N, D) -> (S, N); larger is closer."""
-
 
 class Rows(Protocol):
     """A table (N, D) that may be larger than the memory."""
@@ -34,14 +31,15 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class Question:
-    """vectors: (Q, D). excluded: for each of the S lists, rows that are no neighbours.
+    """A question of S lists of neighbours.
 
-    rank: a fast score of many rows, which has the order of `score`, but for rounding.
+    rank: from rows (N, D) and their lengths (N,) to fast scores (S, N), which have the order of
+    `score`, but for rounding. score: from the index of a list and rows (N, D) to scores (N,);
+    larger is closer. excluded: for each list, rows that are no neighbours.
     """
 
-    vectors: Floats
-    rank: Callable[[Floats, Floats, Floats], Floats]  # also takes the rows' lengths (N,)
-    score: Score
+    rank: Callable[[Floats, Floats], Floats]
+    score: Callable[[int, Floats], Floats]
     excluded: Sequence[Collection[int]]
 
 
@@ -62,7 +60,7 @@ def nearest(table: Rows, row_lengths: Floats, question: Question, k: int) -> lis
     wanted = k + _SPARE + max(map(len, question.excluded))
     best_rows, best_ranks = np.empty((0, 0), np.int64), np.empty((0, 0), np.float32)
     for start, block in _blocks(table):
-        ranks = question.rank(question.vectors, block, row_lengths[start : start + len(block)])
+        ranks = question.rank(block, row_lengths[start : start + len(block)])
         rows, ranks = _largest(ranks, wanted)
         rows += start
         if best_rows.size:
@@ -79,7 +77,11 @@ def nearest(table: Rows, row_lengths: Floats, question: Question, k: int) -> lis
 
 def by_metric(metric: str, vectors: Floats, excluded: Sequence[Collection[int]]) -> Question:
     """Ask for the neighbours of each vector (Q, D). metric: cosine, dot or euclidean."""
-    return Question(vectors, _RANKS[metric], METRICS[metric], excluded)
+    return Question(
+        partial(_RANKS[metric], vectors),
+        lambda index, rows: METRICS[metric](vectors[index : index + 1], rows)[0],
+        excluded,
+    )
 
 
 def add_analogy(positive: Floats, negative: Floats, excluded: Collection[int]) -> Question:
@@ -100,9 +102,8 @@ def multiply_analogy(positive: Floats, negative: Floats, excluded: Collection[in
     vectors = np.concatenate([positive, negative])
     ratio = partial(_ratio, len(positive))
     return Question(
-        vectors,
-        lambda vectors, rows, row_lengths: ratio(_rank_cosine(vectors, rows, row_lengths)),
-        lambda vectors, rows: ratio(METRICS["cosine"](vectors, rows).astype(np.float64)),
+        lambda rows, row_lengths: ratio(_rank_cosine(vectors, rows, row_lengths))[None],
+        lambda _, rows: ratio(METRICS["cosine"](vectors, rows).astype(np.float64)),
         [excluded],
     )
 
@@ -137,7 +138,7 @@ def _scored(
     rows = np.array(sorted(candidates), dtype=np.int64)
     if not rows.size:
         return []
-    scores = question.score(question.vectors, table[rows])[index]
+    scores = question.score(index, table[rows])
     order = np.argsort(-scores, kind="stable")[:k]
     return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
 
@@ -165,5 +166,5 @@ _RANKS = {"cosine": _rank_cosine, "dot": _rank_dot, "euclidean": _rank_euclidean
 def _ratio(positives: int, cosines: Floats | Doubles) -> Floats:
     shifted = (1 + cosines) / 2
     products = shifted[:positives].prod(axis=0) / (shifted[positives:].prod(axis=0) + _LEAST)
-    scores: Floats = products[None].astype(np.float32)
+    scores: Floats = products.astype(np.float32)
     return scores

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.checkpoint import safetensors_files
-from models.families.word_vectors import FAMILY, TABLE
+from models.families.word_vectors import FAMILY, SCALES, TABLE
 from models.folder import Folder
 from models.tokenizer.words.options import WordOptions
 from models.vectors import Floats
@@ -45,7 +45,7 @@ class WordTable:
         table, rows, scales = arrays[name], arrays.get("mapping"), arrays.get("weights")
         if family == FAMILY:
             subwords = WordOptions.read(folder.encoder).subwords
-            rows = scales = None
+            rows, scales = None, arrays.get(SCALES)
             count = len(table) - (subwords.buckets if subwords else 0)
         else:
             count = folder.spec.config.vocab_size

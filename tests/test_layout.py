@@ -19,7 +19,7 @@ OUTSIDE_ENGINE = [path for path in SERVICE if "engine" not in path.parts]
 ORDER = {
     "models": "errors checksum vectors neighbors outputs positions config checkpoint images "
     "tokenizer sentence_transformers encoder torch_backend cpu_backend precision families folder "
-    "word_table footprint convert hub assembly embedder",
+    "word_table footprint convert compress hub assembly embedder",
     "service": "settings errors process engine request inputs "
     "inference metrics tracing api http client bulk context playground app uvicorn_adapter server "
     "plots evaluation cli asgi __main__",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
@@ -130,6 +131,16 @@ def map_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
             np.empty(shape, dtype) if empty else np.memmap(path, dtype, "r", offset, shape)
         )
     return arrays
+
+
+def write(
+    path: Path, arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write arrays as one file, with the permissions of any new file.
+
+    Those of safetensors' own `save_file` are for its owner alone.
+    """
+    path.write_bytes(save(dict(arrays), None if metadata is None else dict(metadata)))
 
 
 def metadata(path: Path) -> dict[str, str]:

@@ -15,6 +15,8 @@ from models.tokenizer.words.options import WordOptions
 
 FAMILY = "word_vectors"
 TABLE = "emb_layer.weight"
+SCALES = "emb_layer.scales"
+"""Of the rows of a table of 8-bit integers."""
 OPTIONS = "wordembedding_config.json"
 _TOKENIZER = "WhitespaceTokenizer"
 
@@ -28,7 +30,8 @@ def read(folder: Path) -> CheckpointSpec:
     tokenizer = options.get("tokenizer_class", "").rpartition(".")[2]
     if tokenizer != _TOKENIZER:
         raise options.unsupported("tokenizer_class", tokenizer, (_TOKENIZER,))
-    header = safetensors_files.headers(folder).get(TABLE)
+    headers = safetensors_files.headers(folder)
+    header = headers.get(TABLE)
     if header is None or len(header.shape) != 2:
         raise ModelError(f"{folder}: the checkpoint lacks a table {TABLE!r}")
     rows, width = header.shape
@@ -44,5 +47,6 @@ def read(folder: Path) -> CheckpointSpec:
         norm_eps=0.0,
         subwords=WordOptions.read(folder).subwords is not None,
     )
-    tensors, shapes = {TABLE: "token_table"}, {"token_table": (rows, width)}
+    tensors = {TABLE: "token_table", **({SCALES: "token_scales"} if SCALES in headers else {})}
+    shapes = {"token_table": (rows, width), "token_scales": (rows,)}
     return CheckpointSpec(config=config, tensors=tensors, shapes=shapes)

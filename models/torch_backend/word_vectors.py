@@ -46,9 +46,18 @@ class WordVectorEncoder:
     the id before it, and the vector of such a word is the mean of those of its n-grams.
     """
 
-    def __init__(self, config: EncoderConfig, table: Tensor, weights: Tensor | None) -> None:
-        """weights: (rows,) of each word in the mean; None for equal ones."""
-        self.config, self.device = config, _CPU
+    def __init__(
+        self,
+        config: EncoderConfig,
+        table: Tensor,
+        weights: Tensor | None,
+        scales: Tensor | None = None,
+    ) -> None:
+        """weights: (rows,) of each word in the mean; None for equal ones.
+
+        scales: (rows,) of a table of 8-bit integers; None for one of float32.
+        """
+        self.config, self.device, self._scales = config, _CPU, scales
         self.tokens, self._weights = table, weights
 
     @property
@@ -103,7 +112,10 @@ class WordVectorEncoder:
 
     def _means(self, rows: Integers, counts: Integers, known: npt.NDArray[np.bool_]) -> Tensor:
         last_row = len(self.tokens) - 1
-        vectors = self.tokens[torch.from_numpy(np.minimum(rows, last_row))]
+        indices = torch.from_numpy(np.minimum(rows, last_row))
+        vectors = self.tokens[indices]
+        if self._scales is not None:
+            vectors = vectors * self._scales[indices, None]
         lengths = torch.from_numpy(counts)
         if len(counts) < len(rows):
             sums = torch.segment_reduce(vectors, "sum", lengths=lengths, axis=0, unsafe=True)

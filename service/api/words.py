@@ -1,5 +1,6 @@
 """POST /neighbors, /analogy and /doesnt_match: questions about words, or any texts."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +31,7 @@ from service.request.request_context import RequestContext
 from service.request.run_in_thread import run_in_thread
 
 _MAX_QUESTIONS = 256  # of a vocabulary, which is read as a whole for each few of them
+_FEW_OPERATIONS = 1 << 20  # multiplications; fewer cost less than handing them to a thread
 _ANALOGIES = {"3CosAdd": neighbors.add_analogy, "3CosMul": neighbors.multiply_analogy}
 
 
@@ -82,8 +84,7 @@ class WordService:
         return {"index": index, "text": body.inputs[index], "scores": scores.tolist()}
 
     async def _search(self, asked: Asked, question: Question, k: int) -> list[Neighbors]:
-        small = isinstance(asked.candidates.table, np.ndarray) and asked.vectors.size < 1 << 12
-        small = small and len(asked.candidates.table) < 1 << 10
+        small = asked.vectors.size * len(asked.candidates.table) <= _FEW_OPERATIONS
         return await run_in_thread(partial(asked.candidates.nearest, question, k), small)
 
     async def _ask(self, context: RequestContext, body: SearchBody, texts: TextsByPath) -> Asked:
@@ -94,12 +95,16 @@ class WordService:
     async def _ask_texts(
         self, context: RequestContext, body: SearchBody, texts: list[str]
     ) -> Asked:
-        candidates = body.candidates or []
+        candidates, places = body.candidates or [], defaultdict[str, set[int]](set)
+        for index, candidate in enumerate(candidates):
+            places[candidate].add(index)
+        check_values(len(texts) * len(candidates), self.max_values)
+        context.memory.grow_by_numbers(len(texts) * len(candidates))
         _, vectors = await self.pipeline.embed(
             context, [*texts, *candidates], body.search_options()
         )
         questions, others = np.split(vectors, [len(texts)])
-        own = [{i for i, other in enumerate(candidates) if other == text} for text in texts]
+        own = [places[text] for text in texts]
         return Asked(Candidates.of_texts(candidates, others), questions, own)
 
     async def _ask_words(

@@ -9,7 +9,14 @@ from pathlib import Path
 import fsspec
 from fsspec.implementations.arrow import ArrowFSWrapper
 from pyarrow import Buffer
-from pyarrow.fs import FileSystem, FileType, FSSpecHandler, LocalFileSystem, PyFileSystem
+from pyarrow.fs import (
+    FileSelector,
+    FileSystem,
+    FileType,
+    FSSpecHandler,
+    LocalFileSystem,
+    PyFileSystem,
+)
 
 from service.bulk.errors import BulkError
 
@@ -96,19 +103,19 @@ class OutputFolder:
 
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if there is none. Raises BulkError."""
-        if self.size(name) is None:
-            return None
+        path = f"{self.path}/{name}"
         with _errors(f"{self.address}/{name}"):
-            path = f"{self.path}/{name}"
+            if not self.files.get_file_info(path).is_file:
+                return None
             with self.files.open_input_stream(path, compression=None) as stream:
                 content: bytes = stream.read()
             return content
 
-    def size(self, name: str) -> int | None:
-        """The size of a file in bytes; None if there is none. Raises BulkError."""
-        with _errors(f"{self.address}/{name}"):
-            info = self.files.get_file_info(f"{self.path}/{name}")
-            return info.size if info.is_file else None
+    def sizes(self) -> dict[str, int]:
+        """The size of each file in bytes, by name. Raises BulkError."""
+        with _errors(self.address):
+            infos = self.files.get_file_info(FileSelector(self.path, allow_not_found=True))
+            return {info.base_name: info.size for info in infos if info.is_file}
 
 
 def _replace(path: Path, content: bytes | Buffer) -> None:

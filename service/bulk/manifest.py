@@ -63,8 +63,9 @@ class Manifest:
             return manifest
         if differences := _differences(stored["run"], manifest.identity):
             raise BulkError(f"{folder.address} is of another run: {differences}")
+        sizes = folder.sizes()
         for part in stored["parts"]:
-            if _is_present(folder, part):
+            if all(sizes.get(name) == file["bytes"] for name, file in part["files"].items()):
                 manifest.parts[part["part"]] = part
         return manifest
 
@@ -119,10 +120,6 @@ def _differences(stored: Mapping[str, Any], current: Mapping[str, Any]) -> str:
 
 def _shown(value: Any) -> str:
     return orjson.dumps(value).decode()
-
-
-def _is_present(folder: OutputFolder, part: Mapping[str, Any]) -> bool:
-    return all(folder.size(name) == file["bytes"] for name, file in part["files"].items())
 
 
 def _describe(content: bytes | Buffer) -> dict[str, Any]:

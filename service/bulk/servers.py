@@ -11,43 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from models.outputs.names import DENSE
 from models.vectors import Floats
 from service.bulk.encoder import Advance
 from service.bulk.errors import BulkError
+from service.bulk.server import IN_FLIGHT, MAX_PAUSE, Server, describe
 from service.client import Client, RequestFailed, request_builders
 
 _TEXTS = 64  # of a request
-_IN_FLIGHT = 8  # requests to a server
 _RETRIES = 1  # of the client: another server may be free
 _ATTEMPTS = 8  # to send a request, by any server; with the pauses between them about two minutes
-_MAX_PAUSE = 30.0  # seconds without requests to a server that fails
 _TRANSIENT = (None, 429, 500, 502, 503, 504)  # statuses with which another attempt may succeed
 
 _client_log = logging.getLogger(request_builders.__name__)
-
-
-@dataclass(eq=False)
-class _Server:
-    """running: requests in flight. failures: since the last success. paused_until: of the clock."""
-
-    url: str
-    client: Client
-    description: Mapping[str, Any]
-    running: int = 0
-    failures: int = 0
-    paused_until: float = 0.0
-
-    def check(self) -> None:
-        """Raise BulkError if the server now has another model than at the start."""
-        if describe(self.client, self.url) != self.description:
-            raise BulkError(f"{self.url} has another model than before")
-
-    def failed(self) -> None:
-        """Pause, once for all requests that were in flight."""
-        if (now := time.monotonic()) >= self.paused_until:
-            self.paused_until = now + min(2.0**self.failures, _MAX_PAUSE)
-            self.failures += 1
 
 
 @dataclass
@@ -79,30 +54,16 @@ def connect(urls: Sequence[str], api_key: str | None, prompt: str | None) -> Ite
         servers = []
         for url, client in zip(urls, clients, strict=True):
             try:
-                servers.append(_Server(url, client, describe(client, url)))
+                description = describe(client, url)
             except RequestFailed as error:
                 raise BulkError(f"{url}: {error}") from None
+            if description is None:
+                raise BulkError(f"{url} has not loaded its model yet: try again")
+            servers.append(Server(url, client, description))
             if servers[-1].description != servers[0].description:
                 raise BulkError(f"{url} has another model or precision than {urls[0]}")
-        pool = stack.enter_context(ThreadPoolExecutor(_IN_FLIGHT * len(servers)))
+        pool = stack.enter_context(ThreadPoolExecutor(IN_FLIGHT * len(servers)))
         yield Servers(servers, pool, prompt)
-
-
-def describe(client: Client, url: str) -> dict[str, Any]:
-    """The model of a server. Raises BulkError until it is loaded, and RequestFailed."""
-    info = client.info()
-    if (engine := info["engine"]) is None:
-        raise BulkError(f"{url} has not loaded its model yet: try again")
-    if DENSE not in info["outputs"]:
-        raise BulkError(f"{url}: the model has no dense vectors of texts")
-    return {
-        "model": info["model"],
-        "fingerprint": engine["fingerprint"],
-        "precision": engine["dtype"],
-        "dimension": engine["dim"],
-        "normalized": engine["normalize"],
-        "prompt": info["default_prompt"],
-    }
 
 
 @dataclass
@@ -112,7 +73,7 @@ class Servers:
     prompt: None for the model's.
     """
 
-    servers: Sequence[_Server]
+    servers: Sequence[Server]
     pool: ThreadPoolExecutor
     prompt: str | None = None
 
@@ -128,23 +89,23 @@ class Servers:
     def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
         return _Window(self, texts, advance).run()
 
-    def free_server(self) -> _Server | None:
+    def free_server(self) -> Server | None:
         """The server that the next request goes to; None if all are busy or pause."""
         now = time.monotonic()
-        free = [s for s in self.servers if s.running < _IN_FLIGHT and s.paused_until <= now]
+        free = [server for server in self.servers if server.is_free(now)]
         return min(free, key=lambda server: server.running, default=None)
 
-    def submit(self, server: _Server, texts: Sequence[str]) -> "Future[Floats]":
+    def submit(self, server: Server, texts: Sequence[str]) -> "Future[Floats]":
         """Begin a request."""
         server.running += 1
         return self.pool.submit(self._send, server, texts)
 
     def seconds_until_free(self) -> float:
         """Seconds until a server that pauses is asked again."""
-        pauses = [s.paused_until for s in self.servers if s.running < _IN_FLIGHT]
-        return max(0.0, min(pauses, default=_MAX_PAUSE) - time.monotonic())
+        pauses = [s.paused_until for s in self.servers if s.running < IN_FLIGHT]
+        return max(0.0, min(pauses, default=MAX_PAUSE) - time.monotonic())
 
-    def _send(self, server: _Server, texts: Sequence[str]) -> Floats:
+    def _send(self, server: Server, texts: Sequence[str]) -> Floats:
         if server.failures:
             server.check()
         normalize = bool(server.description["normalized"])
@@ -159,7 +120,7 @@ class _Window:
     texts: Sequence[str]
     advance: Advance
     rejected: dict[int, str] = field(default_factory=dict)
-    running: dict["Future[Floats]", tuple[_Server, _Request]] = field(default_factory=dict)
+    running: dict["Future[Floats]", tuple[Server, _Request]] = field(default_factory=dict)
 
     def run(self) -> tuple[Floats, Mapping[int, str]]:
         indices = range(len(self.texts))
@@ -198,7 +159,7 @@ class _Window:
                 server.failures = 0
                 self.advance(len(request.rows))
 
-    def _failed(self, server: _Server, request: _Request, error: RequestFailed) -> None:
+    def _failed(self, server: Server, request: _Request, error: RequestFailed) -> None:
         if error.index is not None and error.status is not None:  # a text is at fault
             reason = error.message.replace(f"input {error.index}", "the text", 1)
             self.rejected[request.rows.pop(error.index)] = reason

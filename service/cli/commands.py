@@ -1,4 +1,4 @@
-"""The `embedding-service` command: serve, pull, convert, inspect, info, embed, plot, evaluate."""
+"""The `embedding-service` command, and those of its commands that have no module."""
 
 import json
 import logging
@@ -13,6 +13,7 @@ import click
 from models.errors import ModelError
 from models.hub import sources
 from service import __version__
+from service.cli.compress import compress
 from service.cli.embed import embed
 from service.cli.env_file import unknown_settings
 from service.cli.evaluate import evaluate
@@ -211,5 +212,6 @@ def _converted(settings: Settings, output: Path | None) -> Path:
 
 
 main.add_command(embed)
+main.add_command(compress)
 main.add_command(plot)
 main.add_command(evaluate)

@@ -96,3 +96,22 @@ def test_equal_rows_have_equal_scores_in_their_order(table: Floats) -> None:
 
 def test_a_question_with_every_row_excluded_has_no_neighbours(table: Floats) -> None:
     assert search(table[:2], neighbors.by_metric("dot", table[:1], [{0, 1}]), 5) == [[]]
+
+
+def test_many_rows_may_be_left_out(table: Floats) -> None:
+    rows = table[:BLOCK]
+    order = np.argsort(-METRICS["cosine"](table[3:4], rows)[0], kind="stable")
+    question = neighbors.by_metric("cosine", table[3:4], [{*order[:200].tolist()}])
+    assert [row for row, _ in search(rows, question, 5)[0]] == order[200:205].tolist()
+
+
+def test_rows_that_float32_would_confuse_are_in_their_order() -> None:
+    noise = np.random.default_rng(6)
+    rows = noise.normal(-9, 1, (500, 40)).astype(np.float32)
+    close = noise.permutation(500)[:30]
+    rows[close] = noise.normal(0, 1e4, (30, 40))
+    rows[close, 39] -= rows[close].astype(np.float64).sum(axis=1).astype(np.float32)  # now near 0
+    question = np.ones((1, 40), dtype=np.float32)
+    (found,) = search(rows, neighbors.by_metric("dot", question, [set()]), 1)
+    scores = rows.astype(np.float64).sum(axis=1)
+    assert found[0][0] == scores.argmax()

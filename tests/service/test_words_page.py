@@ -19,16 +19,33 @@ EXAMPLES = re.findall(r"```sh\n(curl .*)\n```\n\n```json\n(.*)\n```", TEXT)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The converted file of the page."""
     folder = tmp_path_factory.mktemp("page")
-    [content] = re.findall(r"```text\n(.*?)```", TEXT, re.DOTALL)
+    content, _ = re.findall(r"```text\n(.*?)```", TEXT, re.DOTALL)
     [name, target] = re.findall(r"^embedding-service convert (royal\S*) -o (\S+)$", TEXT, re.M)[0]
     (folder / name).write_text(content, encoding="utf-8")
-    arguments = ["convert", str(folder / name), "-o", str(folder / target)]
+    run("convert", str(folder / name), "-o", str(folder / target))
+    return folder / str(target)
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[HttpServer]:
+    with local_server(folder) as server:
+        yield server
+
+
+def run(*arguments: str) -> str:
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    with local_server(folder / target) as server:
-        yield server
+    return result.output
+
+
+def test_compress_prints_what_the_page_says(folder: Path, tmp_path: Path) -> None:
+    [options] = re.findall(r"^embedding-service compress royal -o small (.*)$", TEXT, re.M)
+    output = run("compress", str(folder), "-o", str(tmp_path / "small"), *options.split())
+    _, expected = re.findall(r"```text\n(.*?)```", TEXT, re.DOTALL)
+    assert output == f"{expected}{tmp_path / 'small'}\n"
 
 
 def test_the_page_has_an_example_of_each_question() -> None:

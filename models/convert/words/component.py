@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.numpy import save_file
 
-from models.checkpoint import weights
+from models.checkpoint import safetensors_files, weights
 from models.encoder.batch import Batch
 from models.families import word_vectors
 from models.tokenizer.words.word_tokenizer import WordTokenizer
@@ -39,7 +38,7 @@ def remove_common_component(
     width = len(first)
     (folder / MODULE).mkdir()
     weight = (np.eye(width) - first @ first.T).astype(np.float32)
-    save_file({"linear.weight": weight}, folder / MODULE / "model.safetensors")
+    safetensors_files.write(folder / MODULE / "model.safetensors", {"linear.weight": weight})
     config = {
         "in_features": width,
         "out_features": width,

@@ -40,7 +40,7 @@ class FastText:
         try:
             with path.open("rb") as file:
                 self._read(file)
-        except (struct.error, UnicodeDecodeError) as error:
+        except (struct.error, ValueError) as error:  # also of sizes that make no sense
             raise ModelError(f"{path} is cut off or damaged: {error}") from None
         self._words = self._words[:limit]
         self.counts: Mapping[str, int] = dict(self._words)
@@ -55,7 +55,7 @@ class FastText:
             raise ModelError(f"{self._path} is a classifier of fastText, not a table of words")
         _unpack(file, "<d")
         size, words, labels, _, pruned = _unpack(file, "<iiiqq")
-        if labels or pruned > 0:
+        if labels or size != words or pruned > 0:
             raise ModelError(f"{self._path}: labels and pruned n-grams are not supported")
         self._words = [(_word(file), _unpack(file, "<qb")[0]) for _ in range(size)]
         if _unpack(file, "<?")[0]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save_file
 
+from models.checkpoint import safetensors_files
 from models.convert.words import weighting
 from models.convert.words.component import remove_common_component
 from models.convert.words.fasttext import FastText, is_fasttext
@@ -94,7 +94,7 @@ def _write(vectors: WordVectors, folder: Path, choices: Choices) -> None:
         raise ModelError("the file has no words")
     options = WordOptions(exact=choices.exact, subwords=vectors.subwords)
     vocabulary = Vocabulary.of(words)
-    save_file(dict(vocabulary.arrays), folder / MAPPED, metadata=dict(options.as_metadata()))
+    safetensors_files.write(folder / MAPPED, vocabulary.arrays, options.as_metadata())
     _write_json(folder / LISTED, {"vocab": words, "stop_words": [], "do_lower_case": False})
     tokenizer_class = f"{_TYPE}tokenizer.WhitespaceTokenizer"
     _write_json(folder / OPTIONS, {"tokenizer_class": tokenizer_class, "update_embeddings": False})
@@ -145,7 +145,7 @@ def _write_weights(  # noqa: PLR0913, PLR0917 - of one call
     module = folder / "1_WordWeights"
     (folder / "1_Pooling").rename(folder / "2_Pooling")
     module.mkdir()
-    save_file({TABLE: table}, module / "model.safetensors")
+    safetensors_files.write(module / "model.safetensors", {TABLE: table})
     config = {"vocab": words, "word_weights": weights, "unknown_word_weight": unknown}
     _write_json(module / "config.json", config)
     _write_json(folder / "modules.json", _modules("WordEmbeddings", "WordWeights", "Pooling"))

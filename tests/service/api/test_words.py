@@ -197,6 +197,16 @@ def test_questions_are_limited(server: HttpServer) -> None:
     assert failure["code"] == "too_many_texts"
 
 
+def test_scores_and_neighbours_are_limited_as_numbers_of_a_response(folder: Path) -> None:
+    with local_server(folder, max_values=20) as server:
+        body = {"inputs": ["king"] * 3, "candidates": WORDS[:7], "k": 1}
+        failure = error(server.client.post("/neighbors", json=body), 413)
+        assert failure["code"] == "too_many_values"
+        failure = error(server.client.post("/neighbors", json={"inputs": "king", "k": 11}), 413)
+        assert failure["code"] == "too_many_values"
+        post(server, "/neighbors", inputs="king", k=10)
+
+
 def test_words_of_a_table_have_no_context_to_share(server: HttpServer) -> None:
     body = {"chunks": [["the king", "queen"]]}
     assert error(server.client.post("/tokens", json=body), 400)["code"] == "not_offered"

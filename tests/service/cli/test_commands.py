@@ -124,6 +124,27 @@ def test_convert_reads_a_file_of_word_vectors_with_its_options(tmp_path: Path) -
     assert "--limit, --exact, --weights and --corpus are for files of word vectors" in output
 
 
+def test_compress_prints_bytes_and_scores_before_and_after(tmp_path: Path) -> None:
+    run("convert", str(write_text(tmp_path / "a.txt", vectors())), "-o", str(tmp_path / "words"))
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("the king,the queen,4\nman,woman,3\nBerlin,x,1\n", encoding="utf-8")
+    target = tmp_path / "small"
+    options = ["--int8", "--dimensions", "8", "--sts", str(pairs)]
+    output = run("compress", str(tmp_path / "words"), "-o", str(target), *options).splitlines()
+    assert [line.split()[0] for line in output] == ["bytes", "spearman", "pearson", str(target)]
+    whole, small = (
+        sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        for folder in (tmp_path / "words", target)
+    )
+    assert output[0].split()[1:] == [f"{whole:,}", f"{small:,}", f"{small / whole:.1%}"]
+    before, after, difference = map(float, output[1].split()[1:])
+    assert difference == pytest.approx(after - before, abs=0.01)
+    assert "at least one of" in run("compress", "model", "-o", str(target), status=2)
+    assert "no table of vectors" in run(
+        "compress", DEFAULT, "-o", str(tmp_path / "other"), "--int8", status=1
+    )
+
+
 def test_convert_reports_what_it_cannot_convert(tmp_path: Path) -> None:
     output = run("convert", "all-MiniLM-L6-v2", status=1)
     assert "no model 'all-MiniLM-L6-v2': give a folder, or organisation/name on a hub" in output
@@ -150,7 +171,9 @@ def test_embed_reports_a_line_without_tokens_if_the_model_needs_one(
     )
     source.write_text("work\n" * 1500 + "\nwork\n")
     output = run("embed", "--model", str(folder), str(source), "-o", str(target), status=1)
-    assert output.endswith("Error: line 1501 has no tokens, and the model needs one: take it out\n")
+    assert output.endswith(
+        "Error: line 1501: the text has no tokens, and the model needs one; take it out\n"
+    )
     assert not target.exists()
 
 

@@ -265,6 +265,19 @@ def test_a_binary_file_that_is_cut_off_is_refused(
         convert_words(path, tmp_path / "target")
 
 
+def test_a_damaged_header_of_fasttext_is_refused(tmp_path: Path) -> None:
+    path = write_fasttext(tmp_path / "a.bin")
+    content = path.read_bytes()
+    for place in range(4, 100, 4):  # each number of the header
+        for value in (-1, 0, 2**31 - 1):
+            number = value.to_bytes(4, "little", signed=True)
+            path.write_bytes(content[:place] + number + content[place + 4 :])
+            try:
+                convert_words(path, tmp_path / f"{place} {value}")
+            except ModelError as error:
+                assert "a.bin" in str(error)
+
+
 def test_a_folder_that_exists_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     with pytest.raises(ModelError, match="exists already"):
@@ -276,3 +289,11 @@ def test_a_packed_file_that_is_damaged_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ModelError, match=r"a\.txt\.gz cannot be converted"):
         convert_words(path, tmp_path / "target")
+
+
+def test_every_file_has_the_permissions_of_a_new_one(tmp_path: Path) -> None:
+    (tmp_path / "corpus").write_text("the king", encoding="utf-8")
+    converted(write_text(tmp_path / "a.txt", TABLE), weights="sif", corpus=tmp_path / "corpus")
+    files = [path for path in (tmp_path / "a.txt-converted").rglob("*") if path.is_file()]
+    modes = {path.stat().st_mode for path in files}
+    assert modes == {(tmp_path / "corpus").stat().st_mode} and len(files) == 10

@@ -27,7 +27,7 @@ def words(text: str, **options: object) -> list[tuple[str | None, str]]:
     ("text", "expected"),
     [
         ("the The THE", [("the", "the"), ("The", "The"), ("the", "THE")]),
-        ("(king), KING!", [("king", "king"), ("king", "KING")]),
+        ("(king), KING! (The)", [("king", "king"), ("king", "KING"), ("The", "The")]),
         ("U.S. u.s. 'tis \"'tis\"", [("U.S.", "U.S."), (UNKNOWN, "u.s"), ("'tis", "'tis")]),
         ("- -- «king»", [("-", "-"), (UNKNOWN, "--"), (UNKNOWN, "«king»")]),
         (" \t\n\u00a0", []),

@@ -1,0 +1,138 @@
+"""Files to files against the engine alone: texts per second, memory, and runs that are killed."""
+
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deploy.loadtest.corpus import Corpus
+from models.embedder import Embedder
+from service.bulk.columns import Columns
+from service.bulk.local_model import LocalModel
+from service.bulk.progress import Progress
+from service.bulk.run import Job, run
+
+
+@click.group()
+def main() -> None:
+    """Measure `embedding-service embed` from Parquet to Parquet."""
+
+
+@main.command()
+@click.option("--texts", default=100_000, help="Of 4 to 16 words.")
+@click.option("--rounds", default=3, help="Each of the two once, in turn.")
+@click.option("--dtype", default="float32")
+def speed(texts: int, rounds: int, dtype: str) -> None:
+    """Print texts per second of both, the share, and peak memory; each in a process of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        source = write_texts(Path(name) / "in.parquet", texts)
+        results: dict[str, list[Any]] = {"engine": [], "files": []}
+        for number in range(rounds):
+            for kind, rows in results.items():
+                rows.append(child(kind, source, Path(name) / f"out{number}", dtype))
+    rates = {k: median(texts / row["seconds"] for row in rows) for k, rows in results.items()}
+    for kind, rows in results.items():
+        peak = max(row["peak_mib"] for row in rows)
+        click.echo(f"{kind:8} {rates[kind]:8,.0f} texts/s, at most {peak:,.0f} MiB")
+    click.echo(f"share    {rates['files'] / rates['engine']:.1%}")
+
+
+@main.command()
+@click.option("--texts", default=20_000, help="Of 4 to 16 words.")
+@click.option("--kills", default=10, help="At random moments; the run is resumed after each.")
+@click.option("--dtype", default="float32")
+def kills(texts: int, kills: int, dtype: str) -> None:
+    """Kill runs at random moments, resume each, and compare with an undisturbed one."""
+    dice = random.Random(7)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source = write_texts(folder / "in.parquet", texts)
+        start = time.perf_counter()
+        subprocess.run(embed(source, folder / "undisturbed", dtype), check=True)
+        seconds = time.perf_counter() - start
+        for number in range(kills):
+            out = folder / f"killed{number}"
+            moment = dice.uniform(0, seconds)
+            with subprocess.Popen(embed(source, out, dtype)) as process:
+                time.sleep(moment)
+                process.kill()
+            parts = len([*out.glob("part-*")]) if out.exists() else 0
+            subprocess.run(embed(source, out, dtype), check=True)
+            same = contents(out) == contents(folder / "undisturbed")
+            click.echo(f"killed after {moment:.1f} s with {parts} parts: same bytes: {same}")
+
+
+@main.command(hidden=True)
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("dtype")
+def engine(source: Path, out: Path, dtype: str) -> None:
+    """The engine alone: one call with all texts."""
+    texts = pq.read_table(source)["text"].to_pylist()
+    embedder = Embedder.load(dtype=dtype)
+    embedder.embed(texts[:256])
+    start = time.perf_counter()
+    embedder.embed(texts)
+    report(start)
+
+
+@main.command(hidden=True)
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("dtype")
+def files(source: Path, out: Path, dtype: str) -> None:
+    """From the loaded model to the last part."""
+    embedder = Embedder.load(dtype=dtype)
+    embedder.embed([str(number) for number in range(256)])
+    start = time.perf_counter()
+    job = Job([str(source)], str(out), Columns(id="id"))
+    run(job, lambda _: LocalModel(embedder, "model"), Progress(None))
+    report(start)
+
+
+def write_texts(path: Path, count: int) -> Path:
+    """Write a table of short texts."""
+    corpus = Corpus(random.Random(5))
+    texts = [corpus.cut(4, 16) for _ in range(count)]
+    pq.write_table(pa.table({"id": range(count), "text": texts}), path)
+    return path
+
+
+def child(kind: str, source: Path, out: Path, dtype: str) -> Any:
+    """Run one of the two in a process of its own: -> its report."""
+    command = [sys.executable, "-m", "deploy.benchmark.bulk", kind, str(source), str(out), dtype]
+    process = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ)
+    return json.loads(process.stdout)
+
+
+def report(start: float) -> None:
+    """Print the seconds and the peak memory of this process."""
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    click.echo(json.dumps({"seconds": seconds, "peak_mib": peak}))
+
+
+def embed(source: Path, out: Path, dtype: str) -> list[str]:
+    """The command of a run with small parts."""
+    options = ["--dtype", dtype, "--id", "id", "--part-rows", "1024", "--resume"]
+    return [sys.executable, "-m", "service", "embed", str(source), "-o", str(out), *options]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a folder."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+if __name__ == "__main__":
+    main()
