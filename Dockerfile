@@ -11,11 +11,11 @@ COPY pyproject.toml constraints.txt ./
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     --mount=type=secret,id=ca,target=/run/secrets/ca \
     --mount=type=cache,target=/root/.cache/pip \
-    python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
-      > requirements.txt \
+    python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+      print(*project["dependencies"], *project["optional-dependencies"]["otel"], sep="\n")' > requirements.txt \
  && pip install --no-compile -r requirements.txt \
  && python -c 'import click, fastapi, httptools, httpx, huggingface_hub, numpy, orjson, prometheus_client, \
-      pydantic_settings, safetensors.torch, tokenizers, torch, uvicorn, uvloop' \
+      opentelemetry.exporter.otlp.proto.http.trace_exporter, pydantic_settings, safetensors.torch, tokenizers, torch, uvicorn, uvloop' \
  && python -c 'import importlib, torch; torch.version.cuda and importlib.import_module("torch.nn.attention.varlen")' \
  && cd /opt/venv/lib/python3*/site-packages/torch \
  && rm -rf include test bin/*[tT]est* bin/protoc*

@@ -1,11 +1,16 @@
-"""Compiles models/kernels for each instruction set; without a compiler the package does without."""
+"""Compiles models/kernels for each instruction set; without a compiler the package does without.
 
+`python hatch_build.py [ISA]...` compiles them, or those of some instruction sets, in this checkout.
+"""
+
+import hashlib
 import os
 import platform
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,7 +20,7 @@ KERNELS = "models/kernels"
 SOURCES = ["encoder.cpp", "linear.cpp"]
 FLAGS = [
     *["-std=c++17", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno"],
-    *["-Wall", "-Wextra", "-Wno-psabi", "-Wno-maybe-uninitialized"],
+    *["-Wall", "-Wextra", "-Werror=switch", "-Wno-psabi", "-Wno-maybe-uninitialized"],
     "-Wno-unknown-warning-option",  # clang does not know the one before
 ]
 LOG = "compile.log"  # beside the sources: pip shows nothing that a build writes
@@ -56,13 +61,17 @@ def compiler() -> list[str] | None:
     return None
 
 
-def compile_kernels(folder: Path) -> list[str]:
+def source_checksum(folder: Path) -> int:
+    """The checksum of the sources, as models/cpu_backend/abi.py compares it."""
+    sources = (path.read_bytes() for path in sorted(folder.glob("*.[ch]*")))
+    return int(hashlib.sha256(b"".join(sources)).hexdigest()[:15], 16)
+
+
+def compile_kernels(folder: Path, isas: Collection[str] = ISAS) -> list[str]:
     """Compile them side by side; the names of the libraries that were built.
 
     What the compiler says is in the log, as is why there is nothing to compile.
     """
-    for old in folder.glob("*.so"):
-        old.unlink()
     command = compiler()
     with (folder / LOG).open("w", encoding="utf-8") as log:
         if sys.platform != "linux" or platform.machine() != "x86_64":
@@ -71,15 +80,17 @@ def compile_kernels(folder: Path) -> list[str]:
         if command is None:
             log.write("there is no C++ compiler: c++, g++ or clang++\n")
             return []
+        command += [*FLAGS, f"-DSOURCE_CHECKSUM={source_checksum(folder)}"]
         # A compiler too old for an instruction set fails on it alone.
-        jobs = [_Job(folder, [*command, *FLAGS, *flags], isa) for isa, flags in ISAS.items()]
+        jobs = [_Job(folder, [*command, *ISAS[isa]], isa) for isa in isas]
         return [job.library for job in jobs if job.succeeds(log)]
 
 
 class _Job:
     def __init__(self, folder: Path, command: list[str], isa: str) -> None:
         self.library = f"libencoder-{isa}.so"
-        self._command = [*command, *SOURCES, "-o", self.library]
+        self._library, self._new = folder / self.library, folder / f"{self.library}.new"
+        self._command = [*command, *SOURCES, "-o", self._new.name]
         self._process = subprocess.Popen(
             self._command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -88,4 +99,17 @@ class _Job:
         """Wait for it, and write what the compiler said."""
         output, _ = self._process.communicate()
         log.write(f"{shlex.join(self._command)}\n{output}exit status {self._process.returncode}\n")
-        return self._process.returncode == 0
+        if self._process.returncode:
+            self._library.unlink(missing_ok=True)  # of an older version
+            return False
+        self._new.replace(self._library)  # at once: a server may be starting
+        return True
+
+
+if __name__ == "__main__":
+    folder = Path(__file__).parent / KERNELS
+    chosen = sys.argv[1:] or [*ISAS]
+    if unknown := {*chosen} - {*ISAS}:
+        sys.exit(f"no instruction set {min(unknown)}; there are {', '.join(ISAS)}")
+    if compile_kernels(folder, chosen) != [f"libencoder-{isa}.so" for isa in chosen]:
+        sys.exit((folder / LOG).read_text(encoding="utf-8"))

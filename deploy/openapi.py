@@ -18,7 +18,7 @@ FILE = Path(__file__).parent.parent / "docs" / "openapi.json"
 
 async def served() -> bytes:
     """The document; nothing in it depends on the model or on settings."""
-    model = ModelContext(Settings(), resolve(DEFAULT), 0, rows=1, counters_fd=0, handoff_fd=0)
+    model = ModelContext(Settings(), resolve(DEFAULT), 0, rows=1, counters_fd=0, connect_fd=0)
     connection = EngineConnection(model.connect_engine, SharedCounters.private())
     app = create_app(ServerContext(Settings(), [model], 0, []), [connection])
     async with httpx.AsyncClient(

@@ -12,7 +12,7 @@ GROUPS = {  # by their first settings
     "max_body_bytes": "Limits",
     "auto_truncate": "Vectors",
     "max_wait": "Times",
-    "log_level": "Log",
+    "log_level": "Log and traces",
 }
 _CACHE = "`~/.cache/embedding-service`"  # on another machine than this
 ABOUT = """\

@@ -73,8 +73,8 @@ class Embedder:
 
         device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU) or
         int8 (CPU); auto is the fastest that is close to float32 on the reference sentences.
-        pooling: mean, cls, max, lasttoken, weightedmean or mean_sqrt_len_tokens; auto is the one
-        that the model's files name. rerank_format: how a reranker reads pairs, one of CHOICES in
+        pooling: one of MODES in models.sentence_transformers.pooling; auto is the one that the
+        model's files name. rerank_format: how a reranker reads pairs, one of CHOICES in
         models.sentence_transformers.rerank_formats; auto is as the files say.
         adapter: the task of a model with adapters, or none.
         isa: the highest instruction set of the compiled kernels, one of CAPS in
@@ -122,9 +122,7 @@ class Embedder:
         """
         if isinstance(self._head, TokenHead):
             raise ValueError("the model has a vector for each token, and none for a text")
-        if (end := self.sentence.end) is not None:
-            ids = [truncate_after(row, end) for row in ids]
-        batch = self._batch(self._padded(ids), prompt_token_counts)
+        batch = self._batch(self._padded(self._cut(ids)), prompt_token_counts)
         vectors = self._head(self._encoder.vectors(batch, self.sentence.pooling))
         normalized = self.sentence.normalize if normalized is None else normalized
         return normalize(vectors) if normalized else vectors
@@ -141,7 +139,8 @@ class Embedder:
         """
         if unknown := {*names} - {*self.output_names}:
             raise ValueError(f"no outputs {sorted(unknown)}; the model has {self.output_names}")
-        return self._output_heads(self._batch(ids, prompt_token_counts), names)
+        batch = self._batch(self._padded(self._cut(ids)), prompt_token_counts)
+        return self._output_heads(batch, names)
 
     def encode_tokens(self, ids: Rows) -> list[Floats]:
         """Embed each token of B sequences in one forward pass: B times (length, dim).
@@ -272,6 +271,11 @@ class Embedder:
         """Compute the vectors of sequences of token ids as for a request, and drop them."""
         _ = self.encode_tokens(ids) if self.multi_vector else self.encode(ids)
 
+    def _cut(self, ids: Rows) -> Rows:
+        """Drop what a model of images reads after the token of a text's end."""
+        end = self.sentence.end
+        return ids if end is None else [truncate_after(row, end) for row in ids]
+
     def _padded(self, ids: Rows) -> Rows:
         if not self.sentence.padded:
             return ids
@@ -280,7 +284,7 @@ class Embedder:
 
     def _batch(self, ids: Rows, prompt_token_counts: Sequence[int] = ()) -> Batch:
         batch, config = Batch.of(ids, prompt_token_counts), self.config
-        segments = 2 if config.two_segments else 1
+        segments = 2 if config.two_segments or config.subwords else 1
         batch.check(config.vocab_size * segments, config.max_tokens, config.min_tokens)
         id = self.multi_vector.unattended_id if self.multi_vector else None
         return batch if id is None else batch.without_attention_to_last(id)

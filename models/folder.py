@@ -12,7 +12,7 @@ from models.checkpoint import safetensors_files
 from models.checksum import sha256
 from models.config.checkpoint_spec import CheckpointSpec, ImageSpec
 from models.errors import ModelError
-from models.families import static
+from models.families import static, word_vectors
 from models.images import preprocessing
 from models.images.preprocessing import Preprocessing
 from models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
@@ -20,7 +20,14 @@ from models.positions.schemes import Buckets, Disentangled
 from models.sentence_transformers import chat_template, modules
 from models.sentence_transformers.bge_m3 import TOKEN_VECTORS
 from models.sentence_transformers.classifier import Classifier, Task, has_second_segment
-from models.sentence_transformers.modules import LOGIT_SCORE, STATIC, Entry, Normalize
+from models.sentence_transformers.modules import (
+    LOGIT_SCORE,
+    STATIC,
+    TABLES,
+    WORDS,
+    Entry,
+    WithoutWeights,
+)
 from models.sentence_transformers.multi_vector import METADATA, MultiVector
 from models.sentence_transformers.multi_vector_tokens import MultiVectorTokens
 from models.sentence_transformers.pooling import AUTO
@@ -38,6 +45,8 @@ from models.tokenizer.tokenizer import Tokenizer
 from models.vectors import Floats
 
 log = logging.getLogger(__name__)
+
+_TABLES = {STATIC: static.read, WORDS: word_vectors.read}
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,7 @@ class Folder:
         entries = modules.entries(path)
         encoder = path / entries[0].path
         refuse_changed_weights(encoder)
-        read = static.read if entries[0].kind == STATIC else families.read
+        read = _TABLES.get(entries[0].kind, families.read)
         spec = read(encoder).with_adapter(adapter)
         if entries[0].custom and not spec.adapters:
             raise ModelError(f"{path}: modules.json names code of the model, which is not run")
@@ -184,8 +193,13 @@ class Folder:
 
     def checkpoints(self) -> list[Path]:
         """List the folders that hold weights: the encoder's, then those of the later modules."""
-        later = [module for module in self.sentence.modules if not isinstance(module, Normalize)]
-        paths = [self.path / module.path for module in later]
+        paths = [
+            self.path / module.path
+            for module in self.sentence.modules
+            if not isinstance(module, WithoutWeights)
+        ]
+        if self.sentence.word_weights is not None:
+            paths.insert(0, self.path / self.sentence.word_weights)
         return [self.encoder, *(path for path in paths if path != self.encoder)]
 
     def files(self) -> list[Path]:
@@ -195,6 +209,7 @@ class Folder:
         options = [self.path / name for name in ("modules.json", CARD, METADATA)]
         options += [self.path / entry.path / "config.json" for entry in modules.entries(self.path)]
         options += [*options_file(self.encoder), *sparse_files(self.path, self.sentence.sparse)]
+        options.append(self.encoder / word_vectors.OPTIONS)
         options += preprocessing.files(self.encoder) if self.preprocessing else []
         if self.pair_format:
             options += chat_template.template_files(self.encoder)
@@ -234,6 +249,6 @@ def _classifier(
 ) -> Classifier | None:
     # A Pooling, from the files or from the operator, makes an embedder of a classifier's encoder.
     scores = len(entries) == 1 or entries[1].kind == LOGIT_SCORE
-    if not scores or pooling != AUTO or entries[0].kind == STATIC:
+    if not scores or pooling != AUTO or entries[0].kind in TABLES:
         return None
     return Classifier.read(path, entries, spec.config, rerank_format)

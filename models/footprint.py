@@ -7,7 +7,7 @@ from math import prod
 from models.checkpoint import safetensors_files
 from models.config.checkpoint_spec import CheckpointSpec
 from models.folder import Folder
-from models.sentence_transformers.modules import Normalize
+from models.sentence_transformers.modules import WithoutWeights
 
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}  # of a parameter
 _FACTORS = ("token_rows", "token_scales")  # of a compressed token table, not counted apart
@@ -48,7 +48,7 @@ def _sizes(folder: Folder) -> Iterator[tuple[int, bool]]:
     for spec in [folder.spec, *([images.encoder] if images else [])]:
         yield from _encoder_sizes(spec, headers)
     for module in folder.sentence.modules:
-        if not isinstance(module, Normalize) and not module.own_file:
+        if not isinstance(module, WithoutWeights) and not module.own_file:
             yield sum(map(prod, module.shapes.values())), False
     for path in modules:
         yield sum(prod(header.shape) for header in safetensors_files.headers(path).values()), False

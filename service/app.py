@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from models.folder import Folder
 from models.outputs.names import DENSE, MULTI, SPARSE
@@ -34,14 +35,18 @@ from service.api import (
     status,
     tokenize,
     tokens,
+    words,
 )
+from service.api.embedding_service import EmbeddingService
 from service.api.info import server_info
+from service.api.model_choice import ModelChoice
 from service.api.router import direct_routes, head_routes
-from service.api.served_names import ModelChoice, ServedNames
+from service.api.served_names import ServedNames
 from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
 from service.http import handlers
 from service.http.browser_checks import BrowserChecks
+from service.http.cors import with_cors
 from service.http.headers import Headers
 from service.http.keys import ApiKeys
 from service.http.middleware import Middleware
@@ -101,6 +106,18 @@ def create_app(
     )
 
 
+def wrap(app: Middleware, context: ServerContext) -> ASGIApp:
+    """Put around the application what the settings ask for: traces, and CORS."""
+    traced: ASGIApp = app
+    if context.settings.tracing:
+        from service.tracing.middleware import TracingMiddleware
+        from service.tracing.spans import RequestSpans
+
+        names = [model.settings.name for model in context.models]
+        traced = TracingMiddleware(app, RequestSpans(names))
+    return with_cors(traced, context.settings.cors_origins)
+
+
 def _routers(
     context: ServerContext,
     models: Sequence[ServedModel],
@@ -121,7 +138,7 @@ def _routers(
         return multi_vector.MultiVectorService(model.multi_vectors, model.name, max_values)
 
     embeddings = choice(
-        lambda m: embed.EmbeddingService(
+        lambda m: EmbeddingService(
             m.pipeline, m.name, m.dimensions, m.config.num_layers, max_values, multi_vectors_of(m)
         ),
         *(DENSE, MULTI),
@@ -140,6 +157,9 @@ def _routers(
         lambda m: similarity.SimilarityService(m.pipeline, max_values, m.multi_vectors),
         *(DENSE, MULTI),
     )
+    word_questions = choice(
+        lambda m: words.WordService(m.pipeline, m.words, m.config.num_vectors, max_values), DENSE
+    )
     position_tables = choice(
         lambda m: positions.PositionService(m.pipeline, m.config, m.folder.bias_table(), max_values)
     )
@@ -151,6 +171,7 @@ def _routers(
         tokens.router(token_vectors),
         positions.router(position_tables),
         similarity.router(similarities),
+        words.router(word_questions),
         multi_vector.router(choice(multi_vectors_of, MULTI)),
         rerank.router(reranking),
         rerank_vendors.router(reranking),

@@ -18,12 +18,12 @@ from starlette.types import ASGIApp
 
 from models.errors import ModelError
 from models.hub import sources
-from service.app import create_app
+from service.app import create_app, wrap
+from service.cli.extras import require_tracing
 from service.cli.options import read
 from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
 from service.engine.protocol.messages import EngineDescription
-from service.http.cors import with_cors
 from service.process.gc_tuning import settle_heap
 from service.process.logging import configure_logging
 from service.server.bootstrap import model_contexts
@@ -41,10 +41,12 @@ def create() -> ASGIApp:
     """
     try:
         settings = read({"workers": 1})
+        if settings.tracing:
+            require_tracing()
         models = [(model, _folder(model)) for model in model_settings(settings)]
-    except (click.UsageError, ValueError, ModelError) as error:
+    except (click.ClickException, ValueError, ModelError) as error:
         raise SystemExit(f"Error: {error}") from None
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
     resources = ExitStack()
     contexts, engine_fds = model_contexts(settings, models, resources)
     context = ServerContext(settings, contexts, port=settings.port, listener_fds=[])
@@ -57,7 +59,7 @@ def create() -> ASGIApp:
         os.kill(os.getpid(), signal.SIGTERM)  # the engine has logged why it cannot go on
 
     app = create_app(context, connections, [run_engines, *(each.run for each in connections)])
-    return with_cors(app, settings.cors_origins)
+    return wrap(app, context)
 
 
 def _folder(settings: Settings) -> Path:

@@ -14,7 +14,7 @@ from service.process.shared_counters import SharedCounters
 from service.settings.settings import Settings
 
 _FIELDS = ("port", "listener_fds", "started")
-_MODEL_FIELDS = ("index", "rows", "counters_fd", "handoff_fd")
+_MODEL_FIELDS = ("index", "rows", "counters_fd", "connect_fd")
 _SECRETS = ("api_key", "admin_key")
 
 
@@ -23,7 +23,7 @@ class ModelContext:
     """The settings and shared descriptors of one of a server's models.
 
     settings: the server's, with the model's source, name and options. index: among the models.
-    rows: of the counters. counters_fd: of the model's shared counters. handoff_fd: of the socket on
+    rows: of the counters. counters_fd: of the model's shared counters. connect_fd: of the socket on
     which connections to its engine are requested.
     """
 
@@ -32,11 +32,11 @@ class ModelContext:
     index: int
     rows: int
     counters_fd: int
-    handoff_fd: int
+    connect_fd: int
 
     def connect_engine(self) -> Connection:
         """Request a connection to the engine; raises OSError, which may be temporary."""
-        return request_connection(self.handoff_fd)
+        return request_connection(self.connect_fd)
 
     def counters(self, row: int) -> SharedCounters:
         """The shared counters of the model, for the process of a row."""
@@ -73,7 +73,7 @@ class ServerContext:
 
     def pass_fds(self, row: int) -> list[int]:
         """The descriptors that the HTTP process of a row inherits."""
-        of_models = [fd for model in self.models for fd in (model.counters_fd, model.handoff_fd)]
+        of_models = [fd for model in self.models for fd in (model.counters_fd, model.connect_fd)]
         return [*self.listener_fds[row], *of_models]
 
     def worker_config(self, row: int) -> bytes:

@@ -16,8 +16,9 @@ ServiceError
 │   ├── NotFinite 500            not_finite
 │   └── EngineCrash 500          engine_crash
 ├── UnknownTransferEncoding 501  unsupported_coding
-├── EngineLost 503               engine_unavailable (with Retry-After)
-│   └── EngineDied 503           engine_unavailable
+├── EngineUnavailable 503        engine_unavailable (with Retry-After)
+│   ├── EngineDied 503           engine_unavailable
+│   └── EngineUnresponsive 503   engine_unavailable
 ├── ShuttingDown 503             shutting_down (with Retry-After)
 ├── TimedOut 504                 timeout (with Retry-After)
 └── ConnectionClosed             (with Connection: close)
@@ -27,7 +28,13 @@ ServiceError
     └── TooManyConnections 503   too_many_connections (with Retry-After)
 """
 
-_INPUTS = {"input", "inputs", "texts", "documents", "ids", "a", "b", "chunks", "spans"}
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+_INPUTS = (
+    *("input", "inputs", "texts", "documents", "ids", "a", "b", "chunks", "spans"),
+    *("candidates", "positive", "negative", "images"),
+)
 """The fields of a request that hold one entry for each input."""
 
 Path = tuple[str | int, ...]
@@ -66,6 +73,16 @@ class ServiceError(Exception):
         by_index = f"input {self.index}"
         by_path, self.param, self.index = describe_path(path)
         self.message = self.message.replace(by_index, by_path, 1)
+
+    def name_field(self, fields: Collection[str]) -> None:
+        """Name the field of the input at fault, of those of the request, if none is named yet."""
+        if self.index is not None and self.param is None:
+            self.param = next((name for name in _INPUTS if name in fields), None)
+
+    def reindex(self, index: int) -> None:
+        """Replace the index among some inputs by that among all of them."""
+        self.message = self.message.replace(f"input {self.index}", f"input {index}", 1)
+        self.index = index
 
 
 class BadRequest(ServiceError):
@@ -181,16 +198,22 @@ class UnknownTransferEncoding(ServiceError):
     status, code = 501, "unsupported_coding"
 
 
-class EngineLost(ServiceError):
+class EngineUnavailable(ServiceError):
+    """No engine computes now: it is being loaded or replaced, or does not respond."""
+
     status, code = 503, "engine_unavailable"
 
 
-class EngineDied(EngineLost):
+class EngineDied(EngineUnavailable):
     """The engine died with a job unfinished. computing: whether it was in a running batch."""
 
     def __init__(self, *, computing: bool) -> None:
         super().__init__("the engine died; try again", retry_after=2)
         self.computing = computing
+
+
+class EngineUnresponsive(EngineUnavailable):
+    """The engine has not shown progress for some seconds, and may be replaced soon."""
 
 
 class ShuttingDown(ServiceError):
@@ -199,6 +222,28 @@ class ShuttingDown(ServiceError):
 
 class TimedOut(ServiceError):
     status, code = 504, "timeout"
+
+
+@contextmanager
+def reindexed(indices: Sequence[int]) -> Iterator[None]:
+    """Raise errors of some inputs with the index that each has among all. indices: of these."""
+    try:
+        yield
+    except ServiceError as error:
+        if error.index is not None:
+            error.reindex(indices[error.index])
+        raise
+
+
+@contextmanager
+def located(paths: Sequence[Path]) -> Iterator[None]:
+    """Raise errors of some inputs with the path of each in the request. paths: of these."""
+    try:
+        yield
+    except ServiceError as error:
+        if error.index is not None:
+            error.locate(paths[error.index])
+        raise
 
 
 def describe_path(path: Path) -> tuple[str, str | None, int | None]:

@@ -1,16 +1,23 @@
 """Consistency of the docs with the code."""
 
 import asyncio
+import json
 import re
 import textwrap
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from pydantic import ValidationError
 
+from models.errors import ModelError
+from models.families import FAMILIES, read
 from models.vectors import Floats
+from service.api.model_choice import ModelChoice
 from service.api.router import JsonRoute
+from service.api.served_names import ServedNames
+from service.errors import BadRequest, ServiceError
 from service.request.request_context import RequestContext
 
 ROOT = Path(__file__).parent.parent
@@ -29,22 +36,69 @@ def test_the_table_of_errors_lists_exactly_the_codes_of_the_source() -> None:
     assert codes - NEVER_SENT == set(re.findall(r"`([a-z_]+)`", "".join(cells)))
 
 
+MODELS = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_families_has_every_model_type() -> None:
+    table = MODELS[MODELS.index("| family |") : MODELS.index("Not served")]
+    rows = re.findall(r"^\| [^|]+ \| (`[^|]+`[^|]*) \|", table, re.MULTILINE)
+    conditions = {"alibi", "rotary", "use_bidirectional_attention", "model_type"}
+    listed = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    assert listed - conditions == {*FAMILIES}
+
+
+def test_the_model_types_that_are_listed_as_refused_are_not_read(tmp_path: Path) -> None:
+    [row] = re.findall(r"^\| by `model_type` \| (.*) \|$", MODELS, re.MULTILINE)
+    for name in re.findall(r"`([^`]+)`", row):
+        (tmp_path / "config.json").write_text(json.dumps({"model_type": name}))
+        with pytest.raises(ModelError, match=f"model_type = '{name}' is not supported"):
+            read(tmp_path)
+
+
 class Axes:
-    """A pipeline that gives texts with the same first letter the same vector."""
+    """An EmbeddingService that gives texts with the same first letter the same vector."""
 
-    async def embed(self, context: RequestContext, inputs: Sequence[str], options: Any) -> Any:
-        letters = [[text[0] == "a", text[0] == "b"] for text in inputs]
-        vectors: Floats = np.array(letters, dtype=np.float32)
-        return [], vectors
+    async def vectors(self, context: RequestContext, request: Any) -> tuple[list[Any], Floats]:
+        if "" in request.inputs:
+            raise BadRequest("it is empty", index=request.inputs.index(""))
+        letters = [[text[0] == "a", text[0] == "b"] for text in request.inputs]
+        return [], np.array(letters, dtype=np.float32)
 
 
-def test_the_example_endpoint_of_the_architecture_page_works() -> None:
+@pytest.fixture(scope="module")
+def nearest() -> JsonRoute:
+    """The route of the example on the architecture page, for two models."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     module: dict[str, Any] = {"__name__": "nearest"}
     exec(compile(textwrap.dedent(block), "nearest.py", "exec"), module)
-    (route,) = module["router"](Axes()).routes
-    assert isinstance(route, JsonRoute) and route.body_type is not None
-    body = route.body_type.model_validate({"query": "a query", "texts": ["b", "an answer"]})
-    result: Any = asyncio.run(route.endpoint(RequestContext("an id"), body))
-    assert result == {"index": 1, "cosine": 1.0}
+    models = ModelChoice(ServedNames(["axes"], ["others"]), [Axes(), Axes()])
+    (route,) = module["router"](models).routes
+    assert isinstance(route, JsonRoute)
+    return route
+
+
+def call(route: JsonRoute, **fields: Any) -> Any:
+    assert route.body_type is not None
+    body = route.body_type.model_validate(fields)
+    endpoint: Any = route.endpoint(RequestContext("an id"), body)
+    return asyncio.run(endpoint)
+
+
+def test_the_example_endpoint_works(nearest: JsonRoute) -> None:
+    expected = {"index": 1, "cosine": 1.0}
+    assert call(nearest, query="a query", texts=["b", "an answer"]) == expected
+    assert call(nearest, query="a query", texts=["b", "an answer"], model="others") == expected
+
+
+def test_the_example_endpoint_names_what_is_at_fault(nearest: JsonRoute) -> None:
+    for fields, param, index in (
+        ({"query": "", "texts": ["a"]}, "query", None),
+        ({"query": "a", "texts": ["a", ""]}, "texts", 1),
+        ({"query": "a", "texts": ["a"], "model": "nobody"}, "model", None),
+    ):
+        with pytest.raises(ServiceError) as failed:
+            call(nearest, **fields)
+        assert (failed.value.param, failed.value.index) == (param, index)
+    with pytest.raises(ValidationError, match="texts"):
+        call(nearest, query="a", texts=[])

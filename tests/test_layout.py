@@ -17,11 +17,11 @@ OUTSIDE_ENGINE = [path for path in SERVICE if "engine" not in path.parts]
 
 # Each package imports only from those before it, and from itself.
 ORDER = {
-    "models": "errors checksum vectors outputs positions config checkpoint images "
+    "models": "errors checksum vectors neighbors outputs positions config checkpoint images "
     "tokenizer sentence_transformers encoder torch_backend cpu_backend precision families folder "
-    "footprint convert hub assembly embedder",
+    "word_table footprint convert compress hub assembly embedder",
     "service": "settings errors process engine request inputs "
-    "inference metrics api http client bulk context playground app uvicorn_adapter server "
+    "inference metrics tracing api http client bulk context playground app uvicorn_adapter server "
     "plots evaluation cli asgi __main__",
 }
 

@@ -18,7 +18,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 API = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 OTHER_MODELS = "".join(
     (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-    for page in ("rerank", "sparse", "multi-vector", "several-models")
+    for page in ("rerank", "sparse", "multi-vector", "several-models", "words")
 )
 PAGES = [README, *(page.read_text(encoding="utf-8") for page in sorted(ROOT.glob("docs/*.md")))]
 BLOCKS = re.findall(r"```console\n(.*?)```", "\n".join(PAGES), re.DOTALL)

@@ -1,29 +1,26 @@
-"""Loads an embedding server with real text, in open loop (--rate) or closed loop (--clients)."""
+"""Loads an embedding server with real text, in open loop (a rate) or closed loop (clients)."""
 
-import argparse
 import asyncio
 import json
 import math
 import multiprocessing as mp
-import os
 import queue
 import random
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
-from corpus import Corpus
+
+from deploy.loadtest.corpus import Corpus
 
 KINDS = {"query": (3, 16), "passage": (50, 180), "document": (400, 1500)}  # fewest, most words
 PHASES = ("tokenize", "queue", "compute")  # the server tells them in x-tokenize-us and so on
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "max": 1.0}
-_START = 2.0  # seconds for the processes to be there before the first request
+START = 2.0  # seconds for the processes to be there before the first request
 _FLUSH = 0.25  # seconds between two messages of a process
 
 
@@ -79,6 +76,15 @@ class Texts:
         return self._corpus.cut(*KINDS[kind])
 
 
+def request_body(plan: Plan, texts: Texts) -> bytes:
+    """The body of the next request of a plan."""
+    drawn = [texts.draw() for _ in range(plan.texts_per_request)]
+    body: dict[str, Any] = {"inputs": drawn}
+    if plan.path.startswith("/v1/"):  # as OpenAI's own clients ask
+        body = {"input": drawn, "model": plan.model, "encoding_format": "base64"}
+    return json.dumps(body).encode()
+
+
 class Sender:
     """Sends requests of a plan and keeps a sample of each."""
 
@@ -93,7 +99,7 @@ class Sender:
 
     async def send(self, scheduled: float) -> float:
         """One request; the seconds for which a server that is busy asks to be left alone."""
-        body = self._body()
+        body = request_body(self._plan, self._texts)
         lag = self.now() - scheduled
         try:
             response = await self._client.post(self._plan.path, content=body)
@@ -103,14 +109,6 @@ class Sender:
             return 0.0
         self.samples.append(self._sample(scheduled, lag, response))
         return float(response.headers.get("retry-after", 0))
-
-    def _body(self) -> bytes:
-        texts = [self._texts.draw() for _ in range(self._plan.texts_per_request)]
-        body: dict[str, Any] = {"inputs": texts}
-        if self._plan.path.startswith("/v1/"):
-            # As OpenAI's own clients ask.
-            body = {"input": texts, "model": self._plan.model, "encoding_format": "base64"}
-        return json.dumps(body).encode()
 
     def _sample(self, scheduled: float, lag: float, response: httpx.Response) -> Sample:
         def told(name: str) -> int:
@@ -188,7 +186,7 @@ def run(plans: Sequence[Plan], progress: Callable[[list[Sample]], None]) -> "Run
     """Carry the plans out, each in a process of its own."""
     context = mp.get_context("spawn")
     outbox: mp.Queue[list[Sample] | float] = context.Queue()
-    begin = time.monotonic() + _START
+    begin = time.monotonic() + START
     processes = [context.Process(target=work, args=(plan, begin, outbox)) for plan in plans]
     for process in processes:
         process.start()
@@ -269,74 +267,6 @@ def spread(seconds: Sequence[float]) -> dict[str, float]:
     }
 
 
-def table(found: dict[str, Any]) -> str:
-    """The report for a person."""
-    outcomes = "   ".join(f"{name}: {count}" for name, count in found["outcomes"].items())
-    lines = [
-        f"requests   {found['requests']}   {outcomes}",
-        f"offered    {found['offered_per_second']:.1f} requests/s",
-        f"answered   {found['requests_per_second']:.1f} requests/s   "
-        f"{found['texts_per_second']:.1f} texts/s   {found['tokens_per_second']:.0f} tokens/s",
-        f"truncated  {found['truncated_texts']} texts",
-        f"client     {100 * found['client_cores']:.0f} % of a core (the busiest process)",
-        "",
-        f"{'ms':10}" + "".join(f"{name:>10}" for name in PERCENTILES),
-    ]
-    for phase, values in found["milliseconds"].items():
-        cells = "".join(f"{values.get(name, math.nan):10.1f}" for name in PERCENTILES)
-        lines.append(f"{phase:10}{cells}")
-    return "\n".join(lines)
-
-
-def progress_line(duration: float) -> Callable[[list[Sample]], None]:
-    """A line on the terminal that is written over and over; nothing where there is none."""
-    begin = time.monotonic() + _START
-
-    def show(samples: list[Sample]) -> None:
-        if sys.stderr.isatty():
-            elapsed = max(0.0, time.monotonic() - begin)
-            failed = sum(not sample.good for sample in samples)
-            told = f"{elapsed:5.0f}/{duration:.0f} s   {len(samples)} answered   {failed} failed"
-            print(f"\r{told}", end="", file=sys.stderr, flush=True)
-
-    return show
-
-
-def mix(text: str) -> dict[str, float]:
-    """'query=70,passage=30' as weights."""
-    weights = {}
-    for part in text.split(","):
-        kind, _, weight = part.partition("=")
-        if kind not in KINDS:
-            raise argparse.ArgumentTypeError(f"{kind!r} is none of {', '.join(KINDS)}")
-        weights[kind] = float(weight)
-    return weights
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    add = options.add_argument
-    load = options.add_mutually_exclusive_group(required=True)
-    load.add_argument("--rate", type=float, default=0.0, help="requests/s, at random moments")
-    load.add_argument("--clients", type=int, default=0, help="clients that each wait their turn")
-    add("--url", default="http://127.0.0.1:8080", help="the server")
-    add("--path", choices=["/embed", "/v1/embeddings"], default="/embed", help="the API")
-    add("--model", default="all-MiniLM-L6-v2", help="model name for /v1/embeddings")
-    add("--api-key", help="sent as a bearer token; by default EMBEDDING_API_KEY")
-    add("--duration", type=float, default=30.0, help="seconds")
-    add("--warmup", type=float, default=5.0, help="first seconds, which are not counted")
-    add("--timeout", type=float, default=60.0, help="seconds until a request is given up")
-    add("--texts-per-request", type=int, default=1, help="texts in one request")
-    add("--mix", type=mix, default="query=70,passage=25,document=5", help="kinds and weights")
-    add("--processes", type=int, default=1, help="share the load among processes")
-    add("--seed", type=int, default=0, help="another number, other texts and moments")
-    add("--json", type=Path, metavar="FILE", help="write the report there too")
-    return options
-
-
 def split(plan: Plan, processes: int) -> list[Plan]:
     """One plan for each process, which together are the plan."""
     return [
@@ -348,25 +278,3 @@ def split(plan: Plan, processes: int) -> list[Plan]:
         )
         for number in range(processes)
     ]
-
-
-def main() -> None:
-    options = parser()
-    args = vars(options.parse_args())
-    if args["duration"] <= args["warmup"]:
-        options.error("--duration must be longer than --warmup, which is not counted")
-    args["api_key"] = args["api_key"] or os.environ.get("EMBEDDING_API_KEY")
-    file, processes = args.pop("json"), args.pop("processes")
-    plan = Plan(**args)
-    found = run(split(plan, processes), progress_line(plan.duration))
-    told = report(plan, found)
-    print(file=sys.stderr)
-    print(table(told))
-    if file:
-        settings = asdict(replace(plan, api_key=None)) | {"processes": processes}
-        file.write_text(json.dumps({"plan": settings, **told}, indent=2) + "\n")
-    sys.exit(0 if told["milliseconds"]["total"] else 1)
-
-
-if __name__ == "__main__":
-    main()

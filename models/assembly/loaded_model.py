@@ -6,11 +6,13 @@ from dataclasses import dataclass
 import torch
 
 from models.assembly.image_embedder import ImageEmbedder
+from models.assembly.word_vectors import load_word_vectors
 from models.checkpoint import weights
 from models.cpu_backend import library
 from models.cpu_backend.linear import row_exact_linear_factory
 from models.encoder.device import resolve_device
 from models.encoder.head import Head
+from models.families import word_vectors
 from models.folder import Folder
 from models.precision.encoder_factory import EncoderFactory
 from models.precision.reference_sentences import (
@@ -26,6 +28,7 @@ from models.torch_backend.encoder import Embeddings, Encoder
 from models.torch_backend.linear import LinearFactory
 from models.torch_backend.splade import SpladeHead
 from models.torch_backend.token_head import TokenHead
+from models.torch_backend.word_vectors import WordVectorEncoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +42,7 @@ class LoadedModel:
 
     folder: Folder
     tokenizer: Tokenizer
-    embeddings: Embeddings
+    embeddings: Embeddings | WordVectorEncoder
     encoder: Encoder
     head: Head | TokenHead
     dtype: str
@@ -54,6 +57,8 @@ class LoadedModel:
     ) -> "LoadedModel":
         """Load a folder; for the arguments see models.embedder.Embedder.load."""
         config, tokenizer = folder.spec.config, folder.tokenizer()
+        if config.family == word_vectors.FAMILY:
+            return cls._of_words(folder, tokenizer)
         cpu_features = library.features(isa)
         linear = row_exact_linear_factory(cpu_features)
         head = _head(folder, linear)
@@ -78,6 +83,22 @@ class LoadedModel:
             trials=choice.trials,
             linear=linear,
             images=images,
+        )
+
+    @classmethod
+    def _of_words(cls, folder: Folder, tokenizer: Tokenizer) -> "LoadedModel":
+        encoder, linear = load_word_vectors(folder), row_exact_linear_factory(frozenset())
+        return cls(
+            folder=folder,
+            tokenizer=tokenizer,
+            embeddings=encoder,
+            encoder=encoder,
+            head=_head(folder, linear),
+            dtype="float32",
+            isa=None,
+            trials=(),
+            linear=linear,
+            images=None,
         )
 
 

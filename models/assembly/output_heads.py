@@ -7,9 +7,9 @@ import torch
 
 from models.assembly.loaded_model import LoadedModel
 from models.checkpoint import weights
-from models.cpu_backend.pooling import pool_on_torch
 from models.encoder.batch import Batch
 from models.encoder.head import Head
+from models.encoder.pooling import pool_batch
 from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from models.folder import Folder
 from models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
@@ -94,7 +94,7 @@ class StateOutputs:
         nothing = [None] * len(batch.lengths)
         dense: Sequence[Floats | None] = nothing
         if DENSE in names:
-            dense = list(self._head(pool_on_torch(states, batch, self._poolings)))
+            dense = list(self._head(pool_batch(states, batch, self._poolings)))
         sparse = self._sparse(batch, states) if SPARSE in names else nothing
         multi = self._multi(batch, states) if MULTI in names else nothing
         return [TextOutputs(*outputs) for outputs in zip(dense, sparse, multi, strict=True)]

@@ -4,15 +4,20 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.vectors import Floats
 
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+_METADATA = "__metadata__"
+_INTEGERS = {"I8": "i1", "U8": "u1", "I32": "<i4", "I64": "<i8", "U64": "<u8"}
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,53 @@ def read(folder: Path, name: str) -> Floats:
         values = (values.astype("<u4") << 16).view("<f4")
     tensor: Floats = values.astype(np.float32).reshape(header["shape"])
     return tensor
+
+
+def map_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
+    """Map the arrays of one file into memory, read-only: processes share what they read of it.
+
+    bfloat16 as unsigned integers. Raises ModelError for a file that cannot be read.
+    """
+    header, start = _header(path)
+    arrays: dict[str, npt.NDArray[np.generic]] = {}
+    for name, part in header.items():
+        if name == _METADATA:
+            continue
+        dtype = {**_DTYPES, **_INTEGERS}.get(part["dtype"])
+        if dtype is None:
+            raise ModelError(f"{path}: {name} is of type {part['dtype']}")
+        shape, offset = tuple(part["shape"]), start + part["data_offsets"][0]
+        empty = 0 in shape
+        arrays[name] = (
+            np.empty(shape, dtype) if empty else np.memmap(path, dtype, "r", offset, shape)
+        )
+    return arrays
+
+
+def write(
+    path: Path, arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write arrays as one file, with the permissions of any new file.
+
+    Those of safetensors' own `save_file` are for its owner alone.
+    """
+    path.write_bytes(save(dict(arrays), None if metadata is None else dict(metadata)))
+
+
+def metadata(path: Path) -> dict[str, str]:
+    """Return the metadata of one file; raises ModelError for a file that cannot be read."""
+    metadata: dict[str, str] = _header(path)[0].get(_METADATA, {})
+    return metadata
+
+
+def _header(path: Path) -> tuple[dict[str, Any], int]:
+    # The header of a file, and where its data begins; safetensors checks that they fit.
+    try:
+        with safe_open(path, framework="numpy"), path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            return json.loads(file.read(size)), 8 + size
+    except (OSError, SafetensorError) as error:
+        raise broken(path, error) from None
 
 
 def _names(path: Path) -> list[str]:

@@ -18,6 +18,7 @@ _PARAMETRIZED = ".parametrizations.weight.original"
 class Projection:
     """A family's own vector of a text or an image: the state of one token times a matrix.
 
+    pooling: of the states that the matrix is applied to, in place of that of one token.
     tensor: name of the matrix in the checkpoint, (width, D). bias: whether a vector is added.
     end: the id whose first occurrence ends a text, or LARGEST for the text's largest id; None if
     the last token does. padded: whether texts are padded to their maximum length, as in training.
@@ -30,6 +31,7 @@ class Projection:
     always: bool = True
     bias: bool = False
     padded: bool = False
+    pooling: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

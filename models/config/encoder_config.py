@@ -29,6 +29,9 @@ class EncoderConfig:
     distinct_layers: layers with weights of their own, which the others repeat.
     segments: whether a vector of the token's segment is added. two_segments: whether the
     second text of a pair is in the second segment, see models.encoder.batch.
+    subwords: whether an id plus vocab_size is one more part of the word that the id before it
+    begins. unknown_id: of words without a vector, the id after those of the table's rows; None if
+    every id has a vector.
     limited: whether max_positions limits the length of a text although no table ends there.
 
     Raises ValueError for sizes that do not divide.
@@ -61,6 +64,8 @@ class EncoderConfig:
     causal: bool = False
     segments: bool = False
     two_segments: bool = False
+    subwords: bool = False
+    unknown_id: int | None = None
     token_scale: float = 1.0
     scale: float = 0.0
     softcap: float = 0.0
@@ -95,6 +100,11 @@ class EncoderConfig:
     def min_tokens(self) -> int:
         """Minimum tokens of a text: 0 for static embeddings, whose mean is then zero, else 1."""
         return min(1, self.num_layers)
+
+    @property
+    def num_vectors(self) -> int:
+        """The number of ids that have a vector, the first ones."""
+        return self.vocab_size if self.unknown_id is None else self.unknown_id
 
     @property
     def max_tokens(self) -> int:

@@ -13,6 +13,7 @@ from models import families
 from models.checkpoint import safetensors_files
 from models.errors import ModelError
 from models.sentence_transformers import modules
+from models.tokenizer.words.options import is_word_tokenizer
 
 EXTRA = (
     "the extra 'convert' (in the project's checkout: "
@@ -33,7 +34,8 @@ def missing_files(folder: Path) -> list[str]:
     """
     encoder = folder / modules.entries(folder)[0].path
     missing = ["safetensors"] if parts_without_safetensors(folder) else []
-    return missing + ["tokenizer.json"] * (not (encoder / "tokenizer.json").is_file())
+    has_tokenizer = (encoder / "tokenizer.json").is_file() or is_word_tokenizer(encoder)
+    return missing + ["tokenizer.json"] * (not has_tokenizer)
 
 
 def parts_without_safetensors(folder: Path) -> list[str]:
@@ -48,7 +50,7 @@ def parts_without_safetensors(folder: Path) -> list[str]:
 def refuse_unsupported(folder: Path) -> None:
     """Raise ModelError for a model that is not supported, by its small files alone."""
     encoder = modules.entries(folder)[0]
-    if encoder.kind != modules.STATIC:  # its table is its whole description
+    if encoder.kind not in modules.TABLES:  # its table is its whole description
         families.read(folder / encoder.path)
 
 

@@ -1,11 +1,10 @@
 """The structs that the kernels read, with the names and layout of models/kernels."""
 
 import ctypes
+import hashlib
 from collections.abc import Mapping
 from ctypes import c_double, c_int64, c_void_p
-
-ABI_VERSION = 4
-"""The version of these structs, as in kernels/abi.h."""
+from pathlib import Path
 
 
 class Matrix(ctypes.Structure):
@@ -125,15 +124,21 @@ _STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # by the function with
 }
 
 
-def check(library: ctypes.CDLL) -> None:
-    """Raise OSError for a library that was compiled with other structs."""
+def source_checksum(folder: Path) -> int:
+    """Return the checksum of the kernels' sources, as hatch_build.py compiles it into them."""
+    sources = (path.read_bytes() for path in sorted(folder.glob("*.[ch]*")))
+    return int(hashlib.sha256(b"".join(sources)).hexdigest()[:15], 16)
+
+
+def check(library: ctypes.CDLL, checksum: int) -> None:
+    """Raise OSError for a library that was compiled from other sources or with other structs."""
     for name, structs in _STRUCTS.items():
-        expected = [ABI_VERSION, *map(ctypes.sizeof, structs), -1]
+        expected = [checksum, *map(ctypes.sizeof, structs), -1]
         abi = getattr(library, name, None)
         if abi is not None:
             abi.argtypes, abi.restype = [c_int64], c_int64
         if abi is None or [abi(index) for index in range(len(expected))] != expected:
             raise OSError(
-                "they were compiled from another version; compile them again: make kernels, or "
+                "they were compiled from other sources; compile them again: make kernels, or "
                 "pip install this package again"
             )

@@ -16,10 +16,11 @@ from models.cpu_backend.abi import (
     Rotation,
 )
 from models.cpu_backend.layer_weights import NORMS, LayerWeights
-from models.cpu_backend.pooling import pool_on_torch, pooling_index
+from models.cpu_backend.pooling import pooling_index
 from models.cpu_backend.prepack import PANEL
 from models.cpu_backend.rope_cache import RopeCache
 from models.encoder.batch import Batch
+from models.encoder.pooling import pool_batch
 from models.encoder.position_hooks import PositionHooks
 from models.positions.schemes import Rotary
 from models.torch_backend.encoder import Embeddings
@@ -102,7 +103,7 @@ class KernelEncoder:
         )
         if states is not None:  # the kernels pool whole texts
             skipping = batch.prompt_token_counts > 0
-            vectors[skipping] = pool_on_torch(states, batch, poolings)[skipping]
+            vectors[skipping] = pool_batch(states, batch, poolings)[skipping]
         return vectors
 
     def warm(self) -> None:

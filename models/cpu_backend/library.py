@@ -109,7 +109,7 @@ def kernel(isa: str, name: str) -> Kernel:
 def library(isa: str, folder: Path = FOLDER) -> ctypes.CDLL:
     """Load the kernels of an instruction set; raises OSError if they cannot be loaded."""
     loaded = ctypes.CDLL(str(folder / f"libencoder-{isa}.so"))
-    abi.check(loaded)
+    abi.check(loaded, abi.source_checksum(folder))
     if not loaded.use_tiles():
         raise OSError("the operating system does not allow the matrix unit (AMX)")
     _openmp()

@@ -18,6 +18,7 @@ from models.sentence_transformers.modules import (
     LogitScore,
     Module,
     Normalize,
+    TanhInt8,
 )
 from models.vectors import Floats
 
@@ -55,6 +56,8 @@ class Head:
 def _load(folder: Path, module: Module) -> Transform:
     if isinstance(module, Normalize):
         return lambda vector: F.normalize(vector, dim=-1)
+    if isinstance(module, TanhInt8):
+        return lambda vector: torch.round(127 * torch.tanh(vector))
     if isinstance(module, LogitScore):
         row = _score_row(folder / module.path, module)
         return lambda vector: F.linear(vector, row)

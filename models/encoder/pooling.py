@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from models.encoder.async_copy import to_device
+from models.encoder.batch import Batch
 from models.encoder.sequence_layout import SequenceLayout
+from models.vectors import Floats
 
 
 @dataclass(frozen=True)
-class Segments:
+class PooledRows:
     """The rows of B sequences that are pooled.
 
     prompt_token_counts: how many rows before them are not.
@@ -25,46 +27,46 @@ class Segments:
     prompt_token_counts: Tensor
 
 
-Pooling = Callable[[Tensor, Segments], Tensor]
+Pooling = Callable[[Tensor, PooledRows], Tensor]
 """Pools each sequence's hidden states: (T, D) -> (B, D)."""
 
 
-def cls(hidden: Tensor, segments: Segments) -> Tensor:
+def cls(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
     """The first token's state: (T, D) -> (B, D)."""
-    return _with_zero_row(hidden)[segments.starts]
+    return _with_zero_row(hidden)[pooled_rows.starts]
 
 
-def last(hidden: Tensor, segments: Segments) -> Tensor:
+def last(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
     """The last token's state: (T, D) -> (B, D)."""
-    return _with_zero_row(hidden)[segments.starts + segments.lengths - 1]
+    return _with_zero_row(hidden)[pooled_rows.starts + pooled_rows.lengths - 1]
 
 
-def mean(hidden: Tensor, segments: Segments) -> Tensor:
+def mean(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
     """The average over tokens: (T, D) -> (B, D)."""
-    return _reduce(hidden, segments, "mean")
+    return _reduce(hidden, pooled_rows, "mean")
 
 
-def maximum(hidden: Tensor, segments: Segments) -> Tensor:
+def maximum(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
     """The largest value in each dimension: (T, D) -> (B, D)."""
-    return _reduce(hidden, segments, "max")
+    return _reduce(hidden, pooled_rows, "max")
 
 
-def mean_sqrt(hidden: Tensor, segments: Segments) -> Tensor:
+def mean_sqrt(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
     """The sum over tokens divided by the square root of their number: (T, D) -> (B, D)."""
-    return mean(hidden, segments) * segments.lengths[:, None].sqrt()
+    return mean(hidden, pooled_rows) * pooled_rows.lengths[:, None].sqrt()
 
 
-def weighted_mean(hidden: Tensor, segments: Segments) -> Tensor:
+def weighted_mean(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
     """The average weighted by position, counted from one (arXiv 2202.08904): (T, D) -> (B, D)."""
-    count, before = segments.lengths, segments.prompt_token_counts
+    count, before = pooled_rows.lengths, pooled_rows.prompt_token_counts
     # From a row's number to its position in its text, counted from one.
-    shift = (before + 1 - segments.starts).repeat_interleave(count, output_size=len(hidden))
+    shift = (before + 1 - pooled_rows.starts).repeat_interleave(count, output_size=len(hidden))
     weights = (torch.arange(len(hidden), device=hidden.device) + shift)[:, None]
     total = count * (count + 1) / 2 + count * before
-    return _reduce(hidden * weights.to(hidden.dtype), segments, "sum") / total[:, None]
+    return _reduce(hidden * weights.to(hidden.dtype), pooled_rows, "sum") / total[:, None]
 
 
-POOLINGS: dict[str, Pooling] = {
+POOLINGS: dict[str, Pooling] = {  # in the order of Pooling in kernels/pool.h
     "cls": cls,
     "max": maximum,
     "mean": mean,
@@ -86,16 +88,24 @@ def pool(
     A sequence without remaining rows has the zero vector.
     """
     states = hidden[: layout.tokens].to(torch.float32)  # without padding rows
-    segments = Segments(layout.starts, layout.lengths, torch.zeros_like(layout.lengths))
+    pooled_rows = PooledRows(layout.starts, layout.lengths, torch.zeros_like(layout.lengths))
     if prompt_token_counts is not None and prompt_token_counts.any():
-        states, segments = _without_skipped(states, layout, prompt_token_counts)
-    pooled = torch.cat([POOLINGS[mode](states, segments) for mode in modes], dim=1)
-    return pooled.masked_fill(segments.lengths[:, None] == 0, 0.0)
+        states, pooled_rows = _without_skipped(states, layout, prompt_token_counts)
+    pooled = torch.cat([POOLINGS[mode](states, pooled_rows) for mode in modes], dim=1)
+    return pooled.masked_fill(pooled_rows.lengths[:, None] == 0, 0.0)
+
+
+def pool_batch(states: Floats, batch: Batch, modes: Sequence[str]) -> Floats:
+    """Pool the hidden states of a batch on a CPU, without prompts: (T, D) -> (B, D * modes)."""
+    layout = SequenceLayout(batch.lengths.tolist(), torch.device("cpu"))
+    prompt_token_counts = torch.from_numpy(batch.prompt_token_counts)
+    vectors: Floats = pool(torch.from_numpy(states), layout, modes, prompt_token_counts).numpy()
+    return vectors
 
 
 def _without_skipped(
     hidden: Tensor, layout: SequenceLayout, prompt_token_counts: Tensor
-) -> tuple[Tensor, Segments]:
+) -> tuple[Tensor, PooledRows]:
     # Indices are computed on the host, which would otherwise wait for the device to know their
     # number.
     counts = torch.tensor(layout.host_lengths)
@@ -106,11 +116,11 @@ def _without_skipped(
     rows, starts, lengths, prompt_token_counts = to_device(
         hidden.device, rows, starts, lengths, prompt_token_counts
     )
-    return hidden.index_select(0, rows), Segments(starts, lengths, prompt_token_counts)
+    return hidden.index_select(0, rows), PooledRows(starts, lengths, prompt_token_counts)
 
 
-def _reduce(hidden: Tensor, segments: Segments, how: str) -> Tensor:
-    return torch.segment_reduce(hidden, how, lengths=segments.lengths, axis=0, unsafe=True)
+def _reduce(hidden: Tensor, pooled_rows: PooledRows, how: str) -> Tensor:
+    return torch.segment_reduce(hidden, how, lengths=pooled_rows.lengths, axis=0, unsafe=True)
 
 
 def _with_zero_row(hidden: Tensor) -> Tensor:

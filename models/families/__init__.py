@@ -44,6 +44,7 @@ from models.families.remote_code import refuse_unknown_code
 FAMILIES: Mapping[str, Callable[[JsonConfig], CheckpointSpec]] = {  # by model_type
     "albert": albert.read,
     "bert": bert.read,
+    "bidirectional_pplx_qwen3": qwen.pplx,
     "bloom": bloom.read,
     "camembert": roberta.read,
     "clip": clip.text_and_images,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from models.config.json_config import JsonConfig
 
 REPLACED: Mapping[str, tuple[str, ...]] = {  # by family: classes of remote code that it computes
+    "bidirectional_pplx_qwen3": ("PPLXQwen3Model",),
     "eurobert": ("EuroBertModel",),
     "gte": ("GteModel", "NewModel"),
     "jina_bert": ("JinaBertModel",),
@@ -12,6 +13,7 @@ REPLACED: Mapping[str, tuple[str, ...]] = {  # by family: classes of remote code
     "llama_bidirec": ("LlamaBidirectionalModel",),
     "new": ("GteModel", "NewModel"),
     "nomic_bert": ("NomicBertModel",),
+    "voyage": ("Qwen3BidirectionalModel",),
 }
 
 

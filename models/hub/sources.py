@@ -79,6 +79,11 @@ def resolve(model: str, *, revision: str | None = None, cache: Path | None = Non
     """
     if Path(model).is_dir():
         return Path(model).resolve()
+    if Path(model).is_file():
+        raise ModelError(
+            f"{model} is a file: `embedding-service convert {model} -o FOLDER` makes a folder of "
+            "word vectors; of any other model, give the folder that has the file"
+        )
     cache = cache or default_cache()
     if model in BUNDLES:
         folder = cache / model

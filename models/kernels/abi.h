@@ -1,18 +1,18 @@
-// The layout of the structs that Python passes, which must equal models/cpu_backend/abi.py: with
-// another one the kernels would read invalid addresses. Increase ABI_VERSION after every change of
-// these structs, of the meaning of their fields, or of a function's arguments.
+// What Python compares before it calls a library: the checksum of the sources that it was compiled
+// from, and the sizes of the structs that are passed, which models/cpu_backend/abi.py has, too. With
+// others the kernels would read invalid addresses, or take one number for another.
 
 #pragma once
 
 #include <cstdint>
 
-#ifndef ABI_VERSION
-#define ABI_VERSION 4
+#ifndef SOURCE_CHECKSUM  // hatch_build.py defines it
+#error "compile the kernels with: python hatch_build.py"
 #endif
 
-// By index: the version, the sizes of the structs, then -1.
+// By index: the checksum, the sizes of the structs, then -1.
 template <typename... Structs>
 int64_t abi(int64_t index) {
-  constexpr int64_t numbers[] = {ABI_VERSION, static_cast<int64_t>(sizeof(Structs))...};
+  constexpr int64_t numbers[] = {SOURCE_CHECKSUM, static_cast<int64_t>(sizeof(Structs))...};
   return index < static_cast<int64_t>(1 + sizeof...(Structs)) ? numbers[index] : -1;
 }

@@ -64,7 +64,7 @@ struct ForwardCall {
   }
   // Whether only one row of each sequence's last states is needed.
   bool pools_one_row() const {
-    const bool ends = num_poolings && (poolings[0] == Pooling::cls || poolings[0] == Pooling::last);
+    const bool ends = num_poolings && (poolings[0] == Pooling::cls || poolings[0] == Pooling::lasttoken);
     return ends && !states && std::all_of(poolings, poolings + num_poolings, [&](Pooling other) {
              return other == poolings[0];
            });

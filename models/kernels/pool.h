@@ -29,8 +29,25 @@ INLINE void embed(const EmbeddingTables& tables, long id, long row, long width, 
   normalise(out, width, tables.norm, eps, out);
 }
 
-// In the order of KERNEL_POOLINGS in models/cpu_backend/pooling.py.
-enum class Pooling : int64_t { cls, max, mean, mean_sqrt, weighted_mean, last };
+// In the order of POOLINGS in models/encoder/pooling.py.
+enum class Pooling : int64_t { cls, max, mean, mean_sqrt_len_tokens, weightedmean, lasttoken };
+
+// What a sum over tokens is divided by.
+INLINE float divisor(Pooling pooling, float count) {
+  switch (pooling) {
+    case Pooling::mean:
+      return count;
+    case Pooling::mean_sqrt_len_tokens:
+      return std::sqrt(count);
+    case Pooling::weightedmean:
+      return count * (count + 1) / 2;
+    case Pooling::cls:
+    case Pooling::max:
+    case Pooling::lasttoken:
+      break;
+  }
+  return 1.0f;
+}
 
 // Rows (length, D) to `out` (D,), which is zero where there are none.
 INLINE void pool(const float* rows, long length, long width, Pooling pooling, float* out) {
@@ -38,12 +55,11 @@ INLINE void pool(const float* rows, long length, long width, Pooling pooling, fl
     std::memset(out, 0, width * sizeof(float));
     return;
   }
-  const float count = static_cast<float>(length);
-  const float* first = pooling == Pooling::last ? rows + (length - 1) * width : rows;
+  const float* first = pooling == Pooling::lasttoken ? rows + (length - 1) * width : rows;
   std::memcpy(out, first, width * sizeof(float));
-  if (pooling == Pooling::cls || pooling == Pooling::last) return;
+  if (pooling == Pooling::cls || pooling == Pooling::lasttoken) return;
   for (long t = 1; t < length; t++) {
-    const float weight = pooling == Pooling::weighted_mean ? static_cast<float>(t + 1) : 1.0f;
+    const float weight = pooling == Pooling::weightedmean ? static_cast<float>(t + 1) : 1.0f;
     for (long d = 0; d < width; d += W) {
       const Floats x = load(rows + t * width + d), y = load(out + d);
       if (pooling == Pooling::max)
@@ -52,9 +68,6 @@ INLINE void pool(const float* rows, long length, long width, Pooling pooling, fl
         store(out + d, fma(splat(weight), x, y));
     }
   }
-  const float divisor = pooling == Pooling::mean            ? count
-                        : pooling == Pooling::mean_sqrt     ? std::sqrt(count)
-                        : pooling == Pooling::weighted_mean ? count * (count + 1) / 2
-                                                        : 1.0f;
-  for (long d = 0; d < width; d += W) store(out + d, load(out + d) / divisor);
+  const float scale = divisor(pooling, static_cast<float>(length));
+  for (long d = 0; d < width; d += W) store(out + d, load(out + d) / scale);
 }

@@ -28,11 +28,14 @@ class SparseVector:
         return cls(indices, weights[indices])
 
 
-def on_common_axes(vectors: Sequence[SparseVector]) -> Floats:
-    """Write vectors over the entries that any of them has, zeros included: (B, entries)."""
-    entries, columns = np.unique(
-        np.concatenate([vector.indices for vector in vectors]), return_inverse=True
-    )
+def common_entries(vectors: Sequence[SparseVector]) -> npt.NDArray[np.int32]:
+    """Return the entries that any vector has, in ascending order: (entries,)."""
+    return np.unique(np.concatenate([vector.indices for vector in vectors]))
+
+
+def over_entries(vectors: Sequence[SparseVector], entries: npt.NDArray[np.int32]) -> Floats:
+    """Write vectors as rows, zeros included: (B, entries). entries: see `common_entries`."""
+    columns = np.searchsorted(entries, np.concatenate([vector.indices for vector in vectors]))
     rows = np.repeat(np.arange(len(vectors)), [len(vector.indices) for vector in vectors])
     matrix = np.zeros((len(vectors), len(entries)), dtype=np.float32)
     matrix[rows, columns] = np.concatenate([vector.weights for vector in vectors])

@@ -9,17 +9,24 @@ from models.errors import ModelError
 from models.sentence_transformers.router import ROUTER, routes
 
 STATIC = "StaticEmbedding"
+WORDS = "WordEmbeddings"
+WORD_WEIGHTS = "WordWeights"
 CLIP = "CLIPModel"
 LOGIT_SCORE = "LogitScore"
-ENCODERS = ("Transformer", STATIC, CLIP)
+ENCODERS = ("Transformer", STATIC, CLIP, WORDS)
+TABLES = (STATIC, WORDS)
+"""Encoders that are a table of vectors, without layers."""
 SENTENCE, TOKENS = "sentence_embedding", "token_embeddings"
 """Input and output of a module: the vector of a text, or those of its tokens."""
 
 SPLADE_POOLING = "SpladePooling"
-_POOLINGS = ("Pooling", SPLADE_POOLING)
+_POOLINGS = {"Transformer": ("Pooling", SPLADE_POOLING), WORDS: ("Pooling",)}
 _FORMER_NAMES = {"MLMTransformer": "Transformer"}
 _PACKAGE = "sentence_transformers."
-_ALIASES = {"pylate.models.Dense.Dense": "sentence_transformers.base.modules.dense.Dense"}
+_ALIASES = {  # code of models, and of another package, that is computed here
+    "pylate.models.Dense.Dense": "sentence_transformers.base.modules.dense.Dense",
+    "st_quantize.FlexibleQuantizer": "sentence_transformers.FlexibleQuantizer",
+}
 
 RESIDUAL = "residual.weight"
 """The name of a Dense's second matrix."""
@@ -130,7 +137,13 @@ class Normalize:
     """Division by the Euclidean length."""
 
 
-Module = Dense | LayerNorm | LogitScore | Normalize
+@dataclass(frozen=True)
+class TanhInt8:
+    """Rounding of 127 tanh(x) in each dimension, which Perplexity's models end with."""
+
+
+WithoutWeights = Normalize | TanhInt8
+Module = Dense | LayerNorm | LogitScore | WithoutWeights
 """A module after the pooling."""
 
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
@@ -149,10 +162,12 @@ def entries(folder: Path) -> tuple[Entry, ...]:
     kinds = [entry.kind for entry in entries]
     if kinds == ["Transformer", LOGIT_SCORE]:
         return entries
-    supported = (*ENCODERS, *_POOLINGS, *_READERS)
+    supported = (*ENCODERS, *_POOLINGS["Transformer"], *_READERS, WORD_WEIGHTS)
     if unknown := [kind for kind in kinds if kind not in supported]:
         raise ModelError(f"{path}: modules {unknown} are not supported; supported: {supported}")
-    pooled = kinds[:1] == ["Transformer"] and kinds[1:2] and kinds[1] in _POOLINGS
+    if kinds[:2] == [WORDS, WORD_WEIGHTS]:
+        del kinds[1]
+    pooled = kinds[1:] and kinds[1] in _POOLINGS.get(kinds[0], ())
     after = kinds[2:] if pooled else kinds[1:]
     if SPLADE_POOLING in kinds and after:
         raise ModelError(f"{path}: modules {after} after {SPLADE_POOLING} are not supported")
@@ -182,7 +197,7 @@ def following(
     """
     modules = [module for entry in entries for module in _read(folder, entry, level)]
     for module in modules:
-        if isinstance(module, Normalize):
+        if isinstance(module, WithoutWeights):
             continue
         if module.inputs != width:
             raise ModelError(
@@ -266,12 +281,17 @@ def _normalize(folder: Path, path: str, level: str) -> list[Module]:
     return [Normalize()]
 
 
+def _tanh_int8(folder: Path, path: str, level: str) -> list[Module]:
+    return [TanhInt8()]
+
+
 def _ignore(folder: Path, path: str, level: str) -> list[Module]:
     return []
 
 
 _READERS: Mapping[str, Callable[[Path, str, str], list[Module]]] = {
     "Dense": _dense,
+    "FlexibleQuantizer": _tanh_int8,
     "LayerNorm": _layer_norm,
     "Normalize": _normalize,
     "Dropout": _ignore,  # used in training only

@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from models.config.checkpoint_spec import Projection
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
-from models.sentence_transformers.modules import CLIP, SPLADE_POOLING, STATIC, Entry
+from models.sentence_transformers.modules import CLIP, SPLADE_POOLING, STATIC, WORDS, Entry
+
+Mode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+MODES: tuple[str, ...] = get_args(Mode)
 
 # The booleans of the older schema of 1_Pooling/config.json -> the names of the newer one.
-_BOOLEANS = {
+_OLDER_SCHEMA = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
@@ -19,7 +22,6 @@ _BOOLEANS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-MODES = tuple(_BOOLEANS.values())
 SPLADE = "splade"
 AUTO = "auto"
 Source = Literal["model", "setting", "assumed"]
@@ -59,8 +61,8 @@ def choose_pooling(
 
     Raises ModelError if the files name none and the default may be wrong.
     """
-    if pooling not in (*MODES, SPLADE, AUTO):
-        supported = (*MODES, SPLADE, AUTO)
+    supported = (*MODES, AUTO) if entries[0].kind == WORDS else (*MODES, SPLADE, AUTO)
+    if pooling not in supported:
         raise ModelError(f"pooling {pooling!r} is not supported; supported: {supported}")
     if entries[0].kind == STATIC:
         return _static_pooling(folder, pooling)
@@ -69,9 +71,7 @@ def choose_pooling(
         _refuse_other_tasks(folder)
     stated = _stated(folder, entries)
     if projection and (projection.always or (not has_modules and pooling == AUTO)):
-        if stated or pooling != AUTO:
-            raise ModelError(f"{folder}: the model projects the end of a text: it has no Pooling")
-        return PoolingChoice(("lasttoken",), projection=projection)
+        return _projected_pooling(folder, pooling, stated, projection)
     if entries[0].kind == CLIP:
         raise ModelError(f"{folder}: {CLIP} is not of a model with texts and images")
     if pooling != AUTO:
@@ -81,6 +81,19 @@ def choose_pooling(
     if has_modules:
         raise ModelError(f"{folder / 'modules.json'} has no Pooling: {_ADVICE}")
     return PoolingChoice((_assumed(folder),), source="assumed")
+
+
+def _projected_pooling(
+    folder: Path, pooling: str, stated: PoolingChoice | None, projection: Projection
+) -> PoolingChoice:
+    if projection.pooling is None:
+        if stated or pooling != AUTO:
+            raise ModelError(f"{folder}: the model projects the end of a text: it has no Pooling")
+        return PoolingChoice(("lasttoken",), projection=projection)
+    modes = (projection.pooling,)
+    if pooling not in (*modes, AUTO) or (stated and stated.modes != modes):
+        raise ModelError(f"{folder}: the model has no other pooling than {projection.pooling}")
+    return PoolingChoice(modes, stated is None or stated.include_prompt, projection=projection)
 
 
 def _static_pooling(folder: Path, pooling: str) -> PoolingChoice:
@@ -96,7 +109,7 @@ def _stated(folder: Path, entries: Sequence[Entry]) -> PoolingChoice | None:
     if not paths:
         return None
     options = JsonConfig(folder / paths[0] / "config.json")
-    listed = [new for old, new in _BOOLEANS.items() if options.get(old, False)]
+    listed = [new for old, new in _OLDER_SCHEMA.items() if options.get(old, False)]
     modes = options.get("pooling_mode") or listed or "mean"
     modes = tuple(modes) if isinstance(modes, list) else (modes,)
     if not all(mode in MODES for mode in modes):

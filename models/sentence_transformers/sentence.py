@@ -7,10 +7,12 @@ from pathlib import Path
 from models.config.checkpoint_spec import CheckpointSpec, Projection
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
+from models.errors import ModelError
 from models.sentence_transformers import modules
 from models.sentence_transformers.classifier import Classifier
 from models.sentence_transformers.modules import (
-    STATIC,
+    TABLES,
+    WORD_WEIGHTS,
     Dense,
     Entry,
     LogitScore,
@@ -38,7 +40,8 @@ class SentenceConfig:
     normalize: whether vectors get unit length in the end.
     file_only: whether only tokenizer.json counts, and texts get no special tokens.
     keep_unknown: whether unknown tokens remain. end, padded: see Projection.
-    sparse: how sparse vectors are computed; None without.
+    sparse: how sparse vectors are computed; None without. word_weights: the folder, relative to the
+    model's, with a weight for each word of a table; None without.
     """
 
     max_length: int
@@ -54,6 +57,7 @@ class SentenceConfig:
     end: int | None = None
     padded: bool = False
     sparse: Sparse | None = None
+    word_weights: str | None = None
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt: str = ""
 
@@ -82,8 +86,8 @@ class SentenceConfig:
         normalize = following[-1:] == [Normalize()]
         card = JsonConfig.optional(folder / CARD)
         prompts: dict[str, str] = card.get("prompts", {})
-        static = entries[0].kind == STATIC
-        if static:
+        is_table = entries[0].kind in TABLES
+        if is_table:
             options = TransformerOptions(encoder.max_positions)
         else:
             path = folder / entries[0].path
@@ -100,7 +104,8 @@ class SentenceConfig:
             sparse=read_sparse(folder, entries, encoder, choice),
             lowercase=options.lowercase,
             side=options.side,
-            file_only=static,
+            file_only=is_table,
+            word_weights=_word_weights(folder, entries, choice),
             keep_unknown=encoder.family != "model2vec",
             prompts=prompts,
             default_prompt=default_prompt(card),
@@ -153,8 +158,15 @@ def _of_classifier(folder: Path, encoder: EncoderConfig, classifier: Classifier)
     )
 
 
+def _word_weights(folder: Path, entries: Sequence[Entry], choice: PoolingChoice) -> str | None:
+    paths = [entry.path for entry in entries if entry.kind == WORD_WEIGHTS]
+    if paths and "weightedmean" in choice.modes:
+        raise ModelError(f"{folder}: {WORD_WEIGHTS} before the pooling weightedmean: not supported")
+    return paths[0] if paths else None
+
+
 def _output(choice: PoolingChoice) -> Output:
-    if choice.projection is not None:
+    if choice.projection is not None and choice.projection.pooling is None:
         return "projection"
     return "token_logits" if choice.modes == (SPLADE,) else "states"
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models
 
 
 def pipeline_steps(rust: Tokenizer) -> list[dict[str, Any]]:
@@ -15,10 +15,9 @@ def pipeline_steps(rust: Tokenizer) -> list[dict[str, Any]]:
 
 def unknown_id(rust: Tokenizer) -> int | None:
     """Return the id of the token for unknown words; None if there is none."""
-    model = json.loads(rust.to_str())["model"]
-    if "unk_id" in model:  # of Unigram
-        return model["unk_id"]  # type: ignore[no-any-return]
-    return rust.token_to_id(model.get("unk_token") or "")
+    if isinstance(rust.model, models.Unigram):
+        return json.loads(rust.to_str())["model"]["unk_id"]  # type: ignore[no-any-return]
+    return rust.token_to_id(getattr(rust.model, "unk_token", None) or "")
 
 
 def _flatten(state: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from models.tokenizer.special_tokens import SpecialTokens, sample_text
 from models.tokenizer.split_points import SplitPoints
 from models.tokenizer.token import Token, ids_of, tokens_of
 from models.tokenizer.truncation import Side, TruncatedIds
+from models.tokenizer.words.word_tokenizer import WordTokenizer
 
 __all__ = ["Side", "Token", "Tokenizer", "TruncatedIds"]
 
@@ -58,7 +59,7 @@ class Tokenizer:
         loader.register_markers(loaded.rust, markers)
         self._rust, self.side = loaded.rust, side or loaded.side
         self._special_by_role = loaded.special
-        self._dropped_id = None if keep_unknown else unknown_id(self._rust)
+        self._dropped_id = None if keep_unknown else self._unknown_id
         self.max_length = max_length
         self.model_type = type(self._rust.model).__name__
         self.vocab_size: int = self._rust.get_vocab_size()
@@ -187,6 +188,22 @@ class Tokenizer:
         """
         for chunk in self._chunked.token_chunks(prompt + text, ids_of, -len(prompt), special):
             yield [(id, outside) for id, outside in chunk if id != self._dropped_id]
+
+    @cached_property
+    def words(self) -> WordTokenizer | None:
+        """The tokenizer of a table of word vectors; None for other models."""
+        rust: object = self._rust
+        return rust if isinstance(rust, WordTokenizer) else None
+
+    def in_vocabulary(self, id: int) -> bool:
+        """Whether a token is in the vocabulary: no unknown word, and no n-gram of one."""
+        if self.words:
+            return id < len(self.words.vocabulary)
+        return id != self._unknown_id
+
+    @cached_property
+    def _unknown_id(self) -> int | None:
+        return unknown_id(self._rust)
 
     def name(self, id: int) -> str:
         """Return the name of a token; raises KeyError for an unknown id."""

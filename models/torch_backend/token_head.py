@@ -42,7 +42,7 @@ def _load(folder: Path, module: Module, linear: LinearFactory) -> Transform:
         return lambda rows: torch.from_numpy(normalize(rows.numpy()))
     if not isinstance(module, Dense) or module.activation not in _ACTIVATIONS:
         raise ModelError(
-            f"{folder / module.path}: a multi-vector model's Dense has one of the "
+            f"{folder}: a multi-vector model's Dense has one of the "
             f"activations {sorted(_ACTIVATIONS)}"
         )
     tensors = load_tensors(folder, module)

@@ -8,13 +8,13 @@ from pydantic import Discriminator, Field, PositiveInt, Tag
 
 from models.vectors import Floats
 from service.api.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
-from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.model_choice import ModelChoice
+from service.api.openapi_responses import route_responses
 from service.api.rerank import token_usage
 from service.api.rerank_request import PairBody
 from service.api.router import Context, api_router
 from service.api.schemas.rerank import Classes, Predictions
 from service.api.scores import ScoreFunction, labelled, logits_to_scores
-from service.api.served_names import ModelChoice
 from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
 from service.inputs.options import InputOptions
@@ -147,7 +147,7 @@ def router(models: ModelChoice[ClassificationService]) -> APIRouter:
         "/predict",
         summary="Labels of texts or pairs of texts",
         response_model=Predictions,
-        responses=route_responses((*ENGINE_ERRORS, 404)),
+        responses=route_responses(),
     )
     async def predict(context: Context, body: PredictRequest) -> Any:
         service, single = models.choose(body.model), _inputs_kind(body.inputs) != "<batch>"
@@ -163,7 +163,7 @@ def router(models: ModelChoice[ClassificationService]) -> APIRouter:
         "/classify",
         summary="Classes of texts",
         response_model=Classes,
-        responses=route_responses((*ENGINE_ERRORS, 404)),
+        responses=route_responses(),
     )
     async def classify(context: Context, body: ClassifyRequest) -> Any:
         return await models.choose(body.model).classify(context, body)

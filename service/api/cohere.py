@@ -9,14 +9,14 @@ from pydantic import Field, PositiveInt
 from models.vectors import Floats
 from service.api.array_format import convert_vectors, encode_rows
 from service.api.body import FAIL_FAST, Body, examples
-from service.api.embed import EmbeddingService
 from service.api.embed_request import EmbedRequest
+from service.api.embedding_service import EmbeddingService
+from service.api.model_choice import ModelChoice
 from service.api.openai_fields import OVERFLOW, TruncateWord
-from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.common import CohereError
 from service.api.schemas.vendors import CohereAnswer
-from service.api.served_names import ModelChoice
 from service.errors import BadRequest
 from service.inputs.image_input import ImageInput
 from service.inputs.options import Input
@@ -130,7 +130,7 @@ def router(models: ModelChoice[EmbeddingService]) -> APIRouter:
         "/v2/embed",
         summary="Cohere embeddings",
         response_model=CohereAnswer,
-        responses=route_responses((*ENGINE_ERRORS, 404), CohereError),
+        responses=route_responses(error_schema=CohereError),
     )
     async def cohere(context: Context, body: CohereRequest) -> Any:
         embedding, request = models.choose(body.model), body.to_embed_request()

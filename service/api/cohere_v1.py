@@ -12,14 +12,14 @@ from service.api.cohere import (
     embeddings_by_type,
     response_meta,
 )
-from service.api.embed import EmbeddingService
 from service.api.embed_request import EmbedRequest
+from service.api.embedding_service import EmbeddingService
+from service.api.model_choice import ModelChoice
 from service.api.openai_fields import OVERFLOW, TruncateWord
-from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.common import CohereError
 from service.api.schemas.vendors import CohereAnswer, CohereFloats
-from service.api.served_names import ModelChoice
 
 
 class CohereV1Request(Body):
@@ -56,7 +56,7 @@ def router(models: ModelChoice[EmbeddingService]) -> APIRouter:
         "/v1/embed",
         summary="Cohere embeddings, version 1",
         response_model=CohereFloats | CohereAnswer,
-        responses=route_responses((*ENGINE_ERRORS, 404), CohereError),
+        responses=route_responses(error_schema=CohereError),
     )
     async def cohere_v1(context: Context, body: CohereV1Request) -> Any:
         embedding = models.choose(body.model or None)

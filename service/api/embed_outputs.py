@@ -50,6 +50,10 @@ async def embed_outputs(
             encode_block(convert_vectors(matrix, body.output_dtype), body.encoding_format)
             for matrix in matrices
         ]
+        response["token_ids"] = [  # the first tokens have no vector
+            row.ids[len(row.ids) - len(matrix) :]
+            for row, matrix in zip(rows, matrices, strict=True)
+        ]
     return response
 
 

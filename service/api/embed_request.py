@@ -1,15 +1,17 @@
 """Body of /embed, to which requests of other APIs for sentence vectors are converted."""
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, PositiveInt
 
 from service.api.array_format import EncodingFormat, OutputType
-from service.api.body import FAIL_FAST, Inputs, TrueByDefault, examples
+from service.api.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
 from service.api.options_body import HuggingFaceBody
 
 OutputName = Literal["dense", "sparse", "multi"]
 """A kind of vectors, as in models.outputs.names."""
+OutputNames = Annotated[list[OutputName], Field(min_length=1), FAIL_FAST]
 
 
 class EmbedRequest(HuggingFaceBody):
@@ -39,4 +41,9 @@ class EmbedRequest(HuggingFaceBody):
     late_chunking: bool = False
     details: bool = False
     partial: bool = False
-    outputs: Annotated[list[OutputName], Field(min_length=1), FAIL_FAST] | None = None
+    outputs: OutputNames | None = None
+
+    @classmethod
+    def of_texts(cls, texts: Sequence[str]) -> Self:
+        """Build a request for texts, with every option at its default."""
+        return cls(inputs=input_list(texts))

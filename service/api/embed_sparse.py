@@ -6,11 +6,11 @@ from typing import Any
 from fastapi import APIRouter
 
 from service.api.body import Inputs, examples, input_list
-from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.model_choice import ModelChoice
+from service.api.openapi_responses import route_responses
 from service.api.options_body import HuggingFaceBody
 from service.api.router import Context, api_router
 from service.api.schemas.embed import SparseEntry
-from service.api.served_names import ModelChoice
 from service.api.sparse_vectors import (
     MinWeight,
     TopK,
@@ -76,7 +76,7 @@ def router(models: ModelChoice[SparseService]) -> APIRouter:
         "/embed_sparse",
         summary="Sparse vectors",
         response_model=list[list[SparseEntry]],
-        responses=route_responses((*ENGINE_ERRORS, 404)),
+        responses=route_responses(),
     )
     async def embed_sparse(context: Context, body: SparseRequest) -> Any:
         return await models.choose(body.model).embed(context, body)

@@ -2,11 +2,11 @@
 
 from fastapi import APIRouter, Request, Response
 
-from service.api.embed import EmbeddingService
 from service.api.embed_request import EmbedRequest
+from service.api.embedding_service import EmbeddingService
 from service.api.fastapi_response import fastapi_response
+from service.api.model_choice import ModelChoice
 from service.api.router import read_body, request_context
-from service.api.served_names import ModelChoice
 
 _PATHS = ("/models/{}/pipeline/feature-extraction", "/pipeline/feature-extraction/{}", "/models/{}")
 _NAMES = ("{name}", "{organisation}/{name}")

@@ -7,7 +7,7 @@ from models.vectors import Floats
 from service.api.comparison_input import TextsByPath, texts_by_path
 from service.api.scores import ranking
 from service.api.similarity_request import SimilarityRequest
-from service.errors import BadRequest, ServiceError
+from service.errors import BadRequest, located
 from service.inference.multi_vectors import MultiVectors, TextVectors
 from service.request.limits import check_values
 from service.request.request_context import RequestContext
@@ -27,14 +27,10 @@ async def maxsim_similarity(
     queries, documents, paths = _texts(body)
     _check_scores(len(queries), len(documents), body, max_values)
     context.memory.grow_by_numbers(len(queries) * len(documents))
-    try:
+    with located(paths):
         a, b = await multi_vectors.query_document_vectors(
             context, queries, documents, body.input_options()
         )
-    except ServiceError as error:
-        if error.index is not None:
-            error.locate(paths[error.index])
-        raise
     scores = await _scores(multi_vectors, a, b, body.mode)
     if body.inputs is not None and not body.details:
         return scores[0]
@@ -45,8 +41,9 @@ async def maxsim_similarity(
 def _texts(body: SimilarityRequest) -> tuple[list[str], list[str], list[Any]]:
     if body.inputs is not None:
         body.check_source()
-        paths = [("inputs", "sentences", i) for i in range(len(body.inputs.sentences))]
-        return [body.inputs.source_sentence], body.inputs.sentences, paths
+        sentences = body.inputs.sentences
+        paths = [("inputs", "sentences", index) for index in range(len(sentences))]
+        return [body.inputs.source_sentence], sentences, [("inputs", "source_sentence"), *paths]
     body.check_a_and_b()
     a, b = texts_by_path(body.a, "a"), texts_by_path(body.b, "b")
     for name, texts in (("a", a), ("b", b)):
@@ -54,7 +51,7 @@ def _texts(body: SimilarityRequest) -> tuple[list[str], list[str], list[Any]]:
             raise BadRequest(
                 f"{name}: give texts: this model has a vector for each token", param=name
             )
-    return _only_texts(a), _only_texts(b), [*b]
+    return _only_texts(a), _only_texts(b), [*a, *b]
 
 
 def _only_texts(items: TextsByPath) -> list[str]:

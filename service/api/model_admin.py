@@ -6,10 +6,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 
 from models.hub.sources import DEFAULT
+from service.api.model_choice import ModelChoice
 from service.api.openapi_responses import BODY_ERRORS, route_responses
 from service.api.router import api_router
 from service.api.schemas.status import ModelState
-from service.api.served_names import ModelChoice
 from service.errors import Forbidden, TimedOut
 from service.inference.served_model import ServedModel
 

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 
 from models.hub.sources import DEFAULT
+from service.api.model_choice import ModelChoice
 from service.api.openapi_responses import AUTH_ERRORS, route_responses
 from service.api.router import api_router
 from service.api.schemas.common import OpenAIError
 from service.api.schemas.vendors import InfinityModels, Model, Models
-from service.api.served_names import ModelChoice
 from service.inference.served_model import ServedModel
 
 _NAME = Path(examples=[DEFAULT])

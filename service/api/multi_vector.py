@@ -12,11 +12,11 @@ from service.api.array_format import Array, OutputType, convert_vectors, encode_
 from service.api.binary_response import BinaryResponse, binary_response, check_json_fields
 from service.api.body import FAIL_FAST, Body, examples, input_list, text_list
 from service.api.embed_request import EmbedRequest
-from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.model_choice import ModelChoice
+from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.common import OpenAIError
 from service.api.schemas.multi_vector import JinaMultiVectors
-from service.api.served_names import ModelChoice
 from service.errors import BadRequest, TooLarge
 from service.inference.multi_vectors import MultiVectors, TextVectors
 from service.inputs.options import Input, InputOptions
@@ -72,7 +72,8 @@ class MultiVectorService:
         values = [encode_block(matrix, body.encoding_format) for matrix in matrices]
         if not described:
             return values
-        return {"multi": values, "inputs": [row.as_json() for row in texts.rows]}
+        inputs = [row.as_json() for row in texts.rows]
+        return {"multi": values, "token_ids": texts.token_ids, "inputs": inputs}
 
     async def encoded(
         self,
@@ -137,7 +138,7 @@ def router(models: ModelChoice[MultiVectorService]) -> APIRouter:
         "/v1/multi-vector",
         summary="A vector for each token, as Jina",
         response_model=JinaMultiVectors,
-        responses=route_responses((*ENGINE_ERRORS, 404), OpenAIError),
+        responses=route_responses(error_schema=OpenAIError),
     )
     async def multi_vector(context: Context, body: MultiVectorRequest) -> Any:
         return await models.choose(body.model).jina(context, body)

@@ -7,13 +7,13 @@ from typing import Any
 from fastapi import APIRouter
 
 from service.api.body import Body, Texts, examples, input_list
-from service.api.embed import EmbeddingService
 from service.api.embed_request import EmbedRequest
+from service.api.embedding_service import EmbeddingService
+from service.api.model_choice import ModelChoice
 from service.api.openai_fields import OVERFLOW
-from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.ollama import OllamaAnswer, OllamaEmbedding
-from service.api.served_names import ModelChoice
 from service.errors import BadRequest
 from service.request.limits import check_length
 from service.request.request_context import RequestContext
@@ -110,7 +110,7 @@ class OllamaService:
 
 def router(models: ModelChoice[EmbeddingService]) -> APIRouter:
     """Create the routes of this module."""
-    routes, responses = api_router("Ollama"), route_responses((*ENGINE_ERRORS, 404))
+    routes, responses = api_router("Ollama"), route_responses()
 
     @routes.post(
         "/api/embed",

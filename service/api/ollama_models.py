@@ -10,10 +10,11 @@ from fastapi import APIRouter
 from models.checkpoint import safetensors_files
 from service import __version__
 from service.api.body import Body, examples
+from service.api.model_choice import ModelChoice
 from service.api.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.ollama import Loaded, Shown, Tags, Version
-from service.api.served_names import ModelChoice, tagged
+from service.api.served_names import tagged
 from service.errors import BadRequest
 from service.inference.served_model import ServedModel
 

@@ -1,6 +1,6 @@
 """POST /v1/embeddings: OpenAI's embeddings API."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter
@@ -8,16 +8,19 @@ from fastapi import APIRouter
 from models.vectors import Floats, finish
 from service.api.array_format import convert_vectors, encode_rows
 from service.api.body import input_list
-from service.api.embed import EmbeddingService
 from service.api.embed_request import EmbedRequest
+from service.api.embedding_service import EmbeddingService
+from service.api.model_choice import ModelChoice
 from service.api.openai_request import EmbeddingsRequest
-from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.common import OpenAIError
 from service.api.schemas.vendors import OpenAIAnswer
-from service.api.served_names import ModelChoice
 from service.api.tokens import TokenVectorService
 from service.request.request_context import RequestContext
+
+_FIELDS = {"embeddings": "embedding", "sparse": "sparse_embedding", "multi": "embeddings"}
+"""Fields of an input's result, by those of a response of /embed with `outputs`."""
 
 
 def router(
@@ -30,12 +33,15 @@ def router(
         "/v1/embeddings",
         summary="OpenAI embeddings",
         response_model=OpenAIAnswer,
-        responses=route_responses((*ENGINE_ERRORS, 404), OpenAIError),
+        responses=route_responses(error_schema=OpenAIError),
     )
     @routes.post("/embeddings", include_in_schema=False)
     async def embeddings(context: Context, body: EmbeddingsRequest) -> Any:
         embedding, role = models.choose_with_role(body.model or None)
         request = body.to_embed_request(role)
+        if request.outputs is not None:
+            outputs = await embedding.embed(context, request)
+            return _response_of(_by_input(outputs), embedding.name, context)
         max_length = body.max_length(embedding.pipeline.reader.tokenizer)
         if body.return_multivector:
             options = request.input_options().with_max_length(max_length)
@@ -56,6 +62,12 @@ def router(
     return routes
 
 
+def _by_input(outputs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the fields of each input, from the lists of a response of /embed."""
+    fields = {field: outputs[name] for name, field in _FIELDS.items() if name in outputs}
+    return [dict(zip(fields, values, strict=True)) for values in zip(*fields.values(), strict=True)]
+
+
 def _encode_multivectors(states: Sequence[Floats], request: EmbedRequest) -> list[Any]:
     finished = (finish(vectors, None, request.normalize) for vectors in states)
     return [
@@ -65,8 +77,12 @@ def _encode_multivectors(states: Sequence[Floats], request: EmbedRequest) -> lis
 
 
 def _response(field: str, values: Any, model: str, context: RequestContext) -> dict[str, Any]:
+    return _response_of([{field: value} for value in values], model, context)
+
+
+def _response_of(results: Sequence[Any], model: str, context: RequestContext) -> dict[str, Any]:
     data = [
-        {"object": "embedding", "index": index, field: value} for index, value in enumerate(values)
+        {"object": "embedding", "index": index, **result} for index, result in enumerate(results)
     ]
     usage = {"prompt_tokens": context.tokens, "total_tokens": context.tokens}
     return {"id": context.id, "object": "list", "data": data, "model": model, "usage": usage}

@@ -7,7 +7,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from models.tokenizer.tokenizer import Tokenizer
 from service.api.array_format import EncodingFormat, OutputType
 from service.api.body import Body, examples
-from service.api.embed_request import EmbedRequest
+from service.api.embed_request import EmbedRequest, OutputNames
 from service.api.openai_fields import (
     OVERFLOW,
     ROLES,
@@ -36,6 +36,7 @@ class EmbeddingsRequest(Body):
     or END), NIM and Infinity (modality: text or image, of all inputs or each) and vLLM
     (truncate_prompt_tokens: maximum tokens of an input, -1 for the model's limit;
     add_special_tokens, which must be true; normalize).
+    outputs is of this server: kinds of vectors to return of each input, from one pass.
     drop_params and metadata are ignored. Two fields with the same meaning are refused together.
     """
 
@@ -71,6 +72,7 @@ class EmbeddingsRequest(Body):
     normalize: bool | None = None
     drop_params: bool | None = None
     metadata: dict[str, Any] | None = None
+    outputs: OutputNames | None = None
 
     def to_embed_request(self, model_role: Role | None) -> EmbedRequest:
         """Convert to a request of /embed; raises BadRequest for contradictory fields.
@@ -91,6 +93,7 @@ class EmbeddingsRequest(Body):
             output_dtype=dtype,
             encoding_format=encoding_format,
             late_chunking=bool(self.late_chunking),
+            outputs=self.outputs,
         )
 
     def max_length(self, tokenizer: Tokenizer) -> int | None:
@@ -106,7 +109,9 @@ class EmbeddingsRequest(Body):
             self._check_without("return_multivector", "late_chunking", "dimensions")
             self._check_without("return_multivector", "output_dimension")
         if self.truncate_prompt_tokens is not None:
-            self._check_without("truncate_prompt_tokens", "late_chunking")
+            self._check_without("truncate_prompt_tokens", "late_chunking", "outputs")
+        if self.outputs is not None:
+            self._check_without("outputs", "return_multivector")
         if self.add_special_tokens is False:
             raise BadRequest(
                 "add_special_tokens is false: here the model's special tokens are always put "

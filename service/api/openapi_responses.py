@@ -16,8 +16,8 @@ AUTH_ERRORS = (401, 403, 500)
 """Error statuses of every route that requires a key."""
 BODY_ERRORS = (400, 401, 403, 408, 413, 415, 500)
 """Error statuses of a route that reads a body."""
-ENGINE_ERRORS = (400, 401, 403, 408, 413, 415, 429, 500, 503, 504)
-"""Error statuses of a route that reads a body and uses the engine."""
+ENGINE_ERRORS = (400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504)
+"""Error statuses of a route that reads a body and uses a model's engine."""
 
 _DESCRIPTIONS: Mapping[int, str] = {
     400: "The request is invalid; the message names the field.",

@@ -1,6 +1,5 @@
 """Request fields for prompts, truncation and long texts."""
 
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -62,22 +61,20 @@ class ReadingBody(PromptBody):
 
         count_dropped: report how many tokens were cut off, even where that needs extra work.
         """
-        options = self._input_options()
-        return replace(options, count_dropped=True) if count_dropped else options
-
-    def _input_options(self) -> InputOptions:
-        if self.model_fields_set.isdisjoint(OPTION_FIELDS):
-            return _DEFAULT_OPTIONS
-        prompt = (self.prompt, self.prompt_name, self.input_type)
-        if self.on_overflow is None:
-            return InputOptions(self.truncate, self.truncation_direction, *prompt)
-        if self.model_fields_set & {"truncate", "truncation_direction"}:
-            raise BadRequest(
-                "give on_overflow, or truncate and truncation_direction, not both",
-                param="on_overflow",
-            )
-        truncate, windows = self.on_overflow in _TRUNCATION_SIDES, self.on_overflow == "mean"
-        return InputOptions(truncate, _TRUNCATION_SIDES.get(self.on_overflow), *prompt, windows)
+        truncate, side = self.truncate, self.truncation_direction
+        if self.on_overflow is not None:
+            if self.model_fields_set & {"truncate", "truncation_direction"}:
+                raise BadRequest(
+                    "give on_overflow, or truncate and truncation_direction, not both",
+                    param="on_overflow",
+                )
+            side = _TRUNCATION_SIDES.get(self.on_overflow)
+            truncate = side is not None
+        return InputOptions(
+            *(truncate, side, self.prompt, self.prompt_name, self.input_type),
+            windows=self.on_overflow == "mean",
+            count_dropped=count_dropped,
+        )
 
     def token_options(self) -> InputOptions:
         """Build options for other vectors; raises BadRequest for a mean of windows, too."""
@@ -108,4 +105,4 @@ class HuggingFaceBody(ReadingBody):
     options: Options | None = None
 
 
-OPTION_FIELDS, _DEFAULT_OPTIONS = frozenset(ReadingBody.model_fields), InputOptions()
+OPTION_FIELDS = frozenset(ReadingBody.model_fields)

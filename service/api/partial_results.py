@@ -31,6 +31,7 @@ def partial_results(
     described: list[dict[str, Any]] = []
     for index, result in enumerate(results):
         if isinstance(result, ServiceError):
+            result.name_field(["inputs"])
             described.append({"error": describe(result)})
             continue
         row, embedding = next(rows)

@@ -14,12 +14,12 @@ from models.vectors import Floats
 from service.api.array_format import Array
 from service.api.binary_response import binary_response
 from service.api.fastapi_response import fastapi_response
+from service.api.model_choice import ModelChoice
 from service.api.openapi_responses import ENGINE_ERRORS, route_responses
 from service.api.position_encoding import compute_tables
 from service.api.positions_request import PositionsQuery, PositionsRequest
 from service.api.router import Context, api_router
 from service.api.schemas.tokens import PositionsAnswer
-from service.api.served_names import ModelChoice
 from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
 from service.inputs.tokenized_input import TokenizedInput
@@ -76,7 +76,7 @@ class PositionService:
             )
         # The position part of an input is the start of the table; padding would have no position.
         ids = np.full(last + 1, int(padding_id == 0), dtype=np.int32)
-        table = await self.pipeline.submit(context, [TokenizedInput(ids, 0)], "position")
+        (table,) = await self.pipeline.hidden(context, [TokenizedInput(ids, 0)], "position")
         return {"vectors": table[positions]}
 
 
@@ -88,13 +88,13 @@ def router(models: ModelChoice[PositionService]) -> APIRouter:
         "/positions",
         summary="Position encodings",
         response_model=PositionsAnswer,
-        responses=route_responses((*ENGINE_ERRORS, 404), binary=True),
+        responses=route_responses(binary=True),
         name="positions",
     )
     async def post(context: Context, body: PositionsRequest) -> Any:
         return await models.choose(body.model).encode(context, body)
 
-    errors_without_body = [s for s in (*ENGINE_ERRORS, 404) if s not in (408, 415)]
+    errors_without_body = [s for s in ENGINE_ERRORS if s not in (408, 415)]
 
     @routes.get(
         "/positions",

@@ -7,12 +7,12 @@ from typing import Any
 from fastapi import APIRouter
 
 from models.vectors import Floats
-from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.model_choice import ModelChoice
+from service.api.openapi_responses import route_responses
 from service.api.rerank_request import RerankRequest
 from service.api.router import Context, api_router
 from service.api.schemas.rerank import JinaRanking, TEIRanks, VoyageRanking
 from service.api.scores import ranking, sigmoid
-from service.api.served_names import ModelChoice
 from service.errors import BadRequest
 from service.inference.multi_vectors import MultiVectors
 from service.inference.pipeline import Pipeline
@@ -119,7 +119,7 @@ def router(models: ModelChoice[RerankService]) -> APIRouter:
         "/rerank",
         summary="Documents by relevance to a query",
         response_model=TEIRanks | JinaRanking | VoyageRanking,
-        responses=route_responses((*ENGINE_ERRORS, 404)),
+        responses=route_responses(),
     )
     @routes.post("/v1/rerank", include_in_schema=False)
     async def rerank(context: Context, body: RerankRequest) -> Any:

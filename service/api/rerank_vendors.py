@@ -6,14 +6,14 @@ from fastapi import APIRouter
 
 from service.api.body import Texts, examples, text_list
 from service.api.cohere import response_meta
-from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.model_choice import ModelChoice
+from service.api.openapi_responses import route_responses
 from service.api.rerank import RerankService, ranked, token_usage
 from service.api.rerank_request import CohereRerankRequest, PairBody, document_texts
 from service.api.router import Context, api_router
 from service.api.schemas.common import CohereError
 from service.api.schemas.rerank import CohereRanking, Scores
 from service.api.scores import ranking, sigmoid
-from service.api.served_names import ModelChoice
 from service.errors import BadRequest
 from service.inputs.options import InputOptions
 from service.inputs.text_pair import TextPair
@@ -60,7 +60,7 @@ def router(models: ModelChoice[RerankService]) -> APIRouter:
         "/v2/rerank",
         summary="Cohere reranking",
         response_model=CohereRanking,
-        responses=route_responses((*ENGINE_ERRORS, 404), CohereError),
+        responses=route_responses(error_schema=CohereError),
     )
     async def cohere_rerank(context: Context, body: CohereRerankRequest) -> Any:
         service = models.choose(body.model)
@@ -80,7 +80,7 @@ def router(models: ModelChoice[RerankService]) -> APIRouter:
         "/score",
         summary="Scores of pairs of texts",
         response_model=Scores,
-        responses=route_responses((*ENGINE_ERRORS, 404)),
+        responses=route_responses(),
     )
     @routes.post("/v1/score", include_in_schema=False)
     async def score(context: Context, body: ScoreRequest) -> Any:

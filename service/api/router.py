@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from service.api.binary_response import BinaryResponse
 from service.api.body import Body
 from service.api.json_dump import LARGE_REQUEST, dump, dump_response
+from service.errors import ServiceError
 from service.request.json_limits import check_parts
 from service.request.request_context import RequestContext
 from service.request.run_in_thread import run_in_thread
@@ -71,7 +72,12 @@ class JsonRoute(APIRoute):
         """Respond to a request; raises ValidationError for an invalid body, and ServiceError."""
         context: RequestContext = scope["state"]["context"]
         assert self.body_type is not None
-        content = await self.endpoint(context, await read_body(self.body_type, context, receive))
+        request = await read_body(self.body_type, context, receive)
+        try:
+            content = await self.endpoint(context, request)
+        except ServiceError as error:
+            error.name_field(request.model_fields_set)
+            raise
         if isinstance(content, BinaryResponse):
             body, headers = content.body, content.headers()
         else:
@@ -116,8 +122,8 @@ def head_routes(routes: Iterable[BaseRoute]) -> list[Route]:
 async def read_body(model: type[B], context: RequestContext, receive: Receive) -> B:
     """Read and validate the body of a request; raises ValidationError and ServiceError."""
     content = await _receive_body(receive)
-    context.size = len(content)
-    if context.size <= _SMALL_BODY:
+    context.body_bytes = len(content)
+    if context.body_bytes <= _SMALL_BODY:
         return _parse(model, content)
     return await run_in_thread(partial(_parse, model, content), small=False)
 

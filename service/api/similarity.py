@@ -11,13 +11,13 @@ from models.outputs.names import DENSE, MULTI, SPARSE
 from models.vectors import Floats, finish
 from service.api.comparison_input import TextsByPath, texts_by_path, vector_array
 from service.api.maxsim import MAXSIM, maxsim_similarity
-from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.model_choice import ModelChoice
+from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.similarity import SimilarityResponse
-from service.api.served_names import ModelChoice
 from service.api.similarity_request import Sentences, SimilarityRequest
 from service.api.similarity_scores import similarity_scores
-from service.errors import BadRequest, ServiceError
+from service.errors import BadRequest, located
 from service.inference.multi_vectors import MultiVectors
 from service.inference.pipeline import Pipeline
 from service.inference.sparse_comparison import as_matrix, query_document_vectors
@@ -53,7 +53,7 @@ class SimilarityService:
         (a_rows, a), (b_rows, b) = await self._embed(context, body, a_texts, b_texts)
         if not (a_rows and b_rows):
             convert = partial(_vector_inputs, body, a if a_rows else None, b if b_rows else None)
-            a, b = await run_in_thread(convert, context.size <= _SMALL_BODY)
+            a, b = await run_in_thread(convert, context.body_bytes <= _SMALL_BODY)
         if a.shape[1] != b.shape[1]:
             raise BadRequest(f"a has {a.shape[1]} dimensions, b has {b.shape[1]}", param="b")
         response = {"metric": body.metric, **await self._scores(context, a, b, body)}
@@ -108,7 +108,7 @@ class SimilarityService:
         if not paths:
             return ([], _NO_VECTORS), ([], _NO_VECTORS)
         texts, count = [*first.values(), *second.values()], len(first)
-        try:
+        with located(paths):
             if self._is_sparse:
                 rows, sparse = await query_document_vectors(
                     self.pipeline, context, texts, options, count
@@ -116,10 +116,6 @@ class SimilarityService:
                 vectors = as_matrix(context, sparse, self.max_values)
             else:
                 rows, vectors = await self.pipeline.embed(context, texts, options)
-        except ServiceError as error:
-            if error.index is not None:
-                error.locate(paths[error.index])
-            raise
         vectors = finish(vectors, None, self.pipeline.reader.sentence.normalize)
         return (rows[:count], vectors[:count]), (rows[count:], vectors[count:])
 
@@ -138,7 +134,7 @@ def router(models: ModelChoice[SimilarityService]) -> APIRouter:
         "/similarity",
         summary="Similarity",
         response_model=SimilarityResponse,
-        responses=route_responses((*ENGINE_ERRORS, 404)),
+        responses=route_responses(),
     )
     async def similarity(context: Context, body: SimilarityRequest) -> Any:
         return await models.choose(body.model).similarity(context, body)

@@ -10,9 +10,8 @@ import orjson
 from models.vectors import METRICS, Floats
 from service.errors import BadRequest
 from service.request.limits import check_values
-from service.request.run_in_thread import run_in_thread
+from service.request.run_in_thread import FEW_OPERATIONS, run_in_thread
 
-_FEW_OPERATIONS = 1 << 20  # multiplications; fewer cost less than handing them to a thread
 _OPERATIONS_PER_SCORE = 256  # that take as long as to serialise one score
 
 
@@ -35,7 +34,7 @@ async def similarity_scores(
     Raises BadRequest for vectors that cannot be compared, TooLarge for more than `max_values`.
     """
     work = partial(_compute, a, b, options, max_values)
-    small = len(a) * len(b) * max(a.shape[1], _OPERATIONS_PER_SCORE) <= _FEW_OPERATIONS
+    small = len(a) * len(b) * max(a.shape[1], _OPERATIONS_PER_SCORE) <= FEW_OPERATIONS
     return await run_in_thread(work, small)
 
 

@@ -8,11 +8,11 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from models.hub.sources import DEFAULT
+from service.api.model_choice import ModelChoice
 from service.api.openapi_responses import AUTH_ERRORS, route_responses
 from service.api.router import api_router
 from service.api.schemas import status as schemas
-from service.api.served_names import ModelChoice
-from service.errors import EngineLost, Overloaded, ShuttingDown
+from service.errors import EngineUnavailable, Overloaded, ShuttingDown
 from service.metrics.metrics import Metrics
 from service.request.admission import Admission
 
@@ -70,7 +70,7 @@ def router(
             raise ShuttingDown("the server is shutting down", retry_after=1)
         needed = [model for model in models if model.needed]
         if not all(model.ready for model in needed):
-            raise EngineLost("the engine is not ready", retry_after=2)
+            raise EngineUnavailable("the engine is not ready", retry_after=2)
         _check_some(needed)
         return {"status": "ready", "queued_tokens": sum(m.admission.queued for m in models)}
 

@@ -1,6 +1,6 @@
 """Results of /tokens: the vectors of tokens, spans and chunks, and their layouts in a response."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,8 +52,15 @@ class InputVectors:
         return {"truncated": self.row.dropped > 0, "dropped": self.row.dropped}
 
 
-def token_vectors(read: ReadText) -> InputVectors:
-    """Return the vectors of all tokens of a text."""
+def only_ids_below(limit: int, read: ReadText) -> ReadText:
+    """Leave out the tokens of other ids: of further parts of a word, or of unknown words."""
+    text, row, tokens, vectors = read
+    kept = [index for index, token in enumerate(tokens) if token.id < limit]
+    return text, row, [tokens[index] for index in kept], vectors[kept]
+
+
+def token_vectors(read: ReadText, in_vocabulary: Callable[[int], bool]) -> InputVectors:
+    """Return the vectors of all tokens of a text. in_vocabulary: of an id."""
     text, row, tokens, vectors = read
     to_byte = byte_offsets(text, tokens)
     items = [
@@ -61,6 +68,7 @@ def token_vectors(read: ReadText) -> InputVectors:
             "id": token.id,
             "text": token.text,
             "special": token.special,
+            "in_vocabulary": in_vocabulary(token.id),
             "start": token.start,
             "stop": token.stop,
             "start_byte": to_byte[token.start],

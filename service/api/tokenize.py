@@ -11,11 +11,11 @@ from models.errors import UnsplittableTextError
 from models.tokenizer.cooperative import Cooperative
 from models.tokenizer.tokenizer import Token
 from service.api.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
+from service.api.model_choice import ModelChoice
 from service.api.openapi_responses import BODY_ERRORS, route_responses
 from service.api.options_body import PromptBody
 from service.api.router import Context, api_router
 from service.api.schemas.tokens import TextToken
-from service.api.served_names import ModelChoice
 from service.inputs.offsets import ByteOffsets, byte_offsets
 from service.inputs.reader import InputReader
 from service.request.limits import check_texts, check_tokens, unsplittable_text

@@ -5,20 +5,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 from fastapi import APIRouter
 
 from models.config.encoder_config import EncoderConfig
 from models.vectors import Floats
 from service.api.body import input_list, text_list
-from service.api.openapi_responses import ENGINE_ERRORS, route_responses
+from service.api.model_choice import ModelChoice
+from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.common import Matrix
 from service.api.schemas.tokens import TokensAnswer
-from service.api.served_names import ModelChoice
 from service.api.token_results import (
     InputVectors,
     ResultFormat,
     chunk_vectors,
+    only_ids_below,
     span_vectors,
     token_vectors,
 )
@@ -59,7 +61,11 @@ class TokenVectorService:
     ) -> list[Floats]:
         """Compute the vectors of all tokens after the last layer: B times (T, D)."""
         rows = await self.pipeline.reader.read(context, inputs, options)
-        return await self._hidden_states(context, rows, self.config.num_layers)
+        states = await self._hidden_states(context, rows, self.config.num_layers)
+        if not self.config.subwords:
+            return states
+        pairs = zip(rows, states, strict=True)
+        return [vectors[np.asarray(row.ids) < self.config.vocab_size] for row, vectors in pairs]
 
     async def _input_vectors(
         self, context: RequestContext, body: TokensRequest, layer: int | str
@@ -85,8 +91,12 @@ class TokenVectorService:
         )
         states = await self._hidden_states(context, rows, layer)
         read_texts = list(zip(texts, rows, tokens, states, strict=True))
+        if self.config.unknown_id is not None:  # a word of several ids is one token
+            limit = self.config.vocab_size if body.spans is None else self.config.unknown_id
+            read_texts = [only_ids_below(limit, read) for read in read_texts]
         if body.spans is None:
-            return list(map(token_vectors, read_texts))
+            in_vocabulary = self.pipeline.reader.tokenizer.in_vocabulary
+            return [token_vectors(read, in_vocabulary) for read in read_texts]
         # There may be thousands of spans, which would block the event loop.
         pool_spans = partial(span_vectors, read_texts, body.spans, body.pooling)
         return await run_in_thread(pool_spans, small=False)
@@ -145,7 +155,7 @@ def router(models: ModelChoice[TokenVectorService]) -> APIRouter:
         "/tokens",
         summary="Token vectors",
         response_model=TokensAnswer,
-        responses=route_responses((*ENGINE_ERRORS, 404), binary=True),
+        responses=route_responses(binary=True),
         name="tokens",
     )
     async def tokens(context: Context, body: TokensRequest) -> Any:
@@ -155,7 +165,7 @@ def router(models: ModelChoice[TokenVectorService]) -> APIRouter:
         "/embed_all",
         summary="Token vectors as TEI has them",
         response_model=list[Matrix],
-        responses=route_responses((*ENGINE_ERRORS, 404)),
+        responses=route_responses(),
     )
     async def embed_all(context: Context, body: EmbedAllRequest) -> Any:
         service = models.choose(body.model)

@@ -1,6 +1,7 @@
-"""The `embedding-service` command: serve, pull, convert, inspect, info, embed, plot, evaluate."""
+"""The `embedding-service` command, and those of its commands that have no module."""
 
 import json
+import logging
 import os
 import sys
 from dataclasses import asdict
@@ -12,9 +13,11 @@ import click
 from models.errors import ModelError
 from models.hub import sources
 from service import __version__
+from service.cli.compress import compress
 from service.cli.embed import embed
 from service.cli.env_file import unknown_settings
 from service.cli.evaluate import evaluate
+from service.cli.extras import require_tracing
 from service.cli.options import (
     ENGINE,
     MODEL,
@@ -25,7 +28,7 @@ from service.cli.options import (
     read_models,
 )
 from service.cli.plot import plot
-from service.process.logging import configure_logging
+from service.process.logging import announce, configure_logging
 from service.process.signals import install_signal_handlers
 from service.settings.settings import Settings
 
@@ -49,12 +52,15 @@ def serve(**flags: Any) -> None:
     Several models: --model NAME=SOURCE for each, or a file that --models-file names.
     """
     settings, models = read_models(flags)
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
+    if settings.tracing:
+        require_tracing()
     install_signal_handlers(0)  # to be told to stop is no failure of a server
     from service.server.bootstrap import run
 
     for name in unknown_settings(os.environ):
-        click.echo(f"warning: {name} is no setting; see embedding-service serve --help", err=True)
+        message = f"warning: {name} is no setting; see embedding-service serve --help"
+        announce(message, logging.WARNING, settings.log_format)
     try:
         status = run(settings, [(model, model_folder(model)) for model in models])
     except ModelError as error:
@@ -79,17 +85,58 @@ def pull(**flags: Any) -> None:
     help="Folder to write, which must not exist; by default one in the cache for a model of a hub "
     "(serve finds it there), and one beside it, its name with -converted, for a folder.",
 )
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=None,
+    metavar="NUMBER",
+    help="Of word vectors: how many of a file's first words to take.  [default: all]",
+)
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="Of word vectors: look words up as written alone, and not also without punctuation around "
+    "them and in lower case.",
+)
+@click.option(
+    "--weights",
+    type=click.Choice(["sif", "idf"]),
+    default=None,
+    help="Of word vectors: weights of the words in the mean of a text.  [default: equal ones]",
+)
+@click.option(
+    "--corpus",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    default=None,
+    help="Of word vectors: UTF-8 with a text in each line, in which words are counted for weights.",
+)
 @options("revision", "cache")
-def convert(output: Path | None, **flags: Any) -> None:
+def convert(
+    output: Path | None,
+    limit: int | None,
+    exact: bool,
+    weights: Any,
+    corpus: Path | None,
+    **flags: Any,
+) -> None:
     """Make safetensors and a tokenizer.json of an older MODEL, once, and print its new folder.
 
-    MODEL is a folder, or organisation/name on a hub. Weights that torch.save wrote
+    MODEL is a folder, organisation/name on a hub, or a file of word vectors: Word2Vec (.bin, .txt),
+    GloVe (.txt) or fastText (.vec, .bin), also with .gz after it. Weights that torch.save wrote
     (pytorch_model.bin, also in shards) are read as tensors alone: code in them is not run.
     SentencePiece files and older vocabularies need the extra 'convert'.
     """
-    settings = read(flags)
+    settings, source = read(flags), Path(str(flags["model"]))
+    choices = (limit, exact, weights, corpus)
     try:
-        click.echo(_converted(settings, output))
+        if source.is_file():
+            click.echo(_converted_words(source, output, choices))
+        elif any(choices):
+            raise click.UsageError(
+                "--limit, --exact, --weights and --corpus are for files of word vectors"
+            )
+        else:
+            click.echo(_converted(settings, output))
     except ModelError as error:
         raise click.ClickException(str(error)) from None
 
@@ -135,6 +182,16 @@ def info(**flags: Any) -> None:
     click.echo(json.dumps(properties, indent=2))
 
 
+def _converted_words(source: Path, output: Path | None, choices: tuple[Any, ...]) -> Path:
+    from models.convert.words.folder import Choices, convert_words
+
+    name = source.name.removesuffix(".gz").rpartition(".")[0] or source.name
+    target = output or source.resolve().with_name(f"{name}-converted")
+    configure_logging("info", "text")
+    convert_words(source.resolve(), target, Choices(*choices))
+    return target
+
+
 def _converted(settings: Settings, output: Path | None) -> Path:
     from models.convert.folder import convert_folder
 
@@ -149,11 +206,12 @@ def _converted(settings: Settings, output: Path | None) -> Path:
             return target
     else:
         raise ModelError(f"no model {model!r}: give a folder, or organisation/name on a hub")
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
     convert_folder(source, target)
     return target
 
 
 main.add_command(embed)
+main.add_command(compress)
 main.add_command(plot)
 main.add_command(evaluate)

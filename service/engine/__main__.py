@@ -25,7 +25,7 @@ log = logging.getLogger("service.engine")
 def main() -> None:
     """Run one engine after another until the server ends, or an engine fails to start."""
     spec = EngineSpec.from_json(sys.stdin.buffer.readline())
-    configure_logging(spec.log_level)
+    configure_logging(spec.log_level, spec.log_format)
     # Signals may be sent to the process group, but the server decides when its engine stops.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -22,6 +22,7 @@ class FailureLog:
             self._second, self._lines, self._dropped = second, 0, 0
         if self._lines < _MAX_LINES:
             self._lines += 1
-            log.warning("request %s to %s: %d %s", request_id, path, status, message)
+            fields = {"request_id": request_id, "path": path, "status": status}
+            log.warning("request %s to %s: %d %s", request_id, path, status, message, extra=fields)
         else:
             self._dropped += 1

@@ -195,7 +195,8 @@ def _service_error(error: BaseException, context: RequestContext) -> ServiceErro
         return _shutting_down()
     failure = service_error(error)
     if isinstance(failure, InternalError):
-        log.error("request %s failed", context.id, exc_info=error)
+        fields = {"request_id": context.id, "path": context.path, "status": failure.status}
+        log.error("request %s failed", context.id, exc_info=error, extra=fields)
     return failure
 
 

@@ -1,6 +1,6 @@
 """Vectors of the tokens of queries and documents, and scores of these (MaxSim)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -10,38 +10,46 @@ from models.outputs.names import MULTI
 from models.sentence_transformers.multi_vector import TextRole
 from models.sentence_transformers.multi_vector_tokens import MultiVectorTokens
 from models.vectors import Floats, maxsim
-from service.errors import EncodingFailed
+from service.engine.protocol.messages import TokenIds
+from service.errors import reindexed
 from service.inference.pipeline import Pipeline
 from service.inputs.options import Input, InputOptions
 from service.inputs.text_pair import TextPair
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.limits import check_values
 from service.request.request_context import RequestContext
-from service.request.run_in_thread import run_in_thread
+from service.request.run_in_thread import FEW_OPERATIONS, run_in_thread
 
 _BYTES_PER_NUMBER = 8  # as float32, in the engine's response and without what is skipped
-_FEW_OPERATIONS = 1 << 20  # multiplications; fewer cost less than handing them to a thread
 
 
 @dataclass(frozen=True)
 class TextVectors:
-    """The tokenized texts, and for each the vectors of its tokens that have one: (n, D)."""
+    """The tokenized texts, and for each the vectors of its tokens that have one: (n, D).
+
+    token_ids: of those tokens, for each text (n,).
+    """
 
     rows: list[TokenizedInput]
     vectors: list[Floats]
+    token_ids: list[TokenIds]
+
+    def __getitem__(self, part: slice) -> "TextVectors":
+        """Return those of some of the texts."""
+        return TextVectors(self.rows[part], self.vectors[part], self.token_ids[part])
 
 
 class MultiVectors:
     """Computes the vectors of a multi-vector model, for every API."""
 
-    def __init__(self, pipeline: Pipeline, tokens: MultiVectorTokens | None, dim: int) -> None:
-        """tokens: None for another kind of model. dim: of a vector."""
-        self._pipeline, self._tokens, self.dim = pipeline, tokens, dim
+    def __init__(self, pipeline: Pipeline, rules: MultiVectorTokens | None, dim: int) -> None:
+        """rules: which tokens have a vector; None for another kind of model. dim: of a vector."""
+        self._pipeline, self._rules, self.dim = pipeline, rules, dim
 
     @property
     def offered(self) -> bool:
         """Whether the model is one of these."""
-        return self._tokens is not None
+        return self._rules is not None
 
     async def vectors(
         self,
@@ -56,10 +64,9 @@ class MultiVectors:
         a response.
         Raises BadRequest for a model of another kind.
         """
-        tokens = self._checked_tokens()
         role = text_role(options)
         rows = await self._read(context, inputs, options, role)
-        return await self._compute(context, rows, [role] * len(rows), tokens, max_values)
+        return await self._compute(context, rows, [role] * len(rows), max_values)
 
     async def scores(
         self,
@@ -72,17 +79,17 @@ class MultiVectors:
         A score is the sum over the query's vectors of their largest product with the document's;
         divided by their number if the model's files say so.
         """
-        queries = list(dict.fromkeys(pair.first for pair in pairs))
-        documents = list(dict.fromkeys(pair.second or "" for pair in pairs))
-        both = await self.query_document_vectors(context, queries, documents, options)
-        query_of = dict(zip(queries, both[0].vectors, strict=True))
-        index_of = {text: index for index, text in enumerate(documents)}
-        indices = [index_of[pair.second or ""] for pair in pairs]
+        queries = _first_indices(pair.first for pair in pairs)
+        documents = _first_indices(pair.second or "" for pair in pairs)
+        with reindexed([*queries.values(), *documents.values()]):
+            a, b = await self.query_document_vectors(context, [*queries], [*documents], options)
+        query_of = dict(zip(queries, a.vectors, strict=True))
+        document_of = dict(zip(documents, zip(b.rows, b.vectors, strict=True), strict=True))
+        texts = [document_of[pair.second or ""] for pair in pairs]
         compared = [
-            (query_of[pair.first], both[1].vectors[index])
-            for pair, index in zip(pairs, indices, strict=True)
+            (query_of[pair.first], vectors) for pair, (_, vectors) in zip(pairs, texts, strict=True)
         ]
-        return [both[1].rows[index] for index in indices], await self.compare(compared)
+        return [row for row, _ in texts], await self.compare(compared)
 
     async def query_document_vectors(
         self,
@@ -93,33 +100,24 @@ class MultiVectors:
     ) -> tuple[TextVectors, TextVectors]:
         """Compute the vectors of queries and of documents in one pass.
 
-        options: of the documents; a query is cut where it is too long. An error's index is that
-        of the document.
+        options: of the documents; a query is cut where it is too long. The index of an error is
+        that among the queries and then the documents.
         """
-        tokens, count = self._checked_tokens(), len(queries)
+        count = len(queries)
         query_options = InputOptions(truncate=True, role="query")
         rows = await self._read(context, queries, query_options, "query")
-        rows += await self._read(context, documents, options, "document")
-        query: TextRole = "query"
-        document: TextRole = "document"
-        roles = [query] * count + [document] * len(documents)
-        try:
-            both = await self._compute(context, rows, roles, tokens)
-        except EncodingFailed as error:
-            if error.index is not None:
-                error.index = max(error.index - count, 0)
-            raise
-        return (
-            TextVectors(both.rows[:count], both.vectors[:count]),
-            TextVectors(both.rows[count:], both.vectors[count:]),
-        )
+        with reindexed(range(count, count + len(documents))):
+            rows += await self._read(context, documents, options, "document")
+        roles: list[TextRole] = ["query" if i < count else "document" for i in range(len(rows))]
+        texts = await self._compute(context, rows, roles)
+        return texts[:count], texts[count:]
 
     async def compare(self, pairs: Sequence[tuple[Floats, Floats]]) -> Floats:
         """Score pairs of the vectors of a query and a document, in a thread if they are many."""
         operations = sum(len(query) * document.size for query, document in pairs)
-        mean = self._checked_tokens().options.mean_scores
+        mean = self._checked_rules().options.mean_scores
         work: Callable[[], Floats] = partial(_scores, pairs, mean)
-        return await run_in_thread(work, operations <= _FEW_OPERATIONS)
+        return await run_in_thread(work, operations <= FEW_OPERATIONS)
 
     async def _read(
         self,
@@ -128,12 +126,12 @@ class MultiVectors:
         options: InputOptions,
         role: TextRole,
     ) -> list[TokenizedInput]:
-        tokens = self._checked_tokens()
-        limit = tokens.max_length(role)
+        rules = self._checked_rules()
+        limit = rules.max_length(role)
         options = replace(options, max_length=min(options.max_length or limit, limit))
         rows = await self._pipeline.reader.read(context, inputs, options)
         return [
-            replace(row, ids=np.array(tokens.expand(row.ids.tolist(), role), dtype=np.int32))
+            replace(row, ids=np.array(rules.expand(row.ids.tolist(), role), dtype=np.int32))
             if isinstance(item, str)
             else row
             for item, row in zip(inputs, rows, strict=True)
@@ -144,10 +142,11 @@ class MultiVectors:
         context: RequestContext,
         rows: list[TokenizedInput],
         roles: Sequence[TextRole],
-        tokens: MultiVectorTokens,
         max_values: int | None = None,
     ) -> TextVectors:
-        masks = [tokens.has_vector(row.ids, role) for row, role in zip(rows, roles, strict=True)]
+        """Compute the vectors of queries and documents, as the roles of the rows say."""
+        rules = self._checked_rules()
+        masks = [rules.has_vector(row.ids, role) for row, role in zip(rows, roles, strict=True)]
         numbers = self.dim * sum(map(len, masks))
         if max_values is None:  # scores will be returned, and not the vectors
             context.memory.grow(_BYTES_PER_NUMBER * numbers)
@@ -156,19 +155,29 @@ class MultiVectors:
             context.memory.grow_by_numbers(numbers)
         outputs = await self._pipeline.outputs(context, rows, [MULTI])
         vectors = [text.multi for text in outputs if text.multi is not None]
-        kept = [part[mask] for part, mask in zip(vectors, masks, strict=True)]
-        return TextVectors(rows, kept)
+        return TextVectors(
+            rows,
+            [part[mask] for part, mask in zip(vectors, masks, strict=True)],
+            [row.ids[mask] for row, mask in zip(rows, masks, strict=True)],
+        )
 
-    def _checked_tokens(self) -> MultiVectorTokens:
-        if self._tokens is None:
+    def _checked_rules(self) -> MultiVectorTokens:
+        if self._rules is None:
             self._pipeline.check_outputs([MULTI])
             raise AssertionError("the model has no vectors of tokens")
-        return self._tokens
+        return self._rules
 
 
 def text_role(options: InputOptions) -> TextRole:
     """Return the role of inputs: by the prompt, else that of a document."""
     return "query" if "query" in (options.role, options.prompt_name) else "document"
+
+
+def _first_indices(texts: Iterable[str]) -> dict[str, int]:
+    indices: dict[str, int] = {}
+    for index, text in enumerate(texts):
+        indices.setdefault(text, index)
+    return indices
 
 
 def _scores(pairs: Sequence[tuple[Floats, Floats]], mean: bool) -> Floats:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Protocol
 
 import numpy as np
@@ -14,7 +13,7 @@ from models.sentence_transformers.classifier import Classifier
 from models.vectors import Floats
 from service.engine.protocol.messages import IMAGE, Job, Result
 from service.engine.protocol.sizes import size_class
-from service.errors import BadRequest, EncodingFailed, ServiceError, TimedOut
+from service.errors import BadRequest, EncodingFailed, ServiceError, TimedOut, reindexed
 from service.inference.item_result import ItemResult
 from service.inputs.options import Input, InputOptions
 from service.inputs.reader import InputReader
@@ -38,7 +37,7 @@ class Engine(Protocol):
 
     async def submit(self, job: Job, timeout: float) -> Result: ...
 
-    def computed_tokens(self, job: Job) -> int:
+    def tokens_to_compute(self, job: Job) -> int:
         """Return the tokens to compute for a job."""
 
 
@@ -81,15 +80,16 @@ class Pipeline:
         rows = await self.reader.read(context, inputs, options)
         if options.windows:
             return rows, await self._submit_windows(context, rows, average)
-        return rows, await self.submit(context, rows, DENSE)
+        return rows, (await self.submit(context, rows, DENSE)).vectors
 
     async def outputs(
         self, context: RequestContext, rows: Sequence[TokenizedInput], names: Sequence[str]
     ) -> list[TextOutputs]:
         """Compute outputs of rows in one pass, by the names of models.outputs.names."""
-        result = await self._submit(context, rows, "+".join(names))
-        if not result.row_counts:
+        if list(names) == [DENSE]:
+            result = await self.submit(context, rows, DENSE)
             return [TextOutputs(dense=vector) for vector in result.vectors]
+        result = await self.submit(context, rows, "+".join(names))
         packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
         return [TextOutputs.unpack(column) for column in packed]
 
@@ -139,22 +139,20 @@ class Pipeline:
         self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
     ) -> list[Floats]:
         """Return hidden states after some layers, or a summand of the input: (T, D) of each row."""
-        states = await self.submit(context, rows, output)
+        states = (await self.submit(context, rows, output)).vectors
         return np.split(states, np.cumsum([len(row.ids) for row in rows])[:-1])
 
     async def submit(
         self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
-    ) -> Floats:
-        """Compute the vectors of rows; raises EncodingFailed, Overloaded, TimedOut, EngineLost."""
-        return (await self._submit(context, rows, output)).vectors
-
-    async def _submit(
-        self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
     ) -> Result:
+        """Compute an output of rows.
+
+        Raises EncodingFailed, Overloaded, TimedOut and EngineUnavailable.
+        """
         if any(row.image_tokens for row in rows):
             return await self._submit_with_images(context, rows, output)
         job = _job(rows, output, sum(row.tokens for row in rows))
-        with self._admission.admit(self._engine.computed_tokens(job)):
+        with self._admission.admit(self._engine.tokens_to_compute(job)):
             result = await self._submit_job(context, job)
         _record(context, [result])
         return result
@@ -169,17 +167,16 @@ class Pipeline:
                 code="not_offered",
             )
         tokens = sum(row.tokens for row in rows)
-        order = sorted(range(len(rows)), key=lambda index: rows[index].image_tokens)
-        kinds = [list(group) for _, group in groupby(order, lambda i: rows[i].image_tokens)]
-        jobs = [_job([rows[index] for index in group], DENSE, tokens) for group in kinds]
-        results = []
-        for group, result in zip(kinds, await self._submit_all(context, jobs), strict=True):
-            if isinstance(result, EncodingFailed):
-                result.index = None if result.index is None else group[result.index]
-                raise result
-            results.append(result)
-        vectors = np.concatenate([result.vectors for result in results])[np.argsort(order)]
-        return replace(results[0], vectors=vectors)
+        texts = [index for index, row in enumerate(rows) if not row.image_tokens]
+        images = [index for index, row in enumerate(rows) if row.image_tokens]
+        groups = [group for group in (texts, images) if group]
+        jobs = [_job([rows[index] for index in group], DENSE, tokens) for group in groups]
+        results = await self._submit_all(context, jobs)
+        parts = [_checked(result, group) for result, group in zip(results, groups, strict=True)]
+        vectors = np.empty((len(rows), parts[0].vectors.shape[1]), dtype=np.float32)
+        for group, part in zip(groups, parts, strict=True):
+            vectors[group] = part.vectors
+        return replace(parts[0], vectors=vectors)
 
     def check_outputs(self, names: Sequence[str]) -> None:
         """Raise BadRequest for an output that the model does not have."""
@@ -203,17 +200,14 @@ class Pipeline:
         rows: Sequence[TokenizedInput],
         merge: Callable[[Sequence[TokenizedInput], Floats], Floats],
     ) -> Floats:
-        try:
-            return merge(rows, await self.submit(context, split_windows(rows), DENSE))
-        except EncodingFailed as error:  # translate the index of a window to that of its input
-            if error.index is not None:
-                error.index = window_input_indices(rows)[error.index]
-            raise
+        with reindexed(window_input_indices(rows)):
+            result = await self.submit(context, split_windows(rows), DENSE)
+        return merge(rows, result.vectors)
 
     async def _submit_all(
         self, context: RequestContext, jobs: Sequence[Job]
     ) -> list[Result | EncodingFailed]:
-        with self._admission.admit(sum(map(self._engine.computed_tokens, jobs))):
+        with self._admission.admit(sum(map(self._engine.tokens_to_compute, jobs))):
             results = await asyncio.gather(*(self._try_job(context, job) for job in jobs))
         _record(context, [result for result in results if isinstance(result, Result)])
         return results
@@ -230,6 +224,14 @@ class Pipeline:
             return await self._engine.submit(job, remaining)
         except TimeoutError:
             raise TimedOut(f"not answered within {self._timeout:.0f} s", retry_after=1) from None
+
+
+def _checked(result: Result | EncodingFailed, indices: Sequence[int]) -> Result:
+    """Raise a failure with its index in the request. indices: of the job's inputs."""
+    if isinstance(result, Result):
+        return result
+    with reindexed(indices):
+        raise result
 
 
 def _record(context: RequestContext, results: Sequence[Result]) -> None:

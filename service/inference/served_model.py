@@ -9,9 +9,12 @@ from models.footprint import Footprint
 from models.sentence_transformers.classifier import Task
 from models.sentence_transformers.matryoshka import declared
 from models.tokenizer.formatted_pairs import pair_encoder
+from models.tokenizer.tokenizer import Tokenizer
+from models.word_table import WordTable
 from service.engine.client.engine_connection import EngineConnection
 from service.engine.client.replay import Replay
 from service.engine.protocol.model_state import EngineState
+from service.inference.candidates import Candidates
 from service.inference.dimensions import Dimensions
 from service.inference.multi_vectors import MultiVectors
 from service.inference.pipeline import Pipeline
@@ -28,9 +31,10 @@ State = Literal["loaded", "loading", "unloaded"]
 
 
 class ServedModel:
-    """Everything that each model has of its own; what large inputs take of a process is shared.
+    """What an HTTP process has of one model: its reader, admission, engine and pipeline.
 
-    connection: to the engine. replay: submits again what an engine has lost.
+    connection: to the engine. replay: submits again what an engine has lost. words: the vocabulary
+    of a model that is a table of vectors; None for others.
     """
 
     def __init__(  # noqa: PLR0913 - the last ones by name
@@ -60,6 +64,7 @@ class ServedModel:
             classifier=folder.classifier,
             output_names=folder.outputs,
         )
+        self.words = _words(folder, self.reader.tokenizer)
         tokens = folder.multi_vector_tokens(self.reader.tokenizer)
         self.multi_vectors = MultiVectors(self.pipeline, tokens, folder.dim)
         lengths = declared(folder.encoder, folder.dim)
@@ -112,6 +117,11 @@ class ServedModel:
             return
         weight_bytes = memory.get(self.settings.dtype, memory["float32"])
         self.connection.counters.row[Slot.WEIGHT_BYTES] = weight_bytes
+
+
+def _words(folder: Folder, tokenizer: Tokenizer) -> Candidates | None:
+    table = WordTable.of(folder)
+    return None if table is None else Candidates(table, tokenizer.name)
 
 
 def _reader(settings: Settings, model: Folder, queue: TokenizationQueue, index: int) -> InputReader:

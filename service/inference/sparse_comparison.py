@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from models.outputs.names import SPARSE, SPARSE_QUERY
-from models.outputs.text_outputs import SparseVector, on_common_axes
+from models.outputs.text_outputs import SparseVector, common_entries, over_entries
 from models.vectors import Floats
-from service.errors import EncodingFailed, TooLarge
+from service.errors import TooLarge, reindexed
 from service.inference.pipeline import Pipeline
 from service.inputs.options import Input, InputOptions
 from service.inputs.tokenized_input import TokenizedInput
@@ -23,13 +23,11 @@ async def query_document_vectors(
     pipeline.check_outputs([SPARSE])
     rows = await pipeline.reader.read(context, inputs, options)
     of_queries = SPARSE_QUERY if SPARSE_QUERY in pipeline.output_names else SPARSE
+    if of_queries == SPARSE:
+        return rows, await _vectors(pipeline, context, rows, SPARSE)
     queries = await _vectors(pipeline, context, rows[:num_queries], of_queries)
-    try:
+    with reindexed(range(num_queries, len(rows))):
         documents = await _vectors(pipeline, context, rows[num_queries:], SPARSE)
-    except EncodingFailed as error:
-        if error.index is not None:
-            error.index += num_queries
-        raise
     return rows, [*queries, *documents]
 
 
@@ -45,7 +43,7 @@ def as_matrix(context: RequestContext, vectors: Sequence[SparseVector], max_valu
 
     max_values: limit of the numbers; raises TooLarge.
     """
-    entries = {index for vector in vectors for index in vector.indices.tolist()}
+    entries = common_entries(vectors)
     numbers = len(vectors) * len(entries)
     if numbers > max_values:
         raise TooLarge(
@@ -54,4 +52,4 @@ def as_matrix(context: RequestContext, vectors: Sequence[SparseVector], max_valu
             code="too_many_values",
         )
     context.memory.grow_by_numbers(numbers)
-    return on_common_axes(vectors)
+    return over_entries(vectors, entries)

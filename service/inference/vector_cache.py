@@ -10,15 +10,16 @@ import numpy as np
 
 from models.vectors import Floats
 from service.engine.protocol.messages import EngineDescription, Job, Result, is_hidden_state
-from service.errors import EncodingFailed
+from service.errors import reindexed
 
-Key = tuple[str | int, bytes, int]  # output, token ids, and how many of them are not pooled
+Key = tuple[bytes, str | int, int, str]
+"""Token ids, the output, how many of the ids are not pooled, and the model's fingerprint."""
 
 _ENTRY_OVERHEAD = 400  # bytes of the Python objects of an entry
 
 
 class Engine(Protocol):
-    """Computes jobs. description: replaced when the engine restarts."""
+    """Computes jobs. description: of the engine that would compute the next one."""
 
     @property
     def description(self) -> EngineDescription | None: ...
@@ -29,22 +30,19 @@ class Engine(Protocol):
 class VectorCache:
     """Returns cached vectors, and computes the others.
 
-    Keyed by output and token ids; the least recently used entries are evicted. Hidden states are
-    not cached.
+    The least recently used entries are evicted. Hidden states are not cached.
     """
 
     def __init__(self, engine: Engine, size: int) -> None:
         """size: maximum bytes of all entries."""
         self._engine, self._size, self._used = engine, size, 0
         self._vectors: OrderedDict[Key, Floats] = OrderedDict()
-        self._description = engine.description  # of the engine that computed the entries
 
     async def submit(self, job: Job, timeout: float) -> Result:
         """Compute a job; raises like the engine."""
         if is_hidden_state(job.output):
             return await self._engine.submit(job, timeout)
-        self._clear_if_engine_changed()
-        keys = _keys(job)
+        keys = self._keys(job)
         vectors = {key: self._vectors[key] for key in keys if key in self._vectors}
         missing = {key: position for position, key in enumerate(keys) if key not in vectors}
         result = Result(np.empty((0, 0), dtype=np.float32), 0, 0, 0.0)
@@ -60,30 +58,25 @@ class VectorCache:
             cached=len(keys) - len(missing),
         )
 
-    def computed_tokens(self, job: Job) -> int:
+    def tokens_to_compute(self, job: Job) -> int:
         """Return the tokens of a job's distinct texts that are not cached."""
         if is_hidden_state(job.output):
             return job.tokens
-        self._clear_if_engine_changed()
-        sizes = zip(_keys(job), job.lengths, strict=True)
+        sizes = zip(self._keys(job), job.lengths, strict=True)
         return sum({key: size for key, size in sizes if key not in self._vectors}.values())
 
     async def _compute(self, job: Job, missing: Sequence[int], timeout: float) -> Result:
         rows, counts = [job.texts_ids[position] for position in missing], _prompt_token_counts(job)
         counts = [counts[position] for position in missing]
         part = replace(job, texts_ids=rows, prompt_token_counts=counts)
-        try:
+        with reindexed(missing):
             return await self._engine.submit(part, timeout)
-        except EncodingFailed as error:
-            if error.index is not None:
-                error.index = missing[error.index]
-            raise
 
-    def _clear_if_engine_changed(self) -> None:
-        # A restarted engine may have chosen another precision.
-        if self._description is not self._engine.description:
-            self._description, self._used = self._engine.description, 0
-            self._vectors.clear()
+    def _keys(self, job: Job) -> list[Key]:
+        description = self._engine.description  # that of a later engine may have another precision
+        fingerprint = description.fingerprint if description else ""
+        rows = zip(job.texts_ids, _prompt_token_counts(job), strict=True)
+        return [(row.tobytes(), job.output, count, fingerprint) for row, count in rows]
 
     def _store(self, vectors: Iterable[tuple[Key, Floats]]) -> None:
         for key, vector in vectors:
@@ -93,12 +86,6 @@ class VectorCache:
             self._vectors.move_to_end(key)
         while self._used > self._size:
             self._used -= _entry_size(*self._vectors.popitem(last=False))
-
-
-def _keys(job: Job) -> list[Key]:
-    counts = _prompt_token_counts(job)
-    rows = zip(job.texts_ids, counts, strict=True)
-    return [(job.output, row.tobytes(), count) for row, count in rows]
 
 
 def _split(result: Result) -> list[Floats]:
@@ -112,4 +99,4 @@ def _prompt_token_counts(job: Job) -> Sequence[int]:
 
 
 def _entry_size(key: Key, vector: Floats) -> int:
-    return len(key[1]) + vector.nbytes + _ENTRY_OVERHEAD
+    return len(key[0]) + vector.nbytes + _ENTRY_OVERHEAD

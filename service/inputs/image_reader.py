@@ -52,6 +52,7 @@ class ImageReader:
         check_texts(len(inputs), self._max_texts)
         self._check(context, images)
         start = time.perf_counter()
+        context.tokenize_start = context.tokenize_start or start
         size = sum(len(item.image) for item in images.values())
         try:
             prepared = await self._queue.run(self._run(images), size, context.tokenize_us / 1e6)

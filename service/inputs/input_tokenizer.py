@@ -89,6 +89,10 @@ class InputTokenizer:
         self, chunks: Sequence[str], prompt: str, options: InputOptions
     ) -> Cooperative[ChunkedDocument]:
         """Tokenize consecutive chunks of a text as one row; raises BadRequest."""
+        if self._tokenizer.words:
+            raise BadRequest(
+                "words of a table have no context: send each chunk as an input", code="not_offered"
+            )
         side = self._side(options) if self._may_cut(options.truncate) else None
         document = yield from self._chunks.read(chunks, prompt, side)
         if self._ids_beyond_table:

@@ -136,6 +136,7 @@ class InputReader:
         request_characters: of all texts of the request. characters_to_tokenize: at most.
         """
         start = time.perf_counter()
+        context.tokenize_start = context.tokenize_start or start
         try:
             if request_characters <= _MAX_INLINE_CHARACTERS:
                 return run_to_completion(steps)
@@ -189,7 +190,7 @@ class InputReader:
     def _count(
         self, context: RequestContext, rows: Sequence[TokenizedInput], texts: int | None = None
     ) -> None:
-        context.model = self._model
+        context.model_index = self._model
         context.texts += len(rows) if texts is None else texts
         context.tokens += sum(row.tokens for row in rows)
         context.truncated += sum(row.dropped > 0 for row in rows)

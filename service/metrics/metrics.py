@@ -143,7 +143,7 @@ class Metrics:
         """Count an answered request, and its texts, tokens and times if it succeeded."""
         self._row[self._requests.get((path, status), self._requests[OTHER, status])] += 1
         if context.texts and status < HTTPStatus.BAD_REQUEST:
-            self._models[context.model].observe(context)
+            self._models[context.model_index].observe(context)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

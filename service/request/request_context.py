@@ -11,28 +11,29 @@ from service.request.memory_budget import Reservation
 
 @dataclass(slots=True)
 class RequestContext:
-    """State of one HTTP request. Each field has one writer.
+    """State of one HTTP request.
 
-    Middleware: path, without the prefix of a gateway; task, which computes the response; accept,
-    the client's media types; memory, its reservation. Router: size, bytes of the body. `abort`:
-    fault, the client's error for which the task was cancelled. InputReader: index of the model,
-    texts, tokens, truncated texts, tokenize_us. Pipeline: cached vectors, queue_us until the first
-    batch, compute_us until the end of the last one.
+    Set by the middleware: path, without the prefix of a gateway; task, which computes the response;
+    accept, the client's media types; memory, its reservation. By the router: body_bytes. By
+    `abort`: fault, the client's error for which the task was cancelled. By the readers of inputs:
+    model_index, texts, tokens, truncated texts, tokenize_us since tokenize_start. By the pipeline:
+    cached vectors, queue_us until the first batch, compute_us until the end of the last one.
     """
 
     id: str
     path: str = ""
     task: "asyncio.Task[Any] | None" = None
     accept: bytes = b""
-    size: int = 0
+    body_bytes: int = 0
     fault: ServiceError | None = None
     memory: Reservation = field(default_factory=Reservation)
     started: float = field(default_factory=time.perf_counter)
-    model: int = 0
+    model_index: int = 0
     texts: int = 0
     tokens: int = 0
     truncated: int = 0
     cached: int = 0
+    tokenize_start: float = 0.0
     tokenize_us: int = 0
     queue_us: int = 0
     compute_us: int = 0

@@ -7,6 +7,9 @@ from typing import TypeVar
 
 R = TypeVar("R")
 
+FEW_OPERATIONS = 1 << 20
+"""Multiplications that cost less than handing them to a thread."""
+
 # A single thread, as library calls hold the GIL: with more, the event loop would wait for several
 # in turn. The memory budget of large requests bounds how many wait here.
 _THREAD = ThreadPoolExecutor(1, "large")

@@ -1,15 +1,13 @@
 """Messages to the operator: that the server is ready, with which models, and how to ask it."""
 
-import contextlib
 import logging
 from collections.abc import Mapping
 from typing import Any
 
-import click
-
 from models.outputs.names import DENSE, MULTI, SPARSE
 from service import __version__
 from service.context import ServerContext
+from service.process.logging import announce
 from service.process.reports import Report
 from service.settings.settings import Settings
 
@@ -46,8 +44,8 @@ class Announcements:
         kept = [m.index for m in self._context.models if m.settings.keep == "always"]
         if not self._greeted and all(index in self._engines for index in kept):
             self._greeted = True
-            with contextlib.suppress(OSError):  # standard error may be closed
-                click.echo(greeting(self._context, self._engines), err=True)
+            text = greeting(self._context, self._engines)
+            announce(text, logging.INFO, self._context.settings.log_format)
 
 
 def greeting(context: ServerContext, engines: Mapping[int, Mapping[str, Any]]) -> str:

@@ -27,7 +27,7 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
 
     models: the settings of each model and its folder, the default first.
     """
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= open_files < _MIN_OPEN_FILES + 4 * settings.workers + 6 * len(models):
         log.error(

@@ -57,7 +57,8 @@ class EngineSupervisor(Supervisor):
             threads=settings.threads,
             max_batch_tokens=settings.max_batch_tokens,
             log_level=settings.log_level,
-            handoff_fd=engine_fd,
+            log_format=settings.log_format,
+            accept_fd=engine_fd,
             counters_fd=model.counters_fd,
             counters_rows=model.rows,
         )

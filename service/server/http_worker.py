@@ -9,7 +9,7 @@ from functools import partial
 import click
 
 from models.errors import ModelError
-from service.app import create_app
+from service.app import create_app, wrap
 from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
 from service.engine.protocol.messages import EngineDescription
@@ -29,7 +29,7 @@ _HEARTBEAT = 1.0  # seconds
 def main() -> None:
     """Serve until the watcher closes standard input, as it also does when it dies."""
     context, row = ServerContext.from_worker_config(sys.stdin.buffer.readline())
-    configure_logging(context.settings.log_level)
+    configure_logging(context.settings.log_level, context.settings.log_format)
     install_signal_handlers(0)
     counters = context.counters(row)
     try:
@@ -70,7 +70,7 @@ def _server(context: ServerContext, row: int, counters: SharedCounters) -> Serve
     run = [vital(connection.run, fail) for connection in connections]
     background = [*run, beat, wait_for_stop]
     app = create_app(context, connections, background, lambda: server.should_exit)
-    server = Server(config(settings, app), settings.drain_delay)
+    server = Server(config(settings, app, wrap(app, context)), settings.drain_delay)
     return server
 
 

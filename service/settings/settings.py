@@ -14,6 +14,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from models.hub.sources import BUNDLES, DEFAULT, default_cache
+from models.sentence_transformers.pooling import MODES, Mode
 from service.settings.setting_types import (
     Address,
     ApiKeys,
@@ -91,13 +92,11 @@ class Settings(BaseSettings):
         description="Highest instruction set to use: amx, bf16, vnni, avx512, avx2, none "
         "(torch alone), or auto: the best of this processor.",
     )
-    pooling: Literal[
-        "auto", "mean", "cls", "lasttoken", "max", "weightedmean", "mean_sqrt_len_tokens", "splade"
-    ] = Field(
+    pooling: Literal["auto", Mode, "splade"] = Field(
         default="auto",
-        description="Pooling of the tokens' states into a vector: mean, cls, lasttoken, max, "
-        "weightedmean, mean_sqrt_len_tokens, splade (sparse vectors of a masked language model), "
-        "or auto: the one that the model's files name.",
+        description=f"Pooling of the tokens' states into a vector: {', '.join(MODES)}, splade "
+        "(sparse vectors of a masked language model), or auto: the one that the model's files "
+        "name.",
     )
     adapter: str = Field(
         default="auto",
@@ -216,6 +215,14 @@ class Settings(BaseSettings):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe message."
+    )
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="Lines of the log: text, or json, an object on each line."
+    )
+    tracing: bool = Field(
+        default=False,
+        description="Send OpenTelemetry traces of requests over OTLP; OTEL_EXPORTER_OTLP_ENDPOINT "
+        "says where to. Needs the extra otel.",
     )
 
     @property

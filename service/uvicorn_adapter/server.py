@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
-from service.http.cors import with_cors
 from service.http.middleware import Middleware
 from service.process.gc_tuning import map_large_blocks
 from service.settings.settings import Settings
@@ -69,11 +69,11 @@ def vital(work: Work, fail: Callable[[], None]) -> Work:
     return run
 
 
-def config(settings: Settings, app: Middleware) -> uvicorn.Config:
-    """How uvicorn runs the application."""
+def config(settings: Settings, middleware: Middleware, app: ASGIApp) -> uvicorn.Config:
+    """How uvicorn runs the application. middleware: inside of it, whose limits a connection has."""
     return uvicorn.Config(
-        with_cors(app, settings.cors_origins),
-        http=partial(Connection, app),  # type: ignore[arg-type]
+        app,
+        http=partial(Connection, middleware),  # type: ignore[arg-type]
         ws="none",
         log_config=None,
         access_log=settings.log_level == "debug",

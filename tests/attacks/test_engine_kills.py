@@ -3,13 +3,16 @@
 import os
 import signal
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.attacks.load import Load
+from tests.models.sparse_encoder import write_bge_m3
 from tests.nginx import Gateway
 from tests.service.responses import error
 from tests.service.server import Server
@@ -59,6 +62,38 @@ def test_no_request_fails_when_the_engine_is_killed(
         assert load.statuses[200] > 32 and not load.failures
         assert metric(server, "embedding_replayed_requests_total") >= 32
         assert metric(server, "embedding_quarantined_inputs_total") == 0
+
+
+def test_several_outputs_are_the_same_while_the_engine_is_killed(tmp_path: Path) -> None:
+    outputs = {"dense": "embeddings", "sparse": "sparse", "multi": "multi"}
+    body = {"inputs": ["the license of this work", "x", "any"] * 20, "outputs": [*outputs]}
+    model = write_bge_m3(tmp_path / "model")
+    stop = threading.Event()
+    with Server(tmp_path / "log", model=model, dtype="float32") as server:
+
+        def ask() -> list[object]:
+            response = httpx.post(f"{server.url}/embed", json=body, timeout=120)
+            assert response.status_code == 200, response.text
+            return [response.json()[name] for name in outputs.values()]
+
+        def count_equal_responses(expected: list[object]) -> int:
+            count = 0
+            while not stop.is_set():
+                assert ask() == expected
+                count += 1
+            return count
+
+        with ThreadPoolExecutor(8) as pool:
+            counts = [pool.submit(count_equal_responses, ask()) for _ in range(8)]
+            for _ in range(2):
+                time.sleep(1)
+                kill_engine(server)
+                server.wait_ready(120)
+            stop.set()
+            total = sum(count.result() for count in counts)
+        replayed = metric(server, "embedding_replayed_requests_total")
+        sys.stdout.write(f"\n2 kills, {total} equal responses, {replayed:.0f} replayed\n")
+        assert replayed > 0
 
 
 @pytest.mark.parametrize("workers", [1, 2])

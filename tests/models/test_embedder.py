@@ -17,7 +17,12 @@ from models.embedder import Embedder
 from models.errors import ModelError
 from models.vectors import finish
 from tests.conftest import WORDS, Folder, precisions
-from tests.models.sentence_transformers.options import MODES, NORMALIZE, POOLING, TRANSFORMER
+from tests.models.sentence_transformers.options import (
+    NORMALIZE,
+    POOLING,
+    REFERENCE_MODES,
+    TRANSFORMER,
+)
 from tests.models.tiny import with_token
 
 Floats = npt.NDArray[np.float32]
@@ -81,16 +86,16 @@ def sentence_files(pooling: dict[str, object], normalize: bool = False) -> dict[
 
 
 def booleans(*modes: str) -> dict[str, object]:
-    return {key: mode in modes for mode, key in MODES.items()}
+    return {key: mode in modes for mode, key in REFERENCE_MODES.items()}
 
 
 @pytest.mark.parametrize(
     "pooling",
     [
-        *(booleans(mode) for mode in MODES),
-        *({"pooling_mode": mode} for mode in MODES),
+        *(booleans(mode) for mode in REFERENCE_MODES),
+        *({"pooling_mode": mode} for mode in REFERENCE_MODES),
         booleans("mean", "cls"),
-        booleans(*MODES),
+        booleans(*REFERENCE_MODES),
         {"pooling_mode": ["lasttoken"]},
         {"pooling_mode": ["mean", "cls"]},
         {"pooling_mode": ["lasttoken", "max", "weightedmean"]},

@@ -15,7 +15,7 @@ from models.folder import Folder
 from tests.conftest import Folder as Write
 from tests.models.prompted import PROMPT, write
 from tests.models.sentence_transformers.chains import SENTENCES, WIDTH
-from tests.models.sentence_transformers.options import MODES
+from tests.models.sentence_transformers.options import REFERENCE_MODES
 
 EPSILON = 2.0**-23  # of float32
 SIZES = {  # which the kernels compute, and which torch does
@@ -39,7 +39,7 @@ def error(vectors: Any, exact: Any) -> float:
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("modes", [*MODES, [*MODES]], ids=str)
+@pytest.mark.parametrize("modes", [*REFERENCE_MODES, [*REFERENCE_MODES]], ids=str)
 @pytest.mark.full(after=4)
 def test_every_pooling_without_the_prompt_equals_sentence_transformers(
     tiny_bert: Write, modes: object, sizes: str

@@ -90,7 +90,8 @@ async def serve(
         metrics=metrics,
         browsers=BrowserChecks("*", "*"),
     )
-    settings = config(Settings(**{"_env_file": None, **settings_values}), middleware)
+    all_settings = Settings(**{"_env_file": None, **settings_values})
+    settings = config(all_settings, middleware, middleware)
     settings.load()
     protocol: Any = settings.http_protocol_class
     protocol = partial(protocol, config=settings, server_state=state, app_state={})

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from service.app import create_app
+from service.app import create_app, wrap
 from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
 from service.engine.process.batch_sizing import BatchSizing
@@ -68,7 +68,8 @@ def _engine(context: ModelContext, handoff: int) -> Iterator[None]:
         threads=settings.threads,
         max_batch_tokens=settings.max_batch_tokens,
         log_level=settings.log_level,
-        handoff_fd=handoff,
+        log_format=settings.log_format,
+        accept_fd=handoff,
         counters_fd=context.counters_fd,
         counters_rows=context.rows,
     )
@@ -96,9 +97,8 @@ def _engine(context: ModelContext, handoff: int) -> Iterator[None]:
 def _http(context: ServerContext, listeners: list[socket.socket]) -> Iterator[None]:
     """Run the application under uvicorn in a thread."""
     connection = EngineConnection(context.models[0].connect_engine, context.counters(0))
-    server = uvicorn.Server(
-        config(context.settings, create_app(context, [connection], [connection.run]))
-    )
+    app = create_app(context, [connection], [connection.run])
+    server = uvicorn.Server(config(context.settings, app, wrap(app, context)))
     thread = threading.Thread(target=server.run, args=[listeners])
     thread.start()
     try:

@@ -18,7 +18,7 @@ import psutil
 MAX_ISA = os.environ.get("EMBEDDING_ISA") or "auto"
 """The highest instruction set that the tests use, servers and libraries alike."""
 
-_LISTENS = re.compile(r"listens on (http://\S+)")
+_LISTENS = re.compile(r'listens on (http://[^\s"\\]+)')
 
 
 def error_of(response: httpx.Response) -> dict[str, Any]:

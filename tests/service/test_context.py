@@ -10,8 +10,8 @@ def test_a_worker_config_restores_the_context_including_the_key() -> None:
     settings = Settings(api_key="sesame", admin_key="a", port=9, workers=3)  # type: ignore[arg-type]
     model = settings.model_copy(update={"served_name": "b"})
     models = [
-        ModelContext(settings, Path("/model"), 0, rows=4, counters_fd=10, handoff_fd=11),
-        ModelContext(model, Path("/b"), 1, rows=4, counters_fd=12, handoff_fd=13),
+        ModelContext(settings, Path("/model"), 0, rows=4, counters_fd=10, connect_fd=11),
+        ModelContext(model, Path("/b"), 1, rows=4, counters_fd=12, connect_fd=13),
     ]
     context = ServerContext(settings, models, 9, [[6, 7], [8], [9]], started=12)
     assert context.pass_fds(2) == [9, 10, 11, 12, 13]

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from models.convert.words.folder import convert_words
 from tests.models.colbert import write_colbert
 from tests.models.cross_encoder import write_cross_encoder
 from tests.models.sparse_encoder import write_bge_m3, write_inference_free, write_splade
 from tests.models.tiny import VOCABULARY
+from tests.models.word_files import write_fasttext
 from tests.service.local_server import local_server
 
 ROUTES = (
@@ -26,6 +28,10 @@ def multi_vector(folder: Path) -> None:
     write_colbert(folder.parent)
 
 
+def words(folder: Path) -> None:
+    convert_words(write_fasttext(folder.with_suffix(".bin")), folder)
+
+
 @pytest.mark.parametrize(
     ("write", "task", "has_dimensions"),
     [
@@ -33,10 +39,11 @@ def multi_vector(folder: Path) -> None:
         (inference_free, "embed", True),
         (write_bge_m3, "embed", True),
         (multi_vector, "multi_vector", True),
+        (words, "embed", True),
         (write_cross_encoder, "rerank", False),
         (lambda folder: write_cross_encoder(folder, labels=3), "classify", False),
     ],
-    ids=["splade", "inference-free", "bge-m3", "multi-vector", "reranker", "classifier"],
+    ids=["splade", "inference-free", "bge-m3", "multi-vector", "words", "reranker", "classifier"],
 )
 def test_a_model_is_listed_and_described(
     write: Callable[[Path], object], task: str, has_dimensions: bool, tmp_path: Path

@@ -12,10 +12,11 @@ from models.vectors import Floats
 from tests.conftest import Folder as WriteModel
 from tests.models.prompted import PROMPT, write
 from tests.models.sentence_transformers.options import NORMALIZE, POOLING, TRANSFORMER
-from tests.models.tiny import VOCABULARY, unframed, write_tokenizer
+from tests.models.tiny import unframed
 from tests.service.local_server import local_server
 from tests.service.responses import error
 from tests.service.server import HttpServer
+from tests.service.static_model import write_static_model
 
 SIDES: list[Side] = ["left", "right"]
 TEXTS = ["the work of others", "", "any copyright in that license is for you"]
@@ -104,13 +105,3 @@ def test_windows_of_unknown_words_do_not_change_the_mean(tmp_path: Path) -> None
         vectors = embed(server, inputs=texts, on_overflow="mean")
         np.testing.assert_array_equal(vectors[1], vectors[2])
         np.testing.assert_array_equal(vectors[3], embed(server, inputs="work")[0])
-
-
-def write_static_model(tmp_path: Path) -> Path:
-    folder = tmp_path / "static"
-    folder.mkdir()
-    table = np.random.default_rng(2).normal(size=(len(VOCABULARY), 12)).astype(np.float32)
-    save_file({"embeddings": table}, folder / "model.safetensors")
-    write_tokenizer(folder)
-    (folder / "config.json").write_text('{"model_type": "model2vec"}')
-    return folder

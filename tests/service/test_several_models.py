@@ -70,6 +70,26 @@ def requests(model: str) -> Iterator[tuple[str, dict[str, object]]]:
     yield f"/models/{model}", {"inputs": "red"}
 
 
+def documented_requests(server: SeveralModels) -> Iterator[tuple[str, dict[str, object]]]:
+    """The first example of every route in the document whose body has a model."""
+    document = server.client.get("/openapi.json").json()
+    for path, operations in document["paths"].items():
+        if body := operations.get("post", {}).get("requestBody"):
+            reference = body["content"]["application/json"]["schema"]["$ref"]
+            schema = document["components"]["schemas"][reference.rpartition("/")[2]]
+            if "model" in schema["properties"]:
+                yield path, schema["examples"][0]
+
+
+def test_every_documented_route_refuses_an_unknown_model(three: SeveralModels) -> None:
+    paths = []
+    for path, example in documented_requests(three):
+        fault = error_of(three.post(path, {**example, "model": "nobody"}))
+        assert fault["code"] == "model_not_found", path
+        paths.append(path)
+    assert {"/embed", "/embed_sparse", "/rerank", "/classify", "/positions"} <= {*paths}
+
+
 def test_each_route_chooses_the_model_by_its_name(three: SeveralModels) -> None:
     for path, body in requests("small"):
         assert three.post(path, body).status_code == 200, path

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
 
@@ -12,6 +13,8 @@ from models.errors import ModelError
 from models.tokenizer import truncation
 from models.tokenizer.loading import added_tokens, tokenizer_json
 from models.tokenizer.truncation import Side
+from models.tokenizer.words.options import LISTED, MAPPED, is_word_tokenizer
+from models.tokenizer.words.word_tokenizer import WordTokenizer
 
 OLDER_FILES = (
     *("vocab.txt", "vocab.json", "merges.txt"),
@@ -45,6 +48,8 @@ def load(
 
     Raises ModelError for files that cannot be read, or a tokenizer that fails on some texts.
     """
+    if is_word_tokenizer(folder):
+        return LoadedTokenizer(cast(Tokenizer, WordTokenizer.read(folder)), "right", {})
     if not (folder / "tokenizer.json").exists():
         raise ModelError(_missing(folder))
     try:
@@ -83,7 +88,7 @@ def register_markers(rust: Tokenizer, markers: Sequence[str]) -> None:
 
 def files(folder: Path) -> list[Path]:
     """Return the files of a folder that determine the token ids of a text."""
-    names = ("tokenizer.json", *added_tokens.FILES)
+    names = ("tokenizer.json", *added_tokens.FILES, MAPPED, LISTED)
     return [path for name in names if (path := folder / name).exists()]
 
 

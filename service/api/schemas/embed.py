@@ -64,11 +64,12 @@ class SparseArrays(TypedDict):
 
 @forbid_extra
 class Outputs(RequestSummary):
-    """Response with outputs: those that were requested."""
+    """Response with outputs: those that were requested. token_ids: of the tokens of each multi."""
 
     embeddings: NotRequired[Vectors]
     sparse: NotRequired[list[SparseArrays]]
     multi: NotRequired[list[Matrix] | list[str]]
+    token_ids: NotRequired[list[list[NonNegativeInt]]]
     model: str
     dimensions: NonNegativeInt
     inputs: list[Input]

@@ -17,11 +17,16 @@ class WithEmbedding(TypedDict):
 
 @forbid_extra
 class TokenPlace(WithEmbedding):
-    """Offsets in characters and bytes of the text; null for a special token."""
+    """Offsets in characters and bytes of the text; null for a special token.
+
+    in_vocabulary: false for an unknown word or part of one. In a table of word vectors, its vector
+    is the mean of those of its n-grams, or zeros.
+    """
 
     id: NonNegativeInt
     text: str
     special: bool
+    in_vocabulary: bool
     start: NonNegativeInt | None
     stop: NonNegativeInt | None
     start_byte: NonNegativeInt | None

@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 
 from models.sentence_transformers.classifier import Task
 from service.api.schemas.common import Matrix, Vector, Vectors, forbid_extra
+from service.api.schemas.embed import SparseArrays
 
 
 @forbid_extra
@@ -26,6 +27,17 @@ class JinaEmbeddings(TypedDict):
 
 
 @forbid_extra
+class OutputEmbeddings(TypedDict):
+    """An input's result with outputs: those that were requested."""
+
+    object: Literal["embedding"]
+    index: NonNegativeInt
+    embedding: NotRequired[Vector]
+    sparse_embedding: NotRequired[SparseArrays]
+    embeddings: NotRequired[Matrix | str]
+
+
+@forbid_extra
 class OpenAIUsage(TypedDict):
     prompt_tokens: NonNegativeInt
     total_tokens: NonNegativeInt
@@ -37,7 +49,7 @@ class OpenAIAnswer(TypedDict):
 
     id: str
     object: Literal["list"]
-    data: list[OpenAIEmbedding] | list[JinaEmbeddings]
+    data: list[OpenAIEmbedding] | list[JinaEmbeddings] | list[OutputEmbeddings]
     model: str
     usage: OpenAIUsage
 

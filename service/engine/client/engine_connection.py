@@ -16,7 +16,7 @@ from service.engine.protocol.fd_handoff import Connection
 from service.engine.protocol.messages import EngineDescription, Job, Result
 from service.engine.protocol.model_state import EngineState, ModelState
 from service.engine.protocol.progress import Liveness
-from service.errors import EncodingFailed, EngineLost
+from service.errors import EncodingFailed, EngineUnavailable, EngineUnresponsive
 from service.process.shared_counters import SharedCounters, Slot
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class EngineConnection:
         self.description: EngineDescription | None = None
 
     def treat_as_restarting(self) -> None:
-        """Let requests wait for the first engine as if it were restarting."""
+        """Let requests wait for an engine: this process was started again beside others."""
         self._lost_at = time.monotonic()
 
     @property
@@ -83,23 +83,40 @@ class EngineConnection:
         return int(self.counters.total(Slot.ENGINE_RESTARTS))
 
     async def submit(self, job: Job, timeout: float) -> Result:
-        """Compute a job; raises EncodingFailed, EngineLost or TimeoutError."""
+        """Compute a job; raises EncodingFailed, EngineUnavailable or TimeoutError."""
         if self._client is None:
-            raise EngineLost("no engine is ready; try again shortly", retry_after=2)
+            raise _no_engine()
         if self._liveness.unresponsive:
-            raise EngineLost("the engine does not respond; try again shortly", retry_after=5)
+            raise EngineUnresponsive(
+                "the engine does not respond; try again shortly", retry_after=5
+            )
         return await self._submit(self._client, job, timeout)
 
     async def wait_connected(
         self, timeout: float, max_downtime: float = _MAX_RESTART_SECONDS
     ) -> None:
-        """Wait until a restarting engine accepts jobs; raises TimeoutError.
+        """Wait until an engine accepts jobs; raises TimeoutError and EngineUnavailable.
 
-        Raises EngineLost if there never was an engine, or none for `max_downtime` seconds. An
-        engine that is not loaded is requested; then EngineLost tells when it should be loaded.
+        One that is restarting is waited for until there was none for `max_downtime` seconds. One
+        that is not loaded is requested, unless loading takes longer than `timeout`.
         """
-        if not self.connected and self._loads_on_demand:
-            return await self._wait_loaded(timeout)
+        if self.connected:
+            return
+        if self._is_unloaded or self._loads_anew:
+            await self._wait_loaded(timeout)
+        else:
+            await self._wait_restarted(timeout, max_downtime)
+
+    @property
+    def _is_unloaded(self) -> bool:
+        return self.state.engine is not EngineState.RUNNING
+
+    @property
+    def _loads_anew(self) -> bool:
+        """Whether the watcher started the engine after this process lost the one before."""
+        return self.state.since > max(0.0, self._lost_at)
+
+    async def _wait_restarted(self, timeout: float, max_downtime: float) -> None:
         remaining = self._lost_at + max_downtime - time.monotonic()
         try:
             async with asyncio.timeout(max(0.0, min(timeout, remaining))):
@@ -107,16 +124,10 @@ class EngineConnection:
         except TimeoutError:
             if timeout < remaining:
                 raise
-            raise EngineLost("no engine is ready; try again shortly", retry_after=2) from None
-
-    @property
-    def _loads_on_demand(self) -> bool:
-        if self.state.engine is not EngineState.RUNNING:
-            return True
-        return self.state.since > max(0.0, self._lost_at)  # loading, for the first time or again
+            raise _no_engine() from None
 
     async def load(self, timeout: float) -> None:
-        """Have the model loaded, and wait for that; raises EngineLost if it takes too long."""
+        """Have the model loaded; raises EngineUnavailable if it takes too long."""
         if not self.connected:
             await self._wait_loaded(timeout)
 
@@ -124,7 +135,7 @@ class EngineConnection:
         """Have the model unloaded, and wait for that; raises TimeoutError."""
         self._on_unwanted()
         async with asyncio.timeout(timeout):
-            while self.connected or self.state.engine is EngineState.RUNNING:
+            while self.connected or not self._is_unloaded:
                 await asyncio.sleep(_UNLOAD_CHECK_INTERVAL)
 
     async def _wait_loaded(self, timeout: float) -> None:
@@ -139,24 +150,20 @@ class EngineConnection:
                     return
             self._request_load()
         seconds = self.state.seconds_until_loaded
-        raise EngineLost(
+        raise EngineUnavailable(
             f"the model is not loaded yet; try again in about {seconds} s", retry_after=seconds
         )
 
     def _request_load(self) -> None:
-        """Request the engine unless it is loading; raises EngineLost if it failed to lately."""
+        """Request the engine unless it loads; raises EngineUnavailable if it failed to lately."""
         state = self.state.engine
         if state is EngineState.FAILED and self.state.seconds < _FAILED_SECONDS:
-            raise EngineLost(
+            raise EngineUnavailable(
                 "the model could not be loaded; the server's log says why",
                 retry_after=_FAILED_SECONDS - self.state.seconds,
             )
-        if state is not EngineState.RUNNING:
+        if self._is_unloaded:
             self._on_wanted()
-
-    def computed_tokens(self, job: Job) -> int:
-        """Return the tokens to compute for a job: all of them."""
-        return job.tokens
 
     async def run(self) -> None:
         """Connect to one engine after another until cancelled."""
@@ -173,12 +180,12 @@ class EngineConnection:
         watchdog = asyncio.create_task(self._check_liveness(client))
         try:
             await self._probe(client)
-        except EngineLost:
+        except EngineUnavailable:
             pass
         finally:
             watchdog.cancel()
             self._disconnect()
-            client.close(EngineLost("the engine died; try again", retry_after=2))
+            client.close(EngineUnavailable("the engine died; try again", retry_after=2))
 
     def _disconnect(self) -> None:
         if self._client is not None:
@@ -218,3 +225,7 @@ class EngineConnection:
         self.rate.update(result.rate)
         self._embeds = True
         return result
+
+
+def _no_engine() -> EngineUnavailable:
+    return EngineUnavailable("no engine is ready; try again shortly", retry_after=2)

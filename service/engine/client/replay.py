@@ -12,7 +12,7 @@ import numpy as np
 
 from service.engine.client.quarantine import Quarantine
 from service.engine.protocol.messages import EngineDescription, Job, Result
-from service.errors import EncodingFailed, EngineCrash, EngineDied, EngineLost
+from service.errors import EngineCrash, EngineDied, EngineUnavailable, EngineUnresponsive, reindexed
 from service.process.shared_counters import SharedCounters
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,6 @@ class Engine(Protocol):
 
     @property
     def description(self) -> EngineDescription | None: ...
-    def computed_tokens(self, job: Job) -> int: ...
     def submit(self, job: Job, timeout: float) -> Awaitable[Result]: ...
     def wait_connected(self, timeout: float, max_downtime: float = ...) -> Awaitable[None]: ...
 
@@ -60,15 +59,15 @@ class Replay:
         """Number of texts that crashed an engine, in all processes."""
         return self._quarantine.added
 
-    def computed_tokens(self, job: Job) -> int:
-        """Return the tokens to compute for a job."""
-        return self._engine.computed_tokens(job)
+    def tokens_to_compute(self, job: Job) -> int:
+        """Return the tokens to compute for a job: all of them."""
+        return job.tokens
 
     async def submit(self, job: Job, timeout: float) -> Result:
-        """Compute a job; raises EncodingFailed (EngineCrash), EngineLost or TimeoutError."""
+        """Compute a job; raises EncodingFailed (EngineCrash), EngineUnavailable or TimeoutError."""
         try:
             return await self._submit(job, timeout)
-        except EngineLost as error:
+        except EngineUnavailable as error:
             return await self._replay(job, error, job.created_at + timeout)
 
     def _submit(self, job: Job, timeout: float) -> Awaitable[Result]:
@@ -77,8 +76,10 @@ class Replay:
             raise EngineCrash("the engine died of this input before", index=index)
         return self._engine.submit(job, timeout)
 
-    async def _replay(self, job: Job, error: EngineLost, deadline: float) -> Result:
+    async def _replay(self, job: Job, error: EngineUnavailable, deadline: float) -> Result:
         for _ in range(_MAX_REPLAYS):
+            if isinstance(error, EngineUnresponsive):
+                raise error
             if isinstance(error, EngineDied):
                 self._counters.row[self._replayed_slot] += 1
                 if error.computing:
@@ -86,7 +87,7 @@ class Replay:
             await self._engine.wait_connected(_remaining(deadline))
             try:
                 return await self._submit(job, _remaining(deadline))
-            except EngineLost as next_error:
+            except EngineUnavailable as next_error:
                 error = next_error
         raise error
 
@@ -94,12 +95,9 @@ class Replay:
         results = []
         for index, row in enumerate(job.texts_ids):
             counts = job.prompt_token_counts[index : index + 1]
-            try:
-                single = replace(job, texts_ids=[row], prompt_token_counts=counts, exclusive=True)
+            single = replace(job, texts_ids=[row], prompt_token_counts=counts, exclusive=True)
+            with reindexed([index]):
                 results.append(await self._submit_exclusively(single, deadline))
-            except EncodingFailed as error:
-                error.index = index
-                raise
         return _concatenate(results)
 
     async def _submit_exclusively(self, job: Job, deadline: float) -> Result:
@@ -111,7 +109,7 @@ class Replay:
                 return await self._submit(job, _remaining(deadline))
             except EngineDied as error:
                 replays, crashes = replays + 1, crashes + error.computing
-            except EngineLost:  # the engine hangs and is about to be replaced
+            except EngineUnavailable:  # it does not respond, and is about to be replaced
                 await asyncio.sleep(_RETRY_SECONDS)
         if crashes == _MAX_CRASHES:
             self._quarantine.add(job)
@@ -134,4 +132,5 @@ def _concatenate(results: Sequence[Result]) -> Result:
         queue_us=results[0].queue_us,
         compute_us=sum(result.compute_us for result in results),
         rate=results[-1].rate,
+        row_counts=[count for result in results for count in result.row_counts],
     )

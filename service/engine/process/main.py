@@ -35,7 +35,7 @@ def run(spec: EngineSpec, on_ready: Callable[[StartupChoices], None]) -> None:
     """Load and warm the model, then serve jobs until the server shuts down."""
     embedder, batch_limit = load_and_measure(spec)
     greeting = ["description", describe(embedder, batch_limit)], b""
-    connections = Connections(socket.socket(fileno=spec.handoff_fd), sys.stdin.fileno(), greeting)
+    connections = Connections(socket.socket(fileno=spec.accept_fd), sys.stdin.fileno(), greeting)
     on_ready(_startup_choices(embedder, batch_limit))
     settle_heap()
     sizing = BatchSizing(

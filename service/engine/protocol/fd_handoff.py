@@ -23,16 +23,16 @@ def handoff_pair() -> tuple[socket.socket, socket.socket]:
     return requesting, accepting
 
 
-def request_connection(handoff_fd: int) -> Connection:
+def request_connection(connect_fd: int) -> Connection:
     """Open a connection to the engine and return our end; raises OSError, which may be temporary.
 
-    handoff_fd: the HTTP processes' end of the handoff pair.
+    connect_fd: the HTTP processes' end of the handoff pair.
     """
     running, file = RunningTextCounts.create()
     with file:
         ours, theirs = socket.socketpair()
         try:
-            with theirs, socket.fromfd(handoff_fd, socket.AF_UNIX, socket.SOCK_DGRAM) as handoff:
+            with theirs, socket.fromfd(connect_fd, socket.AF_UNIX, socket.SOCK_DGRAM) as handoff:
                 socket.send_fds(handoff, [b"connection"], [theirs.fileno(), file.fileno()])
         except OSError:
             ours.close()

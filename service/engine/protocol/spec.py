@@ -5,6 +5,8 @@ from typing import Any
 
 import orjson
 
+from service.process.logging import LogFormat
+
 
 @dataclass(frozen=True, slots=True)
 class StartupChoices:
@@ -27,7 +29,7 @@ class EngineSpec:
     title: of the engine, in the log. isa: the highest instruction set to use. pooling,
     rerank_format: override those of the model's files, unless auto. adapter: the task of a model
     with adapters. max_batch_tokens: 0 to let the engine choose.
-    handoff_fd: the socket on which it receives connections from HTTP processes.
+    accept_fd: the socket on which it receives connections from HTTP processes.
     counters_fd, counters_rows: the shared counters; the last row is the engine's.
     startup_choices: of the previous engine, if there was one.
     """
@@ -42,7 +44,8 @@ class EngineSpec:
     threads: int
     max_batch_tokens: int
     log_level: str
-    handoff_fd: int
+    log_format: LogFormat
+    accept_fd: int
     counters_fd: int
     counters_rows: int
     title: str = "the engine"

@@ -8,6 +8,19 @@ export const apiKey = () => sessionStorage.getItem(KEY) || "";
 export const setApiKey = (key) => sessionStorage.setItem(KEY, key);
 export const addressOf = (path) => new URL(path.slice(1), folder).href;
 
+let model = { name: "", state: "" };
+
+/** The model that all requests are for: its name, "" if requests name none, and its state. */
+export const selectModel = (name, state = "") => { model = { name, state }; };
+export const isLoaded = () => !model.state || model.state === "loaded";
+
+/** A request for the selected model: the body of a POST names it, and the address of /info. */
+export function forModel(request) {
+  if (!model.name) return request;
+  if (request.path === "/info") return { ...request, path: `/info?model=${encodeURIComponent(model.name)}` };
+  return request.body ? { ...request, body: { ...request.body, model: model.name } } : request;
+}
+
 /** An error response of the server: its message, its code and the index of the bad input. */
 export class ApiError extends Error {
   constructor(status, body) {
@@ -23,8 +36,9 @@ export class Unreachable extends Error {
   retriable = true;
 }
 
-/** Send a request {method, path, body}; returns the response. Raises ApiError or Unreachable. */
-export async function send({ method = "POST", path, body }, signal) {
+/** Send a request {method, path, body} to the selected model; returns the response. Raises ApiError or Unreachable. */
+export async function send(request, signal) {
+  const { method = "POST", path, body } = forModel(request);
   const headers = body ? { "content-type": "application/json" } : {};
   if (apiKey()) headers.authorization = `Bearer ${apiKey()}`;
   let response;

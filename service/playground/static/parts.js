@@ -1,5 +1,6 @@
 // Components that several views share.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { isLoaded } from "./api.js";
 import { asCurl, asPython } from "./snippets.js";
 
 /** A labelled control. */
@@ -41,7 +42,7 @@ export function NumberField({ label, value, min, max, step = 1, onInput }) {
 
 /** An error, or that the result is on its way. The place is there always, so that it is read out. */
 export const Status = ({ error, loading, retry, children }) => html`
-  <p class=${error ? "status error" : "status"} role="status">${error ? error.message : children || (loading ? "Computing …" : "")}
+  <p class=${error ? "status error" : "status"} role="status">${error ? error.message : children || (loading ? (isLoaded() ? "Computing …" : "Loading the model …") : "")}
     ${error?.retriable && retry && html`<button type="button" onClick=${retry}>Retry</button>`}</p>`;
 
 /** Results in a place of their own; dimmed if they are not those of the inputs. */
@@ -87,6 +88,13 @@ export const short = (value) =>
 
 /** A text of at most `length` characters, for a heading or a caption. */
 export const clipped = (text, length = 80) => (text.length > length ? `${text.slice(0, length - 1).trimEnd()}…` : text);
+
+/** The lines of a text that are not empty. */
+export const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
+
+/** Says that a model reads only the start of some texts; nothing for none. */
+export const Truncated = ({ count, texts = "text", end = "the rest is not read" }) => count > 0 && html`
+  <p class="cut" role="note">✂ The model reads only the start of ${count === 1 ? `one ${texts}` : `${count} ${texts}s`}: ${end}.</p>`;
 
 /** Width of an element in CSS pixels, also after the window changes. */
 export function useWidth(element, first) {

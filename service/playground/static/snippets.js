@@ -1,11 +1,12 @@
 // A request as a command or a program that a user can copy.
-import { addressOf, apiKey } from "./api.js";
+import { addressOf, apiKey, forModel } from "./api.js";
 
 const commented = (comment) => (comment ? `# ${comment}\n` : "");
 const shellQuoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** The request as a curl command. The key is a variable, never its value. */
-export function asCurl({ method = "POST", path, body, comment }) {
+export function asCurl(request) {
+  const { method = "POST", path, body, comment } = forModel(request);
   const parts = [`${commented(comment)}curl -s ${shellQuoted(addressOf(path))}`];
   if (apiKey()) parts.push('-H "authorization: Bearer $EMBEDDING_API_KEY"');
   if (body) parts.push("-H 'content-type: application/json'", `-d ${shellQuoted(JSON.stringify(body))}`);
@@ -25,7 +26,8 @@ export function pythonLiteral(value) {
 }
 
 /** The request as a Python program, which prints the response: JSON, or text if `text` is true. */
-export function asPython({ method = "POST", path, body, text, comment }) {
+export function asPython(request) {
+  const { method = "POST", path, body, text, comment } = forModel(request);
   const options = [JSON.stringify(addressOf(path))];
   if (body) options.push(`json=${pythonLiteral(body)}`);
   if (apiKey()) options.push('headers={"authorization": f"Bearer {os.environ[\'EMBEDDING_API_KEY\']}"}');

@@ -1,10 +1,17 @@
-// The state of a view in the address: #tokens?first=…&layer=3
+// The state of a view in the address, and the model where it is chosen: #tokens?first=…&layer=3&model=…
 import { useState } from "./vendor/htm-preact.js";
 
-/** Split the address's fragment: the view's name and its parameters. */
+/** Split the address's fragment: the view's name, its parameters, and the model ("" if it is not chosen). */
 export function readAddress() {
   const [view, query = ""] = location.hash.slice(1).split("?");
-  return { view, parameters: Object.fromEntries(new URLSearchParams(query)) };
+  const { model = "", ...parameters } = Object.fromEntries(new URLSearchParams(query));
+  return { view, model, parameters };
+}
+
+/** The fragment of an address. */
+export function fragment(view, parameters, model) {
+  const query = new URLSearchParams({ ...parameters, ...(model ? { model } : {}) }).toString();
+  return `#${view}${query && "?"}${query}`;
 }
 
 const likeDefault = (text, value) =>
@@ -26,8 +33,7 @@ export function useUrlState(view, defaults) {
   const update = (changes) => setState((last) => {
     const next = { ...last, ...changes };
     const changed = Object.entries(next).filter(([name, value]) => value !== defaults[name]);
-    const query = new URLSearchParams(changed).toString();
-    history.replaceState(null, "", `#${view}${query && "?"}${query}`);
+    history.replaceState(null, "", fragment(view, Object.fromEntries(changed), readAddress().model));
     return next;
   });
   return [state, update];

@@ -16,6 +16,7 @@ from models.embedder import Embedder
 from models.errors import ModelError
 from models.folder import Folder
 from models.footprint import Footprint
+from models.outputs.names import DENSE
 from models.torch_backend.encoder import TorchEncoder
 from models.vectors import Floats
 from tests.models.image_models import SIDE, encoded, features, picture, write_clip, write_siglip
@@ -196,3 +197,13 @@ def test_the_parameters_of_both_encoders_are_counted(write: Any, tmp_path: Path)
     scales = sum(p.numel() for name, p in model.named_parameters() if name.startswith("logit"))
     expected = sum(parameter.numel() for parameter in model.parameters()) - scales
     assert Footprint.of(Folder.read(tmp_path)).parameters == expected
+
+
+@writers
+def test_the_dense_output_of_a_text_is_its_vector(write: Any, tmp_path: Path) -> None:
+    write(tmp_path)
+    embedder = load(tmp_path)
+    ids = [[2, 5, 6, 3, 7, 8], [2, 9, 3]]
+    vectors: Any = [outputs.dense for outputs in embedder.outputs(ids, [DENSE])]
+    expected = embedder.encode(ids, normalized=False)
+    np.testing.assert_allclose(np.stack(vectors), expected, rtol=1e-5)

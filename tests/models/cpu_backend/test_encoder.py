@@ -167,14 +167,22 @@ def test_a_sequence_of_nans_spoils_no_other(kernels: str, dtype: str, broken: in
 
 
 @kernels
-@pytest.mark.parametrize(("kind", "mode"), [("bert", "cls"), ("causal", "max")])
-def test_a_token_of_nans_leaves_no_number_of_its_text(
-    kernels: str, dtype: str, kind: str, mode: str
-) -> None:
-    pair = Pair.of(kernels, dtype, kind)
+def test_a_token_of_nans_spoils_the_states_of_its_text(kernels: str, dtype: str) -> None:
+    pair = Pair.of(kernels, dtype, "bert")
     pair.embeddings.tokens[7] = float("nan")
-    texts = Batch.of([[1] * 70, [1] * 69 + [7]])  # a causal model's first do not see the last
-    good, bad = pair.ours.vectors(texts, [mode])
+    good, bad = pair.ours.vectors(Batch.of([[1] * 70, [1] * 69 + [7]]), ["cls"])
+    assert np.isfinite(good).all() and np.isnan(bad).all()
+
+
+@kernels
+@pytest.mark.parametrize("mode", POOLINGS)
+def test_a_pooled_state_of_nans_leaves_no_number_of_its_text(
+    kernels: str, dtype: str, mode: str
+) -> None:
+    pair = Pair.of(kernels, dtype, "causal")  # whose first tokens do not see the last
+    pair.embeddings.tokens[7] = float("nan")
+    broken = [7] + [1] * 69 if mode == "cls" else [1] * 69 + [7]
+    good, bad = pair.ours.vectors(Batch.of([[1] * 70, broken]), [mode])
     assert np.isfinite(good).all() and np.isnan(bad).all()
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hatch_build import FLAGS, SOURCES, compiler
+from hatch_build import FLAGS, SOURCES, compiler, source_checksum
+from models.cpu_backend import abi
 from models.cpu_backend.library import CAPS, FOLDER, ISAS, best_isa, features, kernels_missing
 from models.embedder import Embedder
 from models.errors import ModelError
@@ -101,14 +102,25 @@ def test_libraries_that_are_missing_or_broken_are_done_without(
     assert "kernels for avx2 are not used" in caplog.text
 
 
+def test_the_checksum_of_the_sources_is_that_which_is_compiled_into_them() -> None:
+    assert abi.source_checksum(FOLDER) == source_checksum(FOLDER)
+
+
+def test_the_checksum_changes_with_a_source(tmp_path: Path) -> None:
+    (tmp_path / "pool.h").write_text("enum class Pooling { cls, max };")
+    before = abi.source_checksum(tmp_path)
+    (tmp_path / "pool.h").write_text("enum class Pooling { max, cls };")
+    assert abi.source_checksum(tmp_path) != before
+
+
 @pytest.mark.full
-def test_a_library_of_another_version_is_not_called(
+def test_a_library_of_other_sources_is_not_called(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     command = compiler() or [program("c++", "g++")]
     library = tmp_path / "libencoder-avx2.so"
-    flags = [*FLAGS, "-march=x86-64-v3", "-DABI_VERSION=0", *SOURCES, "-o", str(library)]
+    flags = [*FLAGS, "-march=x86-64-v3", "-DSOURCE_CHECKSUM=1", *SOURCES, "-o", str(library)]
     subprocess.run([*command, *flags], cwd=FOLDER, check=True)
     assert best_isa("float32", ISAS["avx2"], tmp_path) is None
-    assert "they were compiled from another version; compile them again" in caplog.text
+    assert "they were compiled from other sources; compile them again" in caplog.text
     assert kernels_missing(ISAS["avx2"], tmp_path)

@@ -5,20 +5,15 @@ import re
 import pytest
 
 from models.cpu_backend import library
-from models.cpu_backend.pooling import KERNEL_POOLINGS, pooling_index
+from models.cpu_backend.pooling import pooling_index
 from models.encoder.pooling import POOLINGS
 
 
 def test_the_kernels_have_every_pooling_in_the_order_of_their_source() -> None:
-    assert set(KERNEL_POOLINGS) == set(POOLINGS)
     source = library.FOLDER.joinpath("pool.h").read_text(encoding="utf-8")
     (names,) = re.findall(r"enum class Pooling : int64_t \{ (.*) \}", source)
-    modes = {
-        "mean_sqrt": "mean_sqrt_len_tokens",
-        "weighted_mean": "weightedmean",
-        "last": "lasttoken",
-    }
-    assert tuple(modes.get(name, name) for name in names.split(", ")) == KERNEL_POOLINGS
+    assert names.split(", ") == [*POOLINGS]
+    assert [pooling_index(mode) for mode in POOLINGS] == [*range(len(POOLINGS))]
 
 
 def test_an_unknown_pooling_is_refused_with_those_of_the_kernels() -> None:

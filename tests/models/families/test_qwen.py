@@ -2,14 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, pre_tokenizers, processors
 from tokenizers.models import BPE
+from torch import Tensor
 
 from models import families
 from models.embedder import Embedder
+from models.errors import ModelError
+from models.folder import Folder
 from tests.models.families.checkpoint import (
     Case,
     assert_equal_states,
@@ -18,6 +23,7 @@ from tests.models.families.checkpoint import (
     assert_same_weights,
     configure,
     reference,
+    relabel,
     write,
 )
 
@@ -97,12 +103,13 @@ def test_an_option_that_is_not_implemented_is_refused_by_name(
 
 
 ENDING = "<|endoftext|>"
+MODULES = {
+    "": "sentence_transformers.models.Transformer",
+    "1_Pooling": "sentence_transformers.models.Pooling",
+    "2_Normalize": "sentence_transformers.models.Normalize",
+}
 FILES = {
-    "modules.json": [
-        {"path": "", "type": "sentence_transformers.models.Transformer"},
-        {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-        {"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
-    ],
+    "modules.json": [{"path": path, "type": kind} for path, kind in MODULES.items()],
     "1_Pooling/config.json": {"pooling_mode_lasttoken": True, "include_prompt": True},
     "tokenizer_config.json": {"model_max_length": 48},
 }
@@ -134,3 +141,93 @@ def test_a_vector_is_the_state_of_the_end_of_the_text(tmp_path: Path) -> None:
     expected = torch.nn.functional.normalize(ends)
     vectors = torch.from_numpy(embedder.embed(batch))
     torch.testing.assert_close(vectors, expected, atol=1e-5, rtol=0)
+
+
+BIDIRECTIONAL = Case("qwen3", {**SHARED, "head_dim": 16, "vocab_size": 257, "is_causal": False})
+MEAN = {"pooling_mode_mean_tokens": True, "word_embedding_dimension": 96}
+PPLX = {
+    "model_type": "bidirectional_pplx_qwen3",
+    "architectures": ["PPLXQwen3Model"],
+    "auto_map": {"AutoModel": "modeling.PPLXQwen3Model"},
+    "use_bidirectional_attention": True,
+}
+VOYAGE = {
+    "architectures": ["Qwen3BidirectionalModel"],
+    "auto_map": {"AutoModel": "modeling_qwen3_bidirectional.Qwen3BidirectionalModel"},
+    "use_bidirectional_attention": True,
+    "num_labels": 96,
+}
+BATCH = ["a text", "the second text of the batch " * 3]
+
+
+def write_bidirectional(
+    folder: Path, modules: dict[str, str], pooling: dict[str, Any], config: dict[str, Any]
+) -> Any:
+    """Save a Qwen3 in which each token sees all others, as its own code would load it."""
+    model = write(BIDIRECTIONAL, folder)
+    configure(folder, "is_causal", **config)
+    write_tokenizer(folder)
+    entries = [{"path": path, "type": kind} for path, kind in modules.items()]
+    (folder / "modules.json").write_text(json.dumps(entries), encoding="utf-8")
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling/config.json").write_text(json.dumps(pooling), encoding="utf-8")
+    return model
+
+
+def means(model: Any, ids: list[list[int]], matrix: Tensor) -> Tensor:
+    """The mean of each text's states, each times a matrix."""
+    rows = [torch.tensor(row) for row in ids]
+    return torch.stack(
+        [(states[-1][0] @ matrix).mean(0) for states in reference(model, rows)]
+    ).detach()
+
+
+def test_pplx_embed_gives_rounded_hyperbolic_tangents_of_the_mean(tmp_path: Path) -> None:
+    quantizer = {"2_Quantizer": "st_quantize.FlexibleQuantizer"}
+    modules = {key: kind for key, kind in MODULES.items() if "Normalize" not in kind} | quantizer
+    model = write_bidirectional(tmp_path, modules, MEAN, PPLX)
+    assert_equal_states(model, tmp_path)
+    embedder = Embedder.load(tmp_path, device="cpu", dtype="float32")
+    mean = means(model, embedder.tokenize(BATCH), torch.eye(embedder.config.hidden_size))
+    vectors = embedder.embed(BATCH)
+    assert np.array_equal(vectors, vectors.round()) and 100 < np.abs(vectors).max() <= 127
+    assert np.abs(vectors - 127 * np.tanh(mean.numpy())).max() <= 0.51
+
+
+def test_voyage_gives_the_mean_of_the_products_of_each_token(tmp_path: Path) -> None:
+    model = write_bidirectional(tmp_path, MODULES, MEAN, VOYAGE)
+    noise = torch.Generator().manual_seed(3)
+    matrix = torch.randn(96, model.config.hidden_size, generator=noise)
+    relabel(tmp_path, lambda name: f"model.{name}", {"linear.weight": matrix})
+    embedder = Embedder.load(tmp_path, device="cpu", dtype="float32")
+    assert embedder.dim == 96
+    expected = torch.nn.functional.normalize(means(model, embedder.tokenize(BATCH), matrix.T))
+    vectors = torch.from_numpy(embedder.embed(BATCH))
+    torch.testing.assert_close(vectors, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({**PPLX, "use_bidirectional_attention": False}, "use_bidirectional_attention"),
+        ({**VOYAGE, "use_bidirectional_attention": False}, "architectures"),
+        ({**VOYAGE, "num_labels": 0}, "num_labels"),
+    ],
+)
+def test_kin_of_another_kind_is_refused(
+    config: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    write_bidirectional(tmp_path, MODULES, MEAN, config)
+    with pytest.raises(ModelError, match=message):
+        families.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "setting"), [({"pooling_mode_lasttoken": True}, "auto"), (MEAN, "cls")], ids=str
+)
+def test_voyage_has_no_other_pooling_than_the_mean(
+    pooling: dict[str, Any], setting: str, tmp_path: Path
+) -> None:
+    write_bidirectional(tmp_path, MODULES, pooling, VOYAGE)
+    with pytest.raises(ModelError, match="no other pooling than mean"):
+        Folder.read(tmp_path, setting)

@@ -200,3 +200,9 @@ def test_the_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", "/somebody")
     assert default_cache() == Path("/somebody/.cache/embedding-service")
+
+
+def test_a_file_is_refused_with_the_command_for_word_vectors(tmp_path: Path) -> None:
+    (tmp_path / "glove.txt").write_text("the 1 2")
+    with pytest.raises(ModelError, match=r"is a file: `embedding-service convert \S+glove\.txt -o"):
+        resolve(str(tmp_path / "glove.txt"))

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.outputs.text_outputs import SparseVector, TextOutputs, on_common_axes
+from models.outputs.text_outputs import SparseVector, TextOutputs, common_entries, over_entries
 
 DENSE = np.array([0.5, -2], dtype=np.float32)
 SPARSE = SparseVector(np.array([3, 250_001], dtype=np.int32), np.array([0.25, 7], dtype=np.float32))
@@ -36,9 +36,10 @@ def assert_equal(restored: Any, original: Any) -> None:
         np.testing.assert_array_equal(restored, original, strict=True)
 
 
-def test_vectors_on_common_axes_have_the_same_products() -> None:
+def test_vectors_over_common_entries_have_the_same_products() -> None:
     other = SparseVector(np.array([0, 3], dtype=np.int32), np.array([5, 2], dtype=np.float32))
-    matrix = on_common_axes([SPARSE, EMPTY, other])
+    vectors = [SPARSE, EMPTY, other]
+    matrix = over_entries(vectors, common_entries(vectors))
     assert matrix.shape == (3, 3)
     assert (matrix @ matrix.T).tolist() == [[49.0625, 0, 0.5], [0, 0, 0], [0.5, 0, 29]]
 

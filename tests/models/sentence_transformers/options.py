@@ -1,10 +1,10 @@
-"""Entries of modules.json, and the pooling modes that there are."""
+"""Entries of modules.json, and the pooling modes of sentence-transformers with their booleans."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-MODES = {
+REFERENCE_MODES = {
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
     "mean": "pooling_mode_mean_tokens",

@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM, BertForMaskedLM, GPT2LMHeadModel
 from models.embedder import Embedder
 from models.errors import ModelError
 from models.folder import Folder
+from models.sentence_transformers.pooling import MODES
 from models.vectors import Floats
 from tests.conftest import Folder as Write
 from tests.models.families.checkpoint import Case
@@ -30,7 +31,6 @@ SIZES = {
 }
 SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos")}
 CLS = {"word_embedding_dimension": 48, "pooling_mode_cls_token": True}
-MODES = ["mean", "cls", "lasttoken", "max", "weightedmean", "mean_sqrt_len_tokens"]
 
 
 def write(folder: Path, model_type: str, model: Any, **options: Any) -> Path:

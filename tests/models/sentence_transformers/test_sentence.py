@@ -12,7 +12,12 @@ from models.errors import ModelError
 from models.positions.schemes import Learned
 from models.sentence_transformers import modules
 from models.sentence_transformers.sentence import SentenceConfig
-from tests.models.sentence_transformers.options import MODES, NORMALIZE, POOLING, TRANSFORMER
+from tests.models.sentence_transformers.options import (
+    NORMALIZE,
+    POOLING,
+    REFERENCE_MODES,
+    TRANSFORMER,
+)
 
 
 def read(folder: Path, files: Mapping[str, object]) -> SentenceConfig:
@@ -57,9 +62,9 @@ def test_the_default_model_says_what_it_is(minilm_folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", REFERENCE_MODES)
 def test_a_pooling_is_read_from_both_schemas(tmp_path: Path, mode: str) -> None:
-    booleans: dict[str, object] = {key: new == mode for new, key in MODES.items()}
+    booleans: dict[str, object] = {key: new == mode for new, key in REFERENCE_MODES.items()}
     assert pooled(tmp_path, booleans).pooling == (mode,)
     assert pooled(tmp_path, {"pooling_mode": mode}).pooling == (mode,)
     assert pooled(tmp_path, {"pooling_mode": [mode]}).pooling == (mode,)
@@ -84,7 +89,9 @@ def test_listed_poolings_keep_their_order(
 
 
 def test_poolings_set_by_booleans_have_the_order_of_sentence_transformers(tmp_path: Path) -> None:
-    assert pooled(tmp_path, dict.fromkeys(reversed(MODES.values()), True)).pooling == tuple(MODES)
+    assert pooled(
+        tmp_path, dict.fromkeys(reversed(REFERENCE_MODES.values()), True)
+    ).pooling == tuple(REFERENCE_MODES)
 
 
 @pytest.mark.parametrize("mode", ["no_such_mode", ["mean", "no_such_mode"]])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from openai import OpenAI
 
 from models import Embedder
 from models.outputs.names import MULTI, SPARSE, SPARSE_QUERY
@@ -136,6 +137,8 @@ def test_token_vectors_beside_dense_ones_are_those_of_the_library(
     body = {"inputs": TEXTS, "outputs": ["dense", "multi"]}
     plain = m3.post("/embed", body).json()["multi"]
     encoded = m3.post("/embed", {**body, "encoding_format": "base64"}).json()["multi"]
+    token_ids = m3.post("/embed", body).json()["token_ids"]
+    assert token_ids == [ids[1:] for ids in embedder.tokenize(TEXTS)]
     for text, matrix, base64_text in zip(outputs, plain, encoded, strict=True):
         assert text.multi is not None
         np.testing.assert_allclose(matrix, text.multi, atol=1e-6)
@@ -264,3 +267,31 @@ def dot(a: SparseVector, b: SparseVector) -> float:
     weights = dict(zip(a.indices.tolist(), a.weights.tolist(), strict=True))
     entries = zip(b.indices.tolist(), b.weights.tolist(), strict=True)
     return float(sum(weights.get(index, 0.0) * weight for index, weight in entries))
+
+
+def test_openai_route_returns_outputs_of_each_input_from_one_pass(m3: HttpServer) -> None:
+    names = ["multi", "dense", "sparse"]
+    with OpenAI(base_url=f"{m3.url}/v1", api_key="none") as client:
+        response: Any = client.embeddings.create(
+            model="all-MiniLM-L6-v2",
+            input=TEXTS[:2],
+            extra_body={"outputs": names},
+            encoding_format="float",
+        )
+    embed = m3.client.post("/embed", json={"inputs": TEXTS[:2], "outputs": names}).json()
+    for index, item in enumerate(response.model_dump()["data"]):
+        assert item["index"] == index and item["embedding"] == embed["embeddings"][index]
+        assert item["sparse_embedding"] == embed["sparse"][index]
+        assert item["embeddings"] == embed["multi"][index]
+    (sparse,) = m3.client.post(
+        "/v1/embeddings", json={"input": TEXTS[0], "outputs": ["sparse"]}
+    ).json()["data"]
+    assert sparse == {"object": "embedding", "index": 0, "sparse_embedding": embed["sparse"][0]}
+
+
+@pytest.mark.parametrize("field", ["return_multivector", "late_chunking"])
+def test_openai_route_refuses_fields_that_do_not_go_with_outputs(
+    m3: HttpServer, field: str
+) -> None:
+    body = {"input": ["x"], "outputs": ["sparse"], field: True}
+    assert error(m3.client.post("/v1/embeddings", json=body), 400)["param"] == field

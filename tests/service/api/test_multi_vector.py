@@ -94,6 +94,19 @@ def test_a_response_with_details_says_what_was_read(
     assert embed(colbert, details=True)["multi"] == response["multi"]
 
 
+def test_a_response_with_details_has_the_token_of_each_vector(colbert: HttpServer) -> None:
+    def tokens(**body: Any) -> list[str]:
+        [ids] = embed(colbert, outputs=["multi"], **body)["token_ids"]
+        rows = {"ids": [[id] for id in ids], "skip_special_tokens": False}
+        texts: list[str] = colbert.post("/decode", rows).json()
+        return texts
+
+    document = tokens(inputs="The work, is.")  # without punctuation
+    assert document == ["[CLS]", "[unused1]", "the", "work", "is", "[SEP]"]
+    query = tokens(inputs="the work, is", input_type="query")
+    assert query == ["[CLS]", "[unused0]", "the", "work", ",", "is", "[SEP]", *["[MASK]"] * 13]
+
+
 def test_vectors_in_base64_are_the_bytes_of_a_text(
     colbert: HttpServer, documents: list[Any]
 ) -> None:

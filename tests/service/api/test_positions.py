@@ -365,10 +365,10 @@ def test_a_learned_table_of_a_model_without_one_is_refused() -> None:
 class EchoPipeline:
     """A pipeline that returns token ids as vectors."""
 
-    async def submit(
+    async def hidden(
         self, context: RequestContext, rows: Sequence[TokenizedInput], output: str
-    ) -> Floats:
-        return rows[0].ids[:, None].astype(np.float32)
+    ) -> list[Floats]:
+        return [row.ids[:, None].astype(np.float32) for row in rows]
 
 
 @pytest.mark.parametrize("offset", [0, 1, 2])

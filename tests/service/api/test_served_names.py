@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from models.hub.sources import DEFAULT
-from service.api.served_names import ModelChoice, ServedNames
+from service.api.model_choice import ModelChoice
+from service.api.served_names import ServedNames
 from service.errors import UnknownModel
 from service.settings.settings import Settings
 from tests.conftest import Folder

@@ -11,7 +11,8 @@ import pytest
 from models.cpu_backend.library import best_isa, features
 from models.hub.sources import DEFAULT
 from service import __version__
-from service.api.served_names import ModelChoice, ServedNames
+from service.api.model_choice import ModelChoice
+from service.api.served_names import ServedNames
 from service.api.status import Info, router
 from service.errors import Overloaded, ServiceError
 from service.metrics.metrics import Metrics

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from models import Embedder
 from models.hub.sources import DEFAULT
+from models.tokenizer.words.word_tokenizer import WordTokenizer
 from service.cli.commands import main
 from tests.conftest import Folder
 from tests.models.colbert import write_colbert
@@ -23,6 +24,7 @@ from tests.models.convert.older import contriever
 from tests.models.cross_encoder import write_cross_encoder
 from tests.models.sparse_encoder import write_splade
 from tests.models.tiny import unframed
+from tests.models.word_files import vectors, write_text
 
 
 def run(*arguments: str, stdin: str | None = None, status: int = 0) -> str:
@@ -103,6 +105,44 @@ def test_convert_writes_a_folder_beside_the_original_and_prints_its_path(tmp_pat
     assert f"Error: {target} exists already: delete it, or name another folder with -o" in output
     other = tmp_path / "new" / "other"
     assert run("convert", str(source), "-o", str(other)).splitlines()[-1] == str(other)
+
+
+def test_convert_reads_a_file_of_word_vectors_with_its_options(tmp_path: Path) -> None:
+    path = write_text(tmp_path / "glove.50d.txt.gz", vectors())
+    assert run("convert", str(path)).splitlines()[-1] == str(tmp_path / "glove.50d-converted")
+    corpus, target = tmp_path / "corpus.txt", tmp_path / "other"
+    corpus.write_text("the king\nqueen", encoding="utf-8")
+    options = ["--limit", "3", "--exact", "--weights", "idf", "--corpus", str(corpus)]
+    assert run("convert", str(path), "-o", str(target), *options).splitlines()[-1] == str(target)
+    words = WordTokenizer.read(target)
+    assert len(words.vocabulary) == 3 and words.options.exact
+    assert (target / "1_WordWeights").is_dir()
+    output = run("convert", str(path), "-o", str(target), status=1)
+    assert "other exists already" in output
+    (tmp_path / "folder").mkdir()
+    output = run("convert", str(tmp_path / "folder"), "--limit", "3", status=2)
+    assert "--limit, --exact, --weights and --corpus are for files of word vectors" in output
+
+
+def test_compress_prints_bytes_and_scores_before_and_after(tmp_path: Path) -> None:
+    run("convert", str(write_text(tmp_path / "a.txt", vectors())), "-o", str(tmp_path / "words"))
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("the king,the queen,4\nman,woman,3\nBerlin,x,1\n", encoding="utf-8")
+    target = tmp_path / "small"
+    options = ["--int8", "--dimensions", "8", "--sts", str(pairs)]
+    output = run("compress", str(tmp_path / "words"), "-o", str(target), *options).splitlines()
+    assert [line.split()[0] for line in output] == ["bytes", "spearman", "pearson", str(target)]
+    whole, small = (
+        sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        for folder in (tmp_path / "words", target)
+    )
+    assert output[0].split()[1:] == [f"{whole:,}", f"{small:,}", f"{small / whole:.1%}"]
+    before, after, difference = map(float, output[1].split()[1:])
+    assert difference == pytest.approx(after - before, abs=0.01)
+    assert "at least one of" in run("compress", "model", "-o", str(target), status=2)
+    assert "no table of vectors" in run(
+        "compress", DEFAULT, "-o", str(tmp_path / "other"), "--int8", status=1
+    )
 
 
 def test_convert_reports_what_it_cannot_convert(tmp_path: Path) -> None:

@@ -11,9 +11,8 @@ from service.process.supervisor import EXIT_PERMANENT_FAILURE
 
 
 def spec(folder: Path, threads: int = 1) -> EngineSpec:
-    return EngineSpec(
-        str(folder), "cpu", "float32", "auto", "auto", "auto", "auto", threads, 0, "info", 0, 0, 1
-    )
+    choices = ("cpu", "float32", "auto", "auto", "auto", "auto")
+    return EngineSpec(str(folder), *choices, threads, 0, "info", "text", 0, 0, 1)
 
 
 def test_an_unexpected_error_is_logged_and_prevents_a_restart(

@@ -30,7 +30,7 @@ class FailingEngine:
             raise EncodingFailed("it fails", index=self.index)
         return Result(np.ones((len(job.texts_ids), 384), dtype=np.float32), 5, 7, 1.0)
 
-    def computed_tokens(self, job: Job) -> int:
+    def tokens_to_compute(self, job: Job) -> int:
         return job.tokens
 
 
@@ -47,7 +47,7 @@ class RecordingEngine:
         self.timeouts.append(timeout)
         return Result(np.ones((len(job.texts_ids), 384), dtype=np.float32), 0, 0, 1.0)
 
-    def computed_tokens(self, job: Job) -> int:
+    def tokens_to_compute(self, job: Job) -> int:
         return job.tokens - self.cached
 
 

@@ -33,7 +33,7 @@ class FailingEngine:
         columns = [TextOutputs(sparse=VECTOR).pack() for _ in job.texts_ids]
         return Result(np.concatenate(columns), 5, 7, 1.0, [*map(len, columns)])
 
-    def computed_tokens(self, job: Job) -> int:
+    def tokens_to_compute(self, job: Job) -> int:
         return job.tokens
 
 

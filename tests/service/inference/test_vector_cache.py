@@ -26,9 +26,10 @@ WIDTH = 4
 COST = WIDTH * 4 + 4 + 400  # bytes of the vector of one token id
 
 
-def described() -> EngineDescription:
+def described(fingerprint: str = "f") -> EngineDescription:
     """Description of a newly started engine."""
-    figures = [4, 256, 6, 512, 100, ["mean"], True, "bert", "cpu", "float32", [], 1, 512, "f", None]
+    figures = [4, 256, 6, 512, 100, ["mean"], True, "bert", "cpu", "float32", [], 1, 512]
+    figures += [fingerprint, None]
     return EngineDescription(*figures)  # type: ignore[arg-type]
 
 
@@ -93,14 +94,14 @@ def test_only_new_texts_are_computed_and_vectors_are_in_order(engine: RecordingE
 def test_computed_tokens_are_those_of_distinct_uncached_texts(engine: RecordingEngine) -> None:
     cache = VectorCache(engine, 10 * COST)
     job = Job(DENSE, [np.array(text, dtype=np.int32) for text in ([1, 2, 3], [4], [1, 2, 3])])
-    assert cache.computed_tokens(job) == 4
+    assert cache.tokens_to_compute(job) == 4
     submit_to(cache, [1, 2, 3])
     assert (
-        cache.computed_tokens(job) == 1
-        and cache.computed_tokens(replace(job, output=6)) == job.tokens == 7
+        cache.tokens_to_compute(job) == 1
+        and cache.tokens_to_compute(replace(job, output=6)) == job.tokens == 7
     )
-    engine.description = described()  # of another engine: the cache is void
-    assert cache.computed_tokens(job) == 4
+    engine.description = described("g")
+    assert cache.tokens_to_compute(job) == 4
 
 
 def test_a_repeated_text_is_computed_once(engine: RecordingEngine) -> None:
@@ -162,13 +163,20 @@ def test_a_failure_has_the_index_in_the_job_and_nothing_is_cached(engine: Record
     assert submit_to(cache, [3]).cached == 0
 
 
-def test_a_restarted_engine_clears_the_cache(engine: RecordingEngine) -> None:
+def test_the_vectors_of_another_fingerprint_are_not_used(engine: RecordingEngine) -> None:
     cache = VectorCache(engine, 2 * COST)
     submit_to(cache, [1], [2])
-    engine.description = described()
+    engine.description = described("g")
     assert submit_to(cache, [1]).cached == 0
     assert submit_to(cache, [1], [3]).cached == 1
     assert submit_to(cache, [1], [3]).cached == 2, "what is gone does not count"
+
+
+def test_the_cache_outlives_an_engine(engine: RecordingEngine) -> None:
+    cache = VectorCache(engine, 2 * COST)
+    submit_to(cache, [1], [2])
+    engine.description = described()
+    assert submit_to(cache, [1], [2]).cached == 2
 
 
 def test_a_cached_vector_is_not_a_view_of_its_batch(engine: RecordingEngine) -> None:
@@ -205,10 +213,10 @@ def test_an_image_is_cached_by_its_pixels_and_counts_as_its_tokens() -> None:
     engine = RecordingEngine()
     cache = VectorCache(engine, 10**6)
     first, second = (pack_pixels(np.full((2, 2, 3), value, dtype=np.uint8)) for value in (1, 2))
-    assert cache.computed_tokens(Job(IMAGE, [first, first], image_tokens=50)) == 50
+    assert cache.tokens_to_compute(Job(IMAGE, [first, first], image_tokens=50)) == 50
     asyncio.run(cache.submit(Job(IMAGE, [first], image_tokens=50), 1))
     job = Job(IMAGE, [second, first], image_tokens=50)
-    assert cache.computed_tokens(job) == 50
+    assert cache.tokens_to_compute(job) == 50
     result = asyncio.run(cache.submit(job, 1))
     assert (result.cached, result.row_counts, result.vectors.shape) == (1, (), (2, WIDTH))
     assert engine.computed == [first.tolist(), second.tolist()]

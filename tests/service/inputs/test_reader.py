@@ -39,7 +39,7 @@ class Zeros:
         length = sum(len(row) for row in job.texts_ids)
         return Result(np.zeros((length, 384), dtype=np.float32), 0, 0, 1.0)
 
-    def computed_tokens(self, job: Job) -> int:
+    def tokens_to_compute(self, job: Job) -> int:
         return job.tokens
 
 

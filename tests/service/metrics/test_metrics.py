@@ -76,7 +76,7 @@ def test_numbers_of_several_models_have_its_label() -> None:
     metrics = Metrics(counters["a"], counters)
     metrics.track(["/embed"])
     metrics.gauge("ready", "Whether.", [lambda: 1.0, lambda: 0.0])
-    metrics.observe(RequestContext("x", model=1, texts=2, tokens=7), "/embed", 200)
+    metrics.observe(RequestContext("x", model_index=1, texts=2, tokens=7), "/embed", 200)
     text = metrics.text().decode()
     assert 'embedding_requests_total{path="/embed",status="200"} 1.0' in text
     for line in (

@@ -4,12 +4,43 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import pytest
+import torch
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from tests.models.colbert import write_stanford
+from tests.models.cross_encoder import write_cross_encoder
+from tests.models.image_models import write_clip
+from tests.models.sparse_encoder import write_bge_m3, write_inference_free, write_splade
+from tests.models.tiny import VOCABULARY
 from tests.programs import program
 from tests.service.server import Server
+from tests.service.several import SeveralModels
 
 OpenView = Callable[..., Page]
+
+
+LABELS = {0: "positive", 1: "negative", 2: "neutral"}
+
+
+@pytest.fixture(scope="session")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeveralModels]:
+    """A server with a model of each kind: the default one, and small ones of random weights."""
+    names = ("reranker", "classifier", "splade", "inference-free", "org/m3", "colbert", "clip")
+    folders = {name: tmp_path_factory.mktemp(name.replace("/", "-")) for name in names}
+    write_cross_encoder(folders["reranker"])
+    write_cross_encoder(folders["classifier"], labels=3, id2label=LABELS)
+    write_splade(folders["splade"])
+    weights = torch.linspace(0, 2, len(VOCABULARY))
+    write_inference_free(folders["inference-free"], weights)
+    write_bge_m3(folders["org/m3"])
+    write_stanford(folders["colbert"], query_maxlen=20, doc_maxlen=30)
+    write_clip(folders["clip"])
+    on_demand = {
+        name: {"source": str(folder), "keep": "on_demand"} for name, folder in folders.items()
+    }
+    models = {"minilm": {"source": "all-MiniLM-L6-v2"}, **on_demand}
+    with SeveralModels(tmp_path_factory.mktemp("several"), models) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

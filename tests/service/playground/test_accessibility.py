@@ -1,12 +1,13 @@
 """Every view in every theme and size: usable without a mouse, without sight, and on a phone."""
 
-import itertools
+from collections.abc import Iterable
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import BrowserContext, Page, ViewportSize
+from playwright.sync_api import Page, ViewportSize
 
 from tests.service.playground.conftest import OpenView
+from tests.service.several import SeveralModels
 
 VIEWS = ["tokens", "positions", "similarity", "document", "map", "server"]
 LOADED = {  # what each view shows when all is there
@@ -20,27 +21,49 @@ LOADED = {  # what each view shows when all is there
 PHONE, DESKTOP = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=900)
 
 
-@pytest.mark.full(after=6)
-@pytest.mark.parametrize(
-    ("scheme", "size", "view"),
-    [
-        *itertools.product(["dark"], ["phone"], VIEWS),
-        *itertools.product(["light"], ["phone", "desktop"], VIEWS),
-        *itertools.product(["dark"], ["desktop"], VIEWS),
-    ],
-)
-def test_axe_finds_nothing_serious_and_nothing_is_cut_off(
-    context: BrowserContext, open_view: OpenView, scheme: str, size: str, view: str
-) -> None:
-    page = open_view("tokens")
+OF_OTHER_MODELS = {  # the same of the views of other models, and of a view that the model lacks
+    "rerank": ".bars li",
+    "classify": ".bars li",
+    "sparse": ".finding",
+    "multi_vector": "figure canvas",
+    "images": "table.matrix",
+    "server?model=clip": ".tiles",
+    "similarity?model=splade": "main a",
+}
+
+
+def combinations(views: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Every theme, size and view; those on a phone in the dark first."""
+    rest = [("light", "phone"), ("light", "desktop"), ("dark", "desktop")]
+    return [(*shown, view) for shown in [("dark", "phone"), *rest] for view in views]
+
+
+def check(page: Page, scheme: str, size: str, loaded: str) -> None:
+    """Assert that axe finds nothing serious, and that the page is as wide as the window."""
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     page.set_viewport_size(PHONE if size == "phone" else DESKTOP)
-    page.goto(page.url.replace("#tokens", f"#{view}"))
-    page.wait_for_selector(LOADED[view])
+    page.reload()
+    page.wait_for_selector(loaded)
     violations = Axe().run(page).response["violations"]
     serious = [item for item in violations if item["impact"] in ("serious", "critical")]
     assert not serious, [(item["id"], item["nodes"][0]["html"]) for item in serious]
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+@pytest.mark.full(after=6)
+@pytest.mark.parametrize(("scheme", "size", "view"), combinations(VIEWS))
+def test_axe_finds_nothing_serious_and_nothing_is_cut_off(
+    open_view: OpenView, scheme: str, size: str, view: str
+) -> None:
+    check(open_view(view), scheme, size, LOADED[view])
+
+
+@pytest.mark.full(after=7)
+@pytest.mark.parametrize(("scheme", "size", "view"), combinations(OF_OTHER_MODELS))
+def test_axe_finds_nothing_serious_in_the_views_of_other_models(
+    several: SeveralModels, open_view: OpenView, scheme: str, size: str, view: str
+) -> None:
+    check(open_view(view, several.url), scheme, size, OF_OTHER_MODELS[view])
 
 
 def focused(page: Page) -> str:
@@ -85,3 +108,13 @@ def test_the_theme_is_chosen_and_remembered(open_view: OpenView) -> None:
     page.reload()
     page.wait_for_selector("h1")
     assert page.evaluate(color) == "rgb(20, 23, 27)"
+
+
+def test_the_keyboard_alone_chooses_a_model(several: SeveralModels, open_view: OpenView) -> None:
+    page = open_view("tokens", several.url)
+    page.get_by_role("combobox", name="Model").wait_for()
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    page.keyboard.type("spl")  # the start of a name
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/playground#tokens?model=splade")

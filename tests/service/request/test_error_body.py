@@ -8,7 +8,7 @@ import pytest
 from service.errors import (
     BadRequest,
     EncodingFailed,
-    EngineLost,
+    EngineUnavailable,
     InternalError,
     NotFinite,
     Overloaded,
@@ -59,7 +59,7 @@ def test_the_path_selects_the_format(path: str, content: dict[str, Any]) -> None
         (Unauthorized("no"), "Validation"),
         (TooLarge("no"), "Validation"),
         (Overloaded("later", retry_after=1), "Overloaded"),
-        (EngineLost("later", retry_after=1), "Unhealthy"),
+        (EngineUnavailable("later", retry_after=1), "Unhealthy"),
         (EncodingFailed("no"), "Backend"),
         (TimedOut("no", retry_after=1), "Backend"),
     ],
@@ -76,7 +76,7 @@ def test_the_error_type_is_one_of_teis(error: ServiceError, kind: str) -> None:
         (UnknownModel("no"), "invalid_request_error"),
         (TooLarge("no"), "invalid_request_error"),
         (Overloaded("later", retry_after=1), "rate_limit_error"),
-        (EngineLost("later", retry_after=1), "server_error"),
+        (EngineUnavailable("later", retry_after=1), "server_error"),
     ],
 )
 def test_the_type_distinguishes_invalid_requests_from_temporary_errors(
@@ -92,6 +92,6 @@ def test_permanent_failures_tell_clients_not_to_retry(
     assert respond(error, "1").headers["x-should-retry"] == "false"
 
 
-@pytest.mark.parametrize("error", [InternalError("no"), EngineLost("no", retry_after=1)])
+@pytest.mark.parametrize("error", [InternalError("no"), EngineUnavailable("no", retry_after=1)])
 def test_temporary_failures_leave_the_retry_to_the_client(error: ServiceError) -> None:
     assert "x-should-retry" not in respond(error, "1").headers

@@ -28,9 +28,12 @@ travel,A tent beside the mountain lake
 travel,Their passports had expired
 travel,The ferry was delayed by fog`;
 
+let kept = { text: EXAMPLE, name: "" }; // the texts, also when the view is left for another, or for another model
+
 export default function TextMap({ theme }) {
   const [state, update] = useUrlState("map", { method: "pca" });
-  const [source, setSource] = useState({ text: EXAMPLE, name: "" }); // of a file; other texts have no name
+  const [source, changeSource] = useState(kept); // name: of a file; other texts have none
+  const setSource = (changed) => { kept = changed; changeSource(changed); };
   const [table, setTable] = useState(null); // {id, source, rows, texts, vectors, names}
   const [columns, setColumns] = useState({ text: "", color: "" });
   const [progress, setProgress] = useState(null);

@@ -3,16 +3,18 @@ import { html, useEffect, useState } from "../vendor/htm-preact.js";
 import { addressOf, send, sendJson, useLoad } from "../api.js";
 import { LineChart } from "../line_chart.js";
 import { CopyButtons, Results, Status, short } from "../parts.js";
+import { fragment } from "../url_state.js";
 
 const PERIOD = 1000, KEPT = 60; // a sample each second, those of a minute
 
-/** Samples of Prometheus's text format: {name: [{labels, value}]}. */
-export function parseMetrics(text) {
+/** Samples of Prometheus's text format, without those of other models: {name: [{labels, value}]}. */
+export function parseMetrics(text, model) {
   const samples = {};
   for (const line of text.split("\n")) {
     const match = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line);
     if (!match) continue;
     const labels = Object.fromEntries(Array.from((match[2] || "").matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g), ([, name, value]) => [name, value]));
+    if (model && labels.model && labels.model !== model) continue;
     (samples[match[1]] ||= []).push({ labels, value: Number(match[3]) });
   }
   return samples;
@@ -37,27 +39,29 @@ export function quantile(share, cumulative) {
   return bound === Infinity ? low : low + (bound - low) * ((share * all - below) / (count - below || 1));
 }
 
-export default function Server() {
-  const info = useLoad((signal) => sendJson({ method: "GET", path: "/info" }, signal), [], 0);
-  const { readings, error } = useReadings();
+export default function Server({ model, models }) {
+  const info = useLoad((signal) => sendJson({ method: "GET", path: "/info" }, signal), [model?.state], 0);
+  const several = models.length > 1, { readings, error } = useReadings(several ? model?.name : undefined);
   const failure = error || info.error;
   return html`
     <p class="lead">What this server serves, and what it does now. The same numbers are at <a href=${addressOf("/info")}>/info</a> and, for
       Prometheus, at <a href=${addressOf("/metrics")}>/metrics</a>.</p>
     <${Status} error=${failure} loading=${info.loading && !info.data} />
-    <${Results}><${Live} readings=${readings} error=${error} /><//>
+    <${Results}><${Live} readings=${readings} error=${error} several=${several} /><//>
+    ${several && html`<${Models} models=${models} chosen=${model} />`}
     <${Results} stale=${failure}>${info.data?.engine && html`<${Facts} info=${info.data} />`}<//>
+    ${several && info.data && !info.data.engine && html`<p class="hint">“${info.data.model}” is not loaded: a request for it loads it.</p>`}
     <${CopyButtons} requests=${[{ method: "GET", path: "/info" }, { method: "GET", path: "/metrics", text: true }]} />`;
 }
 
-/** /metrics read each second while the page is seen. */
-function useReadings() {
+/** /metrics read each second while the page is seen. model: of several, the one whose numbers are kept. */
+function useReadings(model) {
   const [state, setState] = useState({ readings: [] });
   useEffect(() => {
     const read = async () => {
       if (document.hidden) return;
       try {
-        const samples = parseMetrics(await (await send({ method: "GET", path: "/metrics" })).text());
+        const samples = parseMetrics(await (await send({ method: "GET", path: "/metrics" })).text(), model);
         setState(({ readings }) => ({ readings: [...readings.slice(-KEPT), { time: performance.now() / 1000, samples }] }));
       } catch (error) {
         setState(({ readings }) => ({ readings, error }));
@@ -70,7 +74,7 @@ function useReadings() {
   return state;
 }
 
-const isEmbedding = ({ path }) => !["/metrics", "/ready", "/live", "/info", "other"].includes(path) && !path?.startsWith("/playground");
+const isEmbedding = ({ path }) => !["/metrics", "/ready", "/live", "/info", "/v1/models", "other"].includes(path) && !path?.startsWith("/playground");
 
 /** Rates at each second of the last minute; null where none was read. */
 function lastMinute(readings, rates) {
@@ -84,7 +88,7 @@ function lastMinute(readings, rates) {
 
 const age = (i) => (i === KEPT ? "now" : `${KEPT - i} s ago`);
 
-function Live({ readings, error }) {
+function Live({ readings, error, several }) {
   if (readings.length < 2) return html`<p class="status">${error ? "" : "Reading /metrics …"}</p>`;
   const rate = (name, keep) => readings.slice(1).map(({ time, samples }, i) => // a server that was started again counts from 0
     Math.max(0, total(samples, name, keep) - total(readings[i].samples, name, keep)) / (time - readings[i].time));
@@ -98,7 +102,7 @@ function Live({ readings, error }) {
     lines=${[{ name, values: lastMinute(readings, rates[name]) }]} />`;
   return html`<div class="tiles">
       ${tile(state, "engine")}
-      ${measured(short(rates.requests.at(-1)), "requests per second")}
+      ${measured(short(rates.requests.at(-1)), `requests per second${several ? ", all models" : ""}`)}
       ${measured(short(rates.tokens.at(-1)), "tokens per second")}
       ${measured(total(now, "embedding_queued_tokens"), "tokens queued")}
       ${measured(milliseconds(0.5), "median latency, last 10 s")}
@@ -107,6 +111,13 @@ function Live({ readings, error }) {
     </div>
     <div class=${error ? "columns stale" : "columns"}>${chart("requests")}${chart("tokens")}</div>`;
 }
+
+/** Every model; each name leads to its own numbers. */
+const Models = ({ models, chosen }) => html`<section><h2>Models</h2><div class="scroll" tabindex="0" role="region" aria-label="Models"><table>
+  <thead><tr>${["name", "task", "outputs", "dimensions", "state"].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+  <tbody>${models.map((model) => html`<tr><th scope="row"><a href=${fragment("server", {}, model.name)} aria-current=${model === chosen ? "true" : undefined}>${model.name}</a></th>
+    <td>${model.task}</td><td>${model.outputs.join(", ")}</td><td class="number">${model.dimensions}</td><td>${model.state}</td></tr>`)}</tbody>
+</table></div></section>`;
 
 /** What /info says of the model and its precision; the rest of it as JSON. */
 function Facts({ info }) {

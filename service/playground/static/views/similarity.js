@@ -1,9 +1,9 @@
 // Two lists of texts compared: the matrix, the ranking, and what shorter or smaller vectors change.
 import { html, useState } from "../vendor/htm-preact.js";
 import { embed, embedRequest, sendJson, useLoad } from "../api.js";
-import { colorScale, css, textOn } from "../colors.js";
-import { ColorBar, Heatmap } from "../heatmap.js";
-import { CopyButtons, Results, Select, Slider, Status, TextArea, clipped, short } from "../parts.js";
+import { Heatmap } from "../heatmap.js";
+import { CopyButtons, Results, Select, Slider, Status, TextArea, Truncated, clipped, lines, short } from "../parts.js";
+import { ScoreTable } from "../score_table.js";
 import { useUrlState } from "../url_state.js";
 import { cut, mean, metrics, outputTypes, ranking } from "../vector_math.js";
 
@@ -23,8 +23,6 @@ const METRICS = {
 };
 const COSINES = [-1, 1]; // the colours of cosines are always the same
 const LARGE = 24; // texts on one side, from which on a heat map is clearer than a table
-
-const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
 
 export default function Similarity({ theme }) {
   const [state, update] = useUrlState("similarity", DEFAULTS);
@@ -59,7 +57,7 @@ export default function Similarity({ theme }) {
     <${Results} stale=${result.error}>
       ${!ready && html`<p class="hint">Type a query and a text to compare them.</p>`}
       ${data && html`
-        ${data.cut > 0 && html`<p class="cut" role="note">✂ The model reads only the start of ${data.cut === 1 ? "one text" : `${data.cut} texts`}: the rest is not compared.</p>`}
+        <${Truncated} count=${data.cut} end="the rest is not compared" />
         ${changed && html`<${Change} data=${data} scores=${scores} dimensions=${dimensions} type=${state.type} best=${state.best} />`}
         <${Matrix} a=${data.a} b=${data.b} scores=${scores} theme=${theme} metric=${data.metric} />
         <${Best} a=${data.a} b=${data.b} scores=${scores} before=${data.scores} count=${state.best} />
@@ -103,12 +101,8 @@ function Matrix({ a, b, scores, theme, metric }) {
     return html`<${Heatmap} title=${title} rows=${scores} signed=${isCosine} range=${isCosine && COSINES} theme=${theme} rowName="query" columnName="text"
       rowLabel=${(i) => `“${clipped(a[i])}”`} columnLabel=${(j) => `“${clipped(b[j])}”`} height=${Math.min(480, 14 * a.length + 40)} />`;
   }
-  const all = scores.flat(), [low, high] = isCosine ? COSINES : [Math.min(...all), Math.max(...all)], color = colorScale(low, high, isCosine);
-  return html`<section><h2>${title}</h2><div class="scroll" tabindex="0" role="region" aria-label=${title}><table class="matrix">
-    <thead><tr><td></td>${b.map((text) => html`<th scope="col" title=${text}><span>${text}</span></th>`)}</tr></thead>
-    <tbody>${a.map((query, i) => html`<tr><th scope="row" title=${query}><span>${query}</span></th>
-      ${scores[i].map((score) => html`<td class="number" style=${{ background: css(color(score)), color: textOn(color(score)) }}>${score.toFixed(3)}</td>`)}</tr>`)}</tbody>
-  </table></div><${ColorBar} low=${low} high=${high} signed=${isCosine} /></section>`;
+  const all = scores.flat(), [low, high] = isCosine ? COSINES : [Math.min(...all), Math.max(...all)];
+  return html`<${ScoreTable} title=${title} rows=${a} columns=${b} scores=${scores} low=${low} high=${high} signed=${isCosine} />`;
 }
 
 function Best({ a, b, scores, before, count }) {

@@ -62,8 +62,9 @@ export default function Tokens({ theme }) {
     const read = await readTokens(texts, layer, signal);
     return { ...read, names: given.map(([name]) => name), dropped: await droppedTokens(texts, read.inputs, signal) };
   }, [state.first, state.second, layer]);
-  const model = useLoad(async (signal) => (await sendJson({ method: "GET", path: "/info" }, signal)).engine, [], 0).data;
-  const depth = model?.num_layers;
+  const answered = Boolean(result.data || result.error); // a model on demand is then loaded, and /info knows its layers
+  const model = useLoad(async (signal) => answered && (await sendJson({ method: "GET", path: "/info" }, signal)).engine, [answered], 0).data;
+  const depth = model ? model.num_layers : undefined;
   const { inputs = [], names } = (texts.length && result.data) || {};
   const [pinned, setPinned] = useState(null);
   const [hovered, setHovered] = useState(null);

@@ -11,7 +11,7 @@ import pytest
 from service.engine.client.engine_client import EngineClient
 from service.engine.protocol.messages import Failure, Job, Result, pack_results, unpack_jobs
 from service.engine.protocol.wire import HttpProcessConnection, Message
-from service.errors import EncodingFailed, EngineDied, EngineLost
+from service.errors import EncodingFailed, EngineDied, EngineUnavailable
 from tests.service.rig import running
 
 LONG = 60.0
@@ -57,7 +57,7 @@ def test_a_cancelled_wait_for_the_description_does_not_prevent_closing() -> None
             await asyncio.sleep(0)
             waiting.cancel()
             await asyncio.wait([waiting])
-            client.close(EngineLost("over"))
+            client.close(EngineUnavailable("over"))
             assert client.lost.is_set()
 
     asyncio.run(scenario())
@@ -70,7 +70,7 @@ async def connect() -> AsyncIterator[tuple[EngineClient, Engine]]:
     try:
         yield client, engine
     finally:
-        client.close(EngineLost("over"))
+        client.close(EngineUnavailable("over"))
         engine.close()
         await asyncio.sleep(0)  # the loop closes our end in its next turn
 
@@ -140,10 +140,10 @@ def test_a_closed_connection_fails_waiting_and_later_jobs() -> None:
     async def test(client: EngineClient, engine: Engine) -> None:
         task = asyncio.create_task(client.submit(job(1), LONG))
         await engine.jobs()
-        client.close(EngineLost("died"))
-        with pytest.raises(EngineLost, match="died"):
+        client.close(EngineUnavailable("died"))
+        with pytest.raises(EngineUnavailable, match="died"):
             await task
-        with pytest.raises(EngineLost):
+        with pytest.raises(EngineUnavailable):
             await client.submit(job(2), LONG)
 
     in_loop(test)
@@ -154,10 +154,10 @@ def test_an_engine_that_exits_fails_waiting_and_later_jobs() -> None:
         task = asyncio.create_task(client.submit(job(1), LONG))
         await engine.jobs()
         engine.close()
-        with pytest.raises(EngineLost, match="died"):
+        with pytest.raises(EngineUnavailable, match="died"):
             await task
         assert client.lost.is_set()
-        with pytest.raises(EngineLost):
+        with pytest.raises(EngineUnavailable):
             await client.submit(job(1), LONG)
 
     in_loop(test)

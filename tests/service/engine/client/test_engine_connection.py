@@ -16,7 +16,7 @@ from service.engine.protocol.messages import Job, Result, pack_results, unpack_j
 from service.engine.protocol.model_state import EngineState, ModelState
 from service.engine.protocol.progress import Progress
 from service.engine.protocol.wire import MessageReader, pack
-from service.errors import EngineLost
+from service.errors import EngineUnavailable
 from service.process.shared_counters import SharedCounters
 from tests.service.rig import running
 
@@ -74,7 +74,7 @@ def test_a_hung_engine_receives_no_more_jobs_and_is_reported() -> None:
         computing.clear()
         computing.append(False)
         await until(lambda: not connection.ready)
-        with pytest.raises(EngineLost, match="does not respond"):
+        with pytest.raises(EngineUnavailable, match="does not respond"):
             await connection.submit(job(9), 60)
         assert not stalls
         await until(lambda: stalls)
@@ -172,7 +172,7 @@ def test_a_wait_for_an_engine_that_died_ends_with_the_next_one() -> None:
     async def run() -> None:
         engine = Mortal()
         connection = EngineConnection(engine.connect, SharedCounters.private())
-        with pytest.raises(EngineLost, match="no engine"):
+        with pytest.raises(EngineUnavailable, match="no engine"):
             await connection.wait_connected(60)  # it was never connected
         serving = asyncio.create_task(connection.run())
         while connection.description is None:
@@ -184,7 +184,7 @@ def test_a_wait_for_an_engine_that_died_ends_with_the_next_one() -> None:
             await asyncio.sleep(0.01)
         with pytest.raises(TimeoutError):
             await connection.wait_connected(0.01)
-        with pytest.raises(EngineLost):
+        with pytest.raises(EngineUnavailable):
             await connection.wait_connected(60, max_downtime=0.01)
         waiting = asyncio.create_task(connection.wait_connected(60))
         engine.starting = True
@@ -241,7 +241,7 @@ class OnDemand:
 def test_a_request_has_a_model_loaded_and_waits_for_that() -> None:
     async def run() -> None:
         model = OnDemand()
-        with pytest.raises(EngineLost):
+        with pytest.raises(EngineUnavailable):
             await model.connection.submit(job(2), 60)
         waiting = asyncio.create_task(model.connection.wait_connected(60))
         await until(lambda: model.wanted)
@@ -260,7 +260,7 @@ def test_a_request_that_would_wait_too_long_is_told_when_its_model_is_loaded() -
     async def run() -> None:
         model = OnDemand()
         model.state.note_loaded(90.0)
-        with pytest.raises(EngineLost, match="in about 90 s") as lost:
+        with pytest.raises(EngineUnavailable, match="in about 90 s") as lost:
             await model.connection.wait_connected(60)
         assert lost.value.retry_after == 90
         assert model.wanted == 1, "it is loaded nevertheless"
@@ -272,7 +272,7 @@ def test_a_model_that_could_not_be_loaded_is_not_tried_again_at_once() -> None:
     async def run() -> None:
         model = OnDemand()
         model.state.set(EngineState.FAILED)
-        with pytest.raises(EngineLost, match="could not be loaded") as lost:
+        with pytest.raises(EngineUnavailable, match="could not be loaded") as lost:
             await model.connection.wait_connected(60)
         assert 29 <= (lost.value.retry_after or 0) <= 30
         assert model.wanted == 0

@@ -9,7 +9,13 @@ import pytest
 
 from service.engine.client.replay import Replay
 from service.engine.protocol.messages import EngineDescription, Job, Result
-from service.errors import EncodingFailed, EngineCrash, EngineDied, EngineLost
+from service.errors import (
+    EncodingFailed,
+    EngineCrash,
+    EngineDied,
+    EngineUnavailable,
+    EngineUnresponsive,
+)
 from service.process.shared_counters import SharedCounters
 from tests.service.rig import ids
 
@@ -31,15 +37,12 @@ class Engine:
         self.waits: list[float] = []
         self.description: EngineDescription | None = None
 
-    def computed_tokens(self, job: Job) -> int:
-        return job.tokens
-
     async def submit(self, job: Job, timeout: float) -> Result:
         await asyncio.sleep(0)
         self.submitted.append(job)
         if self.unresponsive:
             self.unresponsive -= 1
-            raise EngineLost("it does not respond")
+            raise EngineUnresponsive("it does not respond")
         if self.deaths:
             raise EngineDied(computing=self.deaths.pop(0))
         if any(DEADLY in row for row in job.texts_ids):
@@ -48,6 +51,9 @@ class Engine:
             raise EncodingFailed(
                 "bad", index=next(i for i, r in enumerate(job.texts_ids) if BAD in r)
             )
+        if job.is_packed:  # a row for each token
+            rows = np.concatenate(job.texts_ids)[:, None].astype(np.float32)
+            return Result(rows, 5, 10, 1.0, row_counts=[*map(len, job.texts_ids)])
         vectors = np.array([[row[0]] for row in job.texts_ids], dtype=np.float32)
         return Result(vectors, queue_us=5, compute_us=10, rate=1.0)
 
@@ -56,7 +62,7 @@ class Engine:
         if not self.present:
             if max_downtime > timeout:
                 raise TimeoutError
-            raise EngineLost("not there")
+            raise EngineUnavailable("not there")
 
 
 def job(*rows: list[int], **options: Any) -> Job:
@@ -94,6 +100,12 @@ def test_the_texts_of_a_job_that_was_computed_are_resubmitted_one_by_one() -> No
         job([2], prompt_token_counts=[0], exclusive=True),
         job([3], prompt_token_counts=[0], exclusive=True),
     ]
+
+
+def test_packed_results_computed_one_by_one_keep_their_sizes() -> None:
+    sent = Job("sparse", [ids([1, 2]), ids([3])])
+    result = run(replay(Engine([True])).submit(sent, 60))
+    assert (result.vectors.tolist(), result.row_counts) == ([[1], [2], [3]], [2, 1])
 
 
 def test_a_text_survives_crashes_that_it_did_not_cause() -> None:
@@ -182,7 +194,7 @@ def test_a_suspected_job_waits_while_an_engine_hangs_and_others_fail() -> None:
         engine.unresponsive = 2
         assert (await suspect).vectors.tolist() == [[1]] and engine.unresponsive == 0
         engine.unresponsive = 99
-        with pytest.raises(EngineLost, match="not respond"):
+        with pytest.raises(EngineUnavailable, match="not respond"):
             await replay(engine).submit(job([1]), 60)
 
     run(scenario())
@@ -190,7 +202,7 @@ def test_a_suspected_job_waits_while_an_engine_hangs_and_others_fail() -> None:
 
 def test_a_job_fails_if_no_engine_starts() -> None:
     engine = Engine([False], present=False)
-    with pytest.raises(EngineLost, match="not there"):
+    with pytest.raises(EngineUnavailable, match="not there"):
         run(replay(engine).submit(job([1]), 60))
 
 

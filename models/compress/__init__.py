@@ -1,0 +1,1 @@
+"""Smaller tables: fewer words, fewer dimensions, and rows of 8-bit integers."""

@@ -1,0 +1,153 @@
+"""Writes a smaller copy of a model that is a table."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.checkpoint import safetensors_files
+from models.compress import tokenizer as tokenizers
+from models.compress.table import blocks, principal_directions, quantize_rows
+from models.config.json_config import JsonConfig, read_json
+from models.errors import ModelError
+from models.families import word_vectors
+from models.folder import Folder
+from models.sentence_transformers.modules import Normalize
+from models.tokenizer.words.options import LISTED, MAPPED
+from models.tokenizer.words.vocabulary import Vocabulary
+from models.tokenizer.words.word_tokenizer import WordTokenizer
+from models.vectors import Floats
+from models.word_table import WordTable
+
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Compression:
+    """How a table is made smaller.
+
+    corpus: texts whose words remain; None for all. dimensions: None for all. int8: whether rows are
+    8-bit integers with a scale each.
+    """
+
+    corpus: Sequence[str] | None = None
+    dimensions: int | None = None
+    int8: bool = False
+
+
+def compress_folder(source: Path, target: Path, compression: Compression) -> None:
+    """Write a smaller copy of a model's folder, complete or not at all.
+
+    Raises ModelError for a model that is no table, and if `target` exists.
+    """
+    if target.exists():
+        raise ModelError(f"{target} exists already: delete it, or name another folder with -o")
+    folder = Folder.read(source)
+    table = WordTable.of(folder)
+    if table is None:
+        raise ModelError(f"{source} is no table of vectors: only tables are made smaller here")
+    if compression.dimensions and not all(
+        isinstance(m, Normalize) for m in folder.sentence.modules
+    ):
+        raise ModelError(f"{source} has modules after the mean, which take as many dimensions")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".compress-") as name:
+            scratch = Path(name) / target.name
+            shutil.copytree(source, scratch, ignore=partial(_tables, folder))
+            _compress(folder, table, scratch, compression)
+            Folder.read(scratch).tokenizer()
+            scratch.rename(target)
+    except OSError as error:
+        raise ModelError(f"{target} cannot be written: {error}") from None
+
+
+def _tables(folder: Folder, directory: str, names: Sequence[str]) -> set[str]:
+    # The files that hold the table, or say which do: they are written anew.
+    in_encoder = Path(directory) == folder.encoder
+    return {name for name in names if in_encoder and ".safetensors" in name and name != MAPPED}
+
+
+def _compress(folder: Folder, table: WordTable, scratch: Path, compression: Compression) -> None:
+    encoder = scratch / folder.encoder.relative_to(folder.path)
+    is_words = folder.spec.config.family == word_vectors.FAMILY
+    words = len(table)
+    if is_words:  # with the buckets of n-grams after the words
+        table = replace(table, count=len(table.table))
+    kept = np.arange(len(table))
+    if compression.corpus is not None:
+        used = _used(folder, compression.corpus)
+        cut = _cut_words if is_words else _cut_tokens
+        kept = np.concatenate([cut(folder, encoder, used), np.arange(words, len(table))])
+        _cut_weights(folder, scratch, kept)
+    rows = np.concatenate([table[chunk] for chunk in np.array_split(kept, len(kept) // 4096 + 1)])
+    if compression.dimensions:
+        directions = principal_directions(rows, compression.dimensions)
+        rows = np.concatenate([block @ directions for block in blocks(rows)])
+        _write_dimensions(scratch, compression.dimensions)
+    _save(encoder, folder, rows, compression.int8)
+
+
+def _used(folder: Folder, corpus: Sequence[str]) -> list[int]:
+    used = {id for row in folder.tokenizer().encode(corpus) for id in row.ids}
+    return sorted(id for id in used if id < folder.spec.config.num_vectors)
+
+
+def _cut_words(folder: Folder, encoder: Path, used: Sequence[int]) -> Ids:
+    tokenizer = WordTokenizer.read(folder.encoder)
+    kept = [id for id in used if id < len(tokenizer.vocabulary)]
+    if not kept:
+        raise ModelError("the corpus has no word of the table")
+    words = [tokenizer.vocabulary.word(id) for id in kept]
+    arrays, metadata = Vocabulary.of(words).arrays, tokenizer.options.as_metadata()
+    safetensors_files.write(encoder / MAPPED, arrays, metadata)
+    if (encoder / LISTED).is_file():
+        _update(encoder / LISTED, vocab=words)
+    return np.array(kept, dtype=np.int64)
+
+
+def _cut_tokens(folder: Folder, encoder: Path, used: Sequence[int]) -> Ids:
+    path = encoder / "tokenizer.json"
+    tokenizer, kept = tokenizers.cut(read_json(path), used)
+    path.write_text(json.dumps(tokenizer), encoding="utf-8")
+    return np.array(kept, dtype=np.int64)
+
+
+def _cut_weights(folder: Folder, scratch: Path, kept: Ids) -> None:
+    if folder.sentence.word_weights is None:
+        return
+    module = folder.sentence.word_weights
+    weights = safetensors_files.read(folder.path / module, word_vectors.TABLE)
+    path = scratch / module / "model.safetensors"
+    safetensors_files.write(path, {word_vectors.TABLE: weights[kept]})
+    words = JsonConfig(folder.path / module / "config.json")["vocab"]
+    _update(scratch / module / "config.json", vocab=[words[i] for i in kept if i < len(words)])
+
+
+def _write_dimensions(scratch: Path, dimensions: int) -> None:
+    for path in scratch.glob("*_Pooling/config.json"):
+        options = read_json(path)
+        names = {"word_embedding_dimension", "embedding_dimension"} & {*options}
+        _update(path, **dict.fromkeys(names, dimensions))
+
+
+def _save(encoder: Path, folder: Folder, rows: Floats, int8: bool) -> None:
+    family = folder.spec.config.family
+    names = {word_vectors.FAMILY: word_vectors.TABLE, "model2vec": "embeddings"}
+    table = names.get(family, "embedding.weight")
+    scales = word_vectors.SCALES if family == word_vectors.FAMILY else "weights"
+    tensors: dict[str, npt.NDArray[Any]] = {table: np.ascontiguousarray(rows)}
+    if int8:
+        tensors = dict(zip((table, scales), quantize_rows(rows), strict=True))
+    safetensors_files.write(encoder / "model.safetensors", tensors)
+
+
+def _update(path: Path, **changed: Any) -> None:
+    path.write_text(json.dumps(read_json(path) | changed), encoding="utf-8")

@@ -1,0 +1,171 @@
+"""POST /neighbors, /analogy and /doesnt_match: questions about words, or any texts."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter
+
+from models import neighbors
+from models.neighbors import Neighbors, Question
+from models.vectors import Floats
+from service.api.comparison_input import TextsByPath, texts_by_path
+from service.api.model_choice import ModelChoice
+from service.api.openapi_responses import route_responses
+from service.api.router import Context, api_router
+from service.api.schemas.words import AnalogyResponse, DoesntMatchResponse, NeighborsResponse
+from service.api.words_request import (
+    AnalogyRequest,
+    DoesntMatchRequest,
+    NeighborsRequest,
+    SearchBody,
+)
+from service.errors import BadRequest, located
+from service.inference.candidates import Candidates
+from service.inference.pipeline import Pipeline
+from service.request.limits import check_texts, check_values
+from service.request.request_context import RequestContext
+from service.request.run_in_thread import run_in_thread
+
+_MAX_QUESTIONS = 256  # of a vocabulary, which is read as a whole for each few of them
+_FEW_OPERATIONS = 1 << 20  # multiplications; fewer cost less than handing them to a thread
+_ANALOGIES = {"3CosAdd": neighbors.add_analogy, "3CosMul": neighbors.multiply_analogy}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Where to look, the vectors of the question's texts (Q, D), and rows of their own words."""
+
+    candidates: Candidates
+    vectors: Floats
+    own: Sequence[set[int]]
+
+
+@dataclass(frozen=True)
+class WordService:
+    """Answers questions about the words of one model, or about texts that it embeds.
+
+    words: of a model that is a table of them; None for others. num_vectors: ids from this one on
+    have none. max_values: limit of numbers in a response.
+    """
+
+    pipeline: Pipeline
+    words: Candidates | None
+    num_vectors: int
+    max_values: int
+
+    async def neighbors(self, context: RequestContext, body: NeighborsRequest) -> Any:
+        """Respond to /neighbors."""
+        texts = texts_by_path(body.inputs, "inputs")
+        check_values(2 * len(texts) * body.k, self.max_values)  # an index and a score each
+        asked = await self._ask(context, body, texts)
+        question = neighbors.by_metric(body.metric, asked.vectors, asked.own)
+        lists = await self._search(asked, question, body.k)
+        return {"metric": body.metric, "neighbors": [_as_json(asked, each) for each in lists]}
+
+    async def analogy(self, context: RequestContext, body: AnalogyRequest) -> Any:
+        """Respond to /analogy."""
+        positive = texts_by_path(body.positive, "positive")
+        negative = texts_by_path(body.negative, "negative")
+        asked = await self._ask(context, body, {**positive, **negative})
+        first, second = asked.vectors[: len(positive)], asked.vectors[len(positive) :]
+        question = _ANALOGIES[body.method](first, second, set().union(*asked.own))
+        (found,) = await self._search(asked, question, body.k)
+        return {"method": body.method, "neighbors": _as_json(asked, found)}
+
+    async def doesnt_match(self, context: RequestContext, body: DoesntMatchRequest) -> Any:
+        """Respond to /doesnt_match."""
+        _, vectors = await self.pipeline.embed(context, body.inputs, body.input_options())
+        scores = neighbors.doesnt_match(vectors)
+        index = int(scores.argmin())
+        return {"index": index, "text": body.inputs[index], "scores": scores.tolist()}
+
+    async def _search(self, asked: Asked, question: Question, k: int) -> list[Neighbors]:
+        small = asked.vectors.size * len(asked.candidates.table) <= _FEW_OPERATIONS
+        return await run_in_thread(partial(asked.candidates.nearest, question, k), small)
+
+    async def _ask(self, context: RequestContext, body: SearchBody, texts: TextsByPath) -> Asked:
+        ask = self._ask_words if body.candidates is None else self._ask_texts
+        with located([*texts, *texts_by_path(body.candidates or [], "candidates")]):
+            return await ask(context, body, [str(text) for text in texts.values()])
+
+    async def _ask_texts(
+        self, context: RequestContext, body: SearchBody, texts: list[str]
+    ) -> Asked:
+        candidates, places = body.candidates or [], defaultdict[str, set[int]](set)
+        for index, candidate in enumerate(candidates):
+            places[candidate].add(index)
+        check_values(len(texts) * len(candidates), self.max_values)
+        context.memory.grow_by_numbers(len(texts) * len(candidates))
+        _, vectors = await self.pipeline.embed(
+            context, [*texts, *candidates], body.search_options()
+        )
+        questions, others = np.split(vectors, [len(texts)])
+        own = [places[text] for text in texts]
+        return Asked(Candidates.of_texts(candidates, others), questions, own)
+
+    async def _ask_words(
+        self, context: RequestContext, body: SearchBody, texts: list[str]
+    ) -> Asked:
+        if self.words is None:
+            raise BadRequest(
+                "this server's model has no vectors of words alone: give candidates",
+                code="not_offered",
+                param="candidates",
+            )
+        check_texts(len(texts), _MAX_QUESTIONS)
+        context.memory.grow_by_numbers(len(texts) * neighbors.BLOCK)
+        rows = await self.pipeline.reader.read(context, texts, body.search_options())
+        states = await self.pipeline.hidden(context, rows, "token")
+        vectors = []
+        for index, (row, vectors_of_ids) in enumerate(zip(rows, states, strict=True)):
+            has_vector = np.asarray(row.ids) < self.num_vectors
+            if not has_vector.any():
+                raise BadRequest(
+                    f"input {index} has no word that the model knows",
+                    code="unknown_token",
+                    index=index,
+                )
+            vectors.append(vectors_of_ids[has_vector].mean(axis=0))
+        own = [{*np.asarray(row.ids).tolist()} for row in rows]
+        return Asked(self.words, np.stack(vectors), own)
+
+
+def router(models: ModelChoice[WordService]) -> APIRouter:
+    """Create the routes of this module."""
+    routes = api_router("words")
+    responses = route_responses()
+
+    @routes.post(
+        "/neighbors",
+        summary="Nearest words or texts",
+        response_model=NeighborsResponse,
+        responses=responses,
+    )
+    async def nearest(context: Context, body: NeighborsRequest) -> Any:
+        return await models.choose(body.model).neighbors(context, body)
+
+    @routes.post(
+        "/analogy", summary="Analogies", response_model=AnalogyResponse, responses=responses
+    )
+    async def analogy(context: Context, body: AnalogyRequest) -> Any:
+        return await models.choose(body.model).analogy(context, body)
+
+    @routes.post(
+        "/doesnt_match",
+        summary="The text that does not match",
+        response_model=DoesntMatchResponse,
+        responses=responses,
+    )
+    async def odd_one_out(context: Context, body: DoesntMatchRequest) -> Any:
+        return await models.choose(body.model).doesnt_match(context, body)
+
+    return routes
+
+
+def _as_json(asked: Asked, found: Neighbors) -> list[dict[str, Any]]:
+    text = asked.candidates.text
+    return [{"index": index, "text": text(index), "score": score} for index, score in found]

@@ -1,0 +1,30 @@
+"""What neighbours are looked for in: the vocabulary of a model, or the texts of a request."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from models.neighbors import Neighbors, Question, Rows, lengths, nearest
+from models.vectors import Floats
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """A table of vectors (N, D), and the text of each row."""
+
+    table: Rows
+    text: Callable[[int], str]
+
+    @classmethod
+    def of_texts(cls, texts: Sequence[str], vectors: Floats) -> "Candidates":
+        """Look among texts with vectors (N, D)."""
+        return cls(vectors, texts.__getitem__)
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """The length of each row, computed once: (N,)."""
+        return lengths(self.table)
+
+    def nearest(self, question: Question, k: int) -> list[Neighbors]:
+        """Return the k nearest rows for each list of a question."""
+        return nearest(self.table, self.lengths, question, k)

@@ -1,0 +1,68 @@
+"""Tables that processes share: mapped files, and neither copied nor converted."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from models.assembly.word_vectors import load_word_vectors
+from models.compress.folder import Compression, compress_folder
+from models.convert.words.folder import convert_words
+from models.errors import ModelError
+from models.folder import Folder
+from models.word_table import WordTable
+from tests.models.word_files import vectors, write_text
+
+WORDS = [f"w{number}" for number in range(2000)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = write_text(tmp_path / "a.txt", vectors(len(WORDS)), WORDS)
+    convert_words(path, tmp_path / "words")
+    return tmp_path / "words"
+
+
+def mapped_file(address: int) -> str:
+    """The file that is mapped at an address of this process; empty if none is."""
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        start, stop, path = re.findall(r"^(\w+)-(\w+) \S+ \S+ \S+ \S+\s*(.*)", line)[0]
+        if int(start, 16) <= address < int(stop, 16):
+            return str(path)
+    return ""
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_a_table_stays_in_its_file(folder: Path, tmp_path: Path, int8: bool) -> None:
+    if int8:
+        compress_folder(folder, tmp_path / "small", Compression(int8=True))
+        folder = tmp_path / "small"
+    read = Folder.read(folder)
+    tokens = load_word_vectors(read).tokens
+    assert mapped_file(tokens.data_ptr()) == str(folder / "model.safetensors")
+    table = WordTable.of(read)
+    assert table is not None
+    assert mapped_file(table.table.ctypes.data) == str(folder / "model.safetensors")
+    words = read.tokenizer().words
+    assert words is not None
+    keys = words.vocabulary.arrays["keys"]
+    assert mapped_file(keys.ctypes.data) == str(folder / "vocabulary.safetensors")
+
+
+def test_a_table_of_another_type_becomes_float32(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    table = load_file(path)["emb_layer.weight"]
+    save_file({"emb_layer.weight": table.astype(np.float16)}, path)
+    tokens = load_word_vectors(Folder.read(folder)).tokens
+    np.testing.assert_array_equal(tokens, table.astype(np.float16).astype(np.float32))
+
+
+def test_a_table_that_is_not_finite_is_refused(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    table = load_file(path)["emb_layer.weight"]
+    table[7] = np.nan
+    save_file({"emb_layer.weight": table}, path)
+    with pytest.raises(ModelError, match=r"emb_layer\.weight has NaN or infinity"):
+        load_word_vectors(Folder.read(folder))

@@ -1,0 +1,179 @@
+"""Smaller tables embed nearly as before; those that keep all that counts, exactly so."""
+
+import json
+import string
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tokenizers
+from safetensors.numpy import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules as st
+from tokenizers import models, pre_tokenizers
+
+from models.compress.folder import Compression, compress_folder
+from models.convert.words.folder import Choices, convert_words
+from models.embedder import Embedder
+from models.errors import ModelError
+from models.folder import Folder
+from models.vectors import Floats
+from models.word_table import WordTable
+from tests.conftest import Folder as WriteModel
+from tests.models.word_files import vectors, write_fasttext, write_text
+from tests.service.static_model import write_static_model
+
+CORPUS = ["the king and the queen", "a Woman in Berlin: unknwn", ""]
+STATIC_CORPUS = ["the work of others", "any license", "zoo"]
+
+
+def embed(folder: Path, texts: list[str]) -> Floats:
+    return Embedder.load(folder, device="cpu", dtype="float32").embed(texts)
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(CORPUS), encoding="utf-8")
+    path, target = write_fasttext(tmp_path / "model.bin"), tmp_path / "words"
+    convert_words(path, target, Choices(weights="idf", corpus=corpus))
+    return target
+
+
+def test_words_of_a_corpus_keep_their_vectors_and_weights(words: Path, tmp_path: Path) -> None:
+    compress_folder(words, tmp_path / "small", Compression(corpus=CORPUS))
+    np.testing.assert_array_equal(embed(tmp_path / "small", CORPUS), embed(words, CORPUS))
+    table = WordTable.of(Folder.read(tmp_path / "small"))
+    tokenizer = Embedder.load(tmp_path / "small", device="cpu").tokenizer
+    names = [tokenizer.name(id) for id in range(0 if table is None else len(table))]
+    assert names == ["the", "king", "queen", "woman", "Berlin"]
+
+
+def test_rows_of_integers_are_close_and_a_quarter_as_large(words: Path, tmp_path: Path) -> None:
+    compress_folder(words, tmp_path / "small", Compression(int8=True))
+    expected = embed(words, CORPUS)
+    found = embed(tmp_path / "small", CORPUS)
+    np.testing.assert_allclose(found, expected, atol=0.01 * np.abs(expected).max())
+    assert not np.array_equal(found, expected)
+    assert (tmp_path / "small" / "model.safetensors").stat().st_size < 0.5 * (
+        words / "model.safetensors"
+    ).stat().st_size
+    small = WordTable.of(Folder.read(tmp_path / "small"))
+    whole = WordTable.of(Folder.read(words))
+    assert small is not None and whole is not None
+    np.testing.assert_allclose(small[:5], whole[:5], atol=0.005)
+    alone = np.concatenate([embed(tmp_path / "small", [text]) for text in CORPUS])
+    assert found.tobytes() == alone.tobytes()
+
+
+def test_all_dimensions_keep_every_cosine_and_fewer_most(words: Path, tmp_path: Path) -> None:
+    expected = embed(words, CORPUS)
+    for dimensions, atol in ((12, 1e-5), (9, 0.2)):
+        target = tmp_path / f"{dimensions}"
+        compress_folder(words, target, Compression(dimensions=dimensions))
+        found = embed(target, CORPUS)
+        assert found.shape == (3, dimensions)
+        np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=atol)
+
+
+def test_sentence_transformers_reads_what_stays_in_float32(tmp_path: Path) -> None:
+    convert_words(write_text(tmp_path / "a.txt", vectors()), tmp_path / "words")
+    target = tmp_path / "small"
+    compress_folder(tmp_path / "words", target, Compression(CORPUS, dimensions=7))
+    theirs = SentenceTransformer(str(target), device="cpu").encode(CORPUS)
+    np.testing.assert_allclose(embed(target, CORPUS), theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"int8": True}, {"dimensions": 12}], ids=str)
+def test_a_static_models_vocabulary_is_cut_with_its_tokenizer(
+    tmp_path: Path, options: dict[str, bool]
+) -> None:
+    source, target = write_static_model(tmp_path), tmp_path / "small"
+    compress_folder(source, target, Compression(STATIC_CORPUS, **options))
+    expected, found = embed(source, STATIC_CORPUS), embed(target, STATIC_CORPUS)
+    np.testing.assert_allclose(
+        found @ found.T, expected @ expected.T, atol=0.2 if "int8" in options else 1e-4
+    )
+    if not options:
+        np.testing.assert_array_equal(found, expected)
+    rows = len(load_file(target / "model.safetensors")["embeddings"])
+    tokenizer = tokenizers.Tokenizer.from_file(str(target / "tokenizer.json"))
+    assert (
+        tokenizer.get_vocab_size()
+        == rows
+        < len(load_file(source / "model.safetensors")["embeddings"])
+    )
+    assert {*string.ascii_lowercase} <= {*tokenizer.get_vocab()}  # other words can be spelled
+
+
+def unigram(folder: Path) -> Path:
+    """A StaticEmbedding with a Unigram vocabulary."""
+    pieces = [("<unk>", 0.0), *((letter, -9.0) for letter in "▁abcdefghijklmnopqrstuvwxyz")]
+    pieces += [("▁the", -2.0), ("▁work", -3.0), ("ork", -4.0), ("▁of", -3.5), ("others", -5.0)]
+    rust = tokenizers.Tokenizer(models.Unigram(pieces, unk_id=0))
+    rust.pre_tokenizer = pre_tokenizers.Metaspace()
+    table = vectors(len(pieces))
+    model = SentenceTransformer(
+        modules=[st.StaticEmbedding(rust, embedding_weights=table)], device="cpu"
+    )
+    model.save_pretrained(str(folder), create_model_card=False)
+    return folder
+
+
+def test_a_unigram_vocabulary_is_cut_too(tmp_path: Path) -> None:
+    source, target = unigram(tmp_path / "static"), tmp_path / "small"
+    texts = ["the work", "zoo the"]
+    compress_folder(source, target, Compression(texts))
+    np.testing.assert_array_equal(embed(target, texts), embed(source, texts))
+    theirs = SentenceTransformer(str(target), device="cpu").encode(texts)
+    np.testing.assert_allclose(embed(target, texts), theirs, atol=1e-6)
+    assert "ork" not in tokenizers.Tokenizer.from_file(str(target / "tokenizer.json")).get_vocab()
+
+
+def test_a_vocabulary_of_merges_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "static"
+    folder.mkdir()
+    vocabulary = {"a": 0, "b": 1, "ab": 2}
+    rust = tokenizers.Tokenizer(models.BPE(vocabulary, [("a", "b")]))
+    rust.save(str(folder / "tokenizer.json"))
+    (folder / "config.json").write_text('{"model_type": "model2vec"}')
+    save_file({"embeddings": vectors(3)}, folder / "model.safetensors")
+    with pytest.raises(ModelError, match="a vocabulary of BPE cannot be cut"):
+        compress_folder(folder, tmp_path / "small", Compression(["ab"]))
+    compress_folder(folder, tmp_path / "small", Compression(int8=True))
+
+
+def test_what_is_no_table_and_what_follows_one_is_refused(
+    tiny_bert: WriteModel, tmp_path: Path
+) -> None:
+    with pytest.raises(ModelError, match="is no table of vectors"):
+        compress_folder(tiny_bert(), tmp_path / "small", Compression(int8=True))
+    (tmp_path / "corpus").write_text("the king\nthe queen", encoding="utf-8")
+    path, choices = (
+        write_text(tmp_path / "a.txt", vectors()),
+        Choices(weights="sif", corpus=tmp_path / "corpus"),
+    )
+    convert_words(path, tmp_path / "words", choices)
+    with pytest.raises(ModelError, match="modules after the mean"):
+        compress_folder(tmp_path / "words", tmp_path / "small", Compression(dimensions=3))
+    with pytest.raises(ModelError, match="has no word of the table"):
+        compress_folder(tmp_path / "words", tmp_path / "small", Compression(["nothing"]))
+    (tmp_path / "small").mkdir()
+    with pytest.raises(ModelError, match="exists already"):
+        compress_folder(tmp_path / "words", tmp_path / "small", Compression(int8=True))
+
+
+def test_scales_without_integers_are_refused(words: Path) -> None:
+    path = words / "model.safetensors"
+    table = load_file(path)["emb_layer.weight"]
+    save_file({"emb_layer.weight": table, "emb_layer.scales": table[:, 0].copy()}, path)
+    with pytest.raises(ModelError, match=r"emb_layer\.scales go with rows of int8"):
+        Embedder.load(words, device="cpu")
+
+
+def test_the_original_is_left_as_it_is(words: Path, tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in words.rglob("*") if path.is_file()}
+    compress_folder(words, tmp_path / "small", Compression(CORPUS, 4, int8=True))
+    assert before == {path: path.read_bytes() for path in words.rglob("*") if path.is_file()}
+    config = json.loads((tmp_path / "small" / "2_Pooling" / "config.json").read_text())
+    assert config["word_embedding_dimension"] == 4
