@@ -1,6 +1,8 @@
 """Traces of requests, received over OTLP."""
 
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -200,3 +202,16 @@ def test_a_receiver_that_is_away_delays_neither_requests_nor_the_end(
 def test_the_extra_is_named_where_it_is_not_installed() -> None:
     with pytest.raises(click.ClickException, match=r"embedding-service\[otel\]"):
         require("otel", "no_such_package.trace")
+
+
+def test_without_traces_neither_the_sdk_nor_an_exporter_is_loaded() -> None:
+    # FastAPI itself imports opentelemetry-api.
+    program = (
+        "import sys, service.asgi, service.server.http_worker\n"
+        "names = {'service.tracing', 'opentelemetry.sdk', 'opentelemetry.exporter'}\n"
+        "assert not names & {*sys.modules}"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr
