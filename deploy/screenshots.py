@@ -1,4 +1,7 @@
-"""Takes the pictures of docs/playground.md of a running server: `python -m deploy.screenshots`."""
+"""Takes the pictures of docs/playground.md of a running server.
+
+`python -m deploy.screenshots URL [VIEW …]`: those of all views that its models can answer.
+"""
 
 import itertools
 import sys
@@ -18,14 +21,19 @@ VIEWS = {
     "similarity": ("similarity?dimensions=64&type=int8", "table.matrix"),
     "document": ("document", ".sentence"),
     "map": ("map", "figure canvas"),
+    "images": ("images", "table.matrix"),
+    "sparse": ("sparse", ".finding"),
+    "multi_vector": ("multi_vector", ".bars"),
+    "rerank": ("rerank", ".bars"),
+    "classify": ("classify", ".bars"),
     "server": ("server", ".tiles"),
 }
 THEMES, SIZES = ("light", "dark"), {"desktop": (1280, 800), "phone": (390, 844)}
 LOAD_TIME = 20_000  # ms for which the server is busy before its view is taken
 
 
-def main(url: str = "http://127.0.0.1:8080") -> None:
-    """Write a WebP file for each view, theme and size."""
+def main(url: str = "http://127.0.0.1:8080", *views: str) -> None:
+    """Write a WebP file for each view, theme and size. views: by default all that are offered."""
     FOLDER.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -36,7 +44,8 @@ def main(url: str = "http://127.0.0.1:8080") -> None:
                 viewport={"width": width, "height": height},
                 color_scheme="dark" if theme == "dark" else "light",
             )
-            for view, (fragment, drawn) in VIEWS.items():
+            for view in views or offered_views(page, url):
+                fragment, drawn = VIEWS[view]
                 page.goto(f"{url}/playground#{fragment}")
                 page.wait_for_selector(drawn)
                 if view == "server":
@@ -44,6 +53,14 @@ def main(url: str = "http://127.0.0.1:8080") -> None:
                 page.wait_for_timeout(1500)
                 save(page.screenshot(full_page=True), f"{view}-{theme}-{size}")
             page.close()
+
+
+def offered_views(page: Page, url: str) -> list[str]:
+    """The views to which the page leads."""
+    page.goto(f"{url}/playground#tokens")
+    page.wait_for_selector("figure.chart")
+    links = page.locator("nav a").evaluate_all("links => links.map(link => link.hash)")
+    return [link.removeprefix("#") for link in links]
 
 
 def wait_under_load(page: Page, url: str) -> None:
