@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from deploy.loadtest.corpus import Corpus
 from models.embedder import Embedder
+from models.hub.sources import DEFAULT
 from service.bulk.columns import Columns
 from service.bulk.local_model import LocalModel
 from service.bulk.progress import Progress
@@ -33,14 +34,15 @@ def main() -> None:
 @click.option("--texts", default=100_000, help="Of 4 to 16 words.")
 @click.option("--rounds", default=3, help="Each of the two once, in turn.")
 @click.option("--dtype", default="float32")
-def speed(texts: int, rounds: int, dtype: str) -> None:
+@click.option("--model", default=DEFAULT)
+def speed(texts: int, rounds: int, dtype: str, model: str) -> None:
     """Print texts per second of both, the share, and peak memory; each in a process of its own."""
     with tempfile.TemporaryDirectory() as name:
         source = write_texts(Path(name) / "in.parquet", texts)
         results: dict[str, list[Any]] = {"engine": [], "files": []}
         for number in range(rounds):
             for kind, rows in results.items():
-                rows.append(child(kind, source, Path(name) / f"out{number}", dtype))
+                rows.append(child(kind, source, Path(name) / f"out{number}", model, dtype))
     rates = {k: median(texts / row["seconds"] for row in rows) for k, rows in results.items()}
     for kind, rows in results.items():
         peak = max(row["peak_mib"] for row in rows)
@@ -49,7 +51,7 @@ def speed(texts: int, rounds: int, dtype: str) -> None:
 
 
 @main.command()
-@click.option("--texts", default=20_000, help="Of 4 to 16 words.")
+@click.option("--texts", default=8000, help="Of 4 to 16 words.")
 @click.option("--kills", default=10, help="At random moments; the run is resumed after each.")
 @click.option("--dtype", default="float32")
 def kills(texts: int, kills: int, dtype: str) -> None:
@@ -76,11 +78,12 @@ def kills(texts: int, kills: int, dtype: str) -> None:
 @main.command(hidden=True)
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
+@click.argument("model")
 @click.argument("dtype")
-def engine(source: Path, out: Path, dtype: str) -> None:
+def engine(source: Path, out: Path, model: str, dtype: str) -> None:
     """The engine alone: one call with all texts."""
     texts = pq.read_table(source)["text"].to_pylist()
-    embedder = Embedder.load(dtype=dtype)
+    embedder = Embedder.load(model, dtype=dtype)
     embedder.embed(texts[:256])
     start = time.perf_counter()
     embedder.embed(texts)
@@ -90,14 +93,15 @@ def engine(source: Path, out: Path, dtype: str) -> None:
 @main.command(hidden=True)
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
+@click.argument("model")
 @click.argument("dtype")
-def files(source: Path, out: Path, dtype: str) -> None:
+def files(source: Path, out: Path, model: str, dtype: str) -> None:
     """From the loaded model to the last part."""
-    embedder = Embedder.load(dtype=dtype)
+    embedder = Embedder.load(model, dtype=dtype)
     embedder.embed([str(number) for number in range(256)])
     start = time.perf_counter()
     job = Job([str(source)], str(out), Columns(id="id"))
-    run(job, lambda _: LocalModel(embedder, "model"), Progress(None))
+    run(job, lambda _: LocalModel(embedder, model), Progress(None))
     report(start)
 
 
@@ -109,9 +113,10 @@ def write_texts(path: Path, count: int) -> Path:
     return path
 
 
-def child(kind: str, source: Path, out: Path, dtype: str) -> Any:
+def child(kind: str, source: Path, out: Path, model: str, dtype: str) -> Any:
     """Run one of the two in a process of its own: -> its report."""
-    command = [sys.executable, "-m", "deploy.benchmark.bulk", kind, str(source), str(out), dtype]
+    command = [sys.executable, "-m", "deploy.benchmark.bulk", kind]
+    command += [str(source), str(out), model, dtype]
     process = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ)
     return json.loads(process.stdout)
 
@@ -125,7 +130,7 @@ def report(start: float) -> None:
 
 def embed(source: Path, out: Path, dtype: str) -> list[str]:
     """The command of a run with small parts."""
-    options = ["--dtype", dtype, "--id", "id", "--part-rows", "1024", "--resume"]
+    options = ["--dtype", dtype, "--id", "id", "--part-rows", "512", "--resume"]
     return [sys.executable, "-m", "service", "embed", str(source), "-o", str(out), *options]
 
 

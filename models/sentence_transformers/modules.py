@@ -169,10 +169,10 @@ def entries(folder: Path) -> tuple[Entry, ...]:
         del kinds[1]
     pooled = kinds[1:] and kinds[1] in _POOLINGS.get(kinds[0], ())
     after = kinds[2:] if pooled else kinds[1:]
-    if SPLADE_POOLING in kinds and after:
-        raise ModelError(f"{path}: modules {after} after {SPLADE_POOLING} are not supported")
     if not {*kinds[:1]} & {*ENCODERS} or not _READERS.keys() >= {*after}:
         raise ModelError(f"{path}: modules {kinds} in this order are not supported")
+    if SPLADE_POOLING in kinds and after:
+        raise ModelError(f"{path}: modules {after} after {SPLADE_POOLING} are not supported")
     return entries
 
 
