@@ -101,8 +101,8 @@ def test_the_model_is_listed_and_retrieved(client: openai.OpenAI) -> None:
     [
         ({"extra_body": {"surprise": 1}}, "unknown_field", "surprise"),
         ({"input": []}, "no_input", None),
-        ({"input": [[]]}, "no_input", None),
-        ({"input": [[10**6]]}, "unknown_token", None),
+        ({"input": [[]]}, "no_input", "input"),
+        ({"input": [[10**6]]}, "unknown_token", "input"),
         ({"input": [1.5]}, "invalid_request", "input"),
         ({"dimensions": 385}, "too_many_dimensions", "dimensions"),
         ({"dimensions": 32}, "dimensions_not_offered", "dimensions"),

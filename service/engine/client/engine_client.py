@@ -16,7 +16,7 @@ from service.engine.protocol.messages import (
 )
 from service.engine.protocol.running_text_counts import RunningTextCounts
 from service.engine.protocol.wire import MessageReader, enlarge_send_buffer, pack
-from service.errors import EncodingFailed, EngineDied, EngineUnavailable, NotFinite, ServiceError
+from service.errors import EncodingFailed, EngineDied, NotFinite, ServiceError
 
 
 class EngineClient(asyncio.Protocol):
@@ -52,7 +52,7 @@ class EngineClient(asyncio.Protocol):
         return client
 
     async def describe(self) -> EngineDescription:
-        """Wait until the engine is loaded and return its description; raises EngineUnavailable."""
+        """Wait until the engine is loaded and return its description; raises EngineDied."""
         return await self._description
 
     @property
@@ -61,12 +61,13 @@ class EngineClient(asyncio.Protocol):
         return bool(self._results)
 
     async def submit(self, job: Job, timeout: float) -> Result:
-        """Compute a job; raises EncodingFailed, EngineUnavailable (EngineDied), or TimeoutError.
+        """Compute a job; raises EncodingFailed, EngineDied or TimeoutError.
 
         If the caller is cancelled, its job is removed from the engine's queue.
         """
-        if self._transport.is_closing():
-            raise EngineUnavailable("the engine is restarting", retry_after=1)
+        if self._transport.is_closing():  # the loop tells connection_lost in its next turn
+            await self.lost.wait()
+            raise EngineDied(computing=False)
         number = next(self._numbers)
         future: asyncio.Future[Result] = self._loop.create_future()
         self._results[number] = future

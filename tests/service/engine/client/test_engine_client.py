@@ -75,6 +75,22 @@ async def connect() -> AsyncIterator[tuple[EngineClient, Engine]]:
         await asyncio.sleep(0)  # the loop closes our end in its next turn
 
 
+def test_a_job_for_a_connection_that_is_closing_fails_when_its_end_is_known() -> None:
+    """Not before: the caller would take the engine for the current one, and send it again."""
+
+    async def scenario() -> None:
+        ends: list[str] = []
+        client_end, engine_end = socket.socketpair()
+        client = await EngineClient.connect((client_end, running()), lambda: ends.append("lost"))
+        client._transport.abort()
+        with pytest.raises(EngineDied):
+            await client.submit(job(1), LONG)
+        assert ends == ["lost"]
+        engine_end.close()
+
+    asyncio.run(scenario())
+
+
 def job(first: int) -> Job:
     return Job("dense", [np.array([first], dtype=np.int32)])
 
