@@ -1,10 +1,8 @@
 """Real gateways with the configurations in deploy/gateway, and servers that they fail over from."""
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Self
 
+from tests.http_receiver import HttpReceiver
 from tests.nginx import GATEWAY, Proxy
 from tests.programs import program
 
@@ -44,44 +42,19 @@ class Caddy(Proxy):
         self.command = [program("caddy", "caddy"), "run", "--config", str(file)]
 
 
-class Upstream:
-    """A server that answers every POST with one status, for the time of a `with` block.
+class Upstream(HttpReceiver):
+    """A server that answers every POST with one status.
 
-    ready: the status of /ready. posts: the requests so far. host: its address.
+    ready: the status of /ready. posts: the requests so far.
     """
 
     def __init__(self, status: int, ready: int = 200) -> None:
+        super().__init__(keep_alive=True)
         self.status, self.ready, self.posts = status, ready, 0
-        upstream = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    def get(self, path: str) -> int:
+        return self.ready if path == "/ready" else 200
 
-            def do_GET(self) -> None:
-                self._respond(upstream.ready if self.path == "/ready" else 200)
-
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["content-length"]))
-                upstream.posts += 1
-                self._respond(upstream.status)
-
-            def _respond(self, status: int) -> None:
-                self.send_response(status)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.host = f"127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    def post(self, path: str, body: bytes) -> int:
+        self.posts += 1
+        return self.status

@@ -84,7 +84,7 @@ def test_helm_finds_no_fault(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_manifests_are_valid_for_kubernetes(name: str, tmp_path: Path) -> None:
     if find_spec("kubernetes_validate") is None:
-        pytest.skip("needs kubernetes_validate: pip install kubernetes-validate")
+        pytest.skip("needs 110 MB of schemas: pip install kubernetes-validate")
     validate = import_module("kubernetes_validate").validate
     for kind, manifest in rendered(VARIANTS[name], tmp_path).items():
         if kind not in NOT_IN_KUBERNETES:

@@ -56,7 +56,7 @@ def speed(texts: int, rounds: int, dtype: str, model: str) -> None:
 @click.option("--dtype", default="float32")
 def kills(texts: int, kills: int, dtype: str) -> None:
     """Kill runs at random moments, resume each, and compare with an undisturbed one."""
-    dice = random.Random(7)
+    generator = random.Random(7)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source = write_texts(folder / "in.parquet", texts)
@@ -65,7 +65,7 @@ def kills(texts: int, kills: int, dtype: str) -> None:
         seconds = time.perf_counter() - start
         for number in range(kills):
             out = folder / f"killed{number}"
-            moment = dice.uniform(0, seconds)
+            moment = generator.uniform(0, seconds)
             with subprocess.Popen(embed(source, out, dtype)) as process:
                 time.sleep(moment)
                 process.kill()
@@ -76,33 +76,25 @@ def kills(texts: int, kills: int, dtype: str) -> None:
 
 
 @main.command(hidden=True)
+@click.argument("kind", type=click.Choice(["engine", "files"]))
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
 @click.argument("model")
 @click.argument("dtype")
-def engine(source: Path, out: Path, model: str, dtype: str) -> None:
-    """The engine alone: one call with all texts."""
-    texts = pq.read_table(source)["text"].to_pylist()
-    embedder = Embedder.load(model, dtype=dtype)
-    embedder.embed(texts[:256])
-    start = time.perf_counter()
-    embedder.embed(texts)
-    report(start)
-
-
-@main.command(hidden=True)
-@click.argument("source", type=click.Path(path_type=Path))
-@click.argument("out", type=click.Path(path_type=Path))
-@click.argument("model")
-@click.argument("dtype")
-def files(source: Path, out: Path, model: str, dtype: str) -> None:
-    """From the loaded model to the last part."""
+def measure(kind: str, source: Path, out: Path, model: str, dtype: str) -> None:
+    """Print the seconds and the peak memory of one of the two, without the loading of the model."""
+    texts = pq.read_table(source)["text"].to_pylist() if kind == "engine" else []
     embedder = Embedder.load(model, dtype=dtype)
     embedder.embed([str(number) for number in range(256)])
     start = time.perf_counter()
-    job = Job([str(source)], str(out), Columns(id="id"))
-    run(job, lambda _: LocalModel(embedder, model), Progress(None))
-    report(start)
+    if texts:
+        embedder.embed(texts)
+    else:
+        job = Job([str(source)], str(out), Columns(id="id"))
+        run(job, lambda _: LocalModel(embedder, model), Progress(None))
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    click.echo(json.dumps({"seconds": seconds, "peak_mib": peak}))
 
 
 def write_texts(path: Path, count: int) -> Path:
@@ -115,17 +107,10 @@ def write_texts(path: Path, count: int) -> Path:
 
 def child(kind: str, source: Path, out: Path, model: str, dtype: str) -> Any:
     """Run one of the two in a process of its own: -> its report."""
-    command = [sys.executable, "-m", "deploy.benchmark.bulk", kind]
+    command = [sys.executable, "-m", "deploy.benchmark.bulk", "measure", kind]
     command += [str(source), str(out), model, dtype]
     process = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ)
     return json.loads(process.stdout)
-
-
-def report(start: float) -> None:
-    """Print the seconds and the peak memory of this process."""
-    seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    click.echo(json.dumps({"seconds": seconds, "peak_mib": peak}))
 
 
 def embed(source: Path, out: Path, dtype: str) -> list[str]:

@@ -31,20 +31,20 @@ from deploy.loadtest.loadtest import (
 _BODIES = 1000
 
 
-def table(found: dict[str, Any]) -> str:
+def table(numbers: dict[str, Any]) -> str:
     """The report for a person."""
-    outcomes = "   ".join(f"{name}: {count}" for name, count in found["outcomes"].items())
+    outcomes = "   ".join(f"{name}: {count}" for name, count in numbers["outcomes"].items())
     lines = [
-        f"requests   {found['requests']}   {outcomes}",
-        f"offered    {found['offered_per_second']:.1f} requests/s",
-        f"answered   {found['requests_per_second']:.1f} requests/s   "
-        f"{found['texts_per_second']:.1f} texts/s   {found['tokens_per_second']:.0f} tokens/s",
-        f"truncated  {found['truncated_texts']} texts",
-        f"client     {100 * found['client_cores']:.0f} % of a core (the busiest process)",
+        f"requests   {numbers['requests']}   {outcomes}",
+        f"offered    {numbers['offered_per_second']:.1f} requests/s",
+        f"answered   {numbers['requests_per_second']:.1f} requests/s   "
+        f"{numbers['texts_per_second']:.1f} texts/s   {numbers['tokens_per_second']:.0f} tokens/s",
+        f"truncated  {numbers['truncated_texts']} texts",
+        f"client     {100 * numbers['client_cores']:.0f} % of a core (the busiest process)",
         "",
         f"{'ms':10}" + "".join(f"{name:>10}" for name in PERCENTILES),
     ]
-    for phase, values in found["milliseconds"].items():
+    for phase, values in numbers["milliseconds"].items():
         cells = "".join(f"{values.get(name, math.nan):10.1f}" for name in PERCENTILES)
         lines.append(f"{phase:10}{cells}")
     return "\n".join(lines)
@@ -58,8 +58,8 @@ def progress_line(duration: float) -> Callable[[list[Sample]], None]:
         if sys.stderr.isatty():
             elapsed = max(0.0, time.monotonic() - begin)
             failed = sum(not sample.good for sample in samples)
-            told = f"{elapsed:5.0f}/{duration:.0f} s   {len(samples)} answered   {failed} failed"
-            print(f"\r{told}", end="", file=sys.stderr, flush=True)
+            line = f"{elapsed:5.0f}/{duration:.0f} s   {len(samples)} answered   {failed} failed"
+            print(f"\r{line}", end="", file=sys.stderr, flush=True)
 
     return show
 
@@ -133,14 +133,14 @@ def main() -> None:
 
 
 def _run_once(plan: Plan, processes: int, file: Path | None) -> None:
-    found = run(split(plan, processes), progress_line(plan.duration))
-    told = report(plan, found)
+    result = run(split(plan, processes), progress_line(plan.duration))
+    numbers = report(plan, result)
     print(file=sys.stderr)
-    print(table(told))
+    print(table(numbers))
     if file:
         settings = asdict(replace(plan, api_key=None)) | {"processes": processes}
-        file.write_text(json.dumps({"plan": settings, **told}, indent=2) + "\n")
-    sys.exit(0 if told["milliseconds"]["total"] else 1)
+        file.write_text(json.dumps({"plan": settings, **numbers}, indent=2) + "\n")
+    sys.exit(0 if numbers["milliseconds"]["total"] else 1)
 
 
 def _find_capacity(  # noqa: PLR0913, PLR0917 - of the command line
@@ -166,21 +166,21 @@ def _find_capacity(  # noqa: PLR0913, PLR0917 - of the command line
 
     print(capacity.table([]), file=sys.stderr)
     rate, points = capacity.find_capacity(measure, bound)
-    found = capacity.as_json(plan, bound, rate, points, _server(plan))
+    search = capacity.as_json(plan, bound, rate, points, _server(plan))
     print(f"{rate:.1f} requests/s with a 99th percentile under {bound:g} ms")
     if file:
-        file.write_text(json.dumps(found, indent=2) + "\n")
+        file.write_text(json.dumps(search, indent=2) + "\n")
     if plot:
         from deploy.loadtest.capacity_plot import draw
 
         draw(plot, points, rate, bound)
     if before:
-        print(capacity.compare(found, before))
+        print(capacity.compare(search, before))
     sys.exit(0 if rate else 1)
 
 
 def _server(plan: Plan) -> dict[str, Any]:
-    """What /info says of the model, its precision and its machine; empty for another server."""
+    """Ask /info for the model, its precision and its machine; empty for another server."""
     headers = {"authorization": f"Bearer {plan.api_key}"} if plan.api_key else {}
     response = httpx.get(f"{plan.url}/info", headers=headers, timeout=plan.timeout)
     return dict(response.json()) if response.status_code == HTTPStatus.OK else {}

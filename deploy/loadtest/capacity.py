@@ -83,7 +83,7 @@ def as_json(
 
 
 def compare(report: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:
-    """How a capacity differs from an earlier one; raises ValueError if they cannot be compared."""
+    """Compare a capacity with an earlier one; raises ValueError if that is not possible."""
     different = [name for name in ("bound_ms", "plan") if report[name] != baseline[name]]
     if different:
         raise ValueError(f"the baseline was measured with another {' and '.join(different)}")

@@ -31,7 +31,7 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Compression:
-    """How a table is made smaller.
+    """Options of `compress_folder`.
 
     corpus: texts whose words remain; None for all. dimensions: None for all. int8: whether rows are
     8-bit integers with a scale each.
@@ -81,13 +81,15 @@ def _compress(folder: Folder, table: WordTable, scratch: Path, compression: Comp
     words = len(table)
     if is_words:  # with the buckets of n-grams after the words
         table = replace(table, count=len(table.table))
-    kept = np.arange(len(table))
+    kept_ids = np.arange(len(table))
     if compression.corpus is not None:
         used = _used(folder, compression.corpus)
         cut = _cut_words if is_words else _cut_tokens
-        kept = np.concatenate([cut(folder, encoder, used), np.arange(words, len(table))])
-        _cut_weights(folder, scratch, kept)
-    rows = np.concatenate([table[chunk] for chunk in np.array_split(kept, len(kept) // 4096 + 1)])
+        kept_ids = np.concatenate([cut(folder, encoder, used), np.arange(words, len(table))])
+        _cut_weights(folder, scratch, kept_ids)
+    rows = np.concatenate(
+        [table[chunk] for chunk in np.array_split(kept_ids, len(kept_ids) // 4096 + 1)]
+    )
     if compression.dimensions:
         directions = principal_directions(rows, compression.dimensions)
         rows = np.concatenate([block @ directions for block in blocks(rows)])
@@ -102,33 +104,33 @@ def _used(folder: Folder, corpus: Sequence[str]) -> list[int]:
 
 def _cut_words(folder: Folder, encoder: Path, used: Sequence[int]) -> Ids:
     tokenizer = WordTokenizer.read(folder.encoder)
-    kept = [id for id in used if id < len(tokenizer.vocabulary)]
-    if not kept:
+    kept_ids = [id for id in used if id < len(tokenizer.vocabulary)]
+    if not kept_ids:
         raise ModelError("the corpus has no word of the table")
-    words = [tokenizer.vocabulary.word(id) for id in kept]
+    words = [tokenizer.vocabulary.word(id) for id in kept_ids]
     arrays, metadata = Vocabulary.of(words).arrays, tokenizer.options.as_metadata()
     safetensors_files.write(encoder / MAPPED, arrays, metadata)
     if (encoder / LISTED).is_file():
         _update(encoder / LISTED, vocab=words)
-    return np.array(kept, dtype=np.int64)
+    return np.array(kept_ids, dtype=np.int64)
 
 
 def _cut_tokens(folder: Folder, encoder: Path, used: Sequence[int]) -> Ids:
     path = encoder / "tokenizer.json"
-    tokenizer, kept = tokenizers.cut(read_json(path), used)
+    tokenizer, kept_ids = tokenizers.cut(read_json(path), used)
     path.write_text(json.dumps(tokenizer), encoding="utf-8")
-    return np.array(kept, dtype=np.int64)
+    return np.array(kept_ids, dtype=np.int64)
 
 
-def _cut_weights(folder: Folder, scratch: Path, kept: Ids) -> None:
+def _cut_weights(folder: Folder, scratch: Path, kept_ids: Ids) -> None:
     if folder.sentence.word_weights is None:
         return
     module = folder.sentence.word_weights
     weights = safetensors_files.read(folder.path / module, word_vectors.TABLE)
     path = scratch / module / "model.safetensors"
-    safetensors_files.write(path, {word_vectors.TABLE: weights[kept]})
+    safetensors_files.write(path, {word_vectors.TABLE: weights[kept_ids]})
     words = JsonConfig(folder.path / module / "config.json")["vocab"]
-    _update(scratch / module / "config.json", vocab=[words[i] for i in kept if i < len(words)])
+    _update(scratch / module / "config.json", vocab=[words[i] for i in kept_ids if i < len(words)])
 
 
 def _write_dimensions(scratch: Path, dimensions: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from models.errors import ModelError
 
-Numbers = Mapping[int, int]
+NewIds = Mapping[int, int]
 """The new id of each token that remains."""
 
 
@@ -24,14 +24,14 @@ def cut(tokenizer: dict[str, Any], used: Collection[int]) -> tuple[dict[str, Any
     names = _names(tokenizer["model"])
     single = {id for id, name in names.items() if len(name.removeprefix("##")) == 1}
     unknown = {id for id in names if id == _unknown(tokenizer["model"], names)}
-    kept = sorted(({*used} | added | single | unknown) & {*names, *added})
-    numbers = {id: number for number, id in enumerate(kept)}
+    kept_ids = sorted(({*used} | added | single | unknown) & {*names, *added})
+    new_ids = {id: new_id for new_id, id in enumerate(kept_ids)}
     result = json.loads(json.dumps(tokenizer))
-    _CUTS[kind](result["model"], numbers)
+    _CUTS[kind](result["model"], new_ids)
     for token in result.get("added_tokens", []):
-        token["id"] = numbers[token["id"]]
+        token["id"] = new_ids[token["id"]]
     result["post_processor"] = None  # it has ids, and a table's texts get no special tokens
-    return result, kept
+    return result, kept_ids
 
 
 def _names(model: dict[str, Any]) -> Mapping[int, str]:
@@ -47,20 +47,20 @@ def _unknown(model: dict[str, Any], names: Mapping[int, str]) -> int | None:
     return next((id for id, name in names.items() if name == model.get("unk_token")), None)
 
 
-def _cut_words(model: dict[str, Any], numbers: Numbers) -> None:
-    model["vocab"] = {name: numbers[id] for name, id in model["vocab"].items() if id in numbers}
+def _cut_words(model: dict[str, Any], new_ids: NewIds) -> None:
+    model["vocab"] = {name: new_ids[id] for name, id in model["vocab"].items() if id in new_ids}
 
 
-def _cut_scores(model: dict[str, Any], numbers: Numbers) -> None:
-    pieces = model["vocab"]
-    if any(id >= len(pieces) for id in numbers):
+def _cut_scores(model: dict[str, Any], new_ids: NewIds) -> None:
+    scored_tokens = model["vocab"]
+    if any(id >= len(scored_tokens) for id in new_ids):
         raise ModelError("an added token of a Unigram vocabulary is not in it: it cannot be cut")
-    model["vocab"] = [pieces[id] for id in numbers]
+    model["vocab"] = [scored_tokens[id] for id in new_ids]
     if model["unk_id"] is not None:
-        model["unk_id"] = numbers[model["unk_id"]]
+        model["unk_id"] = new_ids[model["unk_id"]]
 
 
-_CUTS: Mapping[str, Callable[[dict[str, Any], Numbers], None]] = {
+_CUTS: Mapping[str, Callable[[dict[str, Any], NewIds], None]] = {
     "WordPiece": _cut_words,
     "WordLevel": _cut_words,
     "Unigram": _cut_scores,

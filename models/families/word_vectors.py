@@ -16,7 +16,7 @@ from models.tokenizer.words.options import WordOptions
 FAMILY = "word_vectors"
 TABLE = "emb_layer.weight"
 SCALES = "emb_layer.scales"
-"""Of the rows of a table of 8-bit integers."""
+"""The tensor with a scale for each row of a table of 8-bit integers."""
 OPTIONS = "wordembedding_config.json"
 _TOKENIZER = "WhitespaceTokenizer"
 

@@ -55,8 +55,8 @@ class InputVectors:
 def only_ids_below(limit: int, read: ReadText) -> ReadText:
     """Leave out the tokens of other ids: of further parts of a word, or of unknown words."""
     text, row, tokens, vectors = read
-    kept = [index for index, token in enumerate(tokens) if token.id < limit]
-    return text, row, [tokens[index] for index in kept], vectors[kept]
+    shown = [index for index, token in enumerate(tokens) if token.id < limit]
+    return text, row, [tokens[index] for index in shown], vectors[shown]
 
 
 def token_vectors(read: ReadText, in_vocabulary: Callable[[int], bool]) -> InputVectors:

@@ -28,20 +28,22 @@ from service.inference.candidates import Candidates
 from service.inference.pipeline import Pipeline
 from service.request.limits import check_texts, check_values
 from service.request.request_context import RequestContext
-from service.request.run_in_thread import run_in_thread
+from service.request.run_in_thread import FEW_OPERATIONS, run_in_thread
 
 _MAX_QUESTIONS = 256  # of a vocabulary, which is read as a whole for each few of them
-_FEW_OPERATIONS = 1 << 20  # multiplications; fewer cost less than handing them to a thread
 _ANALOGIES = {"3CosAdd": neighbors.add_analogy, "3CosMul": neighbors.multiply_analogy}
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Where to look, the vectors of the question's texts (Q, D), and rows of their own words."""
+class Search:
+    """A search among candidates for the neighbours of Q texts.
+
+    vectors: of the texts, (Q, D). own_rows: candidates that each text itself consists of.
+    """
 
     candidates: Candidates
     vectors: Floats
-    own: Sequence[set[int]]
+    own_rows: Sequence[set[int]]
 
 
 @dataclass(frozen=True)
@@ -61,20 +63,20 @@ class WordService:
         """Respond to /neighbors."""
         texts = texts_by_path(body.inputs, "inputs")
         check_values(2 * len(texts) * body.k, self.max_values)  # an index and a score each
-        asked = await self._ask(context, body, texts)
-        question = neighbors.by_metric(body.metric, asked.vectors, asked.own)
-        lists = await self._search(asked, question, body.k)
-        return {"metric": body.metric, "neighbors": [_as_json(asked, each) for each in lists]}
+        search = await self._prepare(context, body, texts)
+        question = neighbors.by_metric(body.metric, search.vectors, search.own_rows)
+        lists = await self._nearest(search, question, body.k)
+        return {"metric": body.metric, "neighbors": [_as_json(search, each) for each in lists]}
 
     async def analogy(self, context: RequestContext, body: AnalogyRequest) -> Any:
         """Respond to /analogy."""
         positive = texts_by_path(body.positive, "positive")
         negative = texts_by_path(body.negative, "negative")
-        asked = await self._ask(context, body, {**positive, **negative})
-        first, second = asked.vectors[: len(positive)], asked.vectors[len(positive) :]
-        question = _ANALOGIES[body.method](first, second, set().union(*asked.own))
-        (found,) = await self._search(asked, question, body.k)
-        return {"method": body.method, "neighbors": _as_json(asked, found)}
+        search = await self._prepare(context, body, {**positive, **negative})
+        first, second = search.vectors[: len(positive)], search.vectors[len(positive) :]
+        question = _ANALOGIES[body.method](first, second, set().union(*search.own_rows))
+        (nearest,) = await self._nearest(search, question, body.k)
+        return {"method": body.method, "neighbors": _as_json(search, nearest)}
 
     async def doesnt_match(self, context: RequestContext, body: DoesntMatchRequest) -> Any:
         """Respond to /doesnt_match."""
@@ -83,18 +85,20 @@ class WordService:
         index = int(scores.argmin())
         return {"index": index, "text": body.inputs[index], "scores": scores.tolist()}
 
-    async def _search(self, asked: Asked, question: Question, k: int) -> list[Neighbors]:
-        small = asked.vectors.size * len(asked.candidates.table) <= _FEW_OPERATIONS
-        return await run_in_thread(partial(asked.candidates.nearest, question, k), small)
+    async def _nearest(self, search: Search, question: Question, k: int) -> list[Neighbors]:
+        small = search.vectors.size * len(search.candidates.table) <= FEW_OPERATIONS
+        return await run_in_thread(partial(search.candidates.nearest, question, k), small)
 
-    async def _ask(self, context: RequestContext, body: SearchBody, texts: TextsByPath) -> Asked:
-        ask = self._ask_words if body.candidates is None else self._ask_texts
+    async def _prepare(
+        self, context: RequestContext, body: SearchBody, texts: TextsByPath
+    ) -> Search:
+        among = self._among_words if body.candidates is None else self._among_texts
         with located([*texts, *texts_by_path(body.candidates or [], "candidates")]):
-            return await ask(context, body, [str(text) for text in texts.values()])
+            return await among(context, body, [str(text) for text in texts.values()])
 
-    async def _ask_texts(
+    async def _among_texts(
         self, context: RequestContext, body: SearchBody, texts: list[str]
-    ) -> Asked:
+    ) -> Search:
         candidates, places = body.candidates or [], defaultdict[str, set[int]](set)
         for index, candidate in enumerate(candidates):
             places[candidate].add(index)
@@ -104,12 +108,12 @@ class WordService:
             context, [*texts, *candidates], body.search_options()
         )
         questions, others = np.split(vectors, [len(texts)])
-        own = [places[text] for text in texts]
-        return Asked(Candidates.of_texts(candidates, others), questions, own)
+        own_rows = [places[text] for text in texts]
+        return Search(Candidates.of_texts(candidates, others), questions, own_rows)
 
-    async def _ask_words(
+    async def _among_words(
         self, context: RequestContext, body: SearchBody, texts: list[str]
-    ) -> Asked:
+    ) -> Search:
         if self.words is None:
             raise BadRequest(
                 "this server's model has no vectors of words alone: give candidates",
@@ -130,8 +134,8 @@ class WordService:
                     index=index,
                 )
             vectors.append(vectors_of_ids[has_vector].mean(axis=0))
-        own = [{*np.asarray(row.ids).tolist()} for row in rows]
-        return Asked(self.words, np.stack(vectors), own)
+        own_rows = [{*np.asarray(row.ids).tolist()} for row in rows]
+        return Search(self.words, np.stack(vectors), own_rows)
 
 
 def router(models: ModelChoice[WordService]) -> APIRouter:
@@ -166,6 +170,6 @@ def router(models: ModelChoice[WordService]) -> APIRouter:
     return routes
 
 
-def _as_json(asked: Asked, found: Neighbors) -> list[dict[str, Any]]:
-    text = asked.candidates.text
-    return [{"index": index, "text": text(index), "score": score} for index, score in found]
+def _as_json(search: Search, nearest: Neighbors) -> list[dict[str, Any]]:
+    text = search.candidates.text
+    return [{"index": index, "text": text(index), "score": score} for index, score in nearest]

@@ -30,8 +30,8 @@ class SearchBody(HuggingFaceBody):
         """Build the tokenization options; raises BadRequest for those that need candidates."""
         if self.candidates is not None:
             return self.input_options()
-        if given := sorted(self.model_fields_set & OPTION_FIELDS):
-            raise BadRequest(f"{given[0]} goes with candidates", param=given[0])
+        if fields := sorted(self.model_fields_set & OPTION_FIELDS):
+            raise BadRequest(f"{fields[0]} goes with candidates", param=fields[0])
         return InputOptions(prompt="")
 
 

@@ -51,8 +51,8 @@ def _find(address: str) -> Iterator[InputFile]:
         if files.get_file_info(path).type == FileType.File:
             paths = [path]
         else:
-            found = tree.glob(path) if any(map(path.count, "*?[")) else tree.find(path)
-            paths = [name for name in sorted(found) if Path(name).name[0] not in "._"]
+            names = tree.glob(path) if any(map(path.count, "*?[")) else tree.find(path)
+            paths = [name for name in sorted(names) if Path(name).name[0] not in "._"]
         infos = [info for info in files.get_file_info(paths) if info.is_file]
     if not infos:
         raise BulkError(f"{address}: no such file")

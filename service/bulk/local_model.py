@@ -58,15 +58,15 @@ class LocalModel:
         except (EmptyTextError, UnsplittableTextError):
             reasons = {row: self._reason(texts[row]) for row in rows}
         rejected = {row: reason for row, reason in reasons.items() if reason}
-        if kept := [row for row in rows if row not in rejected]:
-            vectors[kept] = self._vectors([texts[row] for row in kept])
+        if valid := [row for row in rows if row not in rejected]:
+            vectors[valid] = self._vectors([texts[row] for row in valid])
         return rejected
 
     def _vectors(self, texts: Sequence[str]) -> Floats:
         return self.embedder.embed(texts, prompt=self.prompt, budget=self.budget)
 
     def _reason(self, text: str) -> str | None:
-        """Why a text has no vector; None if it has one."""
+        """Return why a text has no vector; None if it has one."""
         try:
             [ids] = self.embedder.tokenize([text], prompt=self.prompt)
         except UnsplittableTextError as error:

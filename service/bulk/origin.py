@@ -35,7 +35,7 @@ def values_of(rows: pa.Table) -> pa.Table:
 
 
 def text_problems(texts: pa.StringArray, column: str) -> pa.StringArray:
-    """Why texts (n,) are none: null, or bytes that are not UTF-8; null for a good one."""
+    """Return the problem of each text (n,): null, or bytes that are not UTF-8; else null."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:

@@ -106,16 +106,16 @@ def _embed(part: Part, columns: Columns, encoder: Encoder, progress: Progress) -
     encoded = _encode(part, column.to_pylist(), encoder, progress)
     for index, reason in encoded.rejected.items():
         reasons[texts[index]] = reason
-    kept = [index for index, reason in enumerate(reasons) if reason is None]
+    with_vector = [index for index, reason in enumerate(reasons) if reason is None]
     has_vector = [index not in encoded.rejected for index in range(len(texts))]
-    indices = pa.array(kept, pa.int64())
+    indices = pa.array(with_vector, pa.int64())
     rows = values.select(columns.written(values.column_names)).take(indices)
     if columns.id is None:
         rows = rows.add_column(0, ROW, pc.add(indices, part.first_row))
     counts = {
         "rows": len(reasons),
-        "embedded": len(kept),
-        "errors": len(reasons) - len(kept),
+        "embedded": len(with_vector),
+        "errors": len(reasons) - len(with_vector),
         "computed": encoded.computed,
     }
     errors = _errors(part, columns.id, reasons)

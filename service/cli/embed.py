@@ -50,8 +50,8 @@ def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
     }
     suffix = Path(output).suffix
     if suffix in _FILES and not output.endswith("/"):
-        if given := [name for name, value in folder_flags.items() if value]:
-            name = given[0].removesuffix("_column").replace("_", "-")
+        if flags_of_folders := [name for name, value in folder_flags.items() if value]:
+            name = flags_of_folders[0].removesuffix("_column").replace("_", "-")
             raise click.UsageError(f"--{name} is for a folder, and {output} is a file")
         _embed_lines(sources, Path(output), flags)
     elif suffix and "://" not in output and not output.endswith("/"):
@@ -148,7 +148,7 @@ def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator
             yield encoder
         return
     from service.bulk.local_model import LocalModel
-    from service.cli.embed_file import check_dense
+    from service.cli.embed_texts import check_dense
     from service.engine.process.batch_limit import choose_batch_limit
 
     settings = _settings(flags)

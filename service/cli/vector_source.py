@@ -17,7 +17,7 @@ from models.positions.schemes import Learned
 from models.vectors import METRICS, Floats
 from service.api.position_encoding import compute_tables
 from service.api.positions_request import PositionsRequest
-from service.cli import embed_file
+from service.cli import embed_texts
 from service.cli.options import load_embedder, model_folder, read
 from service.client import Client, RequestFailed
 from service.client.request_builders import EmbedOptions
@@ -90,7 +90,7 @@ class RunningServer:
             options["input_type"] = role
         else:
             options["prompt"] = self.prompt
-        return embed_file.embed_chunks(texts, lambda chunk: self.client.embed(chunk, **options))
+        return embed_texts.embed_chunks(texts, lambda chunk: self.client.embed(chunk, **options))
 
     def similarity(self, a: Sequence[str], b: Sequence[str], metric: str) -> Floats:
         return self.client.similarity(a, b, metric=metric, prompt=self.prompt)
@@ -122,7 +122,7 @@ class LocalModel:
         prompt = self.prompt
         if prompt is None:
             prompt = Prompts(self._embedder.sentence).resolve(None, None, role).text
-        return embed_file.embed(self._embedder, texts, prompt)
+        return embed_texts.embed(self._embedder, texts, prompt)
 
     def similarity(self, a: Sequence[str], b: Sequence[str], metric: str) -> Floats:
         texts = list(dict.fromkeys([*a, *b]))

@@ -1,4 +1,4 @@
-"""What neighbours are looked for in: the vocabulary of a model, or the texts of a request."""
+"""Candidates for neighbours: the vocabulary of a model, or the texts of a request."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -31,7 +31,7 @@ State = Literal["loaded", "loading", "unloaded"]
 
 
 class ServedModel:
-    """What an HTTP process has of one model: its reader, admission, engine and pipeline.
+    """One served model in an HTTP process: its reader, admission, engine and pipeline.
 
     connection: to the engine. replay: submits again what an engine has lost. words: the vocabulary
     of a model that is a table of vectors; None for others.

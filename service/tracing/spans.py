@@ -35,8 +35,9 @@ class RequestSpans:
 
     def __init__(self, models: Sequence[str]) -> None:
         """models: their names. Starts the thread that sends spans."""
-        given = OTELResourceDetector().detect().attributes
-        resource = Resource.create({"service.name": _NAME, "service.version": __version__, **given})
+        defaults = {"service.name": _NAME, "service.version": __version__}
+        variables = OTELResourceDetector().detect().attributes  # those of OTEL_*
+        resource = Resource.create({**defaults, **variables})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer(_NAME, __version__)

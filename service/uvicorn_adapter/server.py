@@ -70,7 +70,10 @@ def vital(work: Work, fail: Callable[[], None]) -> Work:
 
 
 def config(settings: Settings, middleware: Middleware, app: ASGIApp) -> uvicorn.Config:
-    """How uvicorn runs the application. middleware: inside of it, whose limits a connection has."""
+    """Configure uvicorn for the application.
+
+    middleware: inside of the application; connections have its limits.
+    """
     return uvicorn.Config(
         app,
         http=partial(Connection, middleware),  # type: ignore[arg-type]

@@ -35,17 +35,17 @@ def search(table: Floats, question: Question, k: int) -> list[list[tuple[int, fl
     return nearest(table, lengths(table), question, k)
 
 
-def assert_equal(found: list[tuple[int, float]], expected: list[tuple[str, float]]) -> None:
-    assert [WORDS[row] for row, _ in found] == [word for word, _ in expected]
-    scores = [score for _, score in found]
+def assert_equal(actual: list[tuple[int, float]], expected: list[tuple[str, float]]) -> None:
+    assert [WORDS[row] for row, _ in actual] == [word for word, _ in expected]
+    scores = [score for _, score in actual]
     np.testing.assert_allclose(scores, [score for _, score in expected], atol=1e-5)
 
 
 def test_neighbours_equal_gensims_without_the_word_itself(table: Floats, gensim: Any) -> None:
     rows = [3, BLOCK, COUNT - 1]
     question = neighbors.by_metric("cosine", table[rows], [{row} for row in rows])
-    for row, found in zip(rows, search(table, question, 20), strict=True):
-        assert_equal(found, gensim.most_similar(WORDS[row], topn=20))
+    for row, actual in zip(rows, search(table, question, 20), strict=True):
+        assert_equal(actual, gensim.most_similar(WORDS[row], topn=20))
 
 
 @pytest.mark.parametrize(("positive", "negative"), [([3, 9], [5]), ([4], []), ([3, 4, 8], [1, 2])])
@@ -54,12 +54,12 @@ def test_analogies_equal_gensims(
 ) -> None:
     vectors, own = (table[positive], table[negative]), {*positive, *negative}
     words = [[WORDS[row] for row in rows] for rows in (positive, negative)]
-    (found,) = search(table, neighbors.add_analogy(*vectors, own), 10)
-    assert_equal(found, gensim.most_similar(*words, topn=10))
-    (found,) = search(table, neighbors.multiply_analogy(*vectors, own), 10)
+    (actual,) = search(table, neighbors.add_analogy(*vectors, own), 10)
+    assert_equal(actual, gensim.most_similar(*words, topn=10))
+    (actual,) = search(table, neighbors.multiply_analogy(*vectors, own), 10)
     with pytest.warns(DeprecationWarning, match="init_sims"):  # which gensim itself calls
         expected = gensim.most_similar_cosmul(*words, topn=10)
-    assert_equal(found, expected)
+    assert_equal(actual, expected)
 
 
 def test_the_word_that_does_not_match_is_gensims(table: Floats, gensim: Any) -> None:
@@ -80,18 +80,18 @@ def test_the_nearest_rows_are_the_first_of_all_scores(
 ) -> None:
     rows, k = table[:count], 30
     questions = np.random.default_rng(3).normal(0, 0.3, (3, WIDTH)).astype(np.float32)
-    found = search(rows, neighbors.by_metric(metric, questions, [set(), {0}, {0, 1}]), k)
+    actual = search(rows, neighbors.by_metric(metric, questions, [set(), {0}, {0, 1}]), k)
     scores = METRICS[metric](questions, rows)
     for index, excluded in enumerate([[], [0], [0, 1]]):
         left = [row for row in np.argsort(-scores[index], kind="stable") if row not in excluded][:k]
-        assert found[index] == [(row, scores[index][row]) for row in left]
+        assert actual[index] == [(row, scores[index][row]) for row in left]
 
 
 def test_equal_rows_have_equal_scores_in_their_order(table: Floats) -> None:
     rows = np.tile(table[11], (BLOCK + 5, 1))
-    (found,) = search(rows, neighbors.by_metric("cosine", table[3:4], [{1}]), 4)
-    assert [row for row, _ in found] == sorted(row for row, _ in found)
-    assert len({score for _, score in found}) == 1
+    (actual,) = search(rows, neighbors.by_metric("cosine", table[3:4], [{1}]), 4)
+    assert [row for row, _ in actual] == sorted(row for row, _ in actual)
+    assert len({score for _, score in actual}) == 1
 
 
 def test_a_question_with_every_row_excluded_has_no_neighbours(table: Floats) -> None:
@@ -112,6 +112,6 @@ def test_rows_that_float32_would_confuse_are_in_their_order() -> None:
     rows[close] = noise.normal(0, 1e4, (30, 40))
     rows[close, 39] -= rows[close].astype(np.float64).sum(axis=1).astype(np.float32)  # now near 0
     question = np.ones((1, 40), dtype=np.float32)
-    (found,) = search(rows, neighbors.by_metric("dot", question, [set()]), 1)
+    (actual,) = search(rows, neighbors.by_metric("dot", question, [set()]), 1)
     scores = rows.astype(np.float64).sum(axis=1)
-    assert found[0][0] == scores.argmax()
+    assert actual[0][0] == scores.argmax()

@@ -28,7 +28,7 @@ from models.tokenizer.words.word_tokenizer import WordTokenizer
 from models.vectors import Floats
 
 SUFFIXES = (".bin", ".txt", ".vec")
-"""Of files of word vectors, each also with .gz after it."""
+"""Suffixes of files of word vectors, each also with .gz after it."""
 _BLOCK = 1024  # rows that are written at once
 _TYPE = "sentence_transformers.models."
 
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Choices:
-    """How a file is converted.
+    """Options of `convert_words`.
 
     limit: number of its first words; None for all. exact: see WordOptions. weights: of the words
     in the mean of a text; None for equal ones. corpus: texts to count words in, one in each line.

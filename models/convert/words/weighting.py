@@ -29,9 +29,9 @@ class WordCounts:
         """Count the words of texts. split: the words of a text."""
         words, texts, total = Counter[str](), Counter[str](), 0
         for text in corpus:
-            found = split(text)
-            words.update(found)
-            texts.update(set(found))
+            words_of_text = split(text)
+            words.update(words_of_text)
+            texts.update(set(words_of_text))
             total += 1
         return cls(words, texts, total)
 
@@ -52,9 +52,10 @@ def idf_weight(texts: int, total: int) -> float:
 def weight_function(
     weighting: Weighting, counts: WordCounts | None, trained: Mapping[str, int]
 ) -> Callable[[str], float]:
-    """Return what weighs a word. counts: of a corpus. trained: those that the vectors' file has.
+    """Return the function from a word to its weight.
 
-    Raises ModelError without numbers to weigh by.
+    counts: of a corpus. trained: those that the file of the vectors has. Raises ModelError without
+    numbers to weigh by.
     """
     if weighting == "idf":
         if counts is None:

@@ -21,11 +21,11 @@ _METADATA = "options"
 
 @dataclass(frozen=True)
 class WordOptions:
-    """How words are looked up.
+    """Options of the look-up of words in a vocabulary.
 
     stop_words: left out of every text. lowercase: whether texts are. exact: whether a word is
     looked up as written alone, and not also without punctuation around it and in lower case.
-    subwords: of words that are not found; None if these have no vector.
+    subwords: of words that the vocabulary lacks; None if these have no vector.
     """
 
     stop_words: frozenset[str] = frozenset()

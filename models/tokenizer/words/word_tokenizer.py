@@ -36,7 +36,7 @@ class WordEncoding:
 
     @property
     def special_tokens_mask(self) -> list[int]:
-        """No token is outside of the text."""
+        """Zeros: there are no special tokens."""
         return [0] * len(self.ids)
 
 
@@ -75,7 +75,7 @@ class WordTokenizer:
         return self.unknown_id + 1
 
     def get_added_tokens_decoder(self) -> dict[int, object]:
-        """No tokens are added to the vocabulary."""
+        """Return no tokens: none are added to the vocabulary."""
         return {}
 
     def id_to_token(self, id: int) -> str | None:
@@ -116,10 +116,10 @@ class WordTokenizer:
 
     def _matches(self, text: str) -> Iterator[tuple[int, Match]]:
         lowercase = self.options.lowercase
-        for found in _WORD.finditer(text):
-            word = found[0].lower() if lowercase else found[0]
+        for span in _WORD.finditer(text):
+            word = span[0].lower() if lowercase else span[0]
             match = self._cache.get(word) or self._find(word)
-            yield found.start(), match
+            yield span.start(), match
 
     def _find(self, word: str) -> Match:
         match = self._match(word)

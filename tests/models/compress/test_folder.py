@@ -52,9 +52,9 @@ def test_words_of_a_corpus_keep_their_vectors_and_weights(words: Path, tmp_path:
 def test_rows_of_integers_are_close_and_a_quarter_as_large(words: Path, tmp_path: Path) -> None:
     compress_folder(words, tmp_path / "small", Compression(int8=True))
     expected = embed(words, CORPUS)
-    found = embed(tmp_path / "small", CORPUS)
-    np.testing.assert_allclose(found, expected, atol=0.01 * np.abs(expected).max())
-    assert not np.array_equal(found, expected)
+    actual = embed(tmp_path / "small", CORPUS)
+    np.testing.assert_allclose(actual, expected, atol=0.01 * np.abs(expected).max())
+    assert not np.array_equal(actual, expected)
     assert (tmp_path / "small" / "model.safetensors").stat().st_size < 0.5 * (
         words / "model.safetensors"
     ).stat().st_size
@@ -63,7 +63,7 @@ def test_rows_of_integers_are_close_and_a_quarter_as_large(words: Path, tmp_path
     assert small is not None and whole is not None
     np.testing.assert_allclose(small[:5], whole[:5], atol=0.005)
     alone = np.concatenate([embed(tmp_path / "small", [text]) for text in CORPUS])
-    assert found.tobytes() == alone.tobytes()
+    assert actual.tobytes() == alone.tobytes()
 
 
 def test_all_dimensions_keep_every_cosine_and_fewer_most(words: Path, tmp_path: Path) -> None:
@@ -71,9 +71,9 @@ def test_all_dimensions_keep_every_cosine_and_fewer_most(words: Path, tmp_path: 
     for dimensions, atol in ((12, 1e-5), (9, 0.2)):
         target = tmp_path / f"{dimensions}"
         compress_folder(words, target, Compression(dimensions=dimensions))
-        found = embed(target, CORPUS)
-        assert found.shape == (3, dimensions)
-        np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=atol)
+        actual = embed(target, CORPUS)
+        assert actual.shape == (3, dimensions)
+        np.testing.assert_allclose(actual @ actual.T, expected @ expected.T, atol=atol)
 
 
 def test_sentence_transformers_reads_what_stays_in_float32(tmp_path: Path) -> None:
@@ -90,12 +90,12 @@ def test_a_static_models_vocabulary_is_cut_with_its_tokenizer(
 ) -> None:
     source, target = write_static_model(tmp_path), tmp_path / "small"
     compress_folder(source, target, Compression(STATIC_CORPUS, **options))
-    expected, found = embed(source, STATIC_CORPUS), embed(target, STATIC_CORPUS)
+    expected, actual = embed(source, STATIC_CORPUS), embed(target, STATIC_CORPUS)
     np.testing.assert_allclose(
-        found @ found.T, expected @ expected.T, atol=0.2 if "int8" in options else 1e-4
+        actual @ actual.T, expected @ expected.T, atol=0.2 if "int8" in options else 1e-4
     )
     if not options:
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(actual, expected)
     rows = len(load_file(target / "model.safetensors")["embeddings"])
     tokenizer = tokenizers.Tokenizer.from_file(str(target / "tokenizer.json"))
     assert (

@@ -51,10 +51,10 @@ def post(server: HttpServer, path: str, **body: Any) -> Any:
     return response.json()
 
 
-def pairs(found: list[dict[str, Any]]) -> list[tuple[str, float]]:
-    for each in found:
+def pairs(nearest: list[dict[str, Any]]) -> list[tuple[str, float]]:
+    for each in nearest:
         assert WORDS[each["index"]] == each["text"]
-    return [(each["text"], round(each["score"], 5)) for each in found]
+    return [(each["text"], round(each["score"], 5)) for each in nearest]
 
 
 def rounded(expected: list[tuple[str, float]]) -> list[tuple[str, float]]:
@@ -64,14 +64,14 @@ def rounded(expected: list[tuple[str, float]]) -> list[tuple[str, float]]:
 def test_neighbours_of_words_equal_gensims(server: HttpServer, gensim: Any) -> None:
     content = post(server, "/neighbors", inputs=["king", "日本"], k=3)
     assert content["metric"] == "cosine"
-    for word, found in zip(["king", "日本"], content["neighbors"], strict=True):
-        assert pairs(found) == rounded(gensim.most_similar(word, topn=3))
+    for word, nearest in zip(["king", "日本"], content["neighbors"], strict=True):
+        assert pairs(nearest) == rounded(gensim.most_similar(word, topn=3))
     # Case and punctuation fall back, and a word is then left out as well.
-    (found,) = post(server, "/neighbors", inputs="KING!", k=3)["neighbors"]
-    assert found == content["neighbors"][0]
-    (found,) = post(server, "/neighbors", inputs="king unknown queen", k=100)["neighbors"]
+    (nearest,) = post(server, "/neighbors", inputs="KING!", k=3)["neighbors"]
+    assert nearest == content["neighbors"][0]
+    (nearest,) = post(server, "/neighbors", inputs="king unknown queen", k=100)["neighbors"]
     expected = gensim.similar_by_vector(TABLE[1:3].mean(axis=0), topn=100)
-    assert pairs(found) == rounded([e for e in expected if e[0] not in ("king", "queen")])
+    assert pairs(nearest) == rounded([e for e in expected if e[0] not in ("king", "queen")])
 
 
 @pytest.mark.parametrize("method", ["3CosAdd", "3CosMul"])
@@ -104,8 +104,8 @@ def test_fasttexts_unknown_words_have_neighbours_and_are_tokens_of_their_own(
     convert_words(path, tmp_path / "model")
     gensim, theirs = load_facebook_vectors(str(path)), fasttext.load_model(str(path))
     with local_server(tmp_path / "model") as server:
-        (found,) = post(server, "/neighbors", inputs="unknwn", k=5)["neighbors"]
-        assert pairs(found) == rounded(gensim.most_similar("unknwn", topn=5))
+        (nearest,) = post(server, "/neighbors", inputs="unknwn", k=5)["neighbors"]
+        assert pairs(nearest) == rounded(gensim.most_similar("unknwn", topn=5))
         (result,) = post(server, "/tokens", inputs="the unknwn, King")["results"]
         rows = post(server, "/embed_all", inputs="the unknwn, King")[0]
         (spans,) = post(server, "/tokens", inputs="the unknwn, King", spans=[[[0, 10]]])["results"]
@@ -113,9 +113,9 @@ def test_fasttexts_unknown_words_have_neighbours_and_are_tokens_of_their_own(
     assert [token["text"] for token in tokens] == ["the", "unknwn", "King"]
     assert [token["in_vocabulary"] for token in tokens] == [True, False, True]
     expected = [theirs.get_word_vector(word) for word in ("the", "unknwn", "king")]
-    found = np.array([token["embedding"] for token in tokens], dtype=np.float32)
-    np.testing.assert_array_equal(found, np.stack(expected))
-    np.testing.assert_array_equal(np.array(rows, dtype=np.float32), found)
+    actual = np.array([token["embedding"] for token in tokens], dtype=np.float32)
+    np.testing.assert_array_equal(actual, np.stack(expected))
+    np.testing.assert_array_equal(np.array(rows, dtype=np.float32), actual)
     vector = spans["spans"][0]["embedding"]
     np.testing.assert_allclose(vector, np.mean(expected[:2], axis=0), atol=1e-6)
 
@@ -161,12 +161,12 @@ def test_a_static_models_tokens_are_its_words(tmp_path: Path) -> None:
     count = embedder.config.vocab_size
     table = embedder.hidden([range(count)])[0]
     with local_server(folder) as server:
-        (found,) = post(server, "/neighbors", inputs="work", k=5)["neighbors"]
+        (nearest,) = post(server, "/neighbors", inputs="work", k=5)["neighbors"]
     (id,) = embedder.tokenize(["work"])[0]
     scores = METRICS["cosine"](table[[id]], table)[0]
     order = [row for row in np.argsort(-scores, kind="stable") if row != id][:5]
-    assert [each["index"] for each in found] == order
-    assert [each["text"] for each in found] == [embedder.tokenizer.name(row) for row in order]
+    assert [each["index"] for each in nearest] == order
+    assert [each["text"] for each in nearest] == [embedder.tokenizer.name(row) for row in order]
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,7 @@
 """The views of rerankers, classifiers, sparse, multi-vector and image models."""
 
-import ast
 import base64
-import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +14,7 @@ from tests.models.cross_encoder import write_cross_encoder
 from tests.models.image_models import encoded, picture
 from tests.service.local_server import local_server
 from tests.service.playground.conftest import OpenView
+from tests.service.playground.copied import copied_results
 from tests.service.several import SeveralModels
 
 PNG = encoded(picture(40, 40))
@@ -355,14 +352,8 @@ def test_a_copied_command_and_program_give_the_same(
     several: SeveralModels, open_view: OpenView, view: str
 ) -> None:
     page = open_view(view, several.url)
-    results = []
-    for kind, interpreter in (("curl", ["bash", "-c"]), ("Python", [sys.executable, "-c"])):
-        page.get_by_role("button", name=f"Copy as {kind}").click()
-        page.get_by_text(f"Copied as {kind}").wait_for()
-        copied = page.evaluate("navigator.clipboard.readText()").split("\n\ncurl ")[0]
-        done = subprocess.run([*interpreter, copied], capture_output=True, check=True)
-        results.append(done.stdout.decode())
-    assert result(json.loads(results[0])) == result(ast.literal_eval(results[1].splitlines()[0]))
+    by_curl, by_python = copied_results(page)
+    assert result(by_curl) == result(by_python)
 
 
 def result(response: Any) -> Any:

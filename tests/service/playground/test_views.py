@@ -1,6 +1,5 @@
 """Every view of the playground, used as a person would."""
 
-import ast
 import csv
 import io
 import json
@@ -19,6 +18,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.service.local_server import local_server
 from tests.service.playground.conftest import OpenView
+from tests.service.playground.copied import copied_results
 from tests.service.server import Server
 
 BANKS = ["They sat on the bank of the river.", "She opened an account at the bank."]
@@ -503,15 +503,8 @@ def test_a_copied_command_and_program_give_what_the_page_shows(
     open_view: OpenView, context: BrowserContext, view: str
 ) -> None:
     page = open_view(view)
-    results = []
-    for kind, interpreter in (("curl", ["bash", "-c"]), ("Python", [sys.executable, "-c"])):
-        page.get_by_role("button", name=f"Copy as {kind}").click()
-        page.get_by_text(f"Copied as {kind}").wait_for()
-        copied = page.evaluate("navigator.clipboard.readText()").split("\n\ncurl ")[0]
-        done = subprocess.run([*interpreter, copied], capture_output=True, check=True)
-        results.append(done.stdout.decode())
-    first = results[1].splitlines()[0]
-    assert json.loads(results[0]) == ast.literal_eval(first)
+    by_curl, by_python = copied_results(page)
+    assert by_curl == by_python
 
 
 def test_the_link_to_a_view_restores_it(open_view: OpenView) -> None:

@@ -1,52 +1,32 @@
 """A receiver of traces over OTLP/HTTP, in a thread of the test process."""
 
-import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.http_receiver import HttpReceiver
 
-class OtlpReceiver:
-    """Receives spans at `url` for the time of a `with` block.
+
+class OtlpReceiver(HttpReceiver):
+    """Receives spans at `url`.
 
     spans: in the order in which they came. resource: attributes of the latest sender.
     """
 
     def __init__(self) -> None:
+        super().__init__(keep_alive=False)
         self.spans: list[Span] = []
         self.resource: dict[str, Any] = {}
-        receiver = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                if self.path == "/v1/traces":
-                    receiver._receive(ExportTraceServiceRequest.FromString(body))
-                self.send_response(200 if self.path == "/v1/traces" else 404)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = False
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    def post(self, path: str, body: bytes) -> int:
+        if path != "/v1/traces":
+            return 404
+        self._receive(ExportTraceServiceRequest.FromString(body))
+        return 200
 
     def wait_for(self, condition: Callable[[Span], bool]) -> Span:
         """The first span of which the condition holds; fails if none comes."""

@@ -176,9 +176,9 @@ def test_sif_weights_and_the_common_component_are_those_of_the_paper(tmp_path: P
     weights = {word: 1e-3 / (1e-3 + words.count(word) / len(words)) for word in words}
 
     def mean(text: str) -> Floats:
-        found = text.split()
-        total = sum(weights[word] for word in found)
-        average: Floats = sum(weights[word] * rows[word] for word in found) / total
+        words_of_text = text.split()
+        total = sum(weights[word] for word in words_of_text)
+        average: Floats = sum(weights[word] * rows[word] for word in words_of_text) / total
         return average
 
     means = np.stack([mean(text) for text in corpus])
