@@ -211,3 +211,11 @@ def test_a_job_is_not_resubmitted_after_its_timeout() -> None:
     with pytest.raises(TimeoutError):
         run(replay(engine).submit(job([1], created_at=-100.0), 60))
     assert len(engine.submitted) == 1
+
+
+def test_a_job_is_sent_once_to_an_engine_that_does_not_respond() -> None:
+    engine = Engine()
+    engine.unresponsive = 99
+    with pytest.raises(EngineUnresponsive):
+        run(replay(engine).submit(job([1]), 60))
+    assert len(engine.submitted) == 1
