@@ -99,13 +99,20 @@ function Header({ view, models, model, theme, setTheme, onKey }) {
     <p class="brand"><strong>embedding-service</strong> <span class="model">${state || (several ? "" : known?.[0].name)}</span></p>
     ${several ? html`<${ModelChoice} view=${view} models=${known} model=${model} />` : navigation}
     <div class="settings">
-      <label>API key <input type="password" autocomplete="off" size="10" value=${apiKey()} placeholder="if required" onChange=${(event) => onKey(event.target.value.trim())} /></label>
+      <${KeyField} onKey=${onKey} />
       <label>Theme <select value=${theme} onChange=${(event) => setTheme(event.target.value)}>
         ${THEMES.map((name) => html`<option value=${name} selected=${name === theme}>${name}</option>`)}
       </select></label>
     </div>
     ${several && navigation}
   </header>`;
+}
+
+/** Asks for the API key, which is used when it is entered; what is typed stays when the page is drawn again. */
+function KeyField({ onKey }) {
+  const [text, setText] = useState(apiKey);
+  return html`<label>API key <input type="password" autocomplete="off" size="10" value=${text} placeholder="if required"
+    onInput=${(event) => setText(event.target.value)} onChange=${(event) => onKey(event.target.value.trim())} /></label>`;
 }
 
 /** Chooses the model, which the address keeps with the state of the view. */

@@ -56,8 +56,10 @@ def test_documents_are_ranked_as_the_server_does(
     several: SeveralModels, open_view: OpenView, model: str, options: dict[str, bool]
 ) -> None:
     page = open_view(f"rerank?model={model}{'&scores=logit' if options else ''}", several.url)
-    page.get_by_label("Query").fill("the license")
-    page.get_by_label("Documents").fill("\n".join([*DOCUMENTS, "", "of " * 100]))
+    page.get_by_label("Query", exact=True).fill("the license")
+    page.get_by_label("Documents, one per line", exact=True).fill(
+        "\n".join([*DOCUMENTS, "", "of " * 100])
+    )
     expect(page.get_by_text("4 documents, ")).to_be_visible()
     body = {"query": "the license", "documents": [*DOCUMENTS, "of " * 100], "model": model}
     expected = several.post("/rerank", {**body, **options}).json()["results"]
@@ -106,8 +108,8 @@ def test_labels_are_those_of_a_text_or_a_pair(
     several: SeveralModels, open_view: OpenView, second: str
 ) -> None:
     page = open_view("classify", several.url)
-    page.get_by_label("Texts, one per line").fill("the work\nnot by you")
-    page.get_by_label("Second texts").fill(second)
+    page.get_by_label("Texts, one per line", exact=True).fill("the work\nnot by you")
+    page.get_by_label("Second texts, for pairs (optional)", exact=True).fill(second)
     names = [f"{text} / {second}" if second else text for text in ("the work", "not by you")]
     inputs = [name.split(" / ") for name in names]
     expected = several.post("/predict", {"inputs": inputs, "model": "classifier"}).json()
@@ -147,7 +149,7 @@ def test_words_have_their_weights_and_those_of_the_text_stand_apart(
     text = "the work of a license"
     page = open_view("sparse", several.url)
     page.get_by_label("Text", exact=True).fill(text)
-    page.get_by_label("Another text").fill("")
+    page.get_by_label("Another text (optional)", exact=True).fill("")
     expect(page.get_by_role("heading", name="Text: ")).to_be_visible()
     weights = sparse(several, text, model="splade")
     shown = bars(page, "Text: largest weights")
@@ -172,7 +174,7 @@ def test_words_of_both_texts_have_the_product_of_their_weights(
     texts = ["the work of a license", "copy the license"]
     page = open_view("sparse", several.url)
     page.get_by_label("Text", exact=True).fill(texts[0])
-    page.get_by_label("Another text").fill(texts[1])
+    page.get_by_label("Another text (optional)", exact=True).fill(texts[1])
     page.get_by_role("heading", name="Words of both texts").wait_for()
     first, second = (sparse(several, text, model="splade") for text in texts)
     products = {id: first[id] * second[id] for id in first if id in second}
@@ -195,7 +197,7 @@ def test_a_query_without_an_encoder_has_the_weights_of_its_table(
 ) -> None:
     page = open_view("sparse?model=inference-free", several.url)
     page.get_by_label("Query", exact=True).fill("the license")
-    page.get_by_label("Document").fill("the license")
+    page.get_by_label("Document", exact=True).fill("the license")
     page.get_by_role("heading", name="Words of both texts").wait_for()
     for label, role in (("Query", "query"), ("Document", "document")):
         expected = sparse(several, "the license", model="inference-free", input_type=role)
@@ -210,8 +212,8 @@ def test_each_query_token_has_its_best_match_and_their_sum_is_the_score(
 ) -> None:
     query, document = "the license", "the work, is not by you."
     page = open_view(f"multi_vector?model={model}", several.url)
-    page.get_by_label("Query").fill(query)
-    page.get_by_label("Document").fill(document)
+    page.get_by_label("Query", exact=True).fill(query)
+    page.get_by_label("Document", exact=True).fill(document)
     body = {"outputs": ["multi"], "model": model}
     read = [
         several.post("/embed", {**body, "inputs": text, "input_type": role}).json()
@@ -243,8 +245,8 @@ def test_each_query_token_has_its_best_match_and_their_sum_is_the_score(
 
 def test_a_document_that_is_cut_says_so(several: SeveralModels, open_view: OpenView) -> None:
     page = open_view("multi_vector?model=colbert", several.url)
-    page.get_by_label("Query").fill("work")
-    page.get_by_label("Document").fill("of " * 100)
+    page.get_by_label("Query", exact=True).fill("work")
+    page.get_by_label("Document", exact=True).fill("of " * 100)
     expect(page.get_by_role("note")).to_have_text(
         "✂ The model reads only the start of one text: the rest is not read."
     )
@@ -281,7 +283,7 @@ def test_images_are_compared_with_texts(
     photo = tmp_path / "photo.jpg"
     photo.write_bytes(encoded(picture(90, 60), "JPEG"))
     page.get_by_label("choose files").set_input_files(photo)
-    page.get_by_label("Texts").fill("a work\na license")
+    page.get_by_label("Texts, one per line", exact=True).fill("a work\na license")
     expect(page.locator("table.matrix tbody")).to_contain_text("a license")
     shown = matrix(page, 4)
     np.testing.assert_allclose(
@@ -368,7 +370,7 @@ def test_an_error_of_the_server_is_shown(tmp_path: Path, context: BrowserContext
         page = context.new_page()
         page.goto(f"{server.url}/playground#rerank")
         expect(page.get_by_role("status").first).to_contain_text("the limit is 4")
-        page.get_by_label("Documents").fill("the work")
+        page.get_by_label("Documents, one per line", exact=True).fill("the work")
         expect(page.locator(".bars li")).to_have_count(1)
         expect(page.get_by_role("status").first).to_have_text("")
         page.close()
