@@ -19,18 +19,13 @@ from service.client import Client, RequestFailed, request_builders
 
 _TEXTS = 64  # of a request
 _RETRIES = 1  # of the client: another server may be free
-_ATTEMPTS = 8  # to send a request, by any server; with the pauses between them about two minutes
+_PATIENCE = 120.0  # seconds without a success of any server after which a run ends
 _TRANSIENT = (None, 429, 500, 502, 503, 504)  # statuses with which another attempt may succeed
 
 _client_log = logging.getLogger(request_builders.__name__)
 
 
-@dataclass
-class _Request:
-    """Rows of texts. attempts: that have failed."""
-
-    rows: list[int]
-    attempts: int = 0
+_Rows = list[int]  # of the texts of a request
 
 
 class _First(logging.Filter):
@@ -44,8 +39,13 @@ class _First(logging.Filter):
 
 
 @contextmanager
-def connect(urls: Sequence[str], api_key: str | None, prompt: str | None) -> Iterator["Servers"]:
-    """Connect to servers of one model. Raises BulkError if one cannot be reached or differs."""
+def connect(
+    urls: Sequence[str], api_key: str | None, prompt: str | None, patience: float = _PATIENCE
+) -> Iterator["Servers"]:
+    """Connect to servers of one model. Raises BulkError if one cannot be reached or differs.
+
+    patience: seconds for which all servers together may fail.
+    """
     with ExitStack() as stack:
         first = _First()
         _client_log.addFilter(first)
@@ -63,19 +63,20 @@ def connect(urls: Sequence[str], api_key: str | None, prompt: str | None) -> Ite
             if servers[-1].description != servers[0].description:
                 raise BulkError(f"{url} has another model or precision than {urls[0]}")
         pool = stack.enter_context(ThreadPoolExecutor(IN_FLIGHT * len(servers)))
-        yield Servers(servers, pool, prompt)
+        yield Servers(servers, pool, prompt, patience)
 
 
 @dataclass
 class Servers:
     """An Encoder whose requests go to whichever server has the fewest in flight.
 
-    prompt: None for the model's.
+    prompt: None for the model's. patience: seconds for which they may all fail.
     """
 
     servers: Sequence[Server]
     pool: ThreadPoolExecutor
     prompt: str | None = None
+    patience: float = _PATIENCE
 
     @property
     def dim(self) -> int:
@@ -120,12 +121,13 @@ class _Window:
     texts: Sequence[str]
     advance: Advance
     rejected: dict[int, str] = field(default_factory=dict)
-    running: dict["Future[Floats]", tuple[Server, _Request]] = field(default_factory=dict)
+    running: dict["Future[Floats]", tuple[Server, _Rows]] = field(default_factory=dict)
 
     def run(self) -> tuple[Floats, Mapping[int, str]]:
         indices = range(len(self.texts))
         starts = reversed(indices[::_TEXTS])  # the longest first: none is left alone at the end
-        self.waiting = deque(_Request([*indices[start : start + _TEXTS]]) for start in starts)
+        self.waiting = deque([*indices[start : start + _TEXTS]] for start in starts)
+        self.last_success = time.monotonic()
         self.vectors = np.zeros((len(self.texts), self.servers.dim), dtype=np.float32)
         try:
             while self.waiting or self.running:
@@ -138,9 +140,9 @@ class _Window:
 
     def _submit(self) -> None:
         while self.waiting and (server := self.servers.free_server()):
-            request = self.waiting.popleft()
-            texts = [self.texts[row] for row in request.rows]
-            self.running[self.servers.submit(server, texts)] = server, request
+            rows = self.waiting.popleft()
+            texts = [self.texts[row] for row in rows]
+            self.running[self.servers.submit(server, texts)] = server, rows
 
     def _receive(self) -> None:
         timeout = self.servers.seconds_until_free() if self.waiting else None
@@ -149,26 +151,26 @@ class _Window:
             return
         done, _ = wait(self.running, timeout, FIRST_COMPLETED)
         for future in done:
-            server, request = self.running.pop(future)
+            server, rows = self.running.pop(future)
             server.running -= 1
             try:
-                self.vectors[request.rows] = future.result()
+                self.vectors[rows] = future.result()
             except RequestFailed as error:
-                self._failed(server, request, error)
+                self._failed(server, rows, error)
             else:
-                server.failures = 0
-                self.advance(len(request.rows))
+                server.failures, self.last_success = 0, time.monotonic()
+                self.advance(len(rows))
 
-    def _failed(self, server: Server, request: _Request, error: RequestFailed) -> None:
+    def _failed(self, server: Server, rows: _Rows, error: RequestFailed) -> None:
         if error.index is not None and error.status is not None:  # a text is at fault
             reason = error.message.replace(f"input {error.index}", "the text", 1)
-            self.rejected[request.rows.pop(error.index)] = reason
+            self.rejected[rows.pop(error.index)] = reason
             self.advance(1)
-            if request.rows:
-                self.waiting.appendleft(request)
+            if rows:
+                self.waiting.appendleft(rows)
             return
-        request.attempts += 1
-        if error.status not in _TRANSIENT or request.attempts == _ATTEMPTS:
+        too_long = time.monotonic() - self.last_success > self.servers.patience
+        if error.status not in _TRANSIENT or too_long:
             raise BulkError(f"{server.url}: {error}") from None
         server.failed()
-        self.waiting.appendleft(request)
+        self.waiting.appendleft(rows)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,28 @@ def test_requests_of_a_server_that_fails_go_to_the_other(
         gateway.faults = [GatewayResponse(503)] * 1000
         vectors, _ = servers.embed(texts, lambda _: None)
     np.testing.assert_array_equal(vectors, small.embedder.embed(texts))
+
+
+def test_a_request_is_sent_until_a_server_takes_it(server: HttpServer, small: LocalModel) -> None:
+    with ExitStack() as stack:
+        gateways = [stack.enter_context(FaultyGateway(server.url)) for _ in range(5)]
+        servers = stack.enter_context(connect([gateway.url for gateway in gateways], None, None))
+        for gateway in gateways:
+            gateway.faults = [GatewayResponse(500)] * 2
+        vectors, _ = servers.embed(["a"], lambda _: None)
+        assert sum(len(gateway.bodies) for gateway in gateways) == 11
+    np.testing.assert_array_equal(vectors, small.embedder.embed(["a"]))
+
+
+def test_a_run_ends_when_no_server_has_succeeded_for_long(server: HttpServer) -> None:
+    with (
+        FaultyGateway(server.url) as gateway,
+        connect([gateway.url], None, None, patience=0.5) as servers,
+    ):
+        gateway.faults = [GatewayResponse(500, b"broken")] * 10
+        with pytest.raises(BulkError, match=rf"{gateway.url}: broken \(500"):
+            servers.embed(["a"], lambda _: None)
+        assert gateway.faults
 
 
 def test_a_refusal_ends_the_run(server: HttpServer) -> None:
