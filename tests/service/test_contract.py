@@ -22,6 +22,7 @@ from tests.models.cross_encoder import write_cross_encoder
 from tests.service.api.committed import DOCUMENT
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer, Server
+from tests.service.static_model import write_static_model
 
 CASES = int(os.environ.get("FUZZ_CASES", "0"))
 
@@ -29,8 +30,10 @@ CONFIG = SchemathesisConfig.from_dict(
     {
         "generation": {"deterministic": not CASES},
         # Refusals that a schema cannot express: an unknown prompt, fields that exclude each
-        # other, a response that would be too large.
-        "checks": {"positive_data_acceptance": {"expected-statuses": ["200", "400", "404", "413"]}},
+        # other, a response that would be too large, what a setting does not allow.
+        "checks": {
+            "positive_data_acceptance": {"expected-statuses": ["200", "400", "403", "404", "413"]}
+        },
     }
 )
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT, config=CONFIG)
@@ -91,6 +94,20 @@ def test_responses_of_a_multi_vector_model_match_the_document(
     colbert: HttpServer, case: Any
 ) -> None:
     case.validate_response(call(case, colbert))
+
+
+@pytest.fixture(scope="module")
+def batches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    """A server that computes batches."""
+    folder = tmp_path_factory.mktemp("static")
+    with local_server(write_static_model(folder), batch_folder=folder / "batches") as server:
+        yield server
+
+
+@SCHEMA.include(tag="batches").parametrize()
+@hypothesis.settings(max_examples=CASES or 15, derandomize=not CASES)
+def test_responses_about_batches_match_the_document(batches: HttpServer, case: Any) -> None:
+    case.validate_response(call(case, batches))
 
 
 @SCHEMA.parametrize()
