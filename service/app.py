@@ -15,12 +15,14 @@ from models.folder import Folder
 from models.outputs.names import DENSE, MULTI, SPARSE
 from service import __version__
 from service.api import (
+    batches,
     classify,
     cohere,
     cohere_v1,
     embed,
     embed_sparse,
     feature_extraction,
+    files,
     model_admin,
     model_list,
     multi_vector,
@@ -42,6 +44,9 @@ from service.api.info import server_info
 from service.api.model_choice import ModelChoice
 from service.api.router import direct_routes, head_routes
 from service.api.served_names import ServedNames
+from service.batches.limits import BatchLimits
+from service.batches.route_calls import RouteCalls
+from service.batches.service import BatchService
 from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
 from service.http import handlers
@@ -64,6 +69,10 @@ log = logging.getLogger(__name__)
 
 _DESCRIPTION = "Vectors of sentences, tokens and positions, and the cosine between them."
 
+_DAY = 86400  # seconds
+_UPLOAD_RATE = 1_000_000  # bytes per second that an upload needs to be in time
+_FORM_BYTES = 1 << 12  # of a form around a file
+
 S = TypeVar("S")
 
 Background = Callable[[], Coroutine[Any, Any, None]]
@@ -83,8 +92,16 @@ def create_app(
     settings = context.settings
     models = served_models(context, connections)
     metrics = model_metrics.metrics_of(models)
+    limits = HttpLimits(
+        settings.max_body_bytes,
+        Timeouts(settings.receive_timeout),
+        MemoryBudget(settings.max_buffered_bytes),
+        settings.max_connections,
+    )
     routers = _routers(context, models, metrics, shutting_down)
-    app = _fastapi(routers, _lifespan(background))
+    service = _batch_service(settings, models, routers, limits.budget)
+    routers += [files.router(service), batches.router(service)]
+    app = _fastapi(routers, _lifespan([*background, *([service.run] if service else [])]))
     paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
     metrics.track(paths)
     return Middleware(
@@ -92,12 +109,8 @@ def create_app(
         direct_routes(app.routes),
         root_path=settings.root_path,
         paths=paths,
-        limits=HttpLimits(
-            settings.max_body_bytes,
-            Timeouts(settings.receive_timeout),
-            MemoryBudget(settings.max_buffered_bytes),
-            settings.max_connections,
-        ),
+        limits=limits,
+        uploads={files.UPLOAD: _upload_limits(settings)},
         keys=ApiKeys([*settings.keys, *settings.admin_keys] if settings.keys else []),
         metrics=metrics,
         browsers=BrowserChecks.of(
@@ -215,6 +228,36 @@ def served_models(
 def _folder(model: ModelContext) -> Folder:
     settings = model.settings
     return Folder.read(model.folder, settings.pooling, settings.rerank_format, settings.adapter)
+
+
+def _batch_service(
+    settings: Settings,
+    models: Sequence[ServedModel],
+    routers: Sequence[APIRouter],
+    budget: MemoryBudget,
+) -> BatchService | None:
+    """What computes batches, for the routes that take a JSON body; None without a folder."""
+    if settings.batch_folder is None:
+        return None
+    routes = direct_routes(route for router in routers for route in router.routes)
+    return BatchService(
+        settings.batch_folder,
+        BatchLimits(
+            settings.batch_max_file_bytes,
+            settings.batch_max_bytes,
+            settings.max_body_bytes,
+            settings.batch_retention * _DAY,
+        ),
+        RouteCalls(routes, budget),
+        busy=lambda: any(model.admission.queued for model in models),
+        tokens_per_second=lambda: max(model.connection.rate.latest for model in models),
+    )
+
+
+def _upload_limits(settings: Settings) -> HttpLimits:
+    # An upload is not kept in memory, so it has no budget; a slow client has time for a file.
+    seconds = settings.receive_timeout + settings.batch_max_file_bytes / _UPLOAD_RATE
+    return HttpLimits(settings.batch_max_file_bytes + _FORM_BYTES, Timeouts(seconds))
 
 
 def _info(model: ServedModel) -> Callable[[], dict[str, Any]]:

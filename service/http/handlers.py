@@ -9,8 +9,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
 from service.errors import NotFound, ServiceError, WrongMethod
-from service.http.error_responses import service_error
 from service.request.error_body import respond
+from service.request.error_responses import service_error
 from service.request.request_context import RequestContext
 
 

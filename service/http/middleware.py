@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Collection, Mapping
 from http import HTTPStatus
+from types import MappingProxyType
 
 from starlette.responses import Response
 from starlette.routing import Route
@@ -16,7 +17,6 @@ from service.errors import (
     ShuttingDown,
 )
 from service.http.browser_checks import BrowserChecks
-from service.http.error_responses import service_error
 from service.http.failure_log import FailureLog
 from service.http.headers import (
     JSON,
@@ -32,6 +32,7 @@ from service.http.request_body import DecompressedBody, HttpLimits, RequestBody,
 from service.metrics.metrics import OTHER, Metrics
 from service.process.gc_tuning import trim
 from service.request.error_body import respond
+from service.request.error_responses import service_error
 from service.request.memory_budget import SMALL, Reservation
 from service.request.request_context import RequestContext
 
@@ -55,17 +56,20 @@ class Middleware:
         root_path: str,
         paths: Collection[str] = (),
         limits: HttpLimits,
+        uploads: Mapping[str, HttpLimits] = MappingProxyType({}),
         keys: ApiKeys,
         metrics: Metrics,
         browsers: BrowserChecks,
     ) -> None:
         """direct_routes: routes of `app` for POST that are called directly, by their paths.
 
-        root_path: the prefix that a gateway strips. paths: all paths of `app`.
+        root_path: the prefix that a gateway strips. paths: all paths of `app`. uploads: limits of
+        the paths that take a body other than JSON, and read it without keeping it in memory.
         """
         self._app, self._root_path = app, root_path
         self._direct_routes, self._paths = direct_routes, {*paths, *direct_routes}
-        self.limits, self._keys, self._metrics, self._browsers = limits, keys, metrics, browsers
+        self.limits, self._uploads = limits, uploads
+        self._keys, self._metrics, self._browsers = keys, metrics, browsers
         self._failures = FailureLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,23 +83,25 @@ class Middleware:
             # The routes of `app` expect both as ASGI defines them.
             scope["path"], scope["root_path"] = self._root_path + path, self._root_path
         route = scope["route"] = self._direct_routes.get(path)
+        limits = self._uploads.get(path, self.limits)
         task, accept = asyncio.current_task(), headers.get(b"accept", b"")
         context = RequestContext(
-            request_id_of(headers), path, task, accept, memory=Reservation(self.limits.budget)
+            request_id_of(headers), path, task, accept, memory=Reservation(limits.budget)
         )
         scope.setdefault("state", {})["context"] = context
-        request_body = RequestBody(receive, self.limits, context)
+        request_body = RequestBody(receive, limits, context)
         sender = _ResponseSender(self._metrics, self._failures, scope, send)
         try:
             posted = scope["method"] == "POST"
             check_host(scope["headers"], headers, scope["http_version"])
             self._browsers.check(headers)
-            self._check(not _is_open(path) or (posted and route is not None), headers, scope)
+            needs_key = not _is_open(path) or (posted and route is not None)
+            self._check(needs_key, headers, scope, limits.size)
             app: ASGIApp = self._app
-            if posted:
+            if posted and path not in self._uploads:
                 check_content_type(headers.get(b"content-type", JSON))
                 app = route.app if route else app
-            await app(scope, self._decompressed(request_body, headers, context), sender)
+            await app(scope, _decompressed(request_body, headers, limits, context), sender)
         except (Exception, asyncio.CancelledError) as error:
             await sender.fail(error)
         finally:
@@ -117,22 +123,14 @@ class Middleware:
             return path
         return path.removeprefix(self._root_path)
 
-    def _check(self, needs_key: bool, headers: Headers, scope: Scope) -> None:
+    def _check(self, needs_key: bool, headers: Headers, scope: Scope, max_size: int) -> None:
         if needs_key:
             self._keys.check(headers)
         if b"transfer-encoding" in headers:
             check_transfer_encoding(headers[b"transfer-encoding"], scope["http_version"])
         length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > self.limits.size:
-            raise too_large(self.limits.size)
-
-    def _decompressed(
-        self, request_body: RequestBody, headers: Headers, context: RequestContext
-    ) -> Receive:
-        encoding = headers.get(b"content-encoding")
-        if encoding is None or encoding.strip().lower() == b"identity":
-            return request_body
-        return DecompressedBody(request_body, encoding, self.limits.size, context.memory)
+        if length.isdigit() and int(length) > max_size:
+            raise too_large(max_size)
 
 
 class _ResponseSender:
@@ -174,6 +172,15 @@ class _ResponseSender:
             await self({"type": "http.response.body", "body": response.body})
         elif isinstance(error, asyncio.CancelledError) and self._context.fault is None:
             raise error  # the server stops; uvicorn ends the connection
+
+
+def _decompressed(
+    body: RequestBody, headers: Headers, limits: HttpLimits, context: RequestContext
+) -> Receive:
+    encoding = headers.get(b"content-encoding")
+    if encoding is None or encoding.strip().lower() == b"identity":
+        return body
+    return DecompressedBody(body, encoding, limits.size, context.memory)
 
 
 def _is_open(path: str) -> bool:

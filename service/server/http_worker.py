@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sys
+import tempfile
 from dataclasses import asdict
 from functools import partial
 
@@ -63,6 +64,8 @@ def _server(context: ServerContext, row: int, counters: SharedCounters) -> Serve
         server.fail()
 
     settings = context.settings
+    if settings.batch_folder is not None:  # which has room for uploads, as /tmp may not
+        tempfile.tempdir = str(settings.batch_folder)
     connections = [_connection(model, row) for model in context.models]
     if counters.row[Slot.HEARTBEAT]:  # restarted: requests come before the engine connects
         for connection in connections:

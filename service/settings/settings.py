@@ -194,6 +194,20 @@ class Settings(BaseSettings):
         default=0,
         description="Memory of each HTTP process for vectors of texts that come again; 0: none.",
     )
+    batch_folder: OptionalFile = Field(
+        default=None,
+        description="Folder for the files and batches of /v1/files and /v1/batches, which are "
+        "refused without it. Servers do not share one.",
+    )
+    batch_max_file_bytes: PositiveInt = Field(
+        default=200 << 20, description="Largest file of requests that a client may upload."
+    )
+    batch_max_bytes: PositiveInt = Field(
+        default=10 << 30, description="Most that all files of batches may take on the disk."
+    )
+    batch_retention: PositiveFloat = Field(
+        default=30.0, description="Delete files and finished batches after so many days."
+    )
     max_wait: PositiveFloat = Field(
         default=2.0,
         description="Refuse with 429 a request that would wait longer, seconds; one of more "

@@ -74,7 +74,8 @@ def documented_requests(server: SeveralModels) -> Iterator[tuple[str, dict[str, 
     """The first example of every route in the document whose body has a model."""
     document = server.client.get("/openapi.json").json()
     for path, operations in document["paths"].items():
-        if body := operations.get("post", {}).get("requestBody"):
+        body = operations.get("post", {}).get("requestBody", {"content": {}})
+        if "application/json" in body["content"]:
             reference = body["content"]["application/json"]["schema"]["$ref"]
             schema = document["components"]["schemas"][reference.rpartition("/")[2]]
             if "model" in schema["properties"]:

@@ -13,7 +13,7 @@ from service.api.positions_request import PositionsRequest
 from service.api.similarity_request import SimilarityRequest
 from service.api.tokenize import DecodeRequest
 from service.api.tokens_request import TokensRequest
-from service.http.error_responses import service_error
+from service.request.error_responses import service_error
 
 
 @pytest.mark.parametrize("name", ["<b>", "<text>", "<", "normalise"])

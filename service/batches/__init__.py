@@ -1,0 +1,1 @@
+"""Requests in a file, computed while the server has nothing else to do."""

@@ -1,0 +1,89 @@
+"""A batch: requests of a file, and how far they are."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+Status = Literal[
+    "validating",
+    "failed",
+    "in_progress",
+    "finalizing",
+    "completed",
+    "expired",
+    "cancelling",
+    "cancelled",
+]
+
+FINAL = {"failed", "completed", "expired", "cancelled"}
+"""What a batch is once nothing of it is left to do."""
+
+
+class Problem(BaseModel):
+    """Why a batch failed. line: of the file, from 1; None if it is not about one."""
+
+    code: str
+    message: str
+    param: str | None = None
+    line: int | None = None
+
+
+class Problems(BaseModel):
+    object: Literal["list"] = "list"
+    data: list[Problem]
+
+
+class RequestCounts(BaseModel):
+    total: int = 0
+    completed: int = 0
+    failed: int = 0
+
+
+class Batch(BaseModel):
+    """A batch as OpenAI's API has it. Times are in seconds since 1970."""
+
+    id: str
+    object: Literal["batch"] = "batch"
+    endpoint: str
+    errors: Problems | None = None
+    input_file_id: str
+    completion_window: str
+    status: Status = "validating"
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+    created_at: int
+    in_progress_at: int | None = None
+    expires_at: int
+    finalizing_at: int | None = None
+    completed_at: int | None = None
+    failed_at: int | None = None
+    expired_at: int | None = None
+    cancelling_at: int | None = None
+    cancelled_at: int | None = None
+    request_counts: RequestCounts = Field(default_factory=RequestCounts)
+    metadata: dict[str, str] | None = None
+
+
+class Progress(BaseModel):
+    """Bytes of the three files of a batch that are done with."""
+
+    input: int = 0
+    output: int = 0
+    errors: int = 0
+
+
+class Ending(BaseModel):
+    """How a batch ends, decided before its results become files. The names are of these."""
+
+    status: Status
+    errors: Problems | None = None
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+
+
+class StoredBatch(BaseModel):
+    """A batch and what is needed to go on with it after a restart."""
+
+    batch: Batch
+    progress: Progress = Field(default_factory=Progress)
+    ending: Ending | None = None

@@ -1,0 +1,132 @@
+"""Computes batches, one after the other, while clients have nothing for the engine to do."""
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from service.batches.batch import Status
+from service.batches.batch_store import BatchStore
+from service.batches.batch_work import BatchWork
+from service.batches.file_store import FileStore
+from service.batches.limits import BatchLimits
+from service.batches.route_calls import RouteCalls
+from service.errors import ServiceError
+
+R = TypeVar("R")
+
+log = logging.getLogger(__name__)
+
+_POLL = 0.5  # seconds between looks for a batch, and attempts to become the runner
+_SWEEP = 600.0  # seconds between looks for what has expired
+_PAUSE = 10.0  # seconds after an error that is no request's
+_WINDOW = 0.5  # seconds of work that the engine is given at a time
+_TOKEN_BYTES = 4  # of English text, about
+_MIN_WINDOW_BYTES, _MAX_WINDOW_BYTES = 1 << 14, 1 << 22
+_IDLE_POLL = 0.01  # seconds between looks whether clients wait for the engine
+
+
+class BatchRunner:
+    """Of all processes that use a folder, the one that holds its lock computes the batches."""
+
+    def __init__(  # noqa: PLR0913 - the last two by name
+        self,
+        folder: Path,
+        batches: BatchStore,
+        files: FileStore,
+        calls: RouteCalls,
+        *,
+        limits: BatchLimits,
+        busy: Callable[[], bool],
+        tokens_per_second: Callable[[], float],
+    ) -> None:
+        """busy: whether clients wait for the engine. tokens_per_second: 0 if unknown."""
+        self._lock, self._batches, self._files = folder / "lock", batches, files
+        self._calls = calls
+        self._limits, self._busy, self._tokens_per_second = limits, busy, tokens_per_second
+        self._swept = -_SWEEP
+
+    async def run(self) -> None:
+        """Compute batches until cancelled; a batch that is then unfinished is resumed later."""
+        async with self._alone():
+            while True:
+                await _in_thread(self._sweep)
+                stored = await _in_thread(self._batches.next)
+                if stored is None:
+                    await asyncio.sleep(_POLL)
+                    continue
+                try:
+                    await self._compute(BatchWork(stored, self._batches, self._files, self._limits))
+                except Exception:  # as of a full disk: nothing that was saved is lost
+                    log.exception("batch %s is tried again in %d s", stored.batch.id, _PAUSE)
+                    await asyncio.sleep(_PAUSE)
+
+    async def _compute(self, work: BatchWork) -> None:
+        try:
+            if await _in_thread(work.start):
+                log.info("batch %s: %d requests", work.batch.id, work.batch.request_counts.total)
+                status = await self._send(work)
+                await _in_thread(partial(work.finish, status))
+        except ServiceError as error:
+            await _in_thread(partial(work.fail, error.code, error.message))
+        log.info("batch %s: %s", work.batch.id, work.batch.status)
+
+    async def _send(self, work: BatchWork) -> Status:
+        """Send all requests, or as many as there is time for; returns how the batch ends."""
+        while True:
+            if self._batches.cancelled_at(work.batch.id) is not None:
+                return "cancelled"
+            if time.time() >= work.batch.expires_at:
+                return "expired"
+            window = await _in_thread(partial(work.window, self._window_bytes()))
+            if not window:
+                return "completed"
+            if await self._until_idle(work.batch.expires_at):
+                sent = [self._calls.post(work.batch.endpoint, line.body) for line in window]
+                results = zip(window, await asyncio.gather(*sent), strict=True)
+                await _in_thread(partial(work.record, [*results]))
+
+    def _window_bytes(self) -> int:
+        # More would make small requests of clients wait, or be refused.
+        work = int(_WINDOW * self._tokens_per_second()) * _TOKEN_BYTES
+        return min(max(work, _MIN_WINDOW_BYTES), _MAX_WINDOW_BYTES)
+
+    async def _until_idle(self, end: float) -> bool:
+        """Wait until no client waits for the engine; returns False at the end."""
+        while self._busy():
+            if time.time() >= end:
+                return False
+            await asyncio.sleep(_IDLE_POLL)
+        return True
+
+    @contextlib.asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        with self._lock.open("wb") as file:  # whose end, also by a kill, unlocks it
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    await asyncio.sleep(_POLL)
+                else:
+                    break
+            yield
+
+    def _sweep(self) -> None:
+        if time.monotonic() - self._swept >= _SWEEP:
+            self._swept = time.monotonic()
+            self._files.remove_expired()
+            self._batches.remove_expired()
+
+
+async def _in_thread(work: Callable[[], R]) -> R:
+    """Read or write files. At a cancellation that ends first, before the lock is given up."""
+    future = asyncio.get_running_loop().run_in_executor(None, work)
+    try:
+        return await asyncio.shield(future)
+    finally:
+        await asyncio.wait([future])

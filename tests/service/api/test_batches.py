@@ -1,0 +1,247 @@
+"""Files of requests are computed as the same requests are over HTTP."""
+
+import contextlib
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.service.api.committed import check
+from tests.service.batches.stores import requests
+from tests.service.local_server import local_server
+from tests.service.server import HttpServer, Server, error_of
+from tests.service.static_model import write_static_model
+
+OPTIONS: dict[str, Any] = {"max_texts": 4, "batch_max_file_bytes": 10_000}
+
+
+@pytest.fixture(scope="module")
+def batch_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    """A server that computes batches."""
+    folder = tmp_path_factory.mktemp("batches")
+    model = write_static_model(tmp_path_factory.mktemp("model"))
+    with local_server(model, batch_folder=folder / "new", **OPTIONS) as server:
+        server.client.event_hooks["response"] = [check_documented]
+        yield server
+
+
+def check_documented(response: httpx.Response) -> None:
+    """Check a response of a route of batches against the OpenAPI document."""
+    if "/v1/" in response.url.path:
+        response.read()
+        path = re.sub("(file-|batch_)[^/]+", "{id}", response.url.path)
+        check(response, response.request.method.lower(), path)
+
+
+def upload(server: HttpServer, content: bytes, **fields: str) -> httpx.Response:
+    form = {"purpose": "batch", **fields}
+    return server.client.post("/v1/files", files={"file": ("a.jsonl", content)}, data=form)
+
+
+def create(server: HttpServer, content: bytes, **fields: Any) -> httpx.Response:
+    file = upload(server, content).json()["id"]
+    body = {"input_file_id": file, "endpoint": "/v1/embeddings", "completion_window": "24h"}
+    return server.post("/v1/batches", {**body, **fields})
+
+
+def finished(server: HttpServer, id: str) -> Any:
+    """A batch once it has ended."""
+    deadline = time.monotonic() + 120
+    while True:
+        batch = server.client.get(f"/v1/batches/{id}").json()
+        if batch["status"] in {"failed", "completed", "expired", "cancelled"}:
+            return batch
+        assert time.monotonic() < deadline, batch
+        time.sleep(0.02)
+
+
+def results(server: HttpServer, file: str) -> list[Any]:
+    content = server.client.get(f"/v1/files/{file}/content")
+    assert content.headers["content-type"] == "application/jsonl"
+    return [json.loads(line) for line in content.text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "body", "bad"),
+    [
+        ("/v1/embeddings", {"input": "the work"}, {"input": ["a"] * 5}),
+        ("/similarity", {"a": ["the work"], "b": ["a license"]}, {"a": [], "b": ["x"]}),
+    ],
+)
+def test_each_response_is_that_of_the_route(
+    batch_server: HttpServer, endpoint: str, body: Any, bad: Any
+) -> None:
+    lines = [
+        {"custom_id": f"request {i}", "method": "POST", "url": endpoint, "body": part}
+        for i, part in enumerate([body, bad, {"unknown": 1}])
+    ]
+    content = b"\n".join(json.dumps(line).encode() for line in lines)
+    id = create(batch_server, content, endpoint=endpoint).json()["id"]
+    batch = finished(batch_server, id)
+    assert batch["status"] == "completed"
+    assert batch["request_counts"] == {"total": 3, "completed": 1, "failed": 2}
+    expected = [batch_server.post(endpoint, line["body"]) for line in lines]
+    output = results(batch_server, batch["output_file_id"])
+    errors = results(batch_server, batch["error_file_id"])
+    assert [line["custom_id"] for line in [*output, *errors]] == [f"request {i}" for i in range(3)]
+    for line, response in zip([*output, *errors], expected, strict=True):
+        assert line["response"]["status_code"] == response.status_code
+        assert known(line["response"]["body"]) == known(response.json())
+
+
+def known(body: Any) -> Any:
+    """A body without what differs from one request to the next."""
+    if isinstance(body, dict):
+        return {k: known(v) for k, v in body.items() if k not in {"id", "timing", "request_id"}}
+    return body
+
+
+def test_a_file_with_problems_fails_and_lists_them(batch_server: HttpServer) -> None:
+    id = create(batch_server, requests(1) + b"no JSON\n").json()["id"]
+    batch = finished(batch_server, id)
+    assert (batch["status"], batch["output_file_id"]) == ("failed", None)
+    [problem] = batch["errors"]["data"]
+    assert (problem["code"], problem["line"]) == ("invalid_json_line", 2)
+
+
+def test_files_and_batches_are_listed_page_by_page(batch_server: HttpServer) -> None:
+    ids = [create(batch_server, requests(1)).json()["id"] for _ in range(3)]
+    first = batch_server.client.get("/v1/batches", params={"limit": 2}).json()
+    assert [batch["id"] for batch in first["data"]] == ids[:0:-1]
+    assert first["has_more"] and (first["first_id"], first["last_id"]) == (ids[2], ids[1])
+    after = {"limit": 100, "after": first["last_id"]}
+    rest = batch_server.client.get("/v1/batches", params=after).json()
+    assert rest["data"][0]["id"] == ids[0] and not rest["has_more"]
+    files = batch_server.client.get("/v1/files", params={"purpose": "batch", "limit": 3}).json()
+    inputs = [batch["input_file_id"] for batch in [*first["data"], rest["data"][0]]]
+    assert [file["id"] for file in files["data"]] == inputs
+    assert {file["filename"] for file in files["data"]} == {"a.jsonl"}
+
+
+def test_a_file_is_read_described_and_deleted(batch_server: HttpServer) -> None:
+    file = upload(batch_server, b"some lines").json()
+    path = f"/v1/files/{file['id']}"
+    assert batch_server.client.get(path).json() == file
+    assert batch_server.client.get(f"{path}/content").content == b"some lines"
+    deleted = {"id": file["id"], "object": "file", "deleted": True}
+    assert batch_server.client.delete(path).json() == deleted
+    for response in (batch_server.client.get(path), batch_server.client.get(f"{path}/content")):
+        assert (response.status_code, error_of(response)["code"]) == (404, "file_not_found")
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "message"),
+    [
+        ({"endpoint": "/v1/chat"}, 400, "a batch may be for one of /, /analogy, /api/embed"),
+        ({"endpoint": "/v1/batches"}, 400, "a batch may be for one of "),
+        ({"completion_window": "soon"}, 400, "hours or days, such as 24h or 7d, not 'soon'"),
+        ({"input_file_id": "file-1"}, 404, "there is no file 'file-1'"),
+        ({"priority": 1}, 400, "unknown field 'priority'"),
+        ({"metadata": {"a": "x" * 513}}, 400, "metadata.a: String should have at most 512"),
+    ],
+)
+def test_a_batch_that_cannot_be_is_refused(
+    batch_server: HttpServer, fields: dict[str, Any], status: int, message: str
+) -> None:
+    response = create(batch_server, requests(1), **fields)
+    assert response.status_code == status
+    assert message in error_of(response)["message"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"purpose": "fine-tune"}, 'the purpose of a file is "batch"'),
+        ({"expires_after[seconds]": "60"}, "unknown field 'expires_after[seconds]'"),
+    ],
+)
+def test_an_upload_for_something_else_is_refused(
+    batch_server: HttpServer, fields: dict[str, str], message: str
+) -> None:
+    response = upload(batch_server, requests(1), **fields)
+    assert (response.status_code, error_of(response)["message"]) == (400, message)
+
+
+def test_an_upload_without_a_file_or_a_form_is_refused(batch_server: HttpServer) -> None:
+    form = batch_server.client.post("/v1/files", files={"purpose": (None, "batch")})
+    assert (form.status_code, error_of(form)["message"]) == (400, "the form has no file")
+    for headers in ({}, {"content-type": "multipart/form-data"}):
+        body = batch_server.client.post("/v1/files", content=b"{}", headers=headers)
+        assert (body.status_code, body.headers["accept"]) == (415, "multipart/form-data")
+        assert "send the file as multipart/form-data" in error_of(body)["message"]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_file_beyond_the_limit_is_refused_and_one_within_it_is_not(
+    batch_server: HttpServer, chunked: bool
+) -> None:
+    def response_to(size: int) -> httpx.Response:
+        request = batch_server.client.build_request(
+            "POST", "/v1/files", files={"file": ("a", b"x" * size)}, data={"purpose": "batch"}
+        )
+        content, headers = request.read(), {"content-type": request.headers["content-type"]}
+        parts = iter([content[:100], content[100:]]) if chunked else content
+        return batch_server.client.post("/v1/files", content=parts, headers=headers)
+
+    assert response_to(10_000).json()["bytes"] == 10_000
+    response = response_to(15_000)
+    assert (response.status_code, error_of(response)["code"]) == (413, "body_too_large")
+
+
+def test_without_a_folder_batches_are_refused(tmp_path: Path) -> None:
+    with local_server(write_static_model(tmp_path)) as server:
+        responses = [
+            upload(server, requests(1)),
+            server.client.get("/v1/files"),
+            server.client.get("/v1/batches"),
+            server.post("/v1/batches", {"input_file_id": "x", "endpoint": "/v1/embeddings"}),
+            server.client.delete("/v1/files/file-0"),
+        ]
+    for response in responses:
+        assert (response.status_code, error_of(response)["code"]) == (403, "batches_disabled")
+        assert "EMBEDDING_BATCH_FOLDER" in error_of(response)["message"]
+
+
+def test_files_and_batches_need_the_key(tmp_path: Path) -> None:
+    model = write_static_model(tmp_path)
+    with local_server(model, api_key="sesame", batch_folder=tmp_path / "batches") as server:
+        assert upload(server, requests(1)).status_code == 401
+        assert server.client.get("/v1/batches").status_code == 401
+        server.client.headers["authorization"] = "Bearer sesame"
+        id = create(server, requests(2)).json()["id"]
+        assert finished(server, id)["request_counts"]["completed"] == 2
+
+
+def test_kills_and_restarts_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "batches"
+    content = requests(4000)
+
+    def completed() -> int:
+        with contextlib.suppress(httpx.TransportError):  # the HTTP process is being replaced
+            [batch] = server.client.get("/v1/batches").json()["data"]
+            return int(batch["request_counts"]["completed"])
+        return 0
+
+    with Server(tmp_path / "log", batch_folder=folder) as server:
+        id = create(server, content).json()["id"]
+        for at_least in (50, 400):
+            server.wait_until(lambda: completed() > at_least)  # noqa: B023 - called at once
+            [worker] = server.children("service.server.http_worker")
+            worker.kill()
+        server.wait_until(lambda: completed() > 800)
+        assert server.stop() == 0
+    [state] = folder.glob("batches/*/batch.json")
+    assert 0 < json.loads(state.read_bytes())["progress"]["input"] < len(content)
+    with Server(tmp_path / "log", batch_folder=folder) as server:
+        disturbed = finished(server, id)
+        undisturbed = finished(server, create(server, content).json()["id"])
+        assert disturbed["request_counts"] == {"total": 4000, "completed": 4000, "failed": 0}
+        both = [results(server, batch["output_file_id"]) for batch in (disturbed, undisturbed)]
+    for first, second in zip(*both, strict=True):
+        assert first["custom_id"] == second["custom_id"]
+        assert known(first["response"]["body"]) == known(second["response"]["body"])

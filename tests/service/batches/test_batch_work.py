@@ -1,0 +1,142 @@
+"""A batch's results are its requests', whatever interrupts it and however it ends."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from service.batches.batch import Batch
+from service.errors import TooLarge
+from tests.service.batches.stores import ENDPOINT, WINDOW, Stores, requests, responses
+
+SIZE = len(requests(1))
+
+
+def compute(stores: Stores, id: str, failing: str = "") -> Batch:
+    """Compute what is left of a batch, a request at a time."""
+    work = stores.work(id)
+    if work.start():
+        while window := work.window(1):
+            work.record(responses(window, failing))
+        work.finish("completed")
+    return stores.batches.get(id)
+
+
+def test_results_and_errors_become_files(tmp_path: Path) -> None:
+    stores = Stores(tmp_path)
+    batch = compute(stores, stores.create(3), failing="1")
+    assert batch.status == "completed" and batch.completed_at is not None
+    counts = batch.request_counts
+    assert (counts.total, counts.completed, counts.failed) == (3, 2, 1)
+    assert stores.lines(batch.output_file_id) == [
+        {
+            "id": f"id of {name}",
+            "custom_id": name,
+            "error": None,
+            "response": {
+                "status_code": 200,
+                "request_id": f"id of {name}",
+                "body": {"input": f"the work {name}"},
+            },
+        }
+        for name in "02"
+    ]
+    [failed] = stores.lines(batch.error_file_id)
+    assert (failed["custom_id"], failed["response"]["status_code"]) == ("1", 400)
+    folder = stores.batches.folder(batch.id)
+    assert [path.name for path in folder.iterdir()] == ["batch.json"]
+
+
+def test_without_errors_there_is_no_file_of_them(tmp_path: Path) -> None:
+    stores = Stores(tmp_path)
+    batch = compute(stores, stores.create(1))
+    assert batch.output_file_id is not None and batch.error_file_id is None
+
+
+def test_a_file_with_problems_fails_before_anything_is_computed(tmp_path: Path) -> None:
+    stores = Stores(tmp_path)
+    file = stores.add(b"{}\n" + requests(1))
+    batch = compute(stores, stores.batches.create(file, ENDPOINT, WINDOW, None).id)
+    assert batch.status == "failed" and batch.failed_at is not None
+    assert batch.errors is not None and [problem.line for problem in batch.errors.data] == [1]
+    assert batch.output_file_id is batch.error_file_id is None
+
+
+def test_an_interrupted_batch_has_the_results_of_one_that_was_not(tmp_path: Path) -> None:
+    stores = Stores(tmp_path)
+    id = stores.create(6)
+    undisturbed = Stores(shutil.copytree(tmp_path, tmp_path.with_name("undisturbed")))
+    work = stores.work(id)
+    assert work.start()
+    window = work.window(2 * SIZE)
+    assert [line.custom_id for line in window] == ["0", "1"]
+    work.record(responses(window, failing="1"))
+    folder = stores.batches.folder(id)
+    for name in ("output", "errors"):  # a kill after these were written, and before they counted
+        with (folder / f"{name}.jsonl").open("ab") as file:
+            file.write(b'{"custom_id": "2", "resp')
+    resumed = compute(Stores(tmp_path), id, failing="1")
+    expected = compute(undisturbed, id, failing="1")
+    for name in ("output_file_id", "error_file_id"):
+        assert stores.lines(getattr(resumed, name)) == undisturbed.lines(getattr(expected, name))
+    assert resumed.request_counts == expected.request_counts
+
+
+@pytest.mark.parametrize("moved", [[], ["output"], ["output", "errors"]])
+def test_a_batch_whose_end_was_interrupted_ends_with_all_results(
+    tmp_path: Path, moved: list[str]
+) -> None:
+    stores = Stores(tmp_path)
+    id = stores.create(2)
+    folder = stores.batches.folder(id)
+    work = stores.work(id)
+    work.start()
+    work.record(responses(work.window(10 * SIZE), failing="1"))
+    for name in ("output", "errors"):
+        shutil.copy(folder / f"{name}.jsonl", tmp_path)
+    work.finish("completed")
+    ended = stores.batches.load(id)
+    ended.batch.status = "finalizing"  # as it was saved before the files were moved
+    ended.batch.output_file_id = ended.batch.error_file_id = None
+    stores.batches.save(ended)
+    assert ended.ending is not None
+    for name, file in zip(
+        ("output", "errors"), (ended.ending.output_file_id, ended.ending.error_file_id), strict=True
+    ):
+        if name not in moved:
+            assert file is not None
+            shutil.rmtree(tmp_path / "files" / file)
+            shutil.copy(tmp_path / f"{name}.jsonl", folder)
+    batch = compute(Stores(tmp_path), id)
+    assert batch.status == "completed"
+    assert [line["custom_id"] for line in stores.lines(batch.output_file_id)] == ["0"]
+    assert [line["custom_id"] for line in stores.lines(batch.error_file_id)] == ["1"]
+
+
+@pytest.mark.parametrize("status", ["cancelled", "expired"])
+def test_what_is_not_computed_at_an_early_end_is_among_the_errors(
+    tmp_path: Path, status: str
+) -> None:
+    stores = Stores(tmp_path)
+    work = stores.work(stores.create(3))
+    work.start()
+    work.record(responses(work.window(1)))
+    work.finish(status)  # type: ignore[arg-type]
+    batch = stores.batches.get(work.batch.id)
+    assert batch.status == status and getattr(batch, f"{status}_at") is not None
+    assert [line["custom_id"] for line in stores.lines(batch.output_file_id)] == ["0"]
+    errors = stores.lines(batch.error_file_id)
+    assert [(line["custom_id"], line["error"]["code"]) for line in errors] == [
+        ("1", f"batch_{status}"),
+        ("2", f"batch_{status}"),
+    ]
+    counts = batch.request_counts
+    assert (counts.total, counts.completed, counts.failed) == (3, 1, 0)
+
+
+def test_results_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
+    stores = Stores(tmp_path, folder_bytes=2 * SIZE)
+    work = stores.work(stores.create(1))
+    work.start()
+    with pytest.raises(TooLarge, match="EMBEDDING_BATCH_MAX_BYTES"):
+        work.record(responses(work.window(1)))
