@@ -29,7 +29,7 @@ def convert(source: Path, target: Path) -> None:
     for path in pickles:
         tensors = _read(path)
         name = path.with_suffix(".safetensors").name.replace("pytorch_model", "model")
-        save_file(_without_shared_memory(tensors), target / name, metadata={"format": "pt"})
+        _write(tensors, target / name)
         shards |= dict.fromkeys(tensors, name)
     if len(pickles) > 1:
         index = json.dumps({"metadata": {}, "weight_map": shards}, indent=2)
@@ -38,7 +38,14 @@ def convert(source: Path, target: Path) -> None:
 
 def convert_file(source: Path, target: Path) -> None:
     """Write one pickle as safetensors; raises ModelError as `convert` does."""
-    save_file(_without_shared_memory(_read(source)), target, metadata={"format": "pt"})
+    _write(_read(source), target)
+
+
+def _write(tensors: Mapping[str, Tensor], path: Path) -> None:
+    path.touch()  # with the permissions of any new file: save_file's are for its owner alone
+    permissions = path.stat().st_mode
+    save_file(_without_shared_memory(tensors), path, metadata={"format": "pt"})
+    path.chmod(permissions)
 
 
 def _read(path: Path) -> Mapping[str, Tensor]:

@@ -49,6 +49,16 @@ def test_tensors_that_share_memory_are_all_written(tmp_path: Path, zipped: bool)
     assert all(torch.equal(found[name], tensor) for name, tensor in state.items())
 
 
+def test_whoever_may_read_new_files_may_read_the_weights(tmp_path: Path) -> None:
+    write(tmp_path, {"a": torch.zeros(2)})
+    converted(tmp_path)
+    weights.convert_file(tmp_path / "pytorch_model.bin", tmp_path / "target" / "one.safetensors")
+    (tmp_path / "new").touch()
+    permissions = (tmp_path / "new").stat().st_mode
+    written = [*(tmp_path / "target").iterdir()]
+    assert [path.stat().st_mode for path in written] == [permissions] * 2
+
+
 def test_shards_stay_shards_with_an_index(tmp_path: Path) -> None:
     for number in (1, 2):
         name = f"pytorch_model-{number:05}-of-00002.bin"
