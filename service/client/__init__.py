@@ -6,6 +6,13 @@ They need httpx, numpy and orjson, and nothing of the server but the modules imp
 from service.client.asynchronous import AsyncClient
 from service.client.blocking import Client
 from service.client.errors import RequestFailed
-from service.client.responses import SparseWeights, TokenVectors
+from service.client.responses import Neighbor, SparseWeights, TokenVectors
 
-__all__ = ["AsyncClient", "Client", "RequestFailed", "SparseWeights", "TokenVectors"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Neighbor",
+    "RequestFailed",
+    "SparseWeights",
+    "TokenVectors",
+]

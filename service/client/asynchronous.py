@@ -12,8 +12,11 @@ from service.client import request_builders
 from service.client.options import ClientOptions
 from service.client.progress import bar
 from service.client.request_builders import (
+    AnalogyOptions,
     ComparisonInput,
     EmbedOptions,
+    InputOptions,
+    NeighborsOptions,
     Request,
     RerankOptions,
     SimilarityOptions,
@@ -21,7 +24,7 @@ from service.client.request_builders import (
     TextOrIds,
     TokensOptions,
 )
-from service.client.responses import Array, SparseWeights, TokenVectors
+from service.client.responses import Array, Neighbor, SparseWeights, TokenVectors
 from service.client.retry import AttemptResult, is_retryable, retry_delay
 
 A = TypeVar("A")
@@ -99,6 +102,25 @@ class AsyncClient(ClientOptions):
     ) -> Array:
         """As Client.rerank."""
         return await self._send(request_builders.build_rerank_request(query, documents, options))
+
+    async def neighbors(
+        self, texts: str | Sequence[str], **options: Unpack[NeighborsOptions]
+    ) -> list[list[Neighbor]]:
+        """As Client.neighbors."""
+        return await self._send(request_builders.build_neighbors_request(texts, options))
+
+    async def analogy(
+        self,
+        positive: Sequence[str],
+        negative: Sequence[str] = (),
+        **options: Unpack[AnalogyOptions],
+    ) -> list[Neighbor]:
+        """As Client.analogy."""
+        return await self._send(request_builders.build_analogy_request(positive, negative, options))
+
+    async def doesnt_match(self, texts: Sequence[str], **options: Unpack[InputOptions]) -> str:
+        """As Client.doesnt_match."""
+        return await self._send(request_builders.build_doesnt_match_request(texts, options))
 
     async def positions(self, **options: Any) -> dict[str, Any]:
         """As Client.positions."""

@@ -12,8 +12,11 @@ from service.client import request_builders
 from service.client.options import ClientOptions
 from service.client.progress import bar
 from service.client.request_builders import (
+    AnalogyOptions,
     ComparisonInput,
     EmbedOptions,
+    InputOptions,
+    NeighborsOptions,
     Request,
     RerankOptions,
     SimilarityOptions,
@@ -21,7 +24,7 @@ from service.client.request_builders import (
     TextOrIds,
     TokensOptions,
 )
-from service.client.responses import Array, SparseWeights, TokenVectors
+from service.client.responses import Array, Neighbor, SparseWeights, TokenVectors
 from service.client.retry import AttemptResult, is_retryable, retry_delay
 
 A = TypeVar("A")
@@ -90,6 +93,25 @@ class Client(ClientOptions):
     ) -> Array:
         """The best documents for a query, the best first: (N,) of the fields index and score."""
         return self._send(request_builders.build_rerank_request(query, documents, options))
+
+    def neighbors(
+        self, texts: str | Sequence[str], **options: Unpack[NeighborsOptions]
+    ) -> list[list[Neighbor]]:
+        """The words, or candidates, nearest to each text, the nearest first."""
+        return self._send(request_builders.build_neighbors_request(texts, options))
+
+    def analogy(
+        self,
+        positive: Sequence[str],
+        negative: Sequence[str] = (),
+        **options: Unpack[AnalogyOptions],
+    ) -> list[Neighbor]:
+        """Queen, from king and woman (positive) and man (negative): the best texts first."""
+        return self._send(request_builders.build_analogy_request(positive, negative, options))
+
+    def doesnt_match(self, texts: Sequence[str], **options: Unpack[InputOptions]) -> str:
+        """The text that is least like the others."""
+        return self._send(request_builders.build_doesnt_match_request(texts, options))
 
     def positions(self, **options: Any) -> dict[str, Any]:
         """The response of /positions, with arrays for numbers; fields: see docs/positions.md."""

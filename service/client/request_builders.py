@@ -13,7 +13,7 @@ import orjson
 
 from service.client import responses
 from service.client.errors import RequestFailed, error_response, no_response, unreadable_response
-from service.client.responses import Array, SparseWeights, TokenVectors
+from service.client.responses import Array, Neighbor, SparseWeights, TokenVectors
 from service.client.retry import AttemptResult
 
 TextOrIds = str | Sequence[int]
@@ -70,6 +70,25 @@ class SimilarityOptions(InputOptions, total=False):
     metric: str
     mode: str
     top_k: int | None
+
+
+class SearchOptions(InputOptions, total=False):
+    """candidates: texts to look among; without them the words of a model that is a table."""
+
+    candidates: Sequence[str] | None
+    k: int
+
+
+class NeighborsOptions(SearchOptions, total=False):
+    """metric: cosine, dot or euclidean."""
+
+    metric: str
+
+
+class AnalogyOptions(SearchOptions, total=False):
+    """method: 3CosAdd or 3CosMul."""
+
+    method: str
 
 
 class RerankOptions(TypedDict, total=False):
@@ -177,6 +196,23 @@ def build_rerank_request(
 ) -> Request[Array]:
     content = {"query": query, "documents": documents, **options}
     return Request("/rerank", responses.ranking, dump(content))
+
+
+def build_neighbors_request(
+    texts: str | Sequence[str], options: NeighborsOptions
+) -> Request[list[list[Neighbor]]]:
+    return Request("/neighbors", responses.neighbors, dump({"inputs": texts, **options}))
+
+
+def build_analogy_request(
+    positive: Sequence[str], negative: Sequence[str], options: AnalogyOptions
+) -> Request[list[Neighbor]]:
+    content = {"positive": positive, "negative": negative, **options}
+    return Request("/analogy", responses.analogy, dump(content))
+
+
+def build_doesnt_match_request(texts: Sequence[str], options: InputOptions) -> Request[str]:
+    return Request("/doesnt_match", responses.odd_text, dump({"inputs": texts, **options}))
 
 
 def build_positions_request(options: Mapping[str, Any]) -> Request[dict[str, Any]]:

@@ -34,6 +34,15 @@ class SparseWeights:
     weights: Array
 
 
+@dataclass(frozen=True, slots=True)
+class Neighbor:
+    """A near text. index: among the candidates, or the word's row in the table."""
+
+    index: int
+    text: str
+    score: float
+
+
 def content(response: httpx.Response) -> Any:
     """Parse JSON."""
     return orjson.loads(response.content)
@@ -97,6 +106,21 @@ def ranking(response: httpx.Response) -> Array:
     results = content(response)["results"]
     best = [(item["index"], item["relevance_score"]) for item in results]
     return np.array(best, [("index", np.int64), ("score", np.float32)])
+
+
+def neighbors(response: httpx.Response) -> list[list[Neighbor]]:
+    """The results of /neighbors: of each input, the nearest first."""
+    return [[Neighbor(**item) for item in near] for near in content(response)["neighbors"]]
+
+
+def analogy(response: httpx.Response) -> list[Neighbor]:
+    """The results of /analogy, the best first."""
+    return [Neighbor(**item) for item in content(response)["neighbors"]]
+
+
+def odd_text(response: httpx.Response) -> str:
+    """The text that /doesnt_match chose."""
+    return str(content(response)["text"])
 
 
 def arrays(response: httpx.Response) -> dict[str, Any]:

@@ -252,6 +252,36 @@ def test_similarity_scores_are_arrays_for_texts_and_vectors(server: Server, clie
     np.testing.assert_array_equal(best["score"], -np.sort(-scores)[:, :3])
 
 
+def test_near_texts_are_named_with_their_scores(
+    server: Server, client: Client, embedder: Embedder
+) -> None:
+    texts, candidates = ["wheat", "iron"], ["a metal", "a cereal", "a colour"]
+    cosines = embedder.embed(texts) @ embedder.embed(candidates).T
+    [wheat, iron] = client.neighbors(texts, candidates=candidates, k=1)
+    assert [(near.index, near.text) for near in (*wheat, *iron)] == [
+        (1, "a cereal"),
+        (0, "a metal"),
+    ]
+    assert [wheat[0].score, iron[0].score] == pytest.approx([cosines[0, 1], cosines[1, 0]])
+    assert run_async(server.url, lambda c: c.neighbors(texts, candidates=candidates, k=1)) == [
+        wheat,
+        iron,
+    ]
+
+
+def test_an_analogy_and_an_odd_text_are_found(server: Server, client: Client) -> None:
+    royals = ["prince", "queen", "bread"]
+    best = client.analogy(["king", "woman"], ["man"], candidates=royals, method="3CosMul")
+    assert best[0].text == "queen" and {near.text for near in best} == {*royals}
+    assert best == run_async(
+        server.url,
+        lambda c: c.analogy(["king", "woman"], ["man"], candidates=royals, method="3CosMul"),
+    )
+    meals = ["breakfast", "cereal", "dinner", "lunch"]
+    odd = run_async(server.url, lambda c: c.doesnt_match(meals))
+    assert client.doesnt_match(meals) == odd == "cereal"
+
+
 def test_positions_are_arrays(server: Server, client: Client) -> None:
     table = client.positions(scheme="alibi", heads=2, count=3, causal=True)
     assert table["scheme"] == "alibi" and table["positions"].tolist() == [0, 1, 2]
