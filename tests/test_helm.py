@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from deploy.scaling.autoscaler import Rule
 from service.settings.settings import PREFIX, Settings
 from tests.programs import program
 
@@ -180,10 +181,29 @@ def test_the_autoscalers_ask_for_the_wait_and_own_the_number_of_servers(tmp_path
     [metric] = with_hpa["HorizontalPodAutoscaler"]["spec"]["metrics"]
     assert metric["pods"]["metric"] == {"name": "embedding_wait_seconds"}
     assert metric["pods"]["target"]["averageValue"] == "500m"
-    [trigger] = with_keda["ScaledObject"]["spec"]["triggers"]
-    assert trigger["metadata"]["threshold"] == "0.25"
+    triggers = with_keda["ScaledObject"]["spec"]["triggers"]
+    assert [trigger["metadata"]["threshold"] for trigger in triggers] == ["0.25", "0.7"]
     query = 'sum(embedding_wait_seconds{namespace="search", service="embedding"})'
-    assert trigger["metadata"]["query"] == query
+    assert triggers[0]["metadata"]["query"] == query
+
+
+def test_servers_without_gpus_are_added_by_their_use_of_the_cpu_too(tmp_path: Path) -> None:
+    values = {"autoscaling": {"enabled": True, "utilization": 0.6}}
+    _, cpu = rendered(values, tmp_path)["HorizontalPodAutoscaler"]["spec"]["metrics"]
+    target = {"type": "Utilization", "averageUtilization": 60}
+    assert cpu == {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+def test_the_simulated_rule_is_that_of_the_chart(tmp_path: Path) -> None:
+    rule, spec = Rule(), rendered(KEDA, tmp_path)["ScaledObject"]["spec"]
+    behavior = spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    [up], [down] = (behavior[name]["policies"] for name in ("scaleUp", "scaleDown"))
+    assert (up["value"], up["periodSeconds"]) == (100 * rule.up_share, rule.up_seconds)
+    assert (down["value"], down["periodSeconds"]) == (100 * rule.down_share, rule.down_seconds)
+    assert behavior["scaleDown"]["stabilizationWindowSeconds"] == rule.down_window
+    values = yaml.safe_load((CHART / "values.yaml").read_text())["autoscaling"]
+    assert (values["waitSeconds"], values["utilization"]) == (rule.wait, rule.utilization)
+    assert (values["minReplicas"], spec["pollingInterval"]) == (rule.min_servers, rule.interval)
 
 
 def test_the_alerts_are_those_of_prometheus(tmp_path: Path) -> None:

@@ -25,6 +25,9 @@ QUERIES = {
     for panel in DASHBOARD["panels"]
     for target in panel["targets"]
 }
+AUTOSCALING = (FOLDER.parent / "helm" / "templates" / "autoscaling.yaml").read_text()
+for query in re.findall(r"query: (.*)", AUTOSCALING):
+    QUERIES[f"autoscaling: {query}"] = query.replace("{{ $server }}", '{job="$job"}')
 
 HEALTHY = {
     "up{}": "1x60",
@@ -122,7 +125,8 @@ def scraping(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_of_the_dashboard_has_a_value(name: str, scraping: Prometheus) -> None:
-    query = QUERIES[name].replace("$__rate_interval", "5s").replace("$job", "embedding")
+    query = QUERIES[name].replace("$__rate_interval", "5s").replace("1m", "5s")
+    query = query.replace("$job", "embedding")
     assert "$" not in query
     wait_until(lambda: scraping.values(query))
 
