@@ -5,6 +5,8 @@ import secrets
 import time
 
 FILE, BATCH, REQUEST = "file-", "batch_", "batch_req_"
+LOCK = "lock"
+"""The file in the folder of batches that the process which computes them has locked."""
 _DIGITS = re.compile(r"[0-9a-f]{24}")
 
 

@@ -5,17 +5,19 @@ import contextlib
 import fcntl
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from service.batches.batch import Status
+from service.batches.batch import Batch, Status
 from service.batches.batch_store import BatchStore
 from service.batches.batch_work import BatchWork
 from service.batches.file_store import FileStore
+from service.batches.ids import LOCK
 from service.batches.limits import BatchLimits
-from service.batches.route_calls import RouteCalls
+from service.batches.request_lines import RequestLine
+from service.batches.route_calls import RouteCalls, RouteResponse
 from service.errors import ServiceError
 
 R = TypeVar("R")
@@ -46,7 +48,7 @@ class BatchRunner:
         tokens_per_second: Callable[[], float],
     ) -> None:
         """busy: whether clients wait for the engine. tokens_per_second: 0 if unknown."""
-        self._lock, self._batches, self._files = folder / "lock", batches, files
+        self._lock, self._batches, self._files = folder / LOCK, batches, files
         self._calls = calls
         self._limits, self._busy, self._tokens_per_second = limits, busy, tokens_per_second
         self._swept = -_SWEEP
@@ -55,16 +57,20 @@ class BatchRunner:
         """Compute batches until cancelled; a batch that is then unfinished is resumed later."""
         async with self._alone():
             while True:
-                await _in_thread(self._sweep)
-                stored = await _in_thread(self._batches.next)
-                if stored is None:
-                    await asyncio.sleep(_POLL)
-                    continue
                 try:
-                    await self._compute(BatchWork(stored, self._batches, self._files, self._limits))
+                    if not await self._compute_next():
+                        await asyncio.sleep(_POLL)
                 except Exception:  # as of a full disk: nothing that was saved is lost
-                    log.exception("batch %s is tried again in %d s", stored.batch.id, _PAUSE)
+                    log.exception("batches cannot be computed; they are tried again in a while")
                     await asyncio.sleep(_PAUSE)
+
+    async def _compute_next(self) -> bool:
+        """Compute the oldest batch; returns False if there is none."""
+        await _in_thread(self._sweep)
+        stored = await _in_thread(self._batches.next)
+        if stored is not None:
+            await self._compute(BatchWork(stored, self._batches, self._files, self._limits))
+        return stored is not None
 
     async def _compute(self, work: BatchWork) -> None:
         try:
@@ -79,30 +85,35 @@ class BatchRunner:
     async def _send(self, work: BatchWork) -> Status:
         """Send all requests, or as many as there is time for; returns how the batch ends."""
         while True:
-            if self._batches.cancelled_at(work.batch.id) is not None:
-                return "cancelled"
-            if time.time() >= work.batch.expires_at:
-                return "expired"
             window = await _in_thread(partial(work.window, self._window_bytes()))
             if not window:
                 return "completed"
-            if await self._until_idle(work.batch.expires_at):
-                sent = [self._calls.post(work.batch.endpoint, line.body) for line in window]
-                results = zip(window, await asyncio.gather(*sent), strict=True)
-                await _in_thread(partial(work.record, [*results]))
+            computing = asyncio.ensure_future(self._respond(work.batch.endpoint, window))
+            try:
+                while not computing.done():
+                    if (early := self._early_end(work.batch)) is not None:
+                        return early
+                    await asyncio.wait([computing], timeout=_POLL)
+            finally:
+                computing.cancel()  # what is not done counts as not computed
+            results = zip(window, computing.result(), strict=True)
+            await _in_thread(partial(work.record, [*results]))
+
+    async def _respond(self, path: str, window: Sequence[RequestLine]) -> list[RouteResponse]:
+        """Compute requests once no client waits for the engine."""
+        while self._busy():
+            await asyncio.sleep(_IDLE_POLL)
+        return await asyncio.gather(*[self._calls.post(path, line.body) for line in window])
+
+    def _early_end(self, batch: Batch) -> Status | None:
+        if self._batches.cancelled_at(batch.id) is not None:
+            return "cancelled"
+        return "expired" if time.time() >= batch.expires_at else None
 
     def _window_bytes(self) -> int:
         # More would make small requests of clients wait, or be refused.
         work = int(_WINDOW * self._tokens_per_second()) * _TOKEN_BYTES
         return min(max(work, _MIN_WINDOW_BYTES), _MAX_WINDOW_BYTES)
-
-    async def _until_idle(self, end: float) -> bool:
-        """Wait until no client waits for the engine; returns False at the end."""
-        while self._busy():
-            if time.time() >= end:
-                return False
-            await asyncio.sleep(_IDLE_POLL)
-        return True
 
     @contextlib.asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:

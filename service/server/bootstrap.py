@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from socket import socket
 
+from service.batches.ids import LOCK
 from service.context import ModelContext, ServerContext, counter_rows
 from service.engine.protocol.fd_handoff import handoff_pair
 from service.http.listeners import claim, listeners
@@ -40,6 +41,9 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
             # Before the model is loaded: an address in use is reported at once.
             sockets = _listen(settings, stack)
             contexts, engine_fds = model_contexts(settings, models, stack)
+            if settings.batch_folder is not None:
+                settings.batch_folder.mkdir(parents=True, exist_ok=True)
+                (settings.batch_folder / LOCK).touch()  # or else an HTTP process could not
         except OSError as error:
             log.error("the server cannot start: %s", error)
             return 1

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -245,3 +247,16 @@ def test_kills_and_restarts_lose_and_repeat_nothing(tmp_path: Path) -> None:
     for first, second in zip(*both, strict=True):
         assert first["custom_id"] == second["custom_id"]
         assert known(first["response"]["body"]) == known(second["response"]["body"])
+
+
+def test_a_folder_that_cannot_be_written_is_named_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    command = [sys.executable, "-m", "service", "serve", "--port", "0"]
+    done = subprocess.run(
+        [*command, "--batch-folder", str(tmp_path / "file" / "batches")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "the server cannot start: " in done.stderr and "file/batches" in done.stderr

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,19 @@ from tests.service.batches.stores import ENDPOINT, Stores
 
 
 class Calls:
-    """Responds to each body with itself, once it may."""
+    """Responds to each body with itself, once it may; to no more bodies than the limit, if any."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
+        self.limit = sys.maxsize
         self.may_respond = asyncio.Event()
         self.may_respond.set()
 
     async def post(self, path: str, body: bytes) -> RouteResponse:
         assert path == ENDPOINT
         self.bodies.append(body)
+        if len(self.bodies) > self.limit:
+            self.may_respond.clear()
         await self.may_respond.wait()
         return RouteResponse("an id", 200, body)
 
@@ -131,14 +135,31 @@ def test_a_cancelled_batch_keeps_what_was_computed(tmp_path: Path) -> None:
         id = stores.create(1000)  # several windows
         async with running(tmp_path, calls):
             await until(lambda: calls.bodies)
-            assert stores.batches.cancel(id).status == "cancelling"
+            first = len(calls.bodies)
+            calls.limit = first
             calls.may_respond.set()
+            await until(lambda: len(calls.bodies) > first)
+            assert stores.batches.cancel(id).status == "cancelling"
             batch = await ended(stores, id)
-        done = len(calls.bodies)
-        assert batch.status == "cancelled" and 0 < done < 1000
-        assert batch.request_counts.completed == done
+        done = batch.request_counts.completed
+        assert batch.status == "cancelled" and done == first < 1000
         assert len(stores.lines(batch.output_file_id)) == done
         assert len(stores.lines(batch.error_file_id)) == 1000 - done
+
+    asyncio.run(scenario())
+
+
+def test_a_batch_whose_requests_are_refused_for_ever_can_be_cancelled(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        stores, calls = Stores(tmp_path), Calls()
+        calls.may_respond.clear()
+        id = stores.create(2)
+        async with running(tmp_path, calls):
+            await until(lambda: calls.bodies)
+            stores.batches.cancel(id)
+            batch = await ended(stores, id)
+        assert batch.status == "cancelled" and batch.output_file_id is None
+        assert len(stores.lines(batch.error_file_id)) == 2
 
     asyncio.run(scenario())
 
