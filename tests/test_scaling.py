@@ -99,7 +99,7 @@ def test_the_outcome_is_that_of_the_windows() -> None:
 @pytest.mark.full
 def test_the_page_has_what_the_simulation_prints() -> None:
     """The first command of the page, and the table below it."""
-    command, expected = re.findall(r"```console\n\$ python (.*)\n(.*?)```", PAGE, re.DOTALL)[0]
+    command, expected = re.findall(r"```console\n\$ python ([^\n]*)\n(.*?)```", PAGE, re.DOTALL)[0]
     process = subprocess.run(
         [sys.executable, *command.split()], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -385,5 +385,5 @@ def test_the_link_to_a_view_restores_its_texts_and_its_model(
     page.get_by_text("Copied the link").wait_for()
     link = page.evaluate("navigator.clipboard.readText()")
     again = open_view(link.partition("#")[2], several.url)
-    assert again.get_by_label("Text", exact=True).input_value() == "süß & 50 % off?\n#2"
-    assert again.get_by_role("combobox", name="Model").input_value() == "org/m3"
+    expect(again.get_by_label("Text", exact=True)).to_have_value("süß & 50 % off?\n#2")
+    expect(again.get_by_role("combobox", name="Model")).to_have_value("org/m3")

@@ -521,7 +521,7 @@ def test_the_link_to_a_view_restores_it(open_view: OpenView) -> None:
         again.get_by_label("Queries, one per line", exact=True).input_value()
         == "süß & 50 % off?\n#2"
     )
-    assert again.get_by_role("combobox", name="Metric").input_value() == "dot"
+    expect(again.get_by_role("combobox", name="Metric")).to_have_value("dot")
 
 
 def test_a_key_is_typed_in_and_kept_from_links_and_commands(
