@@ -27,9 +27,9 @@ log = logging.getLogger(__name__)
 _POLL = 0.5  # seconds between looks for a batch, and attempts to become the runner
 _SWEEP = 600.0  # seconds between looks for what has expired
 _PAUSE = 10.0  # seconds after an error that is no request's
-_WINDOW = 0.5  # seconds of work that the engine is given at a time
+_WINDOW = 0.1  # seconds of work that the engine is given at a time
 _TOKEN_BYTES = 4  # of English text, about
-_MIN_WINDOW_BYTES, _MAX_WINDOW_BYTES = 1 << 14, 1 << 22
+_MIN_WINDOW_BYTES, _MAX_WINDOW_BYTES = 1 << 12, 1 << 22
 _IDLE_POLL = 0.01  # seconds between looks whether clients wait for the engine
 
 
