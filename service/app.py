@@ -44,9 +44,8 @@ from service.api.info import server_info
 from service.api.model_choice import ModelChoice
 from service.api.router import direct_routes, head_routes
 from service.api.served_names import ServedNames
-from service.batches.limits import BatchLimits
 from service.batches.route_calls import RouteCalls
-from service.batches.service import BatchService
+from service.batches.service import batch_service
 from service.context import ModelContext, ServerContext
 from service.engine.client.engine_connection import EngineConnection
 from service.http import handlers
@@ -69,7 +68,6 @@ log = logging.getLogger(__name__)
 
 _DESCRIPTION = "Vectors of sentences, tokens and positions, and the cosine between them."
 
-_DAY = 86400  # seconds
 _UPLOAD_RATE = 1_000_000  # bytes per second that an upload needs to be in time
 _FORM_BYTES = 1 << 12  # of a form around a file
 
@@ -99,7 +97,8 @@ def create_app(
         settings.max_connections,
     )
     routers = _routers(context, models, metrics, shutting_down)
-    service = _batch_service(settings, models, routers, limits.budget)
+    json_routes = direct_routes(route for router in routers for route in router.routes)
+    service = batch_service(settings, models, RouteCalls(json_routes, limits.budget))
     routers += [files.router(service), batches.router(service)]
     app = _fastapi(routers, _lifespan([*background, *([service.run] if service else [])]))
     paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
@@ -228,30 +227,6 @@ def served_models(
 def _folder(model: ModelContext) -> Folder:
     settings = model.settings
     return Folder.read(model.folder, settings.pooling, settings.rerank_format, settings.adapter)
-
-
-def _batch_service(
-    settings: Settings,
-    models: Sequence[ServedModel],
-    routers: Sequence[APIRouter],
-    budget: MemoryBudget,
-) -> BatchService | None:
-    """What computes batches, for the routes that take a JSON body; None without a folder."""
-    if settings.batch_folder is None:
-        return None
-    routes = direct_routes(route for router in routers for route in router.routes)
-    return BatchService(
-        settings.batch_folder,
-        BatchLimits(
-            settings.batch_max_file_bytes,
-            settings.batch_max_bytes,
-            settings.max_body_bytes,
-            settings.batch_retention * _DAY,
-        ),
-        RouteCalls(routes, budget),
-        busy=lambda: any(model.admission.queued for model in models),
-        tokens_per_second=lambda: max(model.connection.rate.latest for model in models),
-    )
 
 
 def _upload_limits(settings: Settings) -> HttpLimits:

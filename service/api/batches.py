@@ -44,7 +44,7 @@ class BatchRequest(Body):
 def router(service: BatchService | None) -> APIRouter:
     """Create the routes of this module. service: None if the server computes no batches."""
     routes = api_router("batches")
-    found = route_responses((*AUTH_ERRORS, 404), OpenAIError)
+    responses = route_responses((*AUTH_ERRORS, 404), OpenAIError)
 
     @routes.post(
         "/v1/batches",
@@ -76,7 +76,7 @@ def router(service: BatchService | None) -> APIRouter:
         "/v1/batches/{id}",
         summary="One batch, and how far it is",
         response_model=Batch,
-        responses=found,
+        responses=responses,
         name="batch",
     )
     def get_batch(id: Annotated[str, _ID]) -> Any:
@@ -86,7 +86,7 @@ def router(service: BatchService | None) -> APIRouter:
         "/v1/batches/{id}/cancel",
         summary="End a batch early; what is computed stays",
         response_model=Batch,
-        responses=found,
+        responses=responses,
         name="cancel_batch",
     )
     def cancel(id: Annotated[str, _ID]) -> Any:

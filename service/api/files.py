@@ -39,7 +39,7 @@ class JsonLines(FileResponse):
 def router(service: BatchService | None) -> APIRouter:
     """Create the routes of this module. service: None if the server computes no batches."""
     routes = api_router("batches")
-    found = route_responses((*AUTH_ERRORS, 404), OpenAIError)
+    responses = route_responses((*AUTH_ERRORS, 404), OpenAIError)
 
     @routes.post(
         UPLOAD,
@@ -84,7 +84,7 @@ def router(service: BatchService | None) -> APIRouter:
         "/v1/files/{id}",
         summary="One file",
         response_model=StoredFile,
-        responses=found,
+        responses=responses,
         name="file",
     )
     def get_file(id: Annotated[str, _ID]) -> Any:
@@ -94,7 +94,7 @@ def router(service: BatchService | None) -> APIRouter:
         "/v1/files/{id}/content",
         summary="The bytes of a file: JSON lines",
         response_class=JsonLines,
-        responses=found,
+        responses=responses,
         name="file_content",
     )
     def get_content(id: Annotated[str, _ID]) -> JsonLines:
@@ -104,7 +104,7 @@ def router(service: BatchService | None) -> APIRouter:
         "/v1/files/{id}",
         summary="Delete a file; batches that read it go on",
         response_model=DeletedFile,
-        responses=found,
+        responses=responses,
         name="delete_file",
     )
     def delete_file(id: Annotated[str, _ID]) -> Any:

@@ -16,7 +16,7 @@ Status = Literal[
 ]
 
 FINAL = {"failed", "completed", "expired", "cancelled"}
-"""What a batch is once nothing of it is left to do."""
+"""Statuses of a batch that has ended."""
 
 
 class Problem(BaseModel):
@@ -73,7 +73,7 @@ class Progress(BaseModel):
 
 
 class Ending(BaseModel):
-    """How a batch ends, decided before its results become files. The names are of these."""
+    """The end of a batch, saved before its results become files: its status and their names."""
 
     status: Status
     errors: Problems | None = None

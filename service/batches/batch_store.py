@@ -51,7 +51,7 @@ class BatchStore:
         return batch
 
     def folder(self, id: str) -> Path:
-        """Where the files of a batch are."""
+        """Path of the folder of a batch."""
         return self._folder / id
 
     def load(self, id: str) -> StoredBatch:

@@ -18,7 +18,7 @@ Purpose = Literal["batch", "batch_output"]
 
 
 class StoredFile(BaseModel):
-    """What is known of a file, as OpenAI's API has it. Times are in seconds since 1970."""
+    """Description of a file in OpenAI's format. Times are in seconds since 1970."""
 
     id: str
     object: Literal["file"] = "file"
@@ -70,7 +70,7 @@ class FileStore:
         return StoredFile(**fields)
 
     def content(self, id: str) -> Path:
-        """Where the bytes of a file are; raises NotFound."""
+        """Path of the content of a file; raises NotFound."""
         return self._folder / self.get(id).id / "content"
 
     def all(self) -> list[StoredFile]:

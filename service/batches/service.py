@@ -1,6 +1,6 @@
 """All that one process has of batches."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from service.batches.batch_store import BatchStore
@@ -9,6 +9,10 @@ from service.batches.limits import BatchLimits
 from service.batches.route_calls import RouteCalls
 from service.batches.runner import BatchRunner
 from service.errors import Forbidden
+from service.inference.served_model import ServedModel
+from service.settings.settings import Settings
+
+_DAY = 86400  # seconds
 
 
 class BatchService:
@@ -38,6 +42,30 @@ class BatchService:
             busy=busy,
             tokens_per_second=tokens_per_second,
         ).run
+
+
+def batch_service(
+    settings: Settings, models: Sequence[ServedModel], calls: RouteCalls
+) -> BatchService | None:
+    """Create the service that the settings ask for; None if they name no folder.
+
+    calls: to the routes that a batch may be for.
+    """
+    if settings.batch_folder is None:
+        return None
+    limits = BatchLimits(
+        settings.batch_max_file_bytes,
+        settings.batch_max_bytes,
+        settings.max_body_bytes,
+        settings.batch_retention * _DAY,
+    )
+    return BatchService(
+        settings.batch_folder,
+        limits,
+        calls,
+        busy=lambda: any(model.admission.queued for model in models),
+        tokens_per_second=lambda: max(model.connection.rate.latest for model in models),
+    )
 
 
 def enabled(service: BatchService | None) -> BatchService:
