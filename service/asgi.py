@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 from starlette.types import ASGIApp
@@ -34,13 +35,14 @@ from service.settings.settings import Settings
 log = logging.getLogger(__name__)
 
 
-def create() -> ASGIApp:
+def create(**values: Any) -> ASGIApp:
     """Build the application with settings from the environment or .env, except the address.
 
-    Raises SystemExit with a message for an invalid setting, or a model that cannot be fetched.
+    values: of settings, which come before those. Raises SystemExit with a message for an invalid
+    setting, or a model that cannot be fetched.
     """
     try:
-        settings = read({"workers": 1})
+        settings = read({**values, "workers": 1})
         if settings.tracing:
             require_tracing()
         models = [(model, _folder(model)) for model in model_settings(settings)]

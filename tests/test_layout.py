@@ -22,7 +22,7 @@ ORDER = {
     "word_table footprint convert compress hub assembly embedder",
     "service": "settings errors process engine request inputs "
     "inference metrics tracing batches api http client bulk context playground app "
-    "uvicorn_adapter server plots evaluation cli asgi __main__",
+    "uvicorn_adapter server plots evaluation ray cli asgi ray_serve __main__",
 }
 
 

@@ -1,35 +1,64 @@
 """A running server that embeds: its model, and when it takes another request."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from models.outputs.names import DENSE
+from models.vectors import Floats
+from service.bulk.dispatch import WorkerFailed
 from service.bulk.errors import BulkError
 from service.client import Client, RequestFailed
 
 IN_FLIGHT = 8  # requests to a server
-MAX_PAUSE = 30.0  # seconds without requests to a server that fails
+_MAX_PAUSE = 30.0  # seconds without requests to a server that fails
+_TRANSIENT = (None, 429, 500, 502, 503, 504)  # statuses with which another attempt may succeed
 
 
 @dataclass(eq=False)
 class Server:
-    """A server of a run.
+    """A server of a run, as a Worker.
 
-    running: requests in flight. failures: since the last success. paused_until: of the clock.
+    pool: of the threads that send. prompt: None for the model's. running: requests in flight.
+    failures: since the last success. paused_until: of time.monotonic.
     """
 
     url: str
     client: Client
     description: Mapping[str, Any]
+    pool: Executor
+    prompt: str | None = None
     running: int = 0
     failures: int = 0
     paused_until: float = 0.0
 
-    def is_free(self, now: float) -> bool:
-        """Whether it takes another request. now: of time.monotonic."""
-        return self.running < IN_FLIGHT and self.paused_until <= now
+    @property
+    def free_at(self) -> float:
+        return np.inf if self.running >= IN_FLIGHT else self.paused_until
+
+    def submit(self, texts: Sequence[str]) -> "Future[Any]":
+        return self.pool.submit(self._embed, texts)
+
+    def result(self, future: "Future[Any]") -> tuple[Floats, Mapping[int, str]]:
+        try:
+            vectors, rejected = future.result()
+        except RequestFailed as error:
+            problem = f"{self.url}: {error}"
+            raise (WorkerFailed if error.status in _TRANSIENT else BulkError)(problem) from None
+        return vectors, rejected
+
+    def succeeded(self) -> None:
+        self.failures = 0
+
+    def failed(self) -> None:
+        """Pause, once for all requests that were in flight."""
+        if (now := time.monotonic()) >= self.paused_until:
+            self.paused_until = now + min(2.0**self.failures, _MAX_PAUSE)
+            self.failures += 1
 
     def check(self) -> None:
         """Raise BulkError if the server has another model than at the start, or RequestFailed."""
@@ -38,11 +67,25 @@ class Server:
         if description != self.description:
             raise BulkError(f"{self.url} has another model than before")
 
-    def failed(self) -> None:
-        """Pause, once for all requests that were in flight."""
-        if (now := time.monotonic()) >= self.paused_until:
-            self.paused_until = now + min(2.0**self.failures, MAX_PAUSE)
-            self.failures += 1
+    def _embed(self, texts: Sequence[str]) -> tuple[Floats, Mapping[int, str]]:
+        if self.failures:
+            self.check()
+        normalize = bool(self.description["normalized"])
+        vectors = np.zeros((len(texts), self.description["dimension"]), dtype=np.float32)
+        rejected: dict[int, str] = {}
+        while rows := [row for row in range(len(texts)) if row not in rejected]:
+            try:
+                vectors[rows] = self.client.embed(
+                    [texts[row] for row in rows], normalize=normalize, prompt=self.prompt
+                )
+            except RequestFailed as error:
+                if error.index is None or error.status is None:
+                    raise
+                reason = error.message.replace(f"input {error.index}", "the text", 1)
+                rejected[rows[error.index]] = reason
+            else:
+                break
+        return vectors, rejected
 
 
 def describe(client: Client, url: str) -> dict[str, Any] | None:

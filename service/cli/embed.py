@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 
 from service.cli.atomic_file import replacing, writing
-from service.cli.embed_options import folder_options, server_options
+from service.cli.embed_options import check_workers, folder_options, ray_options, server_options
 from service.cli.extras import require
-from service.cli.options import ENGINE, MODEL, load_embedder, options, read
+from service.cli.options import ENGINE, MODEL, options, read
 
 if TYPE_CHECKING:  # they load numpy and pyarrow
     from service.bulk.encoder import Encoder
@@ -33,6 +33,7 @@ _FILES = (".npy", ".jsonl")
 @click.option("--prompt", default=None, help="Put before every text.")
 @folder_options
 @server_options
+@ray_options
 @options(*MODEL, *ENGINE)
 def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
     """Embed the texts of each SOURCE into a file or a folder.
@@ -48,6 +49,7 @@ def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
         name: flags.pop(name)
         for name in ("column", "id_column", "keep", "format", "part_rows", "shard", "resume")
     }
+    check_workers(flags)
     suffix = Path(output).suffix
     if suffix in _FILES and not output.endswith("/"):
         if flags_of_folders := [name for name, value in folder_flags.items() if value]:
@@ -147,14 +149,27 @@ def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator
         with connect(flags["servers"], key, flags["prompt"]) as encoder:
             yield encoder
         return
-    from service.bulk.local_model import LocalModel
-    from service.cli.embed_texts import check_dense
-    from service.engine.process.batch_limit import choose_batch_limit
-
     settings = _settings(flags)
     if precision is not None and settings.dtype == "auto":
         settings = settings.model_copy(update={"dtype": precision})
-    embedder = load_embedder(settings)
-    check_dense(embedder)
-    budget = choose_batch_limit(embedder, settings.max_batch_tokens).tokens
-    yield LocalModel(embedder, settings.name, flags["prompt"], budget)
+    if flags["ray"]:
+        with _ray_actors(settings, flags) as encoder:
+            yield encoder
+        return
+    from service.bulk.loading import load_local_model
+
+    yield load_local_model(settings, flags["prompt"])
+
+
+@contextmanager
+def _ray_actors(settings: "Settings", flags: Mapping[str, Any]) -> Iterator["Encoder"]:
+    require("ray", "ray")
+    from service.ray.actors import connect
+
+    names = [*MODEL, *ENGINE, "max_batch_tokens"]
+    if not settings.threads:
+        names.remove("threads")  # as many as the processors of an actor
+    values = {name: getattr(settings, name) for name in names}
+    options = (flags["prompt"], flags["actors"], flags["actor_cpus"])
+    with connect(flags["ray"], values, *options) as encoder:
+        yield encoder

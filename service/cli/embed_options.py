@@ -1,7 +1,7 @@
 """Options of `embedding-service embed` for a folder of parts."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -59,6 +59,55 @@ def server_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def ray_options(command: F) -> F:
+    """Options of the actors of a Ray cluster that embed."""
+    for option in (
+        click.option(
+            "--actor-cpus",
+            type=click.IntRange(1, 1024),
+            metavar="NUMBER",
+            help="Processors, and threads, of an actor.  [default: those of its node]",
+        ),
+        click.option(
+            "--actors",
+            type=click.IntRange(1, 10_000),
+            metavar="NUMBER",
+            help="Processes with the model.  [default: one for each GPU, or else for each node]",
+        ),
+        click.option(
+            "--ray",
+            is_flag=False,
+            flag_value="auto",
+            metavar="[ADDRESS]",
+            callback=_check_ray,
+            help="Embed on the machines of a Ray cluster: host:port; `auto`, the one that this "
+            "machine or RAY_ADDRESS belongs to; `local`, one that is started here.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def check_workers(flags: Mapping[str, Any]) -> None:
+    """Raise UsageError for options of servers and of actors that do not go together."""
+    if flags["ray"] and flags["servers"]:
+        raise click.UsageError("give --ray or --server, not both")
+    for name in ("actors", "actor_cpus"):
+        if flags[name] and not flags["ray"]:
+            raise click.UsageError(f"--{name.replace('_', '-')} needs --ray")
+
+
+def _check_ray(
+    context: click.Context, parameter: click.Parameter, address: str | None
+) -> str | None:
+    if address and not re.fullmatch(r"auto|local|[^/\s]+:\d+", address):
+        raise click.BadParameter(
+            f"{address} is no address of a cluster: put --ray behind the sources, or write "
+            "--ray=auto"
+        )
+    return address
 
 
 def _shard(

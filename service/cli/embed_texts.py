@@ -9,25 +9,11 @@ import numpy as np
 
 from models.embedder import Embedder
 from models.errors import EmptyTextError
-from models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.vectors import Floats
+from service.bulk.errors import BulkError
+from service.bulk.loading import check_dense
 
 _CHUNK = 1024  # texts embedded between two updates of the progress bar
-_OTHER_KINDS = {
-    SPARSE: "sparse vectors",
-    SPARSE_QUERY: "sparse vectors of queries",
-    MULTI: "vectors of tokens",
-}
-
-
-def check_dense(embedder: Embedder) -> None:
-    """Raise ClickException for a model without one vector for each text."""
-    if DENSE not in embedder.output_names:
-        kinds = " and ".join(_OTHER_KINDS[name] for name in embedder.output_names)
-        raise click.ClickException(
-            f"the model has no dense vectors of texts, but {kinds or 'scores of labels'}: "
-            "`embedding-service serve` offers these"
-        )
 
 
 def embed(embedder: Embedder, texts: Sequence[str], prompt: str | None) -> Floats:
@@ -35,7 +21,10 @@ def embed(embedder: Embedder, texts: Sequence[str], prompt: str | None) -> Float
 
     Raises ClickException for a line without tokens, and for a model that does not embed.
     """
-    check_dense(embedder)
+    try:
+        check_dense(embedder)
+    except BulkError as error:
+        raise click.ClickException(str(error)) from None
     if not texts:
         return np.empty((0, embedder.dim), dtype=np.float32)
     return embed_chunks(texts, lambda chunk: embedder.embed(chunk, prompt=prompt))

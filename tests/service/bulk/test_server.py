@@ -1,5 +1,9 @@
 """A server of a run: its model, and its pauses."""
 
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 
 from service.bulk.errors import BulkError
@@ -9,28 +13,34 @@ from tests.conftest import Folder
 from tests.service.local_server import local_server
 
 
+def idle(client: Client, description: Mapping[str, Any], **fields: Any) -> Server:
+    return Server("http://127.0.0.1:1", client, description, ThreadPoolExecutor(1), **fields)
+
+
 def test_a_server_that_comes_back_with_another_model_ends_the_run(tiny_bert: Folder) -> None:
     with local_server(tiny_bert()) as http, Client(http.url) as client:
         description = describe(client, http.url)
         assert description is not None
-        Server(http.url, client, description).check()
-        other = Server(http.url, client, {**description, "precision": "int8"})
+        idle(client, description).check()
+        other = idle(client, {**description, "precision": "int8"})
         with pytest.raises(BulkError, match="has another model than before"):
             other.check()
 
 
 def test_a_server_that_fails_pauses_longer_each_time_and_once_for_all_requests() -> None:
-    server = Server("http://127.0.0.1:1", Client("http://127.0.0.1:1"), {})
+    server = idle(Client("http://127.0.0.1:1"), {})
     server.failed()
     first = server.paused_until
     server.failed()  # another request that was in flight
     assert server.paused_until == first and server.failures == 1
-    assert not server.is_free(first - 0.1) and server.is_free(first)
+    assert server.free_at == first
     server.paused_until = 0.0  # as if it had passed
     server.failed()
     assert server.paused_until - first >= 1 and server.failures == 2
 
 
 def test_a_server_with_all_requests_in_flight_takes_no_other() -> None:
-    server = Server("http://127.0.0.1:1", Client("http://127.0.0.1:1"), {}, running=IN_FLIGHT)
-    assert not server.is_free(1e12)
+    server = idle(Client("http://127.0.0.1:1"), {}, running=IN_FLIGHT - 1)
+    assert server.free_at == 0
+    server.running += 1
+    assert server.free_at == float("inf")

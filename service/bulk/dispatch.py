@@ -1,0 +1,143 @@
+"""Share texts among workers, such as servers: each takes the next ones as soon as it is free."""
+
+import time
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from models.vectors import Floats
+from service.bulk.encoder import Advance
+from service.bulk.errors import BulkError
+
+
+class WorkerFailed(Exception):
+    """A failure after which another attempt may succeed."""
+
+
+class WorkerDied(WorkerFailed):
+    """The end of a worker, which the texts may have caused."""
+
+
+class Worker(Protocol):
+    """A process that embeds texts. running: calls in flight."""
+
+    running: int
+
+    @property
+    def free_at(self) -> float:
+        """When it takes another call, in seconds of time.monotonic: infinity if that is unknown."""
+
+    def submit(self, texts: Sequence[str]) -> "Future[Any]":
+        """Begin a call."""
+
+    def result(self, future: "Future[Any]") -> tuple[Floats, Mapping[int, str]]:
+        """Return what Encoder.embed does. Raises WorkerFailed, and BulkError to end the run."""
+
+    def succeeded(self) -> None: ...
+    def failed(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Dispatcher:
+    """Embeds texts by workers, the least busy one first.
+
+    chunk: texts of a call. patience: seconds without a success after which it gives up.
+    max_deaths: of workers by the same texts.
+    """
+
+    workers: Sequence[Worker]
+    dim: int
+    chunk: int
+    patience: float
+    max_deaths: int = 3
+
+    def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
+        """As Encoder.embed. Raises BulkError."""
+        return _Window(self, texts, advance).run()
+
+    def free_worker(self) -> Worker | None:
+        """The worker that takes the next call; None if there is none now."""
+        now = time.monotonic()
+        free = [worker for worker in self.workers if worker.free_at <= now]
+        return min(free, key=lambda worker: worker.running, default=None)
+
+    def seconds_until_free(self) -> float | None:
+        """Seconds until a worker takes another call; None if that is unknown."""
+        free_at = min(worker.free_at for worker in self.workers)
+        return None if free_at == np.inf else max(0.0, free_at - time.monotonic())
+
+
+@dataclass
+class _Window:
+    """Texts that are being embedded. Only the thread of `run` changes what is in it."""
+
+    dispatcher: Dispatcher
+    texts: Sequence[str]
+    advance: Advance
+    rejected: dict[int, str] = field(default_factory=dict)
+    running: dict["Future[Any]", tuple[Worker, range]] = field(default_factory=dict)
+    deaths: Counter[range] = field(default_factory=Counter)
+    problem: str = "no worker takes a call"
+
+    def run(self) -> tuple[Floats, Mapping[int, str]]:
+        rows, chunk = range(len(self.texts)), self.dispatcher.chunk
+        # The longest first: no worker is left alone with them at the end.
+        self.waiting = deque(rows[start : start + chunk] for start in reversed(rows[::chunk]))
+        self.last_success = time.monotonic()
+        self.vectors = np.zeros((len(self.texts), self.dispatcher.dim), dtype=np.float32)
+        try:
+            while self.waiting or self.running:
+                self._submit()
+                self._receive()
+        finally:
+            for future in self.running:
+                future.cancel()
+        return self.vectors, self.rejected
+
+    def _submit(self) -> None:
+        while self.waiting and (worker := self.dispatcher.free_worker()):
+            rows = self.waiting.popleft()
+            worker.running += 1
+            self.running[worker.submit(self.texts[rows.start : rows.stop])] = worker, rows
+
+    def _receive(self) -> None:
+        timeout = self.dispatcher.seconds_until_free() if self.waiting else None
+        if not self.running:
+            time.sleep(timeout or 0)
+            self._check_patience()
+            return
+        done, _ = wait(self.running, timeout, FIRST_COMPLETED)
+        for future in done:
+            worker, rows = self.running.pop(future)
+            worker.running -= 1
+            try:
+                vectors, rejected = worker.result(future)
+            except WorkerFailed as error:
+                self._failed(worker, rows, error)
+            else:
+                self.vectors[rows.start : rows.stop] = vectors
+                self.rejected |= {rows[index]: reason for index, reason in rejected.items()}
+                self.last_success = time.monotonic()
+                worker.succeeded()
+                self.advance(len(rows))
+
+    def _failed(self, worker: Worker, rows: range, error: WorkerFailed) -> None:
+        self.problem = str(error)
+        self._check_patience()
+        if isinstance(error, WorkerDied):
+            self.deaths[rows] += 1
+            if self.deaths[rows] == self.dispatcher.max_deaths:
+                raise BulkError(
+                    f"{error}, for the {self.dispatcher.max_deaths}rd time with the same "
+                    f"{len(rows)} texts, of which the first is {self.texts[rows.start][:80]!r}"
+                )
+        worker.failed()
+        self.waiting.appendleft(rows)
+
+    def _check_patience(self) -> None:
+        if time.monotonic() - self.last_success > self.dispatcher.patience:
+            raise BulkError(self.problem)

@@ -1,0 +1,1 @@
+"""Embedding on the machines of a Ray cluster."""

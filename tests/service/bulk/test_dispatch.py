@@ -1,0 +1,108 @@
+"""Texts shared among workers: order, failures, and workers that die."""
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.vectors import Floats
+from service.bulk.dispatch import Dispatcher, WorkerDied, WorkerFailed
+from service.bulk.errors import BulkError
+
+TEXTS = ["a" * length for length in range(1, 21)]
+
+
+class LengthWorker:
+    """Embeds a text as its length, a call at a time; raises the errors of `failures` first."""
+
+    def __init__(self, *failures: Exception, max_running: int = 1) -> None:
+        self.failures, self.max_running, self.running = list(failures), max_running, 0
+        self.calls: list[Sequence[str]] = []
+        self.events: list[str] = []
+
+    @property
+    def free_at(self) -> float:
+        return 0.0 if self.running < self.max_running else float("inf")
+
+    def submit(self, texts: Sequence[str]) -> "Future[Any]":
+        future: Future[Any] = Future()
+        self.calls.append(texts)
+        future.set_result(texts)
+        return future
+
+    def result(self, future: "Future[Any]") -> tuple[Floats, Mapping[int, str]]:
+        if self.failures:
+            raise self.failures.pop(0)
+        lengths = np.array([[len(text)] for text in future.result()], dtype=np.float32)
+        return lengths, {i: "short" for i, text in enumerate(future.result()) if text == "aa"}
+
+    def succeeded(self) -> None:
+        self.events.append("succeeded")
+
+    def failed(self) -> None:
+        self.events.append("failed")
+
+
+def embed(*workers: LengthWorker, **options: Any) -> tuple[Floats, Mapping[int, str], list[int]]:
+    counts: list[int] = []
+    dispatcher = Dispatcher(workers, dim=1, chunk=8, **{"patience": 60.0, **options})
+    return *dispatcher.embed(TEXTS, counts.append), counts
+
+
+def test_the_longest_texts_are_first_and_each_row_has_its_vector() -> None:
+    worker = LengthWorker()
+    vectors, rejected, counts = embed(worker)
+    assert worker.calls == [TEXTS[16:], TEXTS[8:16], TEXTS[:8]]
+    np.testing.assert_array_equal(vectors[:, 0], range(1, 21))
+    assert dict(rejected) == {1: "short"} and counts == [4, 8, 8] and worker.running == 0
+
+
+def test_a_worker_that_is_not_free_gets_no_texts() -> None:
+    busy, free = LengthWorker(max_running=0), LengthWorker()
+    embed(busy, free)
+    assert not busy.calls and len(free.calls) == 3
+
+
+def test_texts_whose_worker_failed_are_computed_again() -> None:
+    worker = LengthWorker(WorkerFailed("busy"))
+    vectors, _, counts = embed(worker)
+    np.testing.assert_array_equal(vectors[:, 0], range(1, 21))
+    assert sum(counts) == 20 and worker.events.count("failed") == 1
+
+
+def test_an_error_that_no_other_attempt_mends_ends_the_run() -> None:
+    with pytest.raises(BulkError, match="forbidden"):
+        embed(LengthWorker(BulkError("forbidden")))
+
+
+def test_a_run_ends_when_no_worker_has_succeeded_for_long() -> None:
+    with pytest.raises(BulkError, match="still busy"):
+        embed(LengthWorker(*[WorkerFailed("still busy")] * 3), patience=0.0)
+
+
+class StartingWorker(LengthWorker):
+    """Is never free, and says each time that it will be soon."""
+
+    @property
+    def free_at(self) -> float:
+        return time.monotonic() + 0.01
+
+
+def test_a_run_ends_when_no_worker_becomes_free() -> None:
+    with pytest.raises(BulkError, match="no worker takes a call"):
+        embed(StartingWorker(), patience=0.05)
+
+
+def test_texts_of_which_three_workers_died_end_the_run_and_are_named() -> None:
+    worker = LengthWorker(*[WorkerDied("the actor 1 has died")] * 3)
+    with pytest.raises(BulkError, match=r"the actor 1 has died, for the 3rd .*'aaaaaaaaaaaaaaaaa'"):
+        embed(worker)
+
+
+def test_a_worker_that_died_of_other_texts_does_not_end_the_run() -> None:
+    worker = LengthWorker(*[WorkerDied("died")] * 2)
+    vectors, _, _ = embed(worker)
+    np.testing.assert_array_equal(vectors[:, 0], range(1, 21))

@@ -1,0 +1,32 @@
+"""A Ray cluster of several nodes, each a set of processes of this machine."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+from ray.cluster_utils import Cluster
+
+
+@contextmanager
+def ray_cluster(nodes: int, cpus: int = 1) -> Iterator[Cluster]:
+    """A cluster of a head without processors, and nodes with some."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+    )
+    try:
+        for _ in range(nodes):
+            cluster.add_node(num_cpus=cpus, include_dashboard=False)
+        yield cluster
+    finally:
+        cluster.shutdown()  # type: ignore[no-untyped-call]
+
+
+def kill_process(name: str) -> None:
+    """Kill one process whose title begins so, as Ray titles its actors."""
+    for process in psutil.process_iter(["cmdline"]):
+        if " ".join(process.info["cmdline"] or []).startswith(name):
+            process.kill()
+            return
+    raise LookupError(name)

@@ -1,0 +1,108 @@
+"""Actors of a real cluster as an encoder: the same bytes, and actors and nodes that die."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ray.cluster_utils import Cluster
+
+from service.bulk.errors import BulkError
+from service.bulk.local_model import LocalModel
+from service.ray.actors import connect
+from tests.conftest import Folder
+from tests.service.bulk.jobs import contents, prose, run_job, write_parquet
+from tests.service.ray.cluster import kill_process, ray_cluster
+from tests.service.server import MAX_ISA
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with ray_cluster(nodes=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_bert: Folder) -> Path:
+    return tiny_bert()
+
+
+@pytest.fixture(scope="module")
+def settings(folder: Path) -> dict[str, Any]:
+    return {"model": str(folder), "dtype": "float32", "isa": MAX_ISA, "served_name": "small"}
+
+
+def test_vectors_are_those_of_the_same_model_here(
+    cluster: Cluster, settings: dict[str, Any], small: LocalModel
+) -> None:
+    texts = sorted({*prose(3000), ""}, key=len)
+    counts: list[int] = []
+    with connect(cluster.address, settings, "a copy of ") as actors:
+        assert len(actors.actors) == 2 and actors.dim == 48
+        vectors, rejected = actors.embed(texts, counts.append)
+        description = actors.description
+    prompted = LocalModel(small.embedder, "small", "a copy of ")
+    np.testing.assert_array_equal(vectors, prompted.embed(texts, lambda _: None)[0])
+    assert sum(counts) == len(texts) and not rejected
+    assert description == prompted.description
+
+
+def kill_an_actor(cluster: Cluster) -> None:
+    kill_process("ray::ModelActor")
+
+
+def kill_a_node(cluster: Cluster) -> None:
+    busy = max(cluster.worker_nodes, key=lambda node: node.node_id)
+    cluster.remove_node(busy, allow_graceful=False)
+    cluster.add_node(num_cpus=1)
+
+
+@pytest.mark.parametrize("kill", [kill_an_actor, kill_a_node])
+def test_a_run_goes_on_when_a_part_of_the_cluster_is_killed(
+    kill: Callable[[Cluster], None],
+    cluster: Cluster,
+    settings: dict[str, Any],
+    small: LocalModel,
+    tmp_path: Path,
+) -> None:
+    path, out = write_parquet(tmp_path / "in.parquet", 6000), tmp_path / "out"
+    with connect(cluster.address, settings, None) as actors:
+        arguments, options = (actors, path, out), {"part_rows": 500}
+        thread = threading.Thread(target=run_job, args=arguments, kwargs=options)
+        thread.start()
+        while not (out / "part-000000.parquet").exists():
+            assert thread.is_alive()
+            time.sleep(0.001)
+        kill(cluster)
+        assert not (out / "part-000011.parquet").exists()
+        thread.join()
+        assert len(actors.actors) == 2
+    run_job(small, path, tmp_path / "local", part_rows=500)
+    assert contents(out) == contents(tmp_path / "local")
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_run(cluster: Cluster, tmp_path: Path) -> None:
+    with (
+        pytest.raises(BulkError, match=f"no model '{tmp_path / 'none'}'"),
+        connect(cluster.address, {"model": str(tmp_path / "none")}, None),
+    ):
+        pass
+
+
+def test_a_node_with_another_model_ends_the_run(cluster: Cluster, settings: dict[str, Any]) -> None:
+    with connect(cluster.address, settings, None) as actors:
+        for actor in actors.actors:
+            actor.fingerprint = "another"
+        with pytest.raises(BulkError, match="has another model or precision than the first"):
+            actors.embed(["a"], lambda _: None)
+
+
+def test_no_cluster_at_the_address_is_said() -> None:
+    with (
+        pytest.raises(BulkError, match=r"no Ray cluster at 127\.0\.0\.1:1: .*refused"),
+        connect("127.0.0.1:1", {}, None),
+    ):
+        pass
