@@ -166,10 +166,10 @@ def _ray_actors(settings: "Settings", flags: Mapping[str, Any]) -> Iterator["Enc
     require("ray", "ray")
     from service.ray.actors import connect
 
-    names = [*MODEL, *ENGINE, "max_batch_tokens"]
-    if not settings.threads:
-        names.remove("threads")  # as many as the processors of an actor
-    values = {name: getattr(settings, name) for name in names}
+    # Their defaults are those of each node: its folder, and the processors of its actor.
+    defaults = {"cache", "threads"} - settings.model_fields_set
+    names = {*MODEL, *ENGINE, "max_batch_tokens"} - defaults
+    values = settings.model_dump(include=names)
     options = (flags["prompt"], flags["actors"], flags["actor_cpus"])
     with connect(flags["ray"], values, *options) as encoder:
         yield encoder
