@@ -22,10 +22,11 @@ from starlette.types import ASGIApp
 
 from service.asgi import create
 from service.ray.autoscaling import LoadMeter, LoadPolicy
-from service.ray.resources import assigned_processors
+from service.ray.resources import actor_defaults
 from service.ray.settings import check_names
 
 _MAX_REQUESTS = 1000  # of a replica: its engine makes batches of them, or refuses them with 429
+_STOP_SECONDS = 65.0  # for the requests of a replica that goes
 _READY_INTERVAL = 0.1  # seconds
 
 
@@ -53,6 +54,7 @@ class Arguments(BaseModel):
 @serve.deployment(
     name="embedding-service",
     max_ongoing_requests=_MAX_REQUESTS,
+    graceful_shutdown_timeout_s=_STOP_SECONDS,
     logging_config={"enable_access_log": False},  # a line for each request
 )
 @serve.ingress()
@@ -60,11 +62,14 @@ class EmbeddingServer:
     """A replica. settings: of the server, beside EMBEDDING_* of its environment."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._settings = {"threads": assigned_processors(), **settings}
+        self._settings = {**actor_defaults(), **settings}
         self._load, self._was_ready = LoadMeter(), False
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
-        app = create(**self._settings)
+        try:
+            app = create(**self._settings)
+        except SystemExit as error:  # would end Serve's thread without a word
+            raise RuntimeError(str(error)) from None
         transport = httpx.ASGITransport(app)
         self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost")
         return app

@@ -45,7 +45,7 @@ class Worker(Protocol):
 class Dispatcher:
     """Embeds texts by workers, the least busy one first.
 
-    chunk: texts of a call. patience: seconds without a success after which it gives up.
+    chunk: texts of a call. patience: seconds of failures without a success after which it gives up.
     max_deaths: of workers by the same texts.
     """
 
@@ -87,7 +87,7 @@ class _Window:
         rows, chunk = range(len(self.texts)), self.dispatcher.chunk
         # The longest first: no worker is left alone with them at the end.
         self.waiting = deque(rows[start : start + chunk] for start in reversed(rows[::chunk]))
-        self.last_success = time.monotonic()
+        self.failing_since: float | None = None
         self.vectors = np.zeros((len(self.texts), self.dispatcher.dim), dtype=np.float32)
         try:
             while self.waiting or self.running:
@@ -121,7 +121,7 @@ class _Window:
             else:
                 self.vectors[rows.start : rows.stop] = vectors
                 self.rejected |= {rows[index]: reason for index, reason in rejected.items()}
-                self.last_success = time.monotonic()
+                self.failing_since = None
                 worker.succeeded()
                 self.advance(len(rows))
 
@@ -139,5 +139,8 @@ class _Window:
         self.waiting.appendleft(rows)
 
     def _check_patience(self) -> None:
-        if time.monotonic() - self.last_success > self.dispatcher.patience:
+        now = time.monotonic()
+        if self.failing_since is None:
+            self.failing_since = now
+        elif now - self.failing_since > self.dispatcher.patience:
             raise BulkError(self.problem)

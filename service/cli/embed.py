@@ -168,7 +168,7 @@ def _ray_actors(settings: "Settings", flags: Mapping[str, Any]) -> Iterator["Enc
 
     # Their defaults are those of each node: its folder, and the processors of its actor.
     defaults = {"cache", "threads"} - settings.model_fields_set
-    names = {*MODEL, *ENGINE, "max_batch_tokens"} - defaults
+    names = {*MODEL, *ENGINE, "max_batch_tokens", "served_name"} - defaults
     values = settings.model_dump(include=names)
     options = (flags["prompt"], flags["actors"], flags["actor_cpus"])
     with connect(flags["ray"], values, *options) as encoder:

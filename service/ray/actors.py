@@ -13,7 +13,14 @@ from typing import Any
 
 import numpy as np
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError, RayError
+from ray.exceptions import (
+    GetTimeoutError,
+    NodeDiedError,
+    OutOfMemoryError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+)
 
 from models.vectors import Floats
 from service.bulk.dispatch import Dispatcher, WorkerDied, WorkerFailed
@@ -31,6 +38,7 @@ _TEXTS = 256  # of a call
 _IN_FLIGHT = 2  # calls of an actor: the next one is there when it has computed one
 _POLL = 0.1  # seconds between two looks at whether an actor has loaded its model
 _CONNECT_SECONDS = 10.0
+_DEATHS = (RayActorError, OutOfMemoryError, NodeDiedError)
 _PATIENCE = 600.0  # seconds that a cluster has to start an actor, and to go on after a failure
 
 
@@ -74,7 +82,10 @@ class Actor:
 
     def _start(self) -> None:
         resources = {"num_cpus": self.resources.cpus, "num_gpus": self.resources.gpus}
-        settings = {"threads": self.resources.cpus, **self.settings}
+        device = {} if self.resources.gpus else {"device": "cpu"}
+        settings = {**self.settings, **device}
+        if not settings.get("threads"):
+            settings["threads"] = self.resources.cpus
         remote: Any = ray.remote(ModelActor).options(**resources)
         self.handle = remote.remote(settings, self.prompt)
         self.description = self.handle.describe.remote()
@@ -95,20 +106,27 @@ class Actor:
         handle = self._calls[future]
         try:
             vectors, rejected = future.result()
-        except RayActorError as error:
-            if handle is self.handle:  # else the actor has been replaced since
-                self._suspect = next(call for call, of in self._calls.items() if of is handle)
+        except RayTaskError as error:
+            raise _bulk_error(error) from None
+        except RayError as error:  # with the actor, or its result alone with a node
+            if isinstance(error, _DEATHS) and handle is self.handle:  # else it has been replaced
+                self._suspect = self._computed_by(handle)
                 self._start()
             kind = WorkerDied if future is self._suspect else WorkerFailed
-            raise kind(f"the actor {self.number} has died: {error}") from None
-        except RayError as error:
-            raise _bulk_error(error) from None
+            raise kind(f"the actor {self.number} has failed: {error}") from None
         finally:
             del self._calls[future]
         return vectors, rejected
 
     def succeeded(self) -> None: ...
     def failed(self) -> None: ...
+
+    def _computed_by(self, handle: Any) -> "Future[Any] | None":
+        """The call that an actor computed when it died; None if it was loading the model."""
+        if self._loaded.exception() is not None:
+            return None
+        calls = [call for call, of in self._calls.items() if of is handle]
+        return next((c for c in calls if not c.done() or c.exception() is not None), None)
 
 
 @dataclass(frozen=True)
@@ -141,7 +159,8 @@ def connect(
     """
     _init(address)
     try:
-        first, *others = plan_actors(ray.nodes(), actors, cpus)  # type: ignore[no-untyped-call]
+        on_cpus = settings.get("device") == "cpu"
+        first, *others = plan_actors(ray.nodes(), actors, cpus, on_cpus)  # type: ignore[no-untyped-call]
         running = [Actor(1, first, settings, prompt)]
         try:
             description = ray.get(running[0].description, timeout=_PATIENCE)

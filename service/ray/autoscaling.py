@@ -40,7 +40,7 @@ class LoadMeter:
 class LoadPolicy:
     """A policy of Ray Serve: as many replicas as the wait and the utilization need.
 
-    The rule of the Helm chart. wait: seconds of queued work for each replica; utilization: the
+    The triggers of the Helm chart. wait: seconds of queued work for each replica; utilization: the
     share of its speed.
     """
 

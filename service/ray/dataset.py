@@ -10,7 +10,7 @@ from service.bulk.encoder import embed_window
 from service.bulk.errors import BulkError
 from service.bulk.loading import load_local_model
 from service.bulk.origin import text_problems
-from service.ray.resources import assigned_processors
+from service.ray.resources import actor_defaults
 from service.ray.settings import read_settings
 
 ERROR = f"{EMBEDDING}_error"
@@ -26,7 +26,7 @@ class EmbedTexts:
     """
 
     def __init__(self, column: str = "text", prompt: str | None = None, **settings: Any) -> None:
-        values = {"threads": assigned_processors(), **settings}
+        values = {**actor_defaults(), **settings}
         self._column = column
         self._model = load_local_model(read_settings(values), prompt)
 
@@ -57,7 +57,12 @@ class EmbedTexts:
         if self._column not in table.column_names:
             names = ", ".join(table.column_names)
             raise BulkError(f"the dataset has no column {self._column!r}; it has: {names}")
+        for name in (EMBEDDING, ERROR):
+            if name in table.column_names:
+                raise BulkError(f"the dataset has a column {name!r}, which the result has, too")
         texts = table[self._column].combine_chunks()
+        if pa.types.is_null(texts.type):
+            return texts.cast(pa.string())
         if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
             raise BulkError(f"the column {self._column!r} is of {texts.type}, not of strings")
         return texts

@@ -18,16 +18,19 @@ class Resources:
 
 
 def plan_actors(
-    nodes: Sequence[Mapping[str, Any]], actors: int | None = None, cpus: int | None = None
+    nodes: Sequence[Mapping[str, Any]],
+    actors: int | None = None,
+    cpus: int | None = None,
+    on_cpus: bool = False,
 ) -> list[Resources]:
     """Choose the resources of each actor. Raises BulkError for a cluster without processors.
 
     By default an actor for each GPU; without any, one for each node, with all its processors.
-    nodes: of ray.nodes(). cpus: of each actor; alone it fills the nodes.
+    nodes: of ray.nodes(). cpus: of each actor; alone it fills the nodes. on_cpus: not to use GPUs.
     """
     totals = [node["Resources"] for node in nodes if node["Alive"]]
     gpus = sum(int(total.get("GPU", 0)) for total in totals)
-    if gpus:
+    if gpus and not on_cpus:
         return [Resources(cpus or 1, 1)] * (actors or gpus)
     processors = [int(total.get("CPU", 0)) for total in totals]
     if not any(processors):
@@ -39,13 +42,15 @@ def plan_actors(
     return [Resources(count) for count in processors if count]
 
 
-def assigned_processors() -> int:
-    """The number of processors that Ray has given to this actor; 0 outside an actor.
+def actor_defaults() -> dict[str, Any]:
+    """Settings that fit what Ray has given to this actor; none outside an actor.
 
-    1 for an actor with none, or with a part of one.
+    One thread for an actor with no processor, or with a part of one.
     """
     context = ray.get_runtime_context()
     if context.get_actor_id() is None:
-        return 0
+        return {}
     assigned = context.get_assigned_resources()  # type: ignore[no-untyped-call]
-    return max(1, int(assigned.get("CPU", 1)))
+    # Ray does not hide GPUs from an actor that was given none.
+    device = {} if assigned.get("GPU") else {"device": "cpu"}
+    return {"threads": max(1, int(assigned.get("CPU", 1))), **device}

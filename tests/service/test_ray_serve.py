@@ -1,6 +1,7 @@
 """`serve run` of the application's deployment on a real cluster."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -20,7 +21,14 @@ from tests.nginx import free_port
 from tests.service.server import MAX_ISA
 
 ROOT = Path(__file__).parents[2]
-ARGUMENTS = {"cpus": 1, "max_replicas": 2, "wait": 0.05, "dtype": "float32", "isa": MAX_ISA}
+ARGUMENTS = {
+    "cpus": 1,
+    "max_replicas": 2,
+    "wait": 0.05,
+    "dtype": "float32",
+    "isa": MAX_ISA,
+    "max_wait": 60,
+}
 
 
 class Deployment:
@@ -47,9 +55,12 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
     config["http_options"] |= {"host": "127.0.0.1", "port": port}
     config["applications"][0]["args"] |= ARGUMENTS
     (folder / "serve.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    command = [str(Path(sys.executable).with_name("serve")), "run", str(folder / "serve.yaml")]
+    serve = str(Path(sys.executable).with_name("serve"))
+    # A shell lets those that it starts with & ignore interrupts.
+    command = ["env", "--default-signal=INT", serve, "run", str(folder / "serve.yaml")]
     environment = {
-        **{name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"},
+        **os.environ,
+        "RAY_ADDRESS": "local",  # not the cluster of another test
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_OVERRIDE_RESOURCES": '{"CPU": 4}',
     }
@@ -60,7 +71,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
         deployment = Deployment(psutil.Process(process.pid), client)
         yield deployment
         started = deployment.process.children(recursive=True)
-        process.send_signal(2)  # as Ctrl-C does
+        process.send_signal(signal.SIGINT)  # as Ctrl-C does
         process.wait(120)
     assert not psutil.wait_procs(started, 120)[1]
 

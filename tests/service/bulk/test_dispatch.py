@@ -103,6 +103,6 @@ def test_texts_of_which_three_workers_died_end_the_run_and_are_named() -> None:
 
 
 def test_a_worker_that_died_of_other_texts_does_not_end_the_run() -> None:
-    worker = LengthWorker(*[WorkerDied("died")] * 2)
+    worker = LengthWorker(WorkerDied("of 17"), WorkerDied("of 17"), WorkerFailed("of all"))
     vectors, _, _ = embed(worker)
     np.testing.assert_array_equal(vectors[:, 0], range(1, 21))

@@ -25,8 +25,8 @@ def ray_cluster(nodes: int, cpus: int = 1) -> Iterator[Cluster]:
 
 def kill_process(name: str) -> None:
     """Kill one process whose title begins so, as Ray titles its actors."""
-    for process in psutil.process_iter(["cmdline"]):
-        if " ".join(process.info["cmdline"] or []).startswith(name):
+    for process in psutil.Process().children(recursive=True):  # of this test's cluster alone
+        if " ".join(process.cmdline()).startswith(name):
             process.kill()
             return
     raise LookupError(name)
