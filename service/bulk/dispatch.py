@@ -23,7 +23,7 @@ class WorkerDied(WorkerFailed):
 
 
 class Worker(Protocol):
-    """A process that embeds texts. running: calls in flight."""
+    """Handle of a process that embeds texts. running: calls in flight."""
 
     running: int
 
@@ -45,14 +45,14 @@ class Worker(Protocol):
 class Dispatcher:
     """Embeds texts by workers, the least busy one first.
 
-    chunk: texts of a call. patience: seconds of failures without a success after which it gives up.
-    max_deaths: of workers by the same texts.
+    chunk: texts of a call. failure_timeout: seconds of failures, without a success, that end a run.
+    max_deaths: number of workers that may die of the same texts.
     """
 
     workers: Sequence[Worker]
     dim: int
     chunk: int
-    patience: float
+    failure_timeout: float
     max_deaths: int = 3
 
     def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
@@ -108,7 +108,7 @@ class _Window:
         timeout = self.dispatcher.seconds_until_free() if self.waiting else None
         if not self.running:
             time.sleep(timeout or 0)
-            self._check_patience()
+            self._check_failure_timeout()
             return
         done, _ = wait(self.running, timeout, FIRST_COMPLETED)
         for future in done:
@@ -127,7 +127,7 @@ class _Window:
 
     def _failed(self, worker: Worker, rows: range, error: WorkerFailed) -> None:
         self.problem = str(error)
-        self._check_patience()
+        self._check_failure_timeout()
         if isinstance(error, WorkerDied):
             self.deaths[rows] += 1
             if self.deaths[rows] == self.dispatcher.max_deaths:
@@ -138,9 +138,9 @@ class _Window:
         worker.failed()
         self.waiting.appendleft(rows)
 
-    def _check_patience(self) -> None:
+    def _check_failure_timeout(self) -> None:
         now = time.monotonic()
         if self.failing_since is None:
             self.failing_since = now
-        elif now - self.failing_since > self.dispatcher.patience:
+        elif now - self.failing_since > self.dispatcher.failure_timeout:
             raise BulkError(self.problem)

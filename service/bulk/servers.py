@@ -16,7 +16,7 @@ from service.client import Client, RequestFailed, request_builders
 
 _TEXTS = 64  # of a request
 _RETRIES = 1  # of the client: another server may be free
-_PATIENCE = 120.0  # seconds without a success of any server after which a run ends
+_FAILURE_TIMEOUT = 120.0  # seconds without a success of any server after which a run ends
 
 _client_log = logging.getLogger(request_builders.__name__)
 
@@ -33,11 +33,14 @@ class _First(logging.Filter):
 
 @contextmanager
 def connect(
-    urls: Sequence[str], api_key: str | None, prompt: str | None, patience: float = _PATIENCE
+    urls: Sequence[str],
+    api_key: str | None,
+    prompt: str | None,
+    failure_timeout: float = _FAILURE_TIMEOUT,
 ) -> Iterator["Servers"]:
     """Connect to servers of one model. Raises BulkError if one cannot be reached or differs.
 
-    prompt: None for the model's. patience: seconds for which all servers together may fail.
+    prompt: None for the model's. failure_timeout: seconds of failures of all that end a run.
     """
     with ExitStack() as stack:
         first = _First()
@@ -56,16 +59,19 @@ def connect(
             servers.append(Server(url, client, description, pool, prompt))
             if servers[-1].description != servers[0].description:
                 raise BulkError(f"{url} has another model or precision than {urls[0]}")
-        yield Servers(servers, prompt, patience)
+        yield Servers(servers, prompt, failure_timeout)
 
 
 @dataclass(frozen=True)
 class Servers:
-    """An Encoder of servers. prompt, patience: see connect."""
+    """An Encoder that shares texts among servers.
+
+    prompt: None for the model's. failure_timeout: seconds of failures of all that end a run.
+    """
 
     servers: Sequence[Server]
     prompt: str | None
-    patience: float
+    failure_timeout: float
 
     @property
     def dim(self) -> int:
@@ -77,4 +83,6 @@ class Servers:
         return description if self.prompt is None else {**description, "prompt": self.prompt}
 
     def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
-        return Dispatcher(self.servers, self.dim, _TEXTS, self.patience).embed(texts, advance)
+        return Dispatcher(self.servers, self.dim, _TEXTS, self.failure_timeout).embed(
+            texts, advance
+        )

@@ -138,7 +138,7 @@ def _settings(flags: Mapping[str, Any]) -> "Settings":
 
 @contextmanager
 def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator["Encoder"]:
-    """The servers of the flags, or the model. Raises BulkError and ClickException.
+    """The servers or the Ray cluster of the flags, or the model. Raises BulkError, ClickException.
 
     precision: of the model, unless the settings choose one.
     """

@@ -1,4 +1,4 @@
-"""Options of `embedding-service embed` for a folder of parts."""
+"""Options of `embedding-service embed`: a folder of parts, servers, and a Ray cluster."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -38,8 +38,8 @@ _TEXTS = 256  # of a call
 _IN_FLIGHT = 2  # calls of an actor: the next one is there when it has computed one
 _POLL = 0.1  # seconds between two looks at whether an actor has loaded its model
 _CONNECT_SECONDS = 10.0
-_DEATHS = (RayActorError, OutOfMemoryError, NodeDiedError)
-_PATIENCE = 600.0  # seconds that a cluster has to start an actor, and to go on after a failure
+_ACTOR_DIED = (RayActorError, OutOfMemoryError, NodeDiedError)
+_FAILURE_TIMEOUT = 600.0  # seconds in which a cluster has to start an actor, or to mend a failure
 
 
 class ModelActor:
@@ -88,8 +88,8 @@ class Actor:
             settings["threads"] = self.resources.cpus
         remote: Any = ray.remote(ModelActor).options(**resources)
         self.handle = remote.remote(settings, self.prompt)
-        self.description = self.handle.describe.remote()
-        self._loaded = self.description.future()
+        self.description_ref = self.handle.describe.remote()
+        self._loaded = self.description_ref.future()
 
     @property
     def free_at(self) -> float:
@@ -109,7 +109,9 @@ class Actor:
         except RayTaskError as error:
             raise _bulk_error(error) from None
         except RayError as error:  # with the actor, or its result alone with a node
-            if isinstance(error, _DEATHS) and handle is self.handle:  # else it has been replaced
+            if (
+                isinstance(error, _ACTOR_DIED) and handle is self.handle
+            ):  # else it has been replaced
                 self._suspect = self._computed_by(handle)
                 self._start()
             kind = WorkerDied if future is self._suspect else WorkerFailed
@@ -141,7 +143,7 @@ class Actors:
         return int(self.description["dimension"])
 
     def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
-        return Dispatcher(self.actors, self.dim, _TEXTS, _PATIENCE).embed(texts, advance)
+        return Dispatcher(self.actors, self.dim, _TEXTS, _FAILURE_TIMEOUT).embed(texts, advance)
 
 
 @contextmanager
@@ -163,19 +165,19 @@ def connect(
         first, *others = plan_actors(ray.nodes(), actors, cpus, on_cpus)  # type: ignore[no-untyped-call]
         running = [Actor(1, first, settings, prompt)]
         try:
-            description = ray.get(running[0].description, timeout=_PATIENCE)
+            description = ray.get(running[0].description_ref, timeout=_FAILURE_TIMEOUT)
         except GetTimeoutError:
             raise BulkError(
-                f"no actor has loaded the model within {_PATIENCE:.0f} s: `ray status` shows "
+                f"no actor has loaded the model within {_FAILURE_TIMEOUT:.0f} s: `ray status` shows "
                 f"whether the cluster has {first.cpus} processors and {first.gpus} GPUs free"
             ) from None
         except RayError as error:
             raise _bulk_error(error) from None
         # `auto` may choose another precision on another processor.
-        same = {**settings, "dtype": description["precision"]}
-        running += [Actor(number, each, same, prompt) for number, each in enumerate(others, 2)]
+        pinned = {**settings, "dtype": description["precision"]}
+        running += [Actor(number, each, pinned, prompt) for number, each in enumerate(others, 2)]
         for actor in running:
-            actor.settings, actor.fingerprint = same, description["fingerprint"]
+            actor.settings, actor.fingerprint = pinned, description["fingerprint"]
         yield Actors(running, description)
     finally:
         ray.shutdown()

@@ -1,4 +1,4 @@
-"""How many replicas of a Ray Serve deployment there are to be."""
+"""Choose the number of replicas of a Ray Serve deployment by their load."""
 
 import math
 import time
@@ -9,7 +9,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 WAIT, UTILIZATION = "wait_seconds", "utilization"
-"""What each replica reports: seconds of queued work, and the share of its speed that is used."""
+"""Metrics that each replica reports: seconds of queued work, and the used share of its speed."""
 
 
 class LoadMeter:

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from models.embedder import Embedder
 from tests.nginx import free_port
+from tests.service.readiness import wait_ready
 from tests.service.server import MAX_ISA
 
 SERVERS = {
@@ -41,18 +41,6 @@ def run_server(
     finally:
         process.terminate()
         process.wait(120)
-
-
-def wait_ready(client: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 300
-    while True:
-        assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-        try:
-            if client.get("/ready").status_code == 200:
-                return
-        except httpx.ConnectError:
-            pass
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("server", SERVERS)

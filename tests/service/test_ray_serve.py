@@ -18,6 +18,7 @@ import yaml
 
 from models.embedder import Embedder
 from tests.nginx import free_port
+from tests.service.readiness import wait_ready
 from tests.service.server import MAX_ISA
 
 ROOT = Path(__file__).parents[2]
@@ -74,18 +75,6 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
         process.send_signal(signal.SIGINT)  # as Ctrl-C does
         process.wait(120)
     assert not psutil.wait_procs(started, 120)[1]
-
-
-def wait_ready(client: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 300
-    while True:
-        assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-        try:
-            if client.get("/ready").status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.1)
 
 
 @contextmanager

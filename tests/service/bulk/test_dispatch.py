@@ -48,7 +48,7 @@ class LengthWorker:
 
 def embed(*workers: LengthWorker, **options: Any) -> tuple[Floats, Mapping[int, str], list[int]]:
     counts: list[int] = []
-    dispatcher = Dispatcher(workers, dim=1, chunk=8, **{"patience": 60.0, **options})
+    dispatcher = Dispatcher(workers, dim=1, chunk=8, **{"failure_timeout": 60.0, **options})
     return *dispatcher.embed(TEXTS, counts.append), counts
 
 
@@ -80,7 +80,7 @@ def test_an_error_that_no_other_attempt_mends_ends_the_run() -> None:
 
 def test_a_run_ends_when_no_worker_has_succeeded_for_long() -> None:
     with pytest.raises(BulkError, match="still busy"):
-        embed(LengthWorker(*[WorkerFailed("still busy")] * 3), patience=0.0)
+        embed(LengthWorker(*[WorkerFailed("still busy")] * 3), failure_timeout=0.0)
 
 
 class StartingWorker(LengthWorker):
@@ -93,7 +93,7 @@ class StartingWorker(LengthWorker):
 
 def test_a_run_ends_when_no_worker_becomes_free() -> None:
     with pytest.raises(BulkError, match="no worker takes a call"):
-        embed(StartingWorker(), patience=0.05)
+        embed(StartingWorker(), failure_timeout=0.05)
 
 
 def test_texts_of_which_three_workers_died_end_the_run_and_are_named() -> None:

@@ -95,7 +95,7 @@ def test_a_request_is_sent_until_a_server_takes_it(server: HttpServer, small: Lo
 def test_a_run_ends_when_no_server_has_succeeded_for_long(server: HttpServer) -> None:
     with (
         FaultyGateway(server.url) as gateway,
-        connect([gateway.url], None, None, patience=0.5) as servers,
+        connect([gateway.url], None, None, failure_timeout=0.5) as servers,
     ):
         gateway.faults = [GatewayResponse(500, b"broken")] * 10
         with pytest.raises(BulkError, match=rf"{gateway.url}: broken \(500"):
