@@ -168,7 +168,7 @@ def connect(
             description = ray.get(running[0].description_ref, timeout=_FAILURE_TIMEOUT)
         except GetTimeoutError:
             raise BulkError(
-                f"no actor has loaded the model within {_FAILURE_TIMEOUT:.0f} s: `ray status` shows "
+                f"no actor has loaded the model in {_FAILURE_TIMEOUT:.0f} s: `ray status` shows "
                 f"whether the cluster has {first.cpus} processors and {first.gpus} GPUs free"
             ) from None
         except RayError as error:

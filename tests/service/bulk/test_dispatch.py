@@ -37,7 +37,7 @@ class LengthWorker:
         if self.failures:
             raise self.failures.pop(0)
         lengths = np.array([[len(text)] for text in future.result()], dtype=np.float32)
-        return lengths, {i: "short" for i, text in enumerate(future.result()) if text == "aa"}
+        return lengths, {i: "ten" for i, text in enumerate(future.result()) if len(text) == 10}
 
     def succeeded(self) -> None:
         self.events.append("succeeded")
@@ -57,7 +57,7 @@ def test_the_longest_texts_are_first_and_each_row_has_its_vector() -> None:
     vectors, rejected, counts = embed(worker)
     assert worker.calls == [TEXTS[16:], TEXTS[8:16], TEXTS[:8]]
     np.testing.assert_array_equal(vectors[:, 0], range(1, 21))
-    assert dict(rejected) == {1: "short"} and counts == [4, 8, 8] and worker.running == 0
+    assert dict(rejected) == {9: "ten"} and counts == [4, 8, 8] and worker.running == 0
 
 
 def test_a_worker_that_is_not_free_gets_no_texts() -> None:
