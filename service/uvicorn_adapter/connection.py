@@ -20,6 +20,7 @@ from service.errors import (
 from service.http.headers import merge_headers
 from service.http.middleware import Middleware
 from service.request.request_context import RequestContext
+from service.uvicorn_adapter.connection_limit import ConnectionLimit
 from service.uvicorn_adapter.input_flow import InputFlow
 from service.uvicorn_adapter.lingering import Lingering
 from service.uvicorn_adapter.upgrade import UpgradeDeclining
@@ -54,9 +55,10 @@ class Connection(UpgradeDeclining):
     _socket: asyncio.Transport
     _lingering: Lingering | None
 
-    def __init__(self, middleware: Middleware, **options: Any) -> None:
-        """options: those that uvicorn passes."""
+    def __init__(self, middleware: Middleware, limit: ConnectionLimit, **options: Any) -> None:
+        """limit: shared by all connections. options: those that uvicorn passes."""
         super().__init__(**options)
+        self._limit = limit
         self._middleware, self._timeouts = middleware, middleware.limits.timeouts
         self._stage, self._size = _HEAD, 0  # bytes since the last bytes of a body, or its end
         self._current: RequestResponseCycle | None = None
@@ -69,10 +71,12 @@ class Connection(UpgradeDeclining):
         transport.set_write_buffer_limits(high=0)  # so that any unsent byte pauses writing
         self._unread_response = UnreadResponse(transport, self._timeouts)
         self._timeouts.begin(self)
-        if len(self.connections) > self._middleware.limits.connections:
-            self._make_room()
+        if not self._limit.admit(self):
+            self._stage = _NOTHING
+            self._send_error(TooManyConnections("the server has too many connections; come again"))
 
     def data_received(self, data: bytes) -> None:
+        self._limit.note_activity(self)
         if self._stage is _NOTHING:
             if self._lingering is not None:
                 self._lingering.drop(data)
@@ -130,6 +134,7 @@ class Connection(UpgradeDeclining):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._limit.note_activity(self)
         self._unread_response.begin()
 
     def resume_writing(self) -> None:
@@ -138,6 +143,7 @@ class Connection(UpgradeDeclining):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._limit.remove(self)
         self._stage = _NOTHING
         self._timeouts.end(self)
         self._timeouts.end(self._unread_response)
@@ -156,6 +162,19 @@ class Connection(UpgradeDeclining):
             self.transport.abort()  # the rest of a body after its response
         else:
             self.transport.close()
+
+    def waits_for_client(self) -> bool:
+        """Whether a request is incomplete, or a response is not read."""
+        if self._socket.is_closing():
+            return False
+        if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
+            is_idle = self.cycle is not None and self._stage is _HEAD and not self._in_head()
+            return not is_idle or self.flow.write_paused
+        return self.flow.write_paused
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self.transport.abort()
 
     def shutdown(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
@@ -190,25 +209,6 @@ class Connection(UpgradeDeclining):
             self._timeouts.end(self)
         else:
             self._timeouts.begin(self)
-
-    def _make_room(self) -> None:
-        """Close another connection that waits for its client; without one, this connection."""
-        others = (other for other in self.connections if isinstance(other, Connection))
-        waiting = (other for other in others if other is not self and other._waits_for_client())
-        if (closed := next(waiting, None)) is not None:
-            closed.transport.abort()
-        else:
-            self._stage = _NOTHING
-            self._send_error(TooManyConnections("the server has too many connections; come again"))
-
-    def _waits_for_client(self) -> bool:
-        """Whether a request is incomplete, or a response is not read."""
-        if self._socket.is_closing():
-            return False
-        if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
-            is_idle = self.cycle is not None and self._stage is _HEAD and not self._in_head()
-            return not is_idle or self.flow.write_paused
-        return self.flow.write_paused
 
     def _has_room(self) -> bool:
         """Whether more may be parsed: few requests wait, and little of a body."""

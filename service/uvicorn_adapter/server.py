@@ -17,6 +17,7 @@ from service.http.middleware import Middleware
 from service.process.gc_tuning import map_large_blocks
 from service.settings.settings import Settings
 from service.uvicorn_adapter.connection import Connection
+from service.uvicorn_adapter.connection_limit import ConnectionLimit
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ def config(settings: Settings, middleware: Middleware, app: ASGIApp) -> uvicorn.
     """
     return uvicorn.Config(
         app,
-        http=partial(Connection, middleware),  # type: ignore[arg-type]
+        http=partial(Connection, middleware, ConnectionLimit(middleware.limits.connections)),  # type: ignore[arg-type]
         ws="none",
         log_config=None,
         access_log=settings.log_level == "debug",

@@ -606,6 +606,27 @@ def test_a_connection_beyond_the_limit_replaces_an_idle_one(partial_request: byt
     asyncio.run(run())
 
 
+def test_the_connection_that_has_sent_nothing_for_the_longest_is_replaced() -> None:
+    async def run() -> None:
+        app = PausedApp()
+        app.resume.set()
+        async with serve(app, connections=20) as server, contextlib.AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(server.client()) for _ in range(20)]
+            for client in clients:
+                client.send(LIVE[:-2])
+                await asyncio.sleep(0.01)
+            clients[0].send(LIVE[-2:-1])  # its request is incomplete, but it goes on
+            await asyncio.sleep(0.1)
+            for _ in range(19):
+                new = await stack.enter_async_context(server.client())
+                new.send(LIVE)
+                assert (await new.receive(1000)).startswith(OK)
+            clients[0].send(LIVE[-1:])
+            assert (await clients[0].receive(1000)).startswith(OK)
+
+    asyncio.run(run())
+
+
 def test_a_connection_beyond_the_limit_is_refused_if_all_others_are_busy() -> None:
     async def run() -> None:
         app = PausedApp()
