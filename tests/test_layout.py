@@ -21,8 +21,8 @@ ORDER = {
     "tokenizer sentence_transformers encoder torch_backend cpu_backend precision families folder "
     "word_table footprint convert compress hub assembly embedder",
     "service": "settings errors process engine request inputs "
-    "inference metrics tracing batches api http client bulk context playground app "
-    "uvicorn_adapter server plots evaluation ray cli asgi ray_serve __main__",
+    "inference metrics tracing batches api http client bulk context playground routers "
+    "fastapi_app app uvicorn_adapter server plots evaluation ray cli asgi ray_serve __main__",
 }
 
 
