@@ -20,14 +20,7 @@ from models.positions.schemes import Buckets, Disentangled
 from models.sentence_transformers import chat_template, modules
 from models.sentence_transformers.bge_m3 import TOKEN_VECTORS
 from models.sentence_transformers.classifier import Classifier, Task, has_second_segment
-from models.sentence_transformers.modules import (
-    LOGIT_SCORE,
-    STATIC,
-    TABLES,
-    WORDS,
-    Entry,
-    WithoutWeights,
-)
+from models.sentence_transformers.modules import LOGIT_SCORE, STATIC, TABLES, WORDS, Entry
 from models.sentence_transformers.multi_vector import METADATA, MultiVector
 from models.sentence_transformers.multi_vector_tokens import MultiVectorTokens
 from models.sentence_transformers.pooling import AUTO
@@ -39,6 +32,7 @@ from models.sentence_transformers.refusals import (
 from models.sentence_transformers.sentence import SentenceConfig
 from models.sentence_transformers.sparse import Splade, sparse_files
 from models.sentence_transformers.transformer import options_file
+from models.sentence_transformers.vector_modules import WithoutWeights
 from models.tokenizer.loading import loader
 from models.tokenizer.pair_format import PairFormat
 from models.tokenizer.tokenizer import Tokenizer

@@ -7,7 +7,7 @@ from math import prod
 from models.checkpoint import safetensors_files
 from models.config.checkpoint_spec import CheckpointSpec
 from models.folder import Folder
-from models.sentence_transformers.modules import WithoutWeights
+from models.sentence_transformers.vector_modules import WithoutWeights
 
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}  # of a parameter
 _FACTORS = ("token_rows", "token_scales")  # of a compressed token table, not counted apart

@@ -19,7 +19,7 @@ from models.config.json_config import JsonConfig, read_json
 from models.errors import ModelError
 from models.families import word_vectors
 from models.folder import Folder
-from models.sentence_transformers.modules import Normalize
+from models.sentence_transformers.vector_modules import Normalize
 from models.tokenizer.words.options import LISTED, MAPPED
 from models.tokenizer.words.vocabulary import Vocabulary
 from models.tokenizer.words.word_tokenizer import WordTokenizer

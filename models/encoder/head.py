@@ -11,7 +11,7 @@ from torch import Tensor
 
 from models.checkpoint import weights
 from models.errors import ModelError
-from models.sentence_transformers.modules import (
+from models.sentence_transformers.vector_modules import (
     RESIDUAL,
     Dense,
     LayerNorm,

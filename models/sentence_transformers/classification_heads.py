@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
-from models.sentence_transformers.modules import Dense, LayerNorm, LogitScore
+from models.sentence_transformers.vector_modules import Dense, LayerNorm, LogitScore
 
 _ACTIVATIONS = {"gelu": "GELU", "relu": "ReLU", "silu": "SiLU", "tanh": "Tanh"}
 """Activations in config.json -> classes of torch.nn."""

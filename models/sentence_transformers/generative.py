@@ -7,9 +7,10 @@ from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.sentence_transformers.classification_heads import ClassificationHead
-from models.sentence_transformers.modules import LOGIT_SCORE, Entry, LogitScore
+from models.sentence_transformers.modules import LOGIT_SCORE, Entry
 from models.sentence_transformers.refusals import CARD
 from models.sentence_transformers.rerank_formats import FORMATS
+from models.sentence_transformers.vector_modules import LogitScore
 from models.tokenizer.loading import loader
 
 CLASS_SUFFIX = "ForCausalLM"

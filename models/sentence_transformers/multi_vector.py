@@ -15,9 +15,10 @@ from models.checkpoint import safetensors_files
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.sentence_transformers import modules
-from models.sentence_transformers.modules import TOKENS, Dense, Entry, Module, Normalize
+from models.sentence_transformers.modules import TOKENS, Entry
 from models.sentence_transformers.refusals import CARD
 from models.sentence_transformers.transformer import options_file
+from models.sentence_transformers.vector_modules import Dense, Module, Normalize
 
 STANFORD = "HF_ColBERT"
 METADATA = "artifact.metadata"

@@ -10,15 +10,7 @@ from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.sentence_transformers import modules
 from models.sentence_transformers.classifier import Classifier
-from models.sentence_transformers.modules import (
-    TABLES,
-    WORD_WEIGHTS,
-    Dense,
-    Entry,
-    LogitScore,
-    Module,
-    Normalize,
-)
+from models.sentence_transformers.modules import TABLES, WORD_WEIGHTS, Entry
 from models.sentence_transformers.multi_vector import ROLES, MultiVector
 from models.sentence_transformers.multi_vector_tokens import max_length
 from models.sentence_transformers.pooling import AUTO, SPLADE, PoolingChoice, Source, choose_pooling
@@ -26,6 +18,7 @@ from models.sentence_transformers.prompts import default_prompt
 from models.sentence_transformers.refusals import CARD
 from models.sentence_transformers.sparse import Sparse, read_sparse
 from models.sentence_transformers.transformer import Output, TransformerOptions
+from models.sentence_transformers.vector_modules import Dense, LogitScore, Module, Normalize
 from models.tokenizer.tokenizer import Tokenizer
 from models.tokenizer.truncation import Side
 

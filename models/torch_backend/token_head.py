@@ -8,7 +8,7 @@ from torch import Tensor
 
 from models.encoder.head import load_tensors
 from models.errors import ModelError
-from models.sentence_transformers.modules import RESIDUAL, Dense, Module, Normalize
+from models.sentence_transformers.vector_modules import RESIDUAL, Dense, Module, Normalize
 from models.torch_backend.linear import LinearFactory
 from models.vectors import Floats, normalize
 

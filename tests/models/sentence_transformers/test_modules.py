@@ -16,7 +16,7 @@ from torch import nn
 from models.embedder import Embedder
 from models.errors import ModelError
 from models.folder import Folder
-from models.sentence_transformers.modules import ACTIVATIONS
+from models.sentence_transformers.vector_modules import ACTIVATIONS
 from tests.conftest import Folder as Write
 from tests.conftest import precisions
 from tests.models import tiny
