@@ -8,7 +8,6 @@ from contextlib import ExitStack, chdir
 from pathlib import Path
 
 import numpy as np
-import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,14 +15,13 @@ from click.testing import CliRunner
 
 from models.embedder import Embedder
 from service.cli.commands import main
-from tests.postgres import postgres
 from tests.service.bulk.jobs import prose, vectors_of
 from tests.service.local_server import local_server
 from tests.service.server import MAX_ISA
 
 PAGE = (Path(__file__).parents[3] / "docs" / "bulk.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^embedding-service (embed .*)$", PAGE, re.MULTILINE)
-READ, COPY = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+(READ,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 FLOAT32 = ["--dtype", "float32", "--isa", MAX_ISA]
 
 
@@ -77,16 +75,3 @@ def test_a_file_of_the_page_has_the_vectors_of_its_lines(folder: Path, embedder:
 
 def test_the_python_example_reads_the_vectors(folder: Path) -> None:
     exec(compile(READ, "read.py", "exec"), {})
-
-
-def test_the_python_example_copies_the_vectors_into_postgresql(
-    folder: Path, embedder: Embedder
-) -> None:
-    with postgres() as url:
-        exec(compile(COPY.replace("postgresql://localhost/postgres", url), "copy.py", "exec"), {})
-        with psycopg.connect(url) as database:
-            rows = database.execute("SELECT id, embedding::text FROM documents ORDER BY id")
-            ids, texts = zip(*rows.fetchall(), strict=True)
-    assert [*ids] == [*range(20)]
-    vectors = np.array([json.loads(text) for text in texts], dtype=np.float32)
-    np.testing.assert_array_equal(vectors, embedder.embed(prose(20)))
