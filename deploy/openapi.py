@@ -9,7 +9,7 @@ import httpx
 from models.hub.sources import DEFAULT, resolve
 from service.app import create_app
 from service.context import ModelContext, ServerContext
-from service.engine.client.engine_connection import EngineConnection
+from service.engine.client.current_engine import CurrentEngine
 from service.process.shared_counters import SharedCounters
 from service.settings.settings import Settings
 
@@ -19,8 +19,8 @@ FILE = Path(__file__).parent.parent / "docs" / "openapi.json"
 async def served() -> bytes:
     """The document; nothing in it depends on the model or on settings."""
     model = ModelContext(Settings(), resolve(DEFAULT), 0, rows=1, counters_fd=0, connect_fd=0)
-    connection = EngineConnection(model.connect_engine, SharedCounters.private())
-    app = create_app(ServerContext(Settings(), [model], 0, []), [connection])
+    engine = CurrentEngine(model.connect_engine, SharedCounters.private())
+    app = create_app(ServerContext(Settings(), [model], 0, []), [engine])
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://localhost"
     ) as it:

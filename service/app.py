@@ -11,7 +11,7 @@ from service.api.router import direct_routes
 from service.batches.route_calls import RouteCalls
 from service.batches.service import batch_service
 from service.context import ModelContext, ServerContext
-from service.engine.client.engine_connection import EngineConnection
+from service.engine.client.current_engine import CurrentEngine
 from service.fastapi_app import Background, fastapi_app
 from service.http.browser_checks import BrowserChecks
 from service.http.cors import with_cors
@@ -32,17 +32,17 @@ _FORM_BYTES = 1 << 12  # of a form around a file
 
 def create_app(
     context: ServerContext,
-    connections: Sequence[EngineConnection],
+    engines: Sequence[CurrentEngine],
     background: Sequence[Background] = (),
     shutting_down: Callable[[], bool] = lambda: False,
 ) -> Middleware:
     """Build the application of one of a server's HTTP processes.
 
-    connections: to the engine of each model. background: work that runs as long as the application,
+    engines: of the models, in their order. background: work that runs as long as the application,
     and is cancelled in reverse order. shutting_down: whether the server was told to stop.
     """
     settings = context.settings
-    models = served_models(context, connections)
+    models = served_models(context, engines)
     metrics = model_metrics.metrics_of(models)
     limits = HttpLimits(
         settings.max_body_bytes,
@@ -84,9 +84,7 @@ def wrap(app: Middleware, context: ServerContext) -> ASGIApp:
     return with_cors(traced, context.settings.cors_origins)
 
 
-def served_models(
-    context: ServerContext, connections: Sequence[EngineConnection]
-) -> list[ServedModel]:
+def served_models(context: ServerContext, engines: Sequence[CurrentEngine]) -> list[ServedModel]:
     """Read the folder of each model; raises ModelError."""
     settings = context.settings
     queue = TokenizationQueue(settings.request_timeout, settings.max_wait)
@@ -94,12 +92,12 @@ def served_models(
         ServedModel(
             model.settings,
             _folder(model),
-            connection,
+            engine,
             queue,
-            vector_cache_bytes=settings.vector_cache_bytes // len(connections),
+            vector_cache_bytes=settings.vector_cache_bytes // len(engines),
             index=model.index,
         )
-        for model, connection in zip(context.models, connections, strict=True)
+        for model, engine in zip(context.models, engines, strict=True)
     ]
     for model in models:
         model.record_weight_bytes()

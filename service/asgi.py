@@ -23,7 +23,7 @@ from service.app import create_app, wrap
 from service.cli.extras import require_tracing
 from service.cli.options import read
 from service.context import ModelContext, ServerContext
-from service.engine.client.engine_connection import EngineConnection
+from service.engine.client.current_engine import CurrentEngine
 from service.engine.protocol.messages import EngineDescription
 from service.process.gc_tuning import settle_heap
 from service.process.logging import configure_logging
@@ -53,14 +53,16 @@ def create(**values: Any) -> ASGIApp:
     contexts, engine_fds = model_contexts(settings, models, resources)
     context = ServerContext(settings, contexts, port=settings.port, listener_fds=[])
     engines = ModelEngines(context, engine_fds)
-    connections = [_connection(model, engines) for model in contexts]
+    current_engines = [_current_engine(model, engines) for model in contexts]
 
     async def run_engines() -> None:
         with resources:
             await engines.run()
         os.kill(os.getpid(), signal.SIGTERM)  # the engine has logged why it cannot go on
 
-    app = create_app(context, connections, [run_engines, *(each.run for each in connections)])
+    app = create_app(
+        context, current_engines, [run_engines, *(each.run for each in current_engines)]
+    )
     return wrap(app, context)
 
 
@@ -68,17 +70,17 @@ def _folder(settings: Settings) -> Path:
     return sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
 
 
-def _connection(model: ModelContext, engines: ModelEngines) -> EngineConnection:
+def _current_engine(model: ModelContext, engines: ModelEngines) -> CurrentEngine:
     def on_ready(description: EngineDescription) -> None:
         settle_heap()
         log.info("the engine of %s is ready: %s", model.settings.name, asdict(description))
 
-    connection = EngineConnection(
+    engine = CurrentEngine(
         model.connect_engine,
         model.counters(0),
         on_ready,
-        lambda: engines.replace_stalled(model.index, connection.restarts_when_connected),
+        lambda: engines.replace_stalled(model.index, engine.restarts_when_connected),
         on_wanted=partial(engines.load, model.index),
         on_unwanted=partial(engines.unload, model.index),
     )
-    return connection
+    return engine

@@ -124,7 +124,7 @@ def create_routers(
 def _info(model: ServedModel) -> Callable[[], dict[str, Any]]:
     return functools.partial(
         server_info,
-        *(model.settings, model.connection, model.folder, model.dimensions),
+        *(model.settings, model.engine, model.folder, model.dimensions),
     )
 
 

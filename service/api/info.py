@@ -8,7 +8,7 @@ from models.sentence_transformers.classifier import Classifier
 from models.sentence_transformers.sentence import SentenceConfig
 from models.vectors import INT8
 from service import __version__
-from service.engine.client.engine_connection import EngineConnection
+from service.engine.client.current_engine import CurrentEngine
 from service.inference.dimensions import Dimensions
 from service.settings.settings import Settings
 
@@ -28,7 +28,7 @@ _TEI_POOLING_NAMES = {"lasttoken": "last_token"}  # by the names of sentence-tra
 
 def server_info(
     settings: Settings,
-    engine: EngineConnection,
+    engine: CurrentEngine,
     model: Folder,
     dimensions: Dimensions,
 ) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def server_info(
 
 
 def _tei_info(
-    settings: Settings, engine: EngineConnection, sentence: SentenceConfig
+    settings: Settings, engine: CurrentEngine, sentence: SentenceConfig
 ) -> dict[str, Any]:
     description, length = engine.description, sentence.max_length
     connections = settings.max_connections * settings.workers

@@ -47,7 +47,7 @@ def router(
     async def load(request: Request, name: Annotated[str, _NAME]) -> Any:
         check(request)
         model = models.choose(name)
-        await model.connection.load(timeout)
+        await model.engine.load(timeout)
         return {"model": model.name, "state": model.state}
 
     @routes.post(
@@ -61,7 +61,7 @@ def router(
         check(request)
         model = models.choose(name)
         try:
-            await model.connection.unload(timeout)
+            await model.engine.unload(timeout)
         except TimeoutError:
             message = f"not unloaded within {timeout:.0f} s"
             raise TimedOut(message, retry_after=1) from None

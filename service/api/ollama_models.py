@@ -40,7 +40,7 @@ class OllamaModel:
     """Describes a served model in Ollama's format."""
 
     def __init__(self, model: ServedModel) -> None:
-        self._model, self._folder, self._engine = model, model.folder, model.connection
+        self._model, self._folder, self._engine = model, model.folder, model.engine
         self._capabilities = ["embedding"] if model.task == "embed" else []
 
     def tags(self) -> list[dict[str, Any]]:

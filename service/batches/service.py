@@ -64,7 +64,7 @@ def batch_service(
         limits,
         calls,
         busy=lambda: any(model.admission.queued for model in models),
-        tokens_per_second=lambda: max(model.connection.rate.latest for model in models),
+        tokens_per_second=lambda: max(model.engine.rate.latest for model in models),
     )
 
 

@@ -33,7 +33,7 @@ ROUTES = {
 
 
 class Engine(Protocol):
-    """Computes jobs: the vector cache, or Replay."""
+    """Computes jobs: the vector cache, or ReplayingEngine."""
 
     async def submit(self, job: Job, timeout: float) -> Result: ...
 

@@ -11,8 +11,8 @@ from models.sentence_transformers.matryoshka import declared
 from models.tokenizer.formatted_pairs import pair_encoder
 from models.tokenizer.tokenizer import Tokenizer
 from models.word_table import WordTable
-from service.engine.client.engine_connection import EngineConnection
-from service.engine.client.replay import Replay
+from service.engine.client.current_engine import CurrentEngine
+from service.engine.client.replaying_engine import ReplayingEngine
 from service.engine.protocol.model_state import EngineState
 from service.inference.candidates import Candidates
 from service.inference.dimensions import Dimensions
@@ -33,7 +33,7 @@ State = Literal["loaded", "loading", "unloaded"]
 class ServedModel:
     """One served model in an HTTP process: its reader, admission, engine and pipeline.
 
-    connection: to the engine. replay: submits again what an engine has lost. words: the vocabulary
+    engine: the current one. replay: submits again what an engine has lost. words: the vocabulary
     of a model that is a table of vectors; None for others.
     """
 
@@ -41,7 +41,7 @@ class ServedModel:
         self,
         settings: Settings,
         folder: Folder,
-        connection: EngineConnection,
+        engine: CurrentEngine,
         queue: TokenizationQueue,
         *,
         vector_cache_bytes: int = 0,
@@ -52,10 +52,10 @@ class ServedModel:
         vector_cache_bytes: memory for the vectors of the model; 0 for no cache. index: among the
         models.
         """
-        self.settings, self.folder, self.connection = settings, folder, connection
+        self.settings, self.folder, self.engine = settings, folder, engine
         self.reader = _reader(settings, folder, queue, index)
-        self.admission = _admission(settings, connection)
-        self.replay = Replay(connection, connection.counters)
+        self.admission = _admission(settings, engine)
+        self.replay = ReplayingEngine(engine, engine.counters)
         self.pipeline = Pipeline(
             self.reader,
             self.admission,
@@ -93,20 +93,20 @@ class ServedModel:
     @property
     def needed(self) -> bool:
         """Whether the model should be loaded: it is kept, and no operator has unloaded it."""
-        unloaded = self.connection.state.engine is EngineState.UNLOADED
+        unloaded = self.engine.state.engine is EngineState.UNLOADED
         return self.settings.keep == "always" and not unloaded
 
     @property
     def ready(self) -> bool:
         """Whether the model's engine has computed vectors recently."""
-        return self.connection.ready
+        return self.engine.ready
 
     @property
     def state(self) -> State:
         """Whether an engine has loaded the model, or does so."""
-        if self.connection.connected:
+        if self.engine.connected:
             return "loaded"
-        running = self.connection.state.engine is EngineState.RUNNING
+        running = self.engine.state.engine is EngineState.RUNNING
         return "loading" if running else "unloaded"
 
     def record_weight_bytes(self) -> None:
@@ -116,7 +116,7 @@ class ServedModel:
         except ModelError:  # the engine will say the same, and end
             return
         weight_bytes = memory.get(self.settings.dtype, memory["float32"])
-        self.connection.counters.row[Slot.WEIGHT_BYTES] = weight_bytes
+        self.engine.counters.row[Slot.WEIGHT_BYTES] = weight_bytes
 
 
 def _words(folder: Folder, tokenizer: Tokenizer) -> Candidates | None:
@@ -150,11 +150,11 @@ def _reader(settings: Settings, model: Folder, queue: TokenizationQueue, index: 
     )
 
 
-def _admission(settings: Settings, connection: EngineConnection) -> Admission:
+def _admission(settings: Settings, engine: CurrentEngine) -> Admission:
     return Admission(
         settings.max_wait,
-        lambda: connection.rate.latest,
-        connection.counters,
+        lambda: engine.rate.latest,
+        engine.counters,
         timeout=settings.request_timeout,
-        reliable_rate=lambda: connection.rate.reliable_rate,
+        reliable_rate=lambda: engine.rate.reliable_rate,
     )

@@ -13,9 +13,9 @@ _GAUGES: Sequence[tuple[str, str, Callable[[ServedModel], float]]] = (
         "Time in which all that is queued is answered.",
         lambda m: m.admission.backlog,
     ),
-    ("tokens_per_second", "Of a full engine.", lambda m: m.connection.rate.latest),
+    ("tokens_per_second", "Of a full engine.", lambda m: m.engine.rate.latest),
     ("ready", "Whether the engine embeds.", lambda m: m.ready),
-    ("engine_restarts", "Engines started again.", lambda m: m.connection.restarts),
+    ("engine_restarts", "Engines started again.", lambda m: m.engine.restarts),
 )
 _COUNTERS: Sequence[tuple[str, str, Callable[[ServedModel], float]]] = (
     (
@@ -33,8 +33,8 @@ _COUNTERS: Sequence[tuple[str, str, Callable[[ServedModel], float]]] = (
 
 def metrics_of(models: Sequence[ServedModel]) -> Metrics:
     """Build the metrics of a server. models: all of them; the counters of the first count paths."""
-    counters = {model.name: model.connection.counters for model in models}
-    metrics = Metrics(models[0].connection.counters, counters)
+    counters = {model.name: model.engine.counters for model in models}
+    metrics = Metrics(models[0].engine.counters, counters)
     for name, text, read in _GAUGES:
         metrics.gauge(name, text, [partial(read, model) for model in models])
     for name, text, read in _COUNTERS:

@@ -12,7 +12,7 @@ import click
 from models.errors import ModelError
 from service.app import create_app, wrap
 from service.context import ModelContext, ServerContext
-from service.engine.client.engine_connection import EngineConnection
+from service.engine.client.current_engine import CurrentEngine
 from service.engine.protocol.messages import EngineDescription
 from service.process.gc_tuning import settle_heap
 from service.process.logging import configure_logging
@@ -66,30 +66,30 @@ def _server(context: ServerContext, row: int, counters: SharedCounters) -> Serve
     settings = context.settings
     if settings.batch_folder is not None:  # which has room for uploads, as /tmp may not
         tempfile.tempdir = str(settings.batch_folder)
-    connections = [_connection(model, row) for model in context.models]
+    engines = [_current_engine(model, row) for model in context.models]
     if counters.row[Slot.HEARTBEAT]:  # restarted: requests come before the engine connects
-        for connection in connections:
-            connection.treat_as_restarting()
-    run = [vital(connection.run, fail) for connection in connections]
+        for engine in engines:
+            engine.treat_as_restarting()
+    run = [vital(engine.run, fail) for engine in engines]
     background = [*run, beat, wait_for_stop]
-    app = create_app(context, connections, background, lambda: server.should_exit)
+    app = create_app(context, engines, background, lambda: server.should_exit)
     server = Server(config(settings, app, wrap(app, context)), settings.drain_delay)
     return server
 
 
-def _connection(model: ModelContext, row: int) -> EngineConnection:
-    """Create the connection to a model's engine, with reports to the first process."""
+def _current_engine(model: ModelContext, row: int) -> CurrentEngine:
+    """Create a model's current engine, with reports to the first process."""
 
-    def on_ready(engine: EngineDescription) -> None:
+    def on_ready(description: EngineDescription) -> None:
         settle_heap()
-        restarts = connection.restarts_when_connected
-        report("engine_ready", model=model.index, engine=asdict(engine), restarts=restarts)
+        restarts = engine.restarts_when_connected
+        report("engine_ready", model=model.index, engine=asdict(description), restarts=restarts)
 
     def on_stall() -> None:
-        restarts = connection.restarts_when_connected
+        restarts = engine.restarts_when_connected
         report("engine_stalled", model=model.index, restarts=restarts)
 
-    connection = EngineConnection(
+    engine = CurrentEngine(
         model.connect_engine,
         model.counters(row),
         on_ready,
@@ -97,7 +97,7 @@ def _connection(model: ModelContext, row: int) -> EngineConnection:
         on_wanted=partial(report, "engine_wanted", model=model.index),
         on_unwanted=partial(report, "engine_unwanted", model=model.index),
     )
-    return connection
+    return engine
 
 
 if __name__ == "__main__":

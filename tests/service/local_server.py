@@ -14,7 +14,7 @@ import uvicorn
 
 from service.app import create_app, wrap
 from service.context import ModelContext, ServerContext
-from service.engine.client.engine_connection import EngineConnection
+from service.engine.client.current_engine import CurrentEngine
 from service.engine.process.batch_sizing import BatchSizing
 from service.engine.process.connections import Connections
 from service.engine.process.loop import Loop
@@ -96,8 +96,8 @@ def _engine(context: ModelContext, handoff: int) -> Iterator[None]:
 @contextmanager
 def _http(context: ServerContext, listeners: list[socket.socket]) -> Iterator[None]:
     """Run the application under uvicorn in a thread."""
-    connection = EngineConnection(context.models[0].connect_engine, context.counters(0))
-    app = create_app(context, [connection], [connection.run])
+    engine = CurrentEngine(context.models[0].connect_engine, context.counters(0))
+    app = create_app(context, [engine], [engine.run])
     server = uvicorn.Server(config(context.settings, app, wrap(app, context)))
     thread = threading.Thread(target=server.run, args=[listeners])
     thread.start()

@@ -1,231 +1,144 @@
-"""Connection of an HTTP process to the current engine, renewed when an engine is replaced."""
+"""Connection of an HTTP process to one engine process."""
 
 import asyncio
-import contextlib
-import logging
-import math
-import time
 from collections.abc import Callable
+from itertools import count
+from typing import Any, cast
 
-import numpy as np
-
-from models.outputs.names import DENSE, MULTI
-from service.engine.client.engine_client import EngineClient
-from service.engine.client.rate import Rate
 from service.engine.protocol.fd_handoff import Connection
-from service.engine.protocol.messages import EngineDescription, Job, Result
-from service.engine.protocol.model_state import EngineState, ModelState
-from service.engine.protocol.progress import Liveness
-from service.errors import EncodingFailed, EngineUnavailable, EngineUnresponsive
-from service.process.shared_counters import SharedCounters, Slot
-
-log = logging.getLogger(__name__)
-
-_PROBE_INTERVAL = 1.0  # seconds between the probes of an idle engine
-_NO_TIMEOUT = 1e9  # seconds
-_MAX_RESTART_SECONDS = 60.0
-_UNLOAD_CHECK_INTERVAL = 0.05  # seconds
-_LOAD_CHECK_INTERVAL = 1.0  # seconds between the checks of an engine that loads
-_FAILED_SECONDS = 30.0  # until a model that could not be loaded is tried again
-_PROBE_IDS = np.zeros(2, dtype=np.int32)
+from service.engine.protocol.messages import (
+    EngineDescription,
+    Failure,
+    Job,
+    Result,
+    pack_jobs,
+    unpack_results,
+)
+from service.engine.protocol.running_text_counts import RunningTextCounts
+from service.engine.protocol.wire import MessageReader, enlarge_send_buffer, pack
+from service.errors import EncodingFailed, EngineDied, NotFinite, ServiceError
 
 
-class EngineConnection:
-    """Submits jobs to the current engine; unfinished ones fail with EngineDied when it dies."""
+class EngineConnection(asyncio.Protocol):
+    """Sends jobs and matches results to them, on the running event loop.
 
-    def __init__(  # noqa: PLR0913 - the last ones by name
-        self,
-        connect: Callable[[], Connection],
-        counters: SharedCounters,
-        on_ready: Callable[[EngineDescription], None] = lambda _: None,
-        on_stall: Callable[[], None] = lambda: None,
-        probe_interval: float = _PROBE_INTERVAL,
-        *,
-        on_wanted: Callable[[], None] = lambda: None,
-        on_unwanted: Callable[[], None] = lambda: None,
+    Jobs submitted in the same iteration of the loop are sent as one message.
+    """
+
+    def __init__(
+        self, running: RunningTextCounts, on_lost: Callable[[], None] = lambda: None
     ) -> None:
-        """connect: opens a connection to the engine; may raise OSError. counters: shared ones.
+        """running: the table of the connection's jobs that the engine is computing.
 
-        on_ready: called after the first result of each engine. on_stall: called after each check
-        that finds the engine hung. probe_interval: seconds between probes, and between checks,
-        which count it as one second. on_wanted: called, perhaps often, while a request waits for
-        an engine that is not loaded. on_unwanted: called to have it unloaded.
+        on_lost: called when the connection ends, before any job fails.
         """
-        self._connect, self._on_ready, self._on_stall = connect, on_ready, on_stall
-        self._on_wanted, self._on_unwanted = on_wanted, on_unwanted
-        self.state = ModelState(counters)
-        self.counters = counters
-        self._client: EngineClient | None = None
-        self._connected, self._lost_at = asyncio.Event(), -math.inf
-        self._probe_interval, self._liveness = probe_interval, Liveness(counters)
-        self.restarts_when_connected = 0  # engine restarts before the current engine
-        self._embeds = False  # whether the last job or probe succeeded
-        self.rate = Rate()
-        self.description: EngineDescription | None = None
+        self._running, self._on_lost = running, on_lost
+        self._loop = asyncio.get_running_loop()
+        self._description: asyncio.Future[EngineDescription] = self._loop.create_future()
+        self._results: dict[int, asyncio.Future[Result]] = {}  # by the number of the job
+        self._unsent: list[tuple[int, Job]] = []
+        self._numbers = count()
+        self._reader = MessageReader()
+        self.lost = asyncio.Event()
 
-    def treat_as_restarting(self) -> None:
-        """Let requests wait for an engine: this process was started again beside others."""
-        self._lost_at = time.monotonic()
+    @classmethod
+    async def connect(
+        cls, connection: Connection, on_lost: Callable[[], None] = lambda: None
+    ) -> "EngineConnection":
+        """Return a connection on our end of a connection; the engine may accept its end later."""
+        sock, running = connection
+        create = asyncio.get_running_loop().create_unix_connection
+        _, protocol = await create(lambda: cls(running, on_lost), sock=sock)
+        return protocol
 
-    @property
-    def ready(self) -> bool:
-        """Whether the engine embeds and responds."""
-        return self._embeds and not self._liveness.unresponsive
-
-    @property
-    def connected(self) -> bool:
-        """Whether an engine has loaded the model and accepts jobs."""
-        return self._client is not None
+    async def wait_loaded(self) -> EngineDescription:
+        """Wait until the engine is loaded and return its description; raises EngineDied."""
+        return await self._description
 
     @property
-    def restarts(self) -> int:
-        """Number of engine restarts."""
-        return int(self.counters.total(Slot.ENGINE_RESTARTS))
+    def busy(self) -> bool:
+        """Whether a job waits for its result."""
+        return bool(self._results)
 
     async def submit(self, job: Job, timeout: float) -> Result:
-        """Compute a job; raises EncodingFailed, EngineUnavailable or TimeoutError."""
-        if self._client is None:
-            raise _no_engine()
-        if self._liveness.unresponsive:
-            raise EngineUnresponsive(
-                "the engine does not respond; try again shortly", retry_after=5
-            )
-        return await self._submit(self._client, job, timeout)
+        """Compute a job; raises EncodingFailed, EngineDied or TimeoutError.
 
-    async def wait_connected(
-        self, timeout: float, max_downtime: float = _MAX_RESTART_SECONDS
-    ) -> None:
-        """Wait until an engine accepts jobs; raises TimeoutError and EngineUnavailable.
-
-        One that is restarting is waited for until there was none for `max_downtime` seconds. One
-        that is not loaded is requested, unless loading takes longer than `timeout`.
+        If the caller is cancelled, its job is removed from the engine's queue.
         """
-        if self.connected:
-            return
-        if self._is_unloaded or self._loads_anew:
-            await self._wait_loaded(timeout)
-        else:
-            await self._wait_restarted(timeout, max_downtime)
-
-    @property
-    def _is_unloaded(self) -> bool:
-        return self.state.engine is not EngineState.RUNNING
-
-    @property
-    def _loads_anew(self) -> bool:
-        """Whether the watcher started the engine after this process lost the one before."""
-        return self.state.since > max(0.0, self._lost_at)
-
-    async def _wait_restarted(self, timeout: float, max_downtime: float) -> None:
-        remaining = self._lost_at + max_downtime - time.monotonic()
+        if self._transport.is_closing():  # the loop tells connection_lost in its next turn
+            await self.lost.wait()
+            raise EngineDied(computing=False)
+        number = next(self._numbers)
+        future: asyncio.Future[Result] = self._loop.create_future()
+        self._results[number] = future
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent.append((number, job))
+        # asyncio.timeout would double the cost of this method.
+        timer = self._loop.call_later(timeout, _expire, future)
         try:
-            async with asyncio.timeout(max(0.0, min(timeout, remaining))):
-                await self._connected.wait()
-        except TimeoutError:
-            if timeout < remaining:
-                raise
-            raise _no_engine() from None
-
-    async def load(self, timeout: float) -> None:
-        """Have the model loaded; raises EngineUnavailable if it takes too long."""
-        if not self.connected:
-            await self._wait_loaded(timeout)
-
-    async def unload(self, timeout: float) -> None:
-        """Have the model unloaded, and wait for that; raises TimeoutError."""
-        self._on_unwanted()
-        async with asyncio.timeout(timeout):
-            while self.connected or not self._is_unloaded:
-                await asyncio.sleep(_UNLOAD_CHECK_INTERVAL)
-
-    async def _wait_loaded(self, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        self._request_load()
-        while self.state.seconds_until_loaded <= timeout:
-            if (remaining := deadline - time.monotonic()) <= 0:
-                break
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(_LOAD_CHECK_INTERVAL, remaining)):
-                    await self._connected.wait()
-                    return
-            self._request_load()
-        seconds = self.state.seconds_until_loaded
-        raise EngineUnavailable(
-            f"the model is not loaded yet; try again in about {seconds} s", retry_after=seconds
-        )
-
-    def _request_load(self) -> None:
-        """Request the engine unless it loads; raises EngineUnavailable if it failed to lately."""
-        state = self.state.engine
-        if state is EngineState.FAILED and self.state.seconds < _FAILED_SECONDS:
-            raise EngineUnavailable(
-                "the model could not be loaded; the server's log says why",
-                retry_after=_FAILED_SECONDS - self.state.seconds,
-            )
-        if self._is_unloaded:
-            self._on_wanted()
-
-    async def run(self) -> None:
-        """Connect to one engine after another until cancelled."""
-        while True:
-            try:
-                client = await EngineClient.connect(self._connect(), self._disconnect)
-            except OSError as error:  # may be temporary, such as too many open files
-                log.error("cannot connect to the engine: %s", error)
-                await asyncio.sleep(_PROBE_INTERVAL)
-            else:
-                await self._use(client)
-
-    async def _use(self, client: EngineClient) -> None:
-        watchdog = asyncio.create_task(self._check_liveness(client))
-        try:
-            await self._probe(client)
-        except EngineUnavailable:
-            pass
+            return await future
+        except (asyncio.CancelledError, TimeoutError):
+            # The job was sent before: its flush was scheduled before the event that ended the wait.
+            self._send(["cancel", number])
+            raise
         finally:
-            watchdog.cancel()
-            self._disconnect()
-            client.close(EngineUnavailable("the engine died; try again", retry_after=2))
+            timer.cancel()
+            del self._results[number]
 
-    def _disconnect(self) -> None:
-        if self._client is not None:
-            self._client, self._embeds, self._lost_at = None, False, time.monotonic()
-            self._connected.clear()
+    def close(self, error: ServiceError) -> None:
+        """Fail every waiting job and close the connection."""
+        self._transport.abort()
+        self.lost.set()
+        futures: list[asyncio.Future[Any]] = [self._description, *self._results.values()]
+        for future in futures:
+            if not future.done():
+                future.set_exception(error)
+        if not self._description.cancelled():
+            self._description.exception()  # retrieved, so that asyncio does not log it
 
-    async def _probe(self, client: EngineClient) -> None:
-        description = await client.describe()
-        self._client, self.description, self.rate = client, description, Rate()
-        self.restarts_when_connected = self.restarts
-        self._connected.set()
-        reported_ready = False
-        output = MULTI if MULTI in description.outputs else DENSE
-        while True:
-            try:
-                await self._submit(client, Job(output, [_PROBE_IDS]), _NO_TIMEOUT)
-            except EncodingFailed as error:
-                self._embeds = False
-                log.error("the engine cannot embed: %s", error)
-            else:
-                if not reported_ready:
-                    self._on_ready(description)
-                reported_ready = True
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(client.lost.wait(), self._probe_interval)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Store the transport; called by the event loop."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
+        enlarge_send_buffer(transport.get_extra_info("socket"))
 
-    async def _check_liveness(self, client: EngineClient) -> None:
-        self._liveness = Liveness(self.counters)
-        while True:
-            await asyncio.sleep(self._probe_interval)
-            self._liveness.check(client.busy)
-            if self._liveness.hung:
-                self._on_stall()
+    def connection_lost(self, error: Exception | None) -> None:
+        """Fail waiting jobs; called by the event loop when the engine exits or dies."""
+        self._on_lost()
+        for number, future in self._results.items():
+            if not future.done():
+                future.set_exception(EngineDied(computing=number in self._running))
+        self.close(EngineDied(computing=False))
 
-    async def _submit(self, client: EngineClient, job: Job, timeout: float) -> Result:
-        result = await client.submit(job, timeout)
-        self.rate.update(result.rate)
-        self._embeds = True
-        return result
+    def data_received(self, data: bytes) -> None:
+        """Handle messages of the engine; called by the event loop."""
+        for (message_type, content), body in self._reader.feed(data):
+            if message_type == "description":
+                self._description.set_result(EngineDescription(**content))
+                continue
+            for number, result in unpack_results(content, body):
+                future = self._results.get(number)
+                if future is not None and not future.done():
+                    _resolve(future, result)
+
+    def _flush(self) -> None:
+        if self._unsent:
+            jobs, self._unsent = self._unsent, []
+            self._send(*pack_jobs(jobs))
+
+    def _send(self, header: Any, body: Any = b"") -> None:
+        if not self._transport.is_closing():
+            self._transport.write(pack(header, body))
 
 
-def _no_engine() -> EngineUnavailable:
-    return EngineUnavailable("no engine is ready; try again shortly", retry_after=2)
+def _resolve(future: asyncio.Future[Result], result: Result | Failure) -> None:
+    if isinstance(result, Failure):
+        error_type = EncodingFailed if result.finite else NotFinite
+        future.set_exception(error_type(result.message, index=result.index))
+    else:
+        future.set_result(result)
+
+
+def _expire(future: asyncio.Future[Result]) -> None:
+    if not future.done():
+        future.set_exception(TimeoutError())

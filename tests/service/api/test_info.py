@@ -11,7 +11,7 @@ from models.folder import Folder
 from models.hub.sources import DEFAULT
 from models.sentence_transformers.sentence import SentenceConfig
 from service.api.info import server_info
-from service.engine.client.engine_connection import EngineConnection
+from service.engine.client.current_engine import CurrentEngine
 from service.engine.protocol.fd_handoff import request_connection
 from service.inference.dimensions import Dimensions
 from service.process.shared_counters import SharedCounters
@@ -25,7 +25,7 @@ def info(sentence: SentenceConfig, rate: float = 0.0, **settings: object) -> dic
     """Return /info before the engine has started. rate: of the engine, in tokens per second."""
     values = Settings(_env_file=None, **settings)  # type: ignore[call-arg, arg-type]
     dimensions = Dimensions.from_setting("none", 384, ())
-    link = EngineConnection(partial(request_connection, 0), SharedCounters.private())
+    link = CurrentEngine(partial(request_connection, 0), SharedCounters.private())
     link.rate.update(rate)
     config = EncoderConfig(
         family="bert",

@@ -1,280 +1,198 @@
-"""Tests of the connection to engines that the test controls."""
+"""Tests of the connection to an engine that the test controls."""
 
 import asyncio
-import errno
-import logging
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
 
-from models.outputs.names import DENSE
 from service.engine.client.engine_connection import EngineConnection
-from service.engine.protocol.fd_handoff import Connection
-from service.engine.protocol.messages import Job, Result, pack_results, unpack_jobs
-from service.engine.protocol.model_state import EngineState, ModelState
-from service.engine.protocol.progress import Progress
-from service.engine.protocol.wire import MessageReader, pack
-from service.errors import EngineUnavailable
-from service.process.shared_counters import SharedCounters
+from service.engine.protocol.messages import Failure, Job, Result, pack_results, unpack_jobs
+from service.engine.protocol.wire import HttpProcessConnection, Message
+from service.errors import EncodingFailed, EngineDied, EngineUnavailable
 from tests.service.rig import running
 
-DESCRIPTION = {
-    **dict.fromkeys(("dim", "max_length", "num_layers", "max_positions", "vocab_size"), 1),
-    **dict.fromkeys(("family", "device", "dtype", "fingerprint"), "x"),
-    **{"pooling": ["mean"], "normalize": True, "trials": [], "threads": 1, "max_batch_tokens": 1},
-    "kernels": None,
-}
-VECTOR = np.ones((1, 1), dtype=np.float32)
+LONG = 60.0
 
 
 class Engine:
-    """Computes the jobs whose number of tokens the test selects."""
+    """Stores received messages; a text's vector is its first id."""
 
-    def __init__(self, computes: Callable[[int], bool]) -> None:
-        self._computes, self._serving = computes, set[asyncio.Task[None]]()
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket, self._connection = sock, HttpProcessConnection(sock, running())
+        self._messages: list[Message] = []
 
-    def connect(self) -> Connection:
-        host_end, engine_end = socket.socketpair()
-        self._serving.add(asyncio.create_task(self._serve(engine_end)))
-        return host_end, running()
+    async def receive(self) -> Message:
+        while not self._messages:
+            await asyncio.sleep(0.001)
+            self._messages += self._connection.receive(wait=False)
+        return self._messages.pop(0)
 
-    async def _serve(self, end: socket.socket) -> None:
-        reader, writer = await asyncio.open_unix_connection(sock=end)
-        writer.write(pack(["description", DESCRIPTION]))
-        messages = MessageReader()
-        while data := await reader.read(1 << 16):
-            for (message_type, content), body in messages.feed(data):
-                for number, job in unpack_jobs(content, body) if message_type == "jobs" else ():
-                    if self._computes(len(job.texts_ids[0])):
-                        writer.write(pack(*pack_results([(number, Result(VECTOR, 1, 2, 3.0))])))
-        writer.close()
+    async def jobs(self) -> dict[int, Job]:
+        (message_type, content), body = await self.receive()
+        assert message_type == "jobs"
+        return dict(unpack_jobs(content, body))
 
+    def reply(self, jobs: dict[int, Job]) -> None:
+        def result(job: Job) -> Result | Failure:
+            first = float(job.texts_ids[0][0])
+            if first < 0:
+                return Failure("negative", 0)
+            return Result(np.array([[first]], dtype=np.float32), 0, 0, 1.0)
 
-def job(tokens: int) -> Job:
-    return Job(DENSE, [np.zeros(tokens, dtype=np.int32)])
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
-def test_a_hung_engine_receives_no_more_jobs_and_is_reported() -> None:
-    async def run() -> None:
-        stalls, computing = list[None](), [True]
-        connect, counters = Engine(lambda tokens: computing[0]).connect, SharedCounters.private()
-        connection = EngineConnection(
-            connect, counters, on_stall=lambda: stalls.append(None), probe_interval=0.01
+        self._connection.send(
+            *pack_results([(number, result(job)) for number, job in jobs.items()])
         )
-        running = asyncio.create_task(connection.run())
-        await until(lambda: connection.ready)
-        computing.clear()
-        computing.append(False)
-        await until(lambda: not connection.ready)
-        with pytest.raises(EngineUnavailable, match="does not respond"):
-            await connection.submit(job(9), 60)
-        assert not stalls
-        await until(lambda: stalls)
-        running.cancel()
-        await asyncio.wait([running])
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def test_a_cancelled_wait_for_the_description_does_not_prevent_closing() -> None:
+    async def scenario() -> None:
+        async with connect() as (connection, _):
+            waiting = asyncio.create_task(connection.wait_loaded())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            connection.close(EngineUnavailable("over"))
+            assert connection.lost.is_set()
+
+    asyncio.run(scenario())
+
+
+@asynccontextmanager
+async def connect() -> AsyncIterator[tuple[EngineConnection, Engine]]:
+    client_end, engine_end = socket.socketpair()
+    connection, engine = await EngineConnection.connect((client_end, running())), Engine(engine_end)
+    try:
+        yield connection, engine
+    finally:
+        connection.close(EngineUnavailable("over"))
+        engine.close()
+        await asyncio.sleep(0)  # the loop closes our end in its next turn
+
+
+def test_a_job_for_a_connection_that_is_closing_fails_when_its_end_is_known() -> None:
+    """Not before: the caller would take the engine for the current one, and send it again."""
+
+    async def scenario() -> None:
+        ends: list[str] = []
+        client_end, engine_end = socket.socketpair()
+        connection = await EngineConnection.connect(
+            (client_end, running()), lambda: ends.append("lost")
+        )
+        connection._transport.abort()
+        with pytest.raises(EngineDied):
+            await connection.submit(job(1), LONG)
+        assert ends == ["lost"]
+        engine_end.close()
+
+    asyncio.run(scenario())
+
+
+def job(first: int) -> Job:
+    return Job("dense", [np.array([first], dtype=np.int32)])
+
+
+def in_loop(test: Callable[[EngineConnection, Engine], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(120), connect() as (connection, engine):
+            await test(connection, engine)
 
     asyncio.run(run())
 
 
-def test_an_engine_that_computes_a_long_batch_is_not_hung() -> None:
-    async def run() -> None:
-        stalls, computing = list[None](), [True]
-        connect, counters = Engine(lambda tokens: computing[0]).connect, SharedCounters.private()
-        connection = EngineConnection(
-            connect, counters, on_stall=lambda: stalls.append(None), probe_interval=0.01
-        )
-        running = asyncio.create_task(connection.run())
-        await until(lambda: connection.ready)
-        computing[0], progress = False, Progress(counters)
-        waiting = asyncio.create_task(connection.submit(job(9), 60))
-        progress.begin("long", 1e6)
-        for _ in range(50):
-            await asyncio.sleep(0.01)
-            assert connection.ready
-        assert not stalls and not waiting.done()
-        running.cancel()
-        await asyncio.wait([running, waiting])
+def test_jobs_submitted_together_are_sent_as_one_message() -> None:
+    async def test(connection: EngineConnection, engine: Engine) -> None:
+        tasks = [asyncio.create_task(connection.submit(job(n), LONG)) for n in range(5)]
+        jobs = await engine.jobs()
+        assert len(jobs) == 5
+        engine.reply(jobs)
+        firsts = [float(result.vectors[0, 0]) for result in await asyncio.gather(*tasks)]
+        assert firsts == [0, 1, 2, 3, 4]
 
-    asyncio.run(run())
+    in_loop(test)
 
 
-def test_a_connection_that_fails_is_requested_again(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def run() -> None:
-        engine, full = Engine(lambda tokens: True), [OSError(errno.EMFILE, "Too many open files")]
+def test_a_failure_fails_its_own_job() -> None:
+    async def test(connection: EngineConnection, engine: Engine) -> None:
+        tasks = [asyncio.create_task(connection.submit(job(n), LONG)) for n in (1, -1)]
+        engine.reply(await engine.jobs())
+        good, bad = await asyncio.gather(*tasks, return_exceptions=True)
+        assert isinstance(good, Result) and isinstance(bad, EncodingFailed)
 
-        def connect() -> Connection:
-            if full:
-                raise full.pop()
-            return engine.connect()
-
-        ready = asyncio.Event()
-        connection = EngineConnection(connect, SharedCounters.private(), lambda _: ready.set())
-        running = asyncio.create_task(connection.run())
-        async with asyncio.timeout(120):
-            await ready.wait()
-        running.cancel()
-        await asyncio.wait([running])
-
-    with caplog.at_level(logging.ERROR):
-        asyncio.run(run())
-    assert "cannot connect to the engine: [Errno 24] Too many open files" in caplog.text
+    in_loop(test)
 
 
-def test_the_description_is_known_before_the_first_result() -> None:
-    # Else the vector cache could mix vectors of two engines.
-    async def run() -> None:
-        connection = EngineConnection(
-            Engine(lambda tokens: tokens == 9).connect, SharedCounters.private()
-        )
-        running = asyncio.create_task(connection.run())
-        await asyncio.sleep(0.1)
-        assert not connection.ready
-        await connection.submit(Job(DENSE, [np.zeros(9, dtype=np.int32)]), 5)
-        assert connection.description is not None
-        running.cancel()
-        await asyncio.wait([running])
+def test_a_cancelled_job_is_removed_from_the_queue() -> None:
+    async def test(connection: EngineConnection, engine: Engine) -> None:
+        task = asyncio.create_task(connection.submit(job(1), LONG))
+        await asyncio.sleep(0)  # submitted, and not sent yet
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        (number,) = await engine.jobs()
+        assert (await engine.receive())[0] == ["cancel", number]
 
-    asyncio.run(run())
+    in_loop(test)
 
 
-class Mortal(Engine):
-    """Dies when the test says so."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda tokens: True)
-        self.ends: list[socket.socket] = []
-        self.starting = True
-
-    def connect(self) -> Connection:
-        if not self.starting:
-            raise OSError
-        host_end, engine_end = socket.socketpair()
-        self.ends.append(engine_end.dup())
-        self._serving.add(asyncio.create_task(self._serve(engine_end)))
-        return host_end, running()
-
-    def die(self) -> None:
-        with self.ends.pop() as end:
-            end.shutdown(socket.SHUT_RDWR)
-
-
-def test_a_wait_for_an_engine_that_died_ends_with_the_next_one() -> None:
-    async def run() -> None:
-        engine = Mortal()
-        connection = EngineConnection(engine.connect, SharedCounters.private())
-        with pytest.raises(EngineUnavailable, match="no engine"):
-            await connection.wait_connected(60)  # it was never connected
-        serving = asyncio.create_task(connection.run())
-        while connection.description is None:
-            await asyncio.sleep(0.01)
-        await connection.wait_connected(60)
-        engine.starting = False
-        engine.die()
-        while connection.ready:
-            await asyncio.sleep(0.01)
+def test_a_job_is_cancelled_after_its_timeout() -> None:
+    async def test(connection: EngineConnection, engine: Engine) -> None:
         with pytest.raises(TimeoutError):
-            await connection.wait_connected(0.01)
+            await connection.submit(job(1), 0.05)
+        jobs = await engine.jobs()
+        assert (await engine.receive())[0][0] == "cancel"
+        engine.reply(jobs)  # too late, and harmless
+        again = asyncio.create_task(connection.submit(job(2), LONG))
+        engine.reply(await engine.jobs())
+        assert (await again).vectors[0, 0] == 2
+
+    in_loop(test)
+
+
+def test_a_closed_connection_fails_waiting_and_later_jobs() -> None:
+    async def test(connection: EngineConnection, engine: Engine) -> None:
+        task = asyncio.create_task(connection.submit(job(1), LONG))
+        await engine.jobs()
+        connection.close(EngineUnavailable("died"))
+        with pytest.raises(EngineUnavailable, match="died"):
+            await task
         with pytest.raises(EngineUnavailable):
-            await connection.wait_connected(60, max_downtime=0.01)
-        waiting = asyncio.create_task(connection.wait_connected(60))
-        engine.starting = True
-        await waiting
-        job = Job(DENSE, [np.zeros(9, dtype=np.int32)])
-        assert (await connection.submit(job, 60)).vectors.tolist() == [[1]]
-        engine.die()
-        serving.cancel()
-        await asyncio.wait([serving])
+            await connection.submit(job(2), LONG)
 
-    asyncio.run(run())
+    in_loop(test)
 
 
-def test_the_first_requests_of_a_restarted_process_wait_for_the_engine() -> None:
-    async def run() -> None:
-        engine = Mortal()
-        connection = EngineConnection(engine.connect, SharedCounters.private())
-        connection.treat_as_restarting()
-        with pytest.raises(TimeoutError):
-            await connection.wait_connected(0.01)
-        waiting = asyncio.create_task(connection.wait_connected(60))
-        serving = asyncio.create_task(connection.run())
-        await waiting
-        assert (await connection.submit(job(9), 60)).vectors.tolist() == [[1]]
-        engine.die()
-        serving.cancel()
-        await asyncio.wait([serving])
-
-    asyncio.run(run())
-
-
-class OnDemand:
-    """A connection to an engine that is loaded when the test says so."""
-
-    def __init__(self) -> None:
-        self.counters, self.wanted = SharedCounters.private(), 0
-        self.state = ModelState(self.counters)
-        self.state.set(EngineState.UNLOADED)
-        self.loaded = asyncio.Event()
-        self._engine = Engine(lambda _: True)
-        self.connection = EngineConnection(
-            self._connect, self.counters, probe_interval=0.01, on_wanted=self._want
-        )
-
-    def _want(self) -> None:
-        self.wanted += 1
-
-    def _connect(self) -> Connection:
-        if not self.loaded.is_set():
-            raise OSError("not loaded")
-        return self._engine.connect()
-
-
-def test_a_request_has_a_model_loaded_and_waits_for_that() -> None:
-    async def run() -> None:
-        model = OnDemand()
+def test_an_engine_that_exits_fails_waiting_and_later_jobs() -> None:
+    async def test(connection: EngineConnection, engine: Engine) -> None:
+        task = asyncio.create_task(connection.submit(job(1), LONG))
+        await engine.jobs()
+        engine.close()
+        with pytest.raises(EngineUnavailable, match="died"):
+            await task
+        assert connection.lost.is_set()
         with pytest.raises(EngineUnavailable):
-            await model.connection.submit(job(2), 60)
-        waiting = asyncio.create_task(model.connection.wait_connected(60))
-        await until(lambda: model.wanted)
-        model.state.set(EngineState.RUNNING)
-        model.loaded.set()
-        running = asyncio.create_task(model.connection.run())
-        await waiting
-        assert (await model.connection.submit(job(2), 60)).vectors == 1
-        running.cancel()
-        await asyncio.wait([running])
+            await connection.submit(job(1), LONG)
 
-    asyncio.run(run())
+    in_loop(test)
 
 
-def test_a_request_that_would_wait_too_long_is_told_when_its_model_is_loaded() -> None:
+def test_errors_of_a_dead_engine_say_which_jobs_it_was_computing() -> None:
     async def run() -> None:
-        model = OnDemand()
-        model.state.note_loaded(90.0)
-        with pytest.raises(EngineUnavailable, match="in about 90 s") as lost:
-            await model.connection.wait_connected(60)
-        assert lost.value.retry_after == 90
-        assert model.wanted == 1, "it is loaded nevertheless"
-
-    asyncio.run(run())
-
-
-def test_a_model_that_could_not_be_loaded_is_not_tried_again_at_once() -> None:
-    async def run() -> None:
-        model = OnDemand()
-        model.state.set(EngineState.FAILED)
-        with pytest.raises(EngineUnavailable, match="could not be loaded") as lost:
-            await model.connection.wait_connected(60)
-        assert 29 <= (lost.value.retry_after or 0) <= 30
-        assert model.wanted == 0
+        client_end, engine_end = socket.socketpair()
+        table = running()
+        connection, engine = await EngineConnection.connect((client_end, table)), Engine(engine_end)
+        tasks = [asyncio.create_task(connection.submit(job(n), LONG)) for n in (5, 6)]
+        jobs = await engine.jobs()
+        [number] = [number for number, sent in jobs.items() if sent.texts_ids[0][0] == 6]
+        table.begin(number)
+        engine.close()
+        errors = await asyncio.gather(*tasks, return_exceptions=True)
+        computing = [isinstance(error, EngineDied) and error.computing for error in errors]
+        assert computing == [False, True]
 
     asyncio.run(run())

@@ -7,8 +7,8 @@ _MIN_CHANGES = 5  # after five, a third of the moving average is still the value
 _MAX_AGE = 300.0  # seconds, after which the speed may be another
 
 
-class Rate:
-    """Tokens per second of the fully loaded engine.
+class ReportedRate:
+    """Tokens per second of a saturated engine.
 
     latest: the last report; 0 if unknown. An engine starts with the rate of a single cold batch of
     equally long texts; only full batches update it.

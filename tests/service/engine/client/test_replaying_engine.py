@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from service.engine.client.replay import Replay
+from service.engine.client.replaying_engine import ReplayingEngine
 from service.engine.protocol.messages import EngineDescription, Job, Result
 from service.errors import (
     EncodingFailed,
@@ -77,8 +77,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(limited())
 
 
-def replay(engine: Engine) -> Replay:
-    return Replay(engine, SharedCounters.private())
+def replay(engine: Engine) -> ReplayingEngine:
+    return ReplayingEngine(engine, SharedCounters.private())
 
 
 def test_a_waiting_job_is_resubmitted_unchanged() -> None:

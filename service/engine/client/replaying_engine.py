@@ -23,7 +23,7 @@ _MAX_CRASHES = 2  # of a text computed alone; a single one may be a coincidence,
 
 
 class Engine(Protocol):
-    """The current engine: see service.engine.client.engine_connection."""
+    """The current engine: see service.engine.client.current_engine."""
 
     @property
     def description(self) -> EngineDescription | None: ...
@@ -31,7 +31,7 @@ class Engine(Protocol):
     def wait_connected(self, timeout: float, max_downtime: float = ...) -> Awaitable[None]: ...
 
 
-class Replay:
+class ReplayingEngine:
     """Submits jobs to the engine, and again to its successor if it dies.
 
     A job that was waiting when the engine died is resubmitted unchanged. A job that was being

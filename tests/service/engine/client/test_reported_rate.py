@@ -1,6 +1,6 @@
 """Tests of when the rate that an engine reports is reliable."""
 
-from service.engine.client.rate import Rate
+from service.engine.client.reported_rate import ReportedRate
 
 
 class Clock:
@@ -13,7 +13,7 @@ class Clock:
 
 
 def test_a_rate_is_reliable_after_several_changes() -> None:
-    rate = Rate(Clock())
+    rate = ReportedRate(Clock())
     assert rate.latest == rate.reliable_rate == 0
     for reported in (3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 4.0, 5.0, 6.0, 7.0):
         rate.update(reported)
@@ -24,7 +24,7 @@ def test_a_rate_is_reliable_after_several_changes() -> None:
 
 def test_a_rate_that_was_measured_long_ago_is_not_reliable() -> None:
     clock = Clock()
-    rate = Rate(clock)
+    rate = ReportedRate(clock)
     for reported in range(1, 9):
         rate.update(reported)
     clock.now = 200
