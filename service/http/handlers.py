@@ -1,6 +1,7 @@
 """Exception handlers of FastAPI: errors have the same shape on every route."""
 
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -12,6 +13,8 @@ from service.errors import NotFound, ServiceError, WrongMethod
 from service.request.error_body import respond
 from service.request.error_responses import service_error
 from service.request.request_context import RequestContext
+
+_COMPARED = 100  # characters of an unknown path
 
 
 def install(app: FastAPI) -> None:
@@ -40,11 +43,17 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 def _not_found(request: Request) -> NotFound:
-    routes = _methods(request.app.routes)
-    names = sorted(
-        {f"{method} {route.path_format}" for route, method in routes if method != "HEAD"}
+    methods: dict[str, set[str]] = {}
+    for route, method in _methods(request.app.routes):
+        if method != "HEAD":
+            methods.setdefault(route.path_format, set()).add(method)
+    path = request.url.path
+    similar = get_close_matches(path[:_COMPARED], methods, n=3)
+    names = [f"{method} {match}" for match in similar for method in sorted(methods[match])]
+    question = f"did you mean {', '.join(names)}? " if names else ""
+    return NotFound(
+        f"nothing is at {path}; {question}GET /openapi.json describes all that there is"
     )
-    return NotFound(f"nothing is at {request.url.path}; there are {', '.join(names)}")
 
 
 def _wrong_method(request: Request) -> WrongMethod:

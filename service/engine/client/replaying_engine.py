@@ -116,7 +116,8 @@ class ReplayingEngine:
             log.error(
                 "a text of %d tokens crashed the engine; it is refused for ten minutes", job.tokens
             )
-        raise EngineCrash("the engine died while it computed this input", index=0)
+            raise EngineCrash("the engine died while it computed this input", index=0)
+        raise EngineCrash("the engine died again and again before it computed this input", index=0)
 
 
 def _remaining(deadline: float) -> float:

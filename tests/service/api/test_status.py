@@ -130,11 +130,21 @@ def test_an_unknown_path_has_no_metric(server: Server) -> None:
     assert "/no/such/path" not in server.client.get("/metrics").text
 
 
-def test_the_error_for_an_unknown_path_lists_the_known_ones(server: Server) -> None:
-    message = error(server.client.get("/embeddigs"), 404)["message"]
-    for route in ("GET /info", "POST /embed", "GET /positions", "POST /positions"):
-        assert f" {route}," in message
-    assert " GET /v1/models/{name}," in message
+@pytest.mark.parametrize(
+    ("path", "similar"),
+    [
+        ("/embeddigs", "POST /embeddings"),
+        ("/position", "GET /positions, POST /positions"),
+        ("/v1/model", "GET /v1/models"),
+        ("/rerank/" + "x" * 60_000, ""),
+    ],
+)
+def test_the_error_for_an_unknown_path_names_similar_ones(
+    server: Server, path: str, similar: str
+) -> None:
+    message = error(server.client.get(path), 404)["message"]
+    assert message.startswith(f"nothing is at {path[:500]}")
+    assert (f"did you mean {similar}" in message) if similar else ("did you mean" not in message)
 
 
 @pytest.mark.parametrize(

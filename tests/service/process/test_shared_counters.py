@@ -42,6 +42,13 @@ def test_allocated_slots_are_unique_and_differ_from_the_named_ones() -> None:
     assert len(slots) == len({*slots, *Slot} - {*Slot})
 
 
+@pytest.mark.parametrize("gauge", [False, True])
+def test_more_counters_than_there_are_slots_are_refused(gauge: bool) -> None:
+    counters = SharedCounters.private()
+    with pytest.raises(ValueError, match="more counters"):
+        counters.allocate(10_000, gauge=gauge)
+
+
 def test_a_restarted_process_continues_the_counts_of_its_row(file: int) -> None:
     first, second, _ = attach(file)
     second.row[second.allocate()] += 3

@@ -178,7 +178,7 @@ def test_a_job_is_resubmitted_six_times_at_most() -> None:
 def test_a_suspected_job_is_never_answered_with_a_retry() -> None:
     # A gateway would send it to another server, and crash its engine, too.
     engine = Engine([True] + [False] * 99)
-    with pytest.raises(EngineCrash):
+    with pytest.raises(EngineCrash, match="before it computed"):
         run(replay(engine).submit(job([1]), 60))
     engine = Engine([True], present=False)
     with pytest.raises(TimeoutError):
