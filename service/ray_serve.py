@@ -95,7 +95,7 @@ def build(arguments: Arguments) -> serve.Application:
         min_replicas=arguments.min_replicas,
         max_replicas=arguments.max_replicas,
         upscale_delay_s=0,
-        downscale_delay_s=300,
+        downscale_delay_s=0,  # LoadPolicy keeps them for a while
         metrics_interval_s=1,
         look_back_period_s=2,
         policy=policy,

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
@@ -11,25 +12,31 @@ from prometheus_client.parser import text_string_to_metric_families
 WAIT, UTILIZATION = "wait_seconds", "utilization"
 """Metrics that each replica reports: seconds of queued work, and the used share of its speed."""
 
+_MEAN_SECONDS = 60.0  # as in the chart; a long request counts all its tokens at its end
+_KEEP_SECONDS = 300.0
+
 
 class LoadMeter:
     """Reads the load of a server from its metrics. clock: returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._tokens, self._at = 0.0, clock()
+        self._totals = deque([(clock(), 0.0)])  # of tokens, and when they were read
 
     def read(self, metrics: str) -> Mapping[str, float]:
-        """The load since the last call. metrics: of GET /metrics."""
+        """The wait, and the mean utilization of a minute. metrics: of GET /metrics."""
         families = [*text_string_to_metric_families(metrics)]
 
         def values(name: str) -> list[float]:
             samples = chain.from_iterable(family.samples for family in families)
             return [sample.value for sample in samples if sample.name == f"embedding_{name}"]
 
-        tokens, now = sum(values("tokens_total")), self._clock()
-        rate = (tokens - self._tokens) / max(now - self._at, 1e-9)
-        self._tokens, self._at = tokens, now
+        now, tokens = self._clock(), sum(values("tokens_total"))
+        self._totals.append((now, tokens))
+        while len(self._totals) > 2 and self._totals[1][0] <= now - _MEAN_SECONDS:
+            self._totals.popleft()
+        since, before = self._totals[0]
+        rate = (tokens - before) / max(now - since, _MEAN_SECONDS)
         speed = max(values("tokens_per_second"), default=0)
         return {
             WAIT: max(values("wait_seconds"), default=0.0),
@@ -41,21 +48,30 @@ class LoadPolicy:
     """A policy of Ray Serve: as many replicas as the wait and the utilization need.
 
     The triggers of the Helm chart. wait: seconds of queued work for each replica; utilization: the
-    share of its speed.
+    share of its speed. Replicas that were needed in the last five minutes are kept.
     """
 
-    def __init__(self, wait: float, utilization: float) -> None:
-        self._targets = {WAIT: wait, UTILIZATION: utilization}
+    def __init__(
+        self, wait: float, utilization: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """clock: returns seconds."""
+        self._targets, self._clock = {WAIT: wait, UTILIZATION: utilization}, clock
+        self._needed: deque[tuple[float, int]] = deque()  # and when
 
     def __call__(self, context: Any) -> tuple[int, dict[str, Any]]:
         """The number of replicas, and the state of the policy, which is empty."""
-        loads = context.aggregated_metrics or {}
-        wanted = [
-            math.ceil(sum(loads.get(name, {}).values()) / target)
-            for name, target in self._targets.items()
-        ]
+        now = self._clock()
+        self._needed.append((now, self._needed_now(context.aggregated_metrics or {})))
+        while self._needed[0][0] < now - _KEEP_SECONDS:
+            self._needed.popleft()
         low, high = (
             context.capacity_adjusted_min_replicas,
             context.capacity_adjusted_max_replicas,
         )
-        return min(max(low, *wanted), high), {}
+        return min(max(low, *(count for _, count in self._needed)), high), {}
+
+    def _needed_now(self, loads: Mapping[str, Mapping[Any, float]]) -> int:
+        return max(
+            math.ceil(sum(loads.get(name, {}).values()) / target)
+            for name, target in self._targets.items()
+        )

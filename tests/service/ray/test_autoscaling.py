@@ -46,6 +46,15 @@ def test_the_larger_of_both_needs_decides_within_the_bounds(
     assert LoadPolicy(0.5, 0.7)(Context(loads)) == (replicas, {})
 
 
+def test_replicas_that_were_needed_in_the_last_five_minutes_are_kept() -> None:
+    clock = Clock()
+    policy = LoadPolicy(0.5, 0.7, clock)
+    numbers = []
+    for clock.now, wait in ((0, 2.0), (10, 4.0), (20, 0.0), (309, 0.0), (311, 0.6), (700, 0.0)):
+        numbers.append(policy(Context({WAIT: {"a": wait}}))[0])
+    assert numbers == [4, 8, 8, 8, 2, 1]
+
+
 def test_without_a_report_there_are_as_few_replicas_as_may_be() -> None:
     assert LoadPolicy(0.5, 0.7)(Context(None, 2)) == (2, {})
     assert LoadPolicy(0.5, 0.7)(Context({}, 2)) == (2, {})
@@ -64,8 +73,10 @@ def test_the_load_is_read_from_the_metrics_of_a_server(tiny_bert: Folder) -> Non
         if line.startswith("embedding_tokens_per_second")
     )
     clock.now = 2.0
-    assert meter.read(metrics) == {WAIT: 0.0, UTILIZATION: pytest.approx(tokens / 2 / speed)}
-    clock.now = 3.0
+    assert meter.read(metrics) == {WAIT: 0.0, UTILIZATION: pytest.approx(tokens / 60 / speed)}
+    clock.now = 61.0
+    assert meter.read(metrics)[UTILIZATION] == pytest.approx(tokens / 61 / speed)
+    clock.now = 122.0
     assert meter.read(metrics)[UTILIZATION] == 0
 
 
