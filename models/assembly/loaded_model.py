@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from models.assembly.image_embedder import ImageEmbedder
+from models.assembly.recurrent import ENCODERS, load_recurrent
 from models.assembly.word_vectors import load_word_vectors
 from models.checkpoint import weights
 from models.cpu_backend import library
@@ -26,6 +27,7 @@ from models.sentence_transformers.sparse import Splade
 from models.tokenizer.tokenizer import Tokenizer
 from models.torch_backend.encoder import Embeddings, Encoder
 from models.torch_backend.linear import LinearFactory
+from models.torch_backend.recurrent import RecurrentEncoder
 from models.torch_backend.splade import SpladeHead
 from models.torch_backend.token_head import TokenHead
 from models.torch_backend.word_vectors import WordVectorEncoder
@@ -42,7 +44,7 @@ class LoadedModel:
 
     folder: Folder
     tokenizer: Tokenizer
-    embeddings: Embeddings | WordVectorEncoder
+    embeddings: Embeddings | RecurrentEncoder | WordVectorEncoder
     encoder: Encoder
     head: Head | TokenHead
     dtype: str
@@ -58,9 +60,13 @@ class LoadedModel:
         """Load a folder; for the arguments see models.embedder.Embedder.load."""
         config, tokenizer = folder.spec.config, folder.tokenizer()
         if config.family == word_vectors.FAMILY:
-            return cls._of_words(folder, tokenizer)
+            linear = row_exact_linear_factory(frozenset())
+            return cls._of_float32(folder, tokenizer, load_word_vectors(folder), linear)
         cpu_features = library.features(isa)
         linear = row_exact_linear_factory(cpu_features)
+        if config.family in ENCODERS:
+            encoder = load_recurrent(folder, device, linear)
+            return cls._of_float32(folder, tokenizer, encoder, linear)
         head = _head(folder, linear)
         tensors = weights.load(folder.encoder, folder.spec)
         with torch.inference_mode():
@@ -86,8 +92,14 @@ class LoadedModel:
         )
 
     @classmethod
-    def _of_words(cls, folder: Folder, tokenizer: Tokenizer) -> "LoadedModel":
-        encoder, linear = load_word_vectors(folder), row_exact_linear_factory(frozenset())
+    def _of_float32(
+        cls,
+        folder: Folder,
+        tokenizer: Tokenizer,
+        encoder: RecurrentEncoder | WordVectorEncoder,
+        linear: LinearFactory,
+    ) -> "LoadedModel":
+        # Of an encoder that has no other precision.
         return cls(
             folder=folder,
             tokenizer=tokenizer,

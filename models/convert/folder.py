@@ -2,12 +2,12 @@
 
 import logging
 import shutil
-import tempfile
 from pathlib import Path
 
 from models import convert
 from models.checkpoint import safetensors_files
 from models.convert import tokenizer, weights
+from models.convert.new_folder import new_folder
 from models.errors import ModelError
 from models.folder import Folder
 from models.footprint import Footprint
@@ -24,16 +24,11 @@ def convert_folder(source: Path, target: Path) -> None:
 
     Raises ModelError for a folder that cannot be read or is not supported, and if `target` exists.
     """
-    if target.exists():
-        raise ModelError(f"{target} exists already: delete it, or name another folder with -o")
     convert.refuse_unsupported(source)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".convert-") as name:
-            scratch = Path(name) / target.name
+        with new_folder(target) as scratch:
             _write(source, scratch)
             _check(source, scratch)
-            scratch.rename(target)
     except OSError as error:
         raise ModelError(f"{target} cannot be written: {error}") from None
 
@@ -54,7 +49,7 @@ def _write(source: Path, scratch: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    target.mkdir(parents=True)
+    target.mkdir(parents=True, exist_ok=True)
     for path in sorted(source.iterdir()) if source.is_dir() else ():
         if path.is_file() and path.suffix in _COPIED_SUFFIXES and "pytorch_model" not in path.name:
             shutil.copyfile(path, target / path.name)

@@ -3,7 +3,7 @@
 import json
 import pickle
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def convert(source: Path, target: Path) -> None:
     for path in pickles:
         tensors = _read(path)
         name = path.with_suffix(".safetensors").name.replace("pytorch_model", "model")
-        _write(tensors, target / name)
+        write(tensors, target / name)
         shards |= dict.fromkeys(tensors, name)
     if len(pickles) > 1:
         index = json.dumps({"metadata": {}, "weight_map": shards}, indent=2)
@@ -38,21 +38,27 @@ def convert(source: Path, target: Path) -> None:
 
 def convert_file(source: Path, target: Path) -> None:
     """Write one pickle as safetensors; raises ModelError as `convert` does."""
-    _write(_read(source), target)
+    write(_read(source), target)
 
 
-def _write(tensors: Mapping[str, Tensor], path: Path) -> None:
+def write(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors, which may share memory, as safetensors."""
     path.touch()  # with the permissions of any new file: save_file's are for its owner alone
     permissions = path.stat().st_mode
     save_file(_without_shared_memory(tensors), path, metadata={"format": "pt"})
     path.chmod(permissions)
 
 
-def _read(path: Path) -> Mapping[str, Tensor]:
+def read_pickle(path: Path, classes: Sequence[type] = ()) -> Mapping[str, Any]:
+    """Read what torch.save wrote, with tensors, plain values and these classes alone.
+
+    Raises ModelError for a file that cannot be read or holds more, and for anything but a mapping.
+    """
     try:
         # Only the newer of torch's two formats, a zip, can be memory-mapped.
         mappable = zipfile.is_zipfile(path)
-        state: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=mappable)
+        with torch.serialization.safe_globals([*classes]):
+            state: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=mappable)
     except pickle.UnpicklingError as error:
         raise ModelError(
             f"{path} holds more than tensors, and its code is not run: {_first_line(error)}"
@@ -61,6 +67,11 @@ def _read(path: Path) -> Mapping[str, Tensor]:
         raise ModelError(f"{path} cannot be read: {_first_line(error)}") from None
     if not isinstance(state, Mapping):
         raise ModelError(f"{path} holds no tensors by name, but a {type(state).__name__}")
+    return state
+
+
+def _read(path: Path) -> Mapping[str, Tensor]:
+    state = read_pickle(path)
     for name, value in state.items():
         if not isinstance(value, Tensor):
             raise ModelError(f"{path}: {name!r} is no tensor, but a {type(value).__name__}")

@@ -121,16 +121,16 @@ def convert(
 ) -> None:
     """Make safetensors and a tokenizer.json of an older MODEL, once, and print its new folder.
 
-    MODEL is a folder, organisation/name on a hub, or a file of word vectors: Word2Vec (.bin, .txt),
-    GloVe (.txt) or fastText (.vec, .bin), also with .gz after it. Weights that torch.save wrote
-    (pytorch_model.bin, also in shards) are read as tensors alone: code in them is not run.
-    SentencePiece files and older vocabularies need the extra 'convert'.
+    MODEL is a folder, organisation/name on a hub, or a file: of word vectors (Word2Vec .bin, .txt;
+    GloVe .txt; fastText .vec, .bin; also with .gz after it), or the weights of LASER 2 or 3 (.pt).
+    Weights that torch.save wrote (pytorch_model.bin, also in shards) are read as tensors alone:
+    code in them is not run. SentencePiece files and older vocabularies need the extra 'convert'.
     """
     settings, source = read(flags), Path(str(flags["model"]))
     choices = (limit, exact, weights, corpus)
     try:
         if source.is_file():
-            click.echo(_converted_words(source, output, choices))
+            click.echo(_converted_file(source, output, choices))
         elif any(choices):
             raise click.UsageError(
                 "--limit, --exact, --weights and --corpus are for files of word vectors"
@@ -182,13 +182,14 @@ def info(**flags: Any) -> None:
     click.echo(json.dumps(properties, indent=2))
 
 
-def _converted_words(source: Path, output: Path | None, choices: tuple[Any, ...]) -> Path:
-    from models.convert.words.folder import Choices, convert_words
+def _converted_file(source: Path, output: Path | None, choices: tuple[Any, ...]) -> Path:
+    from models.convert.files import convert_file
+    from models.convert.words.folder import Choices
 
     name = source.name.removesuffix(".gz").rpartition(".")[0] or source.name
     target = output or source.resolve().with_name(f"{name}-converted")
     configure_logging("info", "text")
-    convert_words(source.resolve(), target, Choices(*choices))
+    convert_file(source.resolve(), target, Choices(*choices))
     return target
 
 

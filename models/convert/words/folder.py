@@ -1,18 +1,16 @@
 """Writes word vectors as a folder of WordEmbeddings, which sentence-transformers reads, too."""
 
 import gzip
-import json
 import logging
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from models.checkpoint import safetensors_files
+from models.convert.new_folder import SENTENCE_TRANSFORMERS, modules, new_folder, write_json
 from models.convert.words import weighting
 from models.convert.words.component import remove_common_component
 from models.convert.words.fasttext import FastText, is_fasttext
@@ -30,7 +28,6 @@ from models.vectors import Floats
 SUFFIXES = (".bin", ".txt", ".vec")
 """Suffixes of files of word vectors, each also with .gz after it."""
 _BLOCK = 1024  # rows that are written at once
-_TYPE = "sentence_transformers.models."
 
 log = logging.getLogger(__name__)
 
@@ -55,15 +52,9 @@ def convert_words(source: Path, target: Path, choices: Choices | None = None) ->
     Raises ModelError for a file that cannot be read, and if `target` exists.
     """
     choices = choices or Choices()
-    if target.exists():
-        raise ModelError(f"{target} exists already: delete it, or name another folder with -o")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".convert-") as name:
-            scratch = Path(name) / target.name
-            scratch.mkdir()
-            _write(_reader(_unpacked(source, Path(name)), choices.limit), scratch, choices)
-            scratch.rename(target)
+        with new_folder(target) as scratch:
+            _write(_reader(_unpacked(source, scratch.parent), choices.limit), scratch, choices)
     except (OSError, EOFError) as error:
         raise ModelError(f"{source} cannot be converted to {target}: {error}") from None
 
@@ -95,12 +86,12 @@ def _write(vectors: WordVectors, folder: Path, choices: Choices) -> None:
     options = WordOptions(exact=choices.exact, subwords=vectors.subwords)
     vocabulary = Vocabulary.of(words)
     safetensors_files.write(folder / MAPPED, vocabulary.arrays, options.as_metadata())
-    _write_json(folder / LISTED, {"vocab": words, "stop_words": [], "do_lower_case": False})
-    tokenizer_class = f"{_TYPE}tokenizer.WhitespaceTokenizer"
-    _write_json(folder / OPTIONS, {"tokenizer_class": tokenizer_class, "update_embeddings": False})
-    _write_json(folder / "modules.json", _modules("WordEmbeddings", "Pooling"))
+    write_json(folder / LISTED, {"vocab": words, "stop_words": [], "do_lower_case": False})
+    tokenizer_class = f"{SENTENCE_TRANSFORMERS}tokenizer.WhitespaceTokenizer"
+    write_json(folder / OPTIONS, {"tokenizer_class": tokenizer_class, "update_embeddings": False})
+    write_json(folder / "modules.json", modules("WordEmbeddings", "Pooling"))
     pooling = {"word_embedding_dimension": vectors.width, "pooling_mode_mean_tokens": True}
-    _write_json(folder / "1_Pooling" / "config.json", pooling)
+    write_json(folder / "1_Pooling" / "config.json", pooling)
     if choices.weights:
         tokenizer = WordTokenizer(vocabulary, options)
         _write_weights(folder, choices, words, table.rows, tokenizer, vectors)
@@ -147,27 +138,14 @@ def _write_weights(  # noqa: PLR0913, PLR0917 - of one call
     module.mkdir()
     safetensors_files.write(module / "model.safetensors", {TABLE: table})
     config = {"vocab": words, "word_weights": weights, "unknown_word_weight": unknown}
-    _write_json(module / "config.json", config)
-    _write_json(folder / "modules.json", _modules("WordEmbeddings", "WordWeights", "Pooling"))
+    write_json(module / "config.json", config)
+    write_json(folder / "modules.json", modules("WordEmbeddings", "WordWeights", "Pooling"))
     if choices.weights == "sif" and texts:
         remove_common_component(folder, texts, tokenizer, table[:, 0])
         kinds = ("WordEmbeddings", "WordWeights", "Pooling", "Dense")
-        _write_json(folder / "modules.json", _modules(*kinds))
+        write_json(folder / "modules.json", modules(*kinds))
 
 
 def _words(tokenizer: WordTokenizer, text: str) -> Iterator[str]:
     size = len(tokenizer.vocabulary)
     return (tokenizer.vocabulary.word(id) for id in tokenizer.encode(text).ids if id < size)
-
-
-def _modules(*kinds: str) -> list[dict[str, Any]]:
-    paths = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds[1:], 1))]
-    return [
-        {"idx": number, "name": str(number), "path": path, "type": _TYPE + kind}
-        for number, (kind, path) in enumerate(zip(kinds, paths, strict=True))
-    ]
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(value), encoding="utf-8")

@@ -1,0 +1,27 @@
+"""Conversion of a single file, by the ending of its name."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from models.convert import laser
+from models.convert.laser import convert_laser
+from models.convert.words.folder import Choices, convert_words
+from models.errors import ModelError
+
+ENCODERS: Mapping[str, Callable[[Path, Path], None]] = {laser.SUFFIX: convert_laser}
+"""What converts the file of an encoder, by its suffix; all others are of word vectors."""
+
+
+def convert_file(source: Path, target: Path, choices: Choices) -> None:
+    """Write the folder of a file of word vectors, or of the weights of an older encoder.
+
+    choices: of word vectors. Raises ModelError for a file that cannot be read, and if `target`
+    exists.
+    """
+    convert = ENCODERS.get(source.suffix)
+    if convert is None:
+        convert_words(source, target, choices)
+    elif choices != Choices():
+        raise ModelError("--limit, --exact, --weights and --corpus are for files of word vectors")
+    else:
+        convert(source, target)

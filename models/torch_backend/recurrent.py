@@ -1,0 +1,99 @@
+"""Encoders of bidirectional LSTMs on torch, over packed sequences without padding.
+
+B sequences, T tokens, D width of the states.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from models.config.encoder_config import EncoderConfig
+from models.encoder.batch import Batch
+from models.encoder.pooling import pool
+from models.encoder.sequence_layout import SequenceLayout
+from models.torch_backend.linear import LinearFactory
+from models.torch_backend.lstm import LstmLayer, layer_weights, time_steps
+from models.vectors import Floats
+
+DIRECTIONS = ("forward", "backward")
+
+
+class RecurrentEncoder(ABC):
+    """An encoder whose layers read the tokens of a text one after another, in float32."""
+
+    def __init__(self, config: EncoderConfig, device: torch.device) -> None:
+        self.config, self.device = config, device
+
+    @property
+    def max_concurrent_batches(self) -> int:
+        """One: concurrent forward passes would wait for the GIL at every operation."""
+        return 1
+
+    @property
+    def prefetch_depth(self) -> int:
+        """None: the host starts every step of a layer."""
+        return 0
+
+    @abstractmethod
+    def hidden(self, batch: Batch, num_layers: int) -> Tensor:
+        """Compute the states after the first `num_layers` layers, on the device: (T, D)."""
+
+    @abstractmethod
+    def part(self, name: str, batch: Batch) -> Floats:
+        """Return the vectors of tokens that the first layer reads."""
+
+    @torch.inference_mode()
+    def states(self, batch: Batch, num_layers: int) -> Floats:
+        """Return the states after the first `num_layers` layers: (T, D)."""
+        states: Floats = self.hidden(batch, num_layers).cpu().numpy()
+        return states
+
+    @torch.inference_mode()
+    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
+        """Pool the last states, concatenating the poolings: (B, poolings * D)."""
+        hidden = self.hidden(batch, self.config.num_layers)
+        layout = SequenceLayout(batch.lengths.tolist(), self.device)
+        pooled = pool(hidden, layout, poolings, torch.from_numpy(batch.prompt_token_counts))
+        vectors: Floats = pooled.cpu().numpy()
+        return vectors
+
+    def warm(self) -> None:  # noqa: B027 - no subclass needs more
+        """Do nothing: no code is compiled."""
+
+
+class BiLstmEncoder(RecurrentEncoder):
+    """A table of token vectors, and layers that read the states of both directions (LASER)."""
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        weights: Mapping[str, Tensor],
+        linear: LinearFactory,
+        device: torch.device,
+    ) -> None:
+        """linear: of rows that do not depend on each other, on a CPU."""
+        super().__init__(config, device)
+        self.tokens = weights["token_table"].to(device)
+        self._layers = [
+            [
+                LstmLayer(layer_weights(weights, f"layers.{index}.{direction}."), linear)
+                for direction in DIRECTIONS
+            ]
+            for index in range(config.num_layers)
+        ]
+
+    def part(self, name: str, batch: Batch) -> Floats:
+        """Return the rows of the table for the token ids: (T, embedding size)."""
+        return self.states(batch, 0)
+
+    def hidden(self, batch: Batch, num_layers: int) -> Tensor:
+        """Compute the states of both directions, the forward one's first: (T, D)."""
+        lengths = batch.lengths.tolist()
+        steps = [time_steps(lengths, backward) for backward in (False, True)]
+        hidden = self.tokens[torch.from_numpy(batch.ids).to(self.device)]
+        for layer in self._layers[:num_layers]:
+            both = zip(layer, steps, strict=True)
+            hidden = torch.cat([direction(hidden, rows) for direction, rows in both], dim=1)
+        return hidden
