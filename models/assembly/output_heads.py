@@ -90,6 +90,9 @@ class StateOutputs:
 
     def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
         """Compute the outputs that are named."""
+        if {*names} == {DENSE}:  # of words, several ids may be one
+            vectors = self._head(self._encoder.vectors(batch, self._poolings))
+            return [TextOutputs(dense=vector) for vector in vectors]
         states = self._encoder.states(batch, self._num_layers)
         nothing = [None] * len(batch.lengths)
         dense: Sequence[Floats | None] = nothing

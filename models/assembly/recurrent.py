@@ -6,24 +6,41 @@ import torch
 from torch import Tensor
 
 from models.checkpoint import weights
-from models.config.encoder_config import EncoderConfig
+from models.config.json_config import JsonConfig
 from models.encoder.device import resolve_device
-from models.families import laser
+from models.families import elmo, laser
 from models.folder import Folder
+from models.torch_backend.elmo import ElmoEncoder, ElmoOptions
 from models.torch_backend.linear import LinearFactory, TorchLinearFactory
+from models.torch_backend.lstm import Clips
 from models.torch_backend.recurrent import BiLstmEncoder, RecurrentEncoder
 
-_Build = Callable[
-    [EncoderConfig, Mapping[str, Tensor], LinearFactory, torch.device], RecurrentEncoder
-]
-ENCODERS: Mapping[str, _Build] = {laser.LSTM: BiLstmEncoder}
+_Build = Callable[[Folder, Mapping[str, Tensor], LinearFactory, torch.device], RecurrentEncoder]
+
+
+def _laser(
+    folder: Folder, tensors: Mapping[str, Tensor], linear: LinearFactory, device: torch.device
+) -> RecurrentEncoder:
+    return BiLstmEncoder(folder.spec.config, tensors, linear, device)
+
+
+def _elmo(
+    folder: Folder, tensors: Mapping[str, Tensor], linear: LinearFactory, device: torch.device
+) -> RecurrentEncoder:
+    file = JsonConfig(folder.encoder / "config.json")
+    clips = Clips(*(file.get(name, float("inf")) for name in ("cell_clip", "state_clip")))
+    options = ElmoOptions(file.get("max_characters", 50), folder.spec.config.activation, clips)
+    return ElmoEncoder(folder.spec.config, options, tensors, linear, device)
+
+
+ENCODERS: Mapping[str, _Build] = {elmo.FAMILY: _elmo, laser.LSTM: _laser}
 """The encoders of LSTMs by the family of their model."""
 
 
 @torch.inference_mode()
 def load_recurrent(folder: Folder, device: str, row_exact: LinearFactory) -> RecurrentEncoder:
     """Load an encoder of LSTMs. row_exact: builds its linear layers on a CPU. Raises ModelError."""
-    place, config = resolve_device(device), folder.spec.config
+    place = resolve_device(device)
     linear = row_exact if place.type == "cpu" else TorchLinearFactory(place, torch.float32)
     tensors = weights.load(folder.encoder, folder.spec)
-    return ENCODERS[config.family](config, tensors, linear, place)
+    return ENCODERS[folder.spec.config.family](folder, tensors, linear, place)

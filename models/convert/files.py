@@ -3,12 +3,16 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from models.convert import laser
+from models.convert import elmo, laser
+from models.convert.elmo import convert_elmo
 from models.convert.laser import convert_laser
 from models.convert.words.folder import Choices, convert_words
 from models.errors import ModelError
 
-ENCODERS: Mapping[str, Callable[[Path, Path], None]] = {laser.SUFFIX: convert_laser}
+ENCODERS: Mapping[str, Callable[[Path, Path], None]] = {
+    elmo.SUFFIX: convert_elmo,
+    laser.SUFFIX: convert_laser,
+}
 """What converts the file of an encoder, by its suffix; all others are of word vectors."""
 
 

@@ -5,12 +5,13 @@ B sequences, T tokens, D width of the states.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from models.config.encoder_config import EncoderConfig
-from models.encoder.batch import Batch
+from models.encoder.batch import Batch, Integers
 from models.encoder.pooling import pool
 from models.encoder.sequence_layout import SequenceLayout
 from models.torch_backend.linear import LinearFactory
@@ -18,6 +19,18 @@ from models.torch_backend.lstm import LstmLayer, layer_weights, time_steps
 from models.vectors import Floats
 
 DIRECTIONS = ("forward", "backward")
+
+
+@dataclass(frozen=True)
+class PooledStates:
+    """States (rows, D) that are pooled, on the device. lengths: rows of each of B texts.
+
+    prompt_counts: (B,) how many first rows of each are left out.
+    """
+
+    states: Tensor
+    lengths: Sequence[int]
+    prompt_counts: Integers
 
 
 class RecurrentEncoder(ABC):
@@ -44,6 +57,11 @@ class RecurrentEncoder(ABC):
     def part(self, name: str, batch: Batch) -> Floats:
         """Return the vectors of tokens that the first layer reads."""
 
+    def pooled_states(self, batch: Batch) -> PooledStates:
+        """Compute the last states of what is pooled: the tokens."""
+        states = self.hidden(batch, self.config.num_layers)
+        return PooledStates(states, batch.lengths.tolist(), batch.prompt_token_counts)
+
     @torch.inference_mode()
     def states(self, batch: Batch, num_layers: int) -> Floats:
         """Return the states after the first `num_layers` layers: (T, D)."""
@@ -53,9 +71,9 @@ class RecurrentEncoder(ABC):
     @torch.inference_mode()
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last states, concatenating the poolings: (B, poolings * D)."""
-        hidden = self.hidden(batch, self.config.num_layers)
-        layout = SequenceLayout(batch.lengths.tolist(), self.device)
-        pooled = pool(hidden, layout, poolings, torch.from_numpy(batch.prompt_token_counts))
+        rows = self.pooled_states(batch)
+        layout = SequenceLayout(rows.lengths, self.device)
+        pooled = pool(rows.states, layout, poolings, torch.from_numpy(rows.prompt_counts))
         vectors: Floats = pooled.cpu().numpy()
         return vectors
 

@@ -91,8 +91,9 @@ class TokenVectorService:
         )
         states = await self._hidden_states(context, rows, layer)
         read_texts = list(zip(texts, rows, tokens, states, strict=True))
-        if self.config.unknown_id is not None:  # a word of several ids is one token
-            limit = self.config.vocab_size if body.spans is None else self.config.unknown_id
+        if self.config.subwords or self.config.unknown_id is not None:
+            # A word of several ids is one token.
+            limit = self.config.vocab_size if body.spans is None else self.config.num_vectors
             read_texts = [only_ids_below(limit, read) for read in read_texts]
         if body.spans is None:
             in_vocabulary = self.pipeline.reader.tokenizer.in_vocabulary
@@ -108,6 +109,9 @@ class TokenVectorService:
         body: TokensRequest,
         layer: int | str,
     ) -> list[InputVectors]:
+        if self.config.subwords:
+            message = "words of this model have several ids each: send spans instead of chunks"
+            raise BadRequest(message, code="not_offered", param="chunks")
         size = sum(len(text) for texts in chunks for text in texts)
         options, documents = body.token_options(), []
         for index, texts in enumerate(chunks):

@@ -13,6 +13,8 @@ from models.errors import ModelError
 from models.tokenizer import truncation
 from models.tokenizer.loading import added_tokens, tokenizer_json
 from models.tokenizer.truncation import Side
+from models.tokenizer.words import character_tokenizer
+from models.tokenizer.words.character_tokenizer import CharacterTokenizer
 from models.tokenizer.words.options import LISTED, MAPPED, is_word_tokenizer
 from models.tokenizer.words.word_tokenizer import WordTokenizer
 
@@ -50,6 +52,8 @@ def load(
     """
     if is_word_tokenizer(folder):
         return LoadedTokenizer(cast(Tokenizer, WordTokenizer.read(folder)), "right", {})
+    if (folder / character_tokenizer.FILE).is_file():
+        return LoadedTokenizer(cast(Tokenizer, CharacterTokenizer.read(folder)), "right", {})
     if not (folder / "tokenizer.json").exists():
         raise ModelError(_missing(folder))
     try:
@@ -88,7 +92,7 @@ def register_markers(rust: Tokenizer, markers: Sequence[str]) -> None:
 
 def files(folder: Path) -> list[Path]:
     """Return the files of a folder that determine the token ids of a text."""
-    names = ("tokenizer.json", *added_tokens.FILES, MAPPED, LISTED)
+    names = ("tokenizer.json", *added_tokens.FILES, MAPPED, LISTED, character_tokenizer.FILE)
     return [path for name in names if (path := folder / name).exists()]
 
 

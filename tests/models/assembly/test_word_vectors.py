@@ -9,11 +9,12 @@ from safetensors.numpy import load_file, save_file
 
 from models.assembly.word_vectors import load_word_vectors
 from models.compress.folder import Compression, compress_folder
-from models.convert.words.folder import convert_words
+from models.convert.words.folder import Choices, convert_words
+from models.embedder import Embedder
 from models.errors import ModelError
 from models.folder import Folder
 from models.word_table import WordTable
-from tests.models.word_files import vectors, write_text
+from tests.models.word_files import vectors, write_fasttext, write_text
 
 WORDS = [f"w{number}" for number in range(2000)]
 
@@ -66,3 +67,12 @@ def test_a_table_that_is_not_finite_is_refused(folder: Path) -> None:
     save_file({"emb_layer.weight": table}, path)
     with pytest.raises(ModelError, match=r"emb_layer\.weight has NaN or infinity"):
         load_word_vectors(Folder.read(folder))
+
+
+def test_a_dense_output_is_the_vector_of_the_text(tmp_path: Path) -> None:
+    choices = Choices(weights="sif")
+    convert_words(write_fasttext(tmp_path / "a.bin"), tmp_path / "words", choices)
+    embedder = Embedder.load(tmp_path / "words", device="cpu")
+    ids = embedder.tokenize(["the king unknownword", "queen", ""])
+    outputs = [output.dense for output in embedder.outputs(ids, ["dense"])]
+    np.testing.assert_array_equal(outputs, embedder.encode(ids, normalized=False))
