@@ -1,10 +1,11 @@
 """The parts of a model: loaded from its folder onto a device, in a precision."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
+from models.assembly.doc2vec import load_doc2vec
 from models.assembly.image_embedder import ImageEmbedder
 from models.assembly.recurrent import ENCODERS, load_recurrent
 from models.assembly.word_vectors import load_word_vectors
@@ -13,7 +14,7 @@ from models.cpu_backend import library
 from models.cpu_backend.linear import row_exact_linear_factory
 from models.encoder.device import resolve_device
 from models.encoder.head import Head
-from models.families import word_vectors
+from models.families import doc2vec, word_vectors
 from models.folder import Folder
 from models.precision.encoder_factory import EncoderFactory
 from models.precision.reference_sentences import (
@@ -25,12 +26,19 @@ from models.precision.reference_sentences import (
 from models.precision.trials import Trial, choose_precision
 from models.sentence_transformers.sparse import Splade
 from models.tokenizer.tokenizer import Tokenizer
+from models.torch_backend.doc2vec import Doc2VecEncoder
 from models.torch_backend.encoder import Embeddings, Encoder
 from models.torch_backend.linear import LinearFactory
 from models.torch_backend.recurrent import RecurrentEncoder
 from models.torch_backend.splade import SpladeHead
 from models.torch_backend.token_head import TokenHead
 from models.torch_backend.word_vectors import WordVectorEncoder
+
+_Float32Encoder = Doc2VecEncoder | RecurrentEncoder | WordVectorEncoder
+_OF_WORDS: Mapping[str, Callable[[Folder], _Float32Encoder]] = {
+    doc2vec.FAMILY: load_doc2vec,
+    word_vectors.FAMILY: load_word_vectors,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +52,7 @@ class LoadedModel:
 
     folder: Folder
     tokenizer: Tokenizer
-    embeddings: Embeddings | RecurrentEncoder | WordVectorEncoder
+    embeddings: Embeddings | _Float32Encoder
     encoder: Encoder
     head: Head | TokenHead
     dtype: str
@@ -59,9 +67,10 @@ class LoadedModel:
     ) -> "LoadedModel":
         """Load a folder; for the arguments see models.embedder.Embedder.load."""
         config, tokenizer = folder.spec.config, folder.tokenizer()
-        if config.family == word_vectors.FAMILY:
+        load_words = _OF_WORDS.get(config.family)
+        if load_words is not None:
             linear = row_exact_linear_factory(frozenset())
-            return cls._of_float32(folder, tokenizer, load_word_vectors(folder), linear)
+            return cls._of_float32(folder, tokenizer, load_words(folder), linear)
         cpu_features = library.features(isa)
         linear = row_exact_linear_factory(cpu_features)
         if config.family in ENCODERS:
@@ -96,7 +105,7 @@ class LoadedModel:
         cls,
         folder: Folder,
         tokenizer: Tokenizer,
-        encoder: RecurrentEncoder | WordVectorEncoder,
+        encoder: _Float32Encoder,
         linear: LinearFactory,
     ) -> "LoadedModel":
         # Of an encoder that has no other precision.

@@ -3,13 +3,15 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from models.convert import elmo, laser
+from models.convert import doc2vec, elmo, laser
+from models.convert.doc2vec import convert_doc2vec
 from models.convert.elmo import convert_elmo
 from models.convert.laser import convert_laser
 from models.convert.words.folder import Choices, convert_words
 from models.errors import ModelError
 
 ENCODERS: Mapping[str, Callable[[Path, Path], None]] = {
+    **dict.fromkeys(doc2vec.SUFFIXES, convert_doc2vec),
     elmo.SUFFIX: convert_elmo,
     laser.SUFFIX: convert_laser,
 }

@@ -122,8 +122,8 @@ def convert(
     """Make safetensors and a tokenizer.json of an older MODEL, once, and print its new folder.
 
     MODEL is a folder, organisation/name on a hub, or a file: of word vectors (Word2Vec .bin, .txt;
-    GloVe .txt; fastText .vec, .bin; also with .gz after it), or the weights of LASER 2 or 3 (.pt)
-    or ELMo (.hdf5), with their other files beside them.
+    GloVe .txt; fastText .vec, .bin; also with .gz after it), or of an older encoder, with its other
+    files beside it (LASER 2 and 3 .pt; ELMo .hdf5; Doc2Vec of gensim .model).
     Weights that torch.save wrote (pytorch_model.bin, also in shards) are read as tensors alone:
     code in them is not run. SentencePiece files and older vocabularies need the extra 'convert'.
     """

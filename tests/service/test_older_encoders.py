@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import numpy as np
+from gensim.models.doc2vec import Doc2Vec, TaggedDocument
 
+from models.convert.doc2vec import convert_doc2vec
 from models.convert.elmo import convert_elmo
 from models.convert.laser import convert_laser
 from models.embedder import Embedder
@@ -44,3 +46,17 @@ def test_elmo_is_served_word_by_word(tmp_path: Path) -> None:
         np.testing.assert_allclose(result["embeddings"], [words[1:3].mean(axis=0)], atol=1e-6)
         chunked = server.post("/tokens", {"chunks": [["a", "b"]]})
         assert (chunked.status_code, chunked.json()["code"]) == (400, "not_offered")
+
+
+def test_doc2vec_is_served(tmp_path: Path) -> None:
+    documents = [TaggedDocument(f"the cat sat a work {i}".split(), [i]) for i in range(20)]
+    Doc2Vec(documents, vector_size=8, min_count=1).save(str(tmp_path / "a.model"))
+    convert_doc2vec(tmp_path / "a.model", tmp_path / "model")
+    expected = normalize(Embedder.load(tmp_path / "model", device="cpu").embed(TEXTS))
+    with local_server(tmp_path / "model") as server:
+        vectors = server.post("/embed", {"inputs": TEXTS}).json()
+        np.testing.assert_allclose(vectors, expected, atol=1e-6)
+        (result,) = server.post("/tokens", {"inputs": "The cat!"}).json()["results"]
+        found = [(token["text"], token["in_vocabulary"]) for token in result["tokens"]]
+        assert found == [("The", True), ("cat", True)]
+        assert server.post("/neighbors", {"inputs": "cat"}).status_code == 400

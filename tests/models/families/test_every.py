@@ -52,7 +52,7 @@ def test_there_is_a_case_for_every_family() -> None:
     others |= {"siglip"}  # whose texts are padded: see test_image_embedder
     # Which transformers lacks: a Llama and a Qwen 3 that are not causal.
     others |= {"llama_bidirec", "bidirectional_pplx_qwen3"}
-    others |= {"elmo", "laser2", "laser3"}  # converted files: see test_elmo, test_laser
+    others |= {"doc2vec", "elmo", "laser2", "laser3"}  # see tests/models/convert
     twins = {"new": "gte", "camembert": "roberta", "xlm-roberta": "roberta"}
     known = {case.model_type for case in EVERY}
     assert {twins.get(name, name) for name in FAMILIES} - others <= known

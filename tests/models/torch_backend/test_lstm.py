@@ -1,6 +1,5 @@
 """Tests of the layer of an LSTM beside torch's own."""
 
-import pytest
 import torch
 from torch import Tensor, nn
 
@@ -15,8 +14,6 @@ def layer(lstm: nn.LSTM) -> LstmLayer:
     parts = {name.removesuffix("_l0"): part.data for name, part in lstm.named_parameters()}
     weights = {"input.weight": parts["weight_ih"], "recurrent.weight": parts["weight_hh"]}
     weights |= {"input.bias": parts["bias_ih"] + parts["bias_hh"]}
-    if "weight_hr" in parts:
-        weights["projection.weight"] = parts["weight_hr"]
     return LstmLayer(weights, row_exact_linear_factory(library.features()))
 
 
@@ -24,10 +21,9 @@ def inputs(width: int) -> Tensor:
     return torch.randn(sum(LENGTHS), width, generator=torch.Generator().manual_seed(3))
 
 
-@pytest.mark.parametrize("projection", [0, 5])
 @torch.inference_mode()
-def test_a_sequence_has_torchs_states_and_the_same_bits_in_every_batch(projection: int) -> None:
-    lstm = nn.LSTM(7, 13, proj_size=projection)
+def test_a_sequence_has_torchs_states_and_the_same_bits_in_every_batch() -> None:
+    lstm = nn.LSTM(7, 13)
     for parameter in lstm.parameters():
         parameter.normal_(0.0, 0.3, generator=torch.Generator().manual_seed(7))
     ours, x = layer(lstm), inputs(7)
