@@ -62,7 +62,7 @@ def convert_words(source: Path, target: Path, choices: Choices | None = None) ->
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".convert-") as name:
             scratch = Path(name) / target.name
             scratch.mkdir()
-            _write(_reader(_unpacked(source, Path(name)), choices.limit), scratch, choices)
+            write_words(_reader(_unpacked(source, Path(name)), choices.limit), scratch, choices)
             scratch.rename(target)
     except (OSError, EOFError) as error:
         raise ModelError(f"{source} cannot be converted to {target}: {error}") from None
@@ -85,7 +85,8 @@ def _reader(path: Path, limit: int | None) -> WordVectors:
     return FastText(path, limit) if is_fasttext(path) else read_binary(path, limit)
 
 
-def _write(vectors: WordVectors, folder: Path, choices: Choices) -> None:
+def write_words(vectors: WordVectors, folder: Path, choices: Choices) -> None:
+    """Write the files of word vectors to an empty folder. Raises ModelError."""
     with TableWriter(folder / "model.safetensors", TABLE, vectors.width) as table:
         words = _write_words(vectors, table)
         for block in vectors.buckets():

@@ -1,0 +1,79 @@
+"""`embedding-service train`: from a file of texts to a model that is served."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from models.errors import ModelError
+from service.cli.extras import require
+from service.cli.train_options import EXTRA, corpus_and_output, tokenizer_options, word_options
+from service.process.logging import configure_logging
+
+log = logging.getLogger(__name__)
+
+
+@click.group()
+def train() -> None:
+    """Train small models from a file of texts, for `serve` to serve.
+
+    Needs the extra 'train': pip install 'embedding-service[train]'.
+    """
+
+
+@train.command()
+@corpus_and_output
+@tokenizer_options
+@click.option(
+    "--max-length",
+    type=click.IntRange(min=4),
+    default=512,
+    show_default=True,
+    metavar="NUMBER",
+    help="Tokens of a text, after which it is cut off.",
+)
+def tokenizer(corpus: Path, output: Path, max_length: int, **options: Any) -> None:
+    """Write the folder OUTPUT with a tokenizer.json of the texts in CORPUS.
+
+    CORPUS is UTF-8 with a text in each line; - is standard input.
+    """
+    require(EXTRA, "transformers")
+    from models.training.corpus import open_corpus
+    from models.training.new_folder import new_folder
+    from models.training.tokenizer import train_tokenizer, write_tokenizer
+
+    with _reporting(), new_folder(output) as folder, open_corpus(corpus) as texts:
+        write_tokenizer(train_tokenizer(texts, **options), folder, max_length)
+    click.echo(output)
+
+
+@train.command()
+@corpus_and_output
+@word_options
+def words(corpus: Path, output: Path, **options: Any) -> None:
+    """Write the folder OUTPUT with vectors of the words in CORPUS.
+
+    CORPUS is UTF-8 with a text in each line; - is standard input.
+    """
+    require(EXTRA, "gensim")
+    from models.training.corpus import open_corpus
+    from models.training.new_folder import new_folder
+    from models.training.words import WordTraining, train_words
+
+    with _reporting(), new_folder(output) as folder, open_corpus(corpus) as texts:
+        count = train_words(texts, folder, WordTraining(**options))
+        log.info("%s words", count)
+    click.echo(output)
+
+
+@contextmanager
+def _reporting() -> Iterator[None]:
+    """Log progress, and turn ModelError into ClickException."""
+    configure_logging("info", "text")
+    try:
+        yield
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None

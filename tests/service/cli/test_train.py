@@ -1,0 +1,59 @@
+"""`embedding-service train`, to models that the server reads."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from models.folder import Folder
+from models.tokenizer.tokenizer import Tokenizer
+from models.tokenizer.words.word_tokenizer import WordTokenizer
+from service.cli.commands import main
+from tests.conftest import PROSE
+
+COMMANDS = ["tokenizer", "words"]
+
+
+def run(*arguments: object, stdin: str | None = None, status: int = 0) -> str:
+    result = CliRunner().invoke(main, ["train", *map(str, arguments)], input=stdin)
+    assert result.exit_code == status, result.output
+    return result.output
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text(PROSE, encoding="utf-8")
+    return path
+
+
+def test_tokenizer_writes_a_folder_and_prints_it(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "tokenizer"
+    options = ("--algorithm", "bpe", "--vocabulary", 400, "--lower", "--max-length", 8)
+    assert run("tokenizer", "-", out, *options, stdin=PROSE) == f"{out}\n"
+    [row] = Tokenizer(out, 512).encode(["The LICENSE"])
+    assert row.ids == Tokenizer(out, 512).encode(["the license"])[0].ids
+    assert [path.name for path in out.parent.iterdir()] == ["tokenizer"]
+
+
+def test_words_writes_a_folder_with_the_options(tmp_path: Path, corpus: Path) -> None:
+    out = tmp_path / "words"
+    options = ("--algorithm", "glove", "--dimensions", 6, "--epochs", 1, "--min-count", 40)
+    assert run("words", corpus, out, *options).endswith(f"\n{out}\n")
+    folder = Folder.read(out)
+    assert folder.dim == 6
+    vocabulary = WordTokenizer.read(folder.encoder).vocabulary
+    assert vocabulary.word(0) == "the" and len(vocabulary) < 20
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_folder_that_exists_is_left_as_it_is(corpus: Path, command: str) -> None:
+    message = "exists already: delete it, or name another folder"
+    assert message in run(command, corpus, corpus.parent, status=1)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_empty_corpus_is_refused_and_leaves_nothing(tmp_path: Path, command: str) -> None:
+    output = run(command, "-", tmp_path / "out", stdin="\n", status=1)
+    assert "Error: - has no texts: write one in each line" in output
+    assert not [*tmp_path.iterdir()]
