@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+from scipy import sparse  # type: ignore[import-untyped]
 
 from models.vectors import Floats
 

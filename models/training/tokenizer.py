@@ -35,7 +35,8 @@ def train_tokenizer(
     """Train a tokenizer of at most `vocabulary` tokens, with [CLS] and [SEP] around a text.
 
     BPE (Sennrich et al. 2016) is of bytes, as GPT-2's; WordPiece is as BERT's; Unigram (Kudo 2018)
-    as SentencePiece's. lower: whether texts are in lower case. Raises ModelError for a vocabulary
+    as SentencePiece's. BPE alone is the same in each run: the library breaks ties of the others at
+    random. lower: whether texts are in lower case. Raises ModelError for a vocabulary
     that the characters of the texts do not fit in.
     """
     tokenizer, trainer = _KINDS[algorithm](vocabulary, lower)

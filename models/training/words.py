@@ -53,7 +53,7 @@ class _FastTextVectors:
     def __init__(self, table: Any) -> None:
         self._table = table
         self.width: int = table.vector_size
-        self.subwords = Subwords(table.min_n, table.max_n, table.bucket)
+        self.subwords: Subwords | None = Subwords(table.min_n, table.max_n, table.bucket)
         self.counts = _counts(table)
 
     def rows(self) -> Iterator[tuple[str, Floats]]:

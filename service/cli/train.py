@@ -10,7 +10,13 @@ import click
 
 from models.errors import ModelError
 from service.cli.extras import require
-from service.cli.train_options import EXTRA, corpus_and_output, tokenizer_options, word_options
+from service.cli.train_options import (
+    EXTRA,
+    corpus_and_output,
+    sentence_options,
+    tokenizer_options,
+    word_options,
+)
 from service.process.logging import configure_logging
 
 log = logging.getLogger(__name__)
@@ -66,6 +72,28 @@ def words(corpus: Path, output: Path, **options: Any) -> None:
     with _reporting(), new_folder(output) as folder, open_corpus(corpus) as texts:
         count = train_words(texts, folder, WordTraining(**options))
         log.info("%s words", count)
+    click.echo(output)
+
+
+@train.command()
+@corpus_and_output
+@sentence_options
+def sentences(corpus: Path, output: Path, **options: Any) -> None:
+    """Write the folder OUTPUT with a sentence encoder, trained on CORPUS from random numbers.
+
+    CORPUS is a .tsv or a .jsonl of pairs that mean the same (anchor, positive and perhaps negative,
+    which does not), or UTF-8 with a text in each line; - is standard input. Texts alone are pairs
+    with themselves, which dropout makes different.
+    """
+    require(EXTRA, "accelerate", "datasets", "sentence_transformers")
+    from models.training.corpus import open_corpus
+    from models.training.new_folder import new_folder
+    from models.training.pairs import Pairs
+
+    with _reporting(), new_folder(output) as folder, open_corpus(corpus) as texts:
+        from models.training.sentences import SentenceTraining, train_sentences
+
+        train_sentences(Pairs(texts), folder, SentenceTraining(**options))
     click.echo(output)
 
 

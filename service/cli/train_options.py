@@ -43,8 +43,9 @@ def tokenizer_options(command: F) -> F:
         click.option(
             "--algorithm",
             type=click.Choice(["bpe", "wordpiece", "unigram"]),
-            default="wordpiece",
+            default="bpe",
             show_default=True,
+            help="Of the tokenizer. Of wordpiece and unigram, runs may differ in some tokens.",
         ),
         number("--vocabulary", 8000, "Tokens, of which a small corpus yields fewer."),
         click.option("--lower", is_flag=True, help="Put texts in lower case."),
@@ -81,6 +82,33 @@ def word_options(command: F) -> F:
             "case.",
         ),
         number("--threads", 1, "Of word2vec and fasttext; with several, a seed decides less."),
+        _SEED,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def sentence_options(command: F) -> F:
+    """Add the options of a sentence encoder."""
+    options = (
+        number("--layers", 2, "Of the encoder."),
+        number("--dimensions", 128, "Of a vector; multiples of 64 are the quickest to serve."),
+        number("--heads", 4, "Of attention, a divisor of the dimensions."),
+        tokenizer_options,
+        number("--max-length", 128, "Tokens of a text, after which it is cut off."),
+        number("--epochs", 1, "Passes over the corpus."),
+        number("--batch-size", 64, "Rows of a batch, in which each is compared with all."),
+        number("--accumulation", 1, "Batches whose gradients are added for one step."),
+        number("--learning-rate", 5e-4, "The largest, after a tenth of all steps."),
+        click.option(
+            "--initialization",
+            type=click.Choice(["normal", "scaled", "uniform", "xavier", "he"]),
+            default="normal",
+            show_default=True,
+            help="Of matrices and tables: normal has a deviation of 0.02 as BERT, scaled of 1 / "
+            "sqrt(inputs), uniform is from -0.1 to 0.1, xavier and he are by Glorot and by He.",
+        ),
         _SEED,
     )
     for option in reversed(options):

@@ -11,7 +11,7 @@ from models.tokenizer.words.word_tokenizer import WordTokenizer
 from service.cli.commands import main
 from tests.conftest import PROSE
 
-COMMANDS = ["tokenizer", "words"]
+COMMANDS = ["tokenizer", "words", "sentences"]
 
 
 def run(*arguments: object, stdin: str | None = None, status: int = 0) -> str:
@@ -44,6 +44,21 @@ def test_words_writes_a_folder_with_the_options(tmp_path: Path, corpus: Path) ->
     assert folder.dim == 6
     vocabulary = WordTokenizer.read(folder.encoder).vocabulary
     assert vocabulary.word(0) == "the" and len(vocabulary) < 20
+
+
+def test_sentences_writes_a_folder_with_the_options(tmp_path: Path) -> None:
+    out, source = tmp_path / "sentences", tmp_path / "pairs.tsv"
+    source.write_text("a cat\ta dog\na ship\ta boat\n", encoding="utf-8")
+    options = ("--layers", 1, "--dimensions", 32, "--heads", 2, "--vocabulary", 300, "--lower")
+    training = ("--epochs", 2, "--initialization", "xavier", "--accumulation", 2)
+    assert run("sentences", source, out, *options, *training).endswith(f"\n{out}\n")
+    folder = Folder.read(out)
+    config = folder.spec.config
+    assert (config.num_layers, config.hidden_size, config.num_heads) == (1, 32, 2)
+    assert config.max_positions == folder.sentence.max_length == 128
+    assert folder.sentence.pooling == ("mean",) and folder.sentence.normalize
+    upper, lower = folder.tokenizer().encode(["A CAT", "a cat"])
+    assert upper.ids == lower.ids
 
 
 @pytest.mark.parametrize("command", COMMANDS)
