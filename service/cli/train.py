@@ -10,9 +10,11 @@ import click
 
 from models.errors import ModelError
 from service.cli.extras import require
+from service.cli.options import model_folder, options, read
 from service.cli.train_options import (
     EXTRA,
     corpus_and_output,
+    number,
     sentence_options,
     tokenizer_options,
     word_options,
@@ -41,7 +43,7 @@ def train() -> None:
     metavar="NUMBER",
     help="Tokens of a text, after which it is cut off.",
 )
-def tokenizer(corpus: Path, output: Path, max_length: int, **options: Any) -> None:
+def tokenizer(corpus: Path, output: Path, max_length: int, **choices: Any) -> None:
     """Write the folder OUTPUT with a tokenizer.json of the texts in CORPUS.
 
     CORPUS is UTF-8 with a text in each line; - is standard input.
@@ -52,14 +54,14 @@ def tokenizer(corpus: Path, output: Path, max_length: int, **options: Any) -> No
     from models.training.tokenizer import train_tokenizer, write_tokenizer
 
     with _reporting(), new_folder(output) as folder, open_corpus(corpus) as texts:
-        write_tokenizer(train_tokenizer(texts, **options), folder, max_length)
+        write_tokenizer(train_tokenizer(texts, **choices), folder, max_length)
     click.echo(output)
 
 
 @train.command()
 @corpus_and_output
 @word_options
-def words(corpus: Path, output: Path, **options: Any) -> None:
+def words(corpus: Path, output: Path, **choices: Any) -> None:
     """Write the folder OUTPUT with vectors of the words in CORPUS.
 
     CORPUS is UTF-8 with a text in each line; - is standard input.
@@ -70,7 +72,7 @@ def words(corpus: Path, output: Path, **options: Any) -> None:
     from models.training.words import WordTraining, train_words
 
     with _reporting(), new_folder(output) as folder, open_corpus(corpus) as texts:
-        count = train_words(texts, folder, WordTraining(**options))
+        count = train_words(texts, folder, WordTraining(**choices))
         log.info("%s words", count)
     click.echo(output)
 
@@ -78,7 +80,7 @@ def words(corpus: Path, output: Path, **options: Any) -> None:
 @train.command()
 @corpus_and_output
 @sentence_options
-def sentences(corpus: Path, output: Path, **options: Any) -> None:
+def sentences(corpus: Path, output: Path, **choices: Any) -> None:
     """Write the folder OUTPUT with a sentence encoder, trained on CORPUS from random numbers.
 
     CORPUS is a .tsv or a .jsonl of pairs that mean the same (anchor, positive and perhaps negative,
@@ -93,7 +95,28 @@ def sentences(corpus: Path, output: Path, **options: Any) -> None:
     with _reporting(), new_folder(output) as folder, open_corpus(corpus) as texts:
         from models.training.sentences import SentenceTraining, train_sentences
 
-        train_sentences(Pairs(texts), folder, SentenceTraining(**options))
+        train_sentences(Pairs(texts), folder, SentenceTraining(**choices))
+    click.echo(output)
+
+
+@train.command()
+@click.argument("model")
+@click.argument("output", type=click.Path(path_type=Path))
+@number("--dimensions", 256, "Of a vector, at most those of the model.")
+@options("revision", "cache")
+def distill(output: Path, dimensions: int, **flags: Any) -> None:
+    """Write the folder OUTPUT with a static table of MODEL's tokens, as model2vec.
+
+    MODEL is a folder, or organisation/name on a hub.
+    """
+    require(EXTRA, "model2vec", "skeletoken", "transformers")
+    from models.training.new_folder import new_folder
+
+    with _reporting(), new_folder(output) as folder:
+        source = model_folder(read(flags))
+        from models.training.distill import distill as distill_model
+
+        distill_model(source, folder, dimensions)
     click.echo(output)
 
 

@@ -84,6 +84,13 @@ def test_texts_alone_teach_that_different_texts_differ(tmp_path: Path) -> None:
     assert (after @ after.T)[apart].mean() < (before @ before.T)[apart].mean() - 0.1
 
 
+def test_an_encoder_begins_with_the_numbers_of_its_initialisation(tmp_path: Path) -> None:
+    model = untrained(write_pairs(tmp_path / "pairs.tsv", 32), initialization="uniform")
+    largest = {name: value.abs().max().item() for name, value in model.state_dict().items()}
+    assert all(0.09 < value <= 0.1 for name, value in largest.items() if "query.weight" in name)
+    assert all(value == 0 for name, value in largest.items() if name.endswith("bias"))
+
+
 def test_the_same_seed_gives_the_same_model(tmp_path: Path) -> None:
     source = write_pairs(tmp_path / "pairs.tsv", 32)
     seeds = {"first": 1, "again": 1, "other": 2}

@@ -1,5 +1,6 @@
 """`embedding-service train`, to models that the server reads."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,16 @@ def test_sentences_writes_a_folder_with_the_options(tmp_path: Path) -> None:
     assert folder.sentence.pooling == ("mean",) and folder.sentence.normalize
     upper, lower = folder.tokenizer().encode(["A CAT", "a cat"])
     assert upper.ids == lower.ids
+
+
+def test_distill_writes_a_table_of_the_tokens(
+    tiny_bert: Callable[..., Path], tmp_path: Path
+) -> None:
+    model, out = tiny_bert(), tmp_path / "static"
+    assert run("distill", model, out, "--dimensions", 7).endswith(f"\n{out}\n")
+    folder = Folder.read(out)
+    assert (folder.spec.config.family, folder.dim) == ("model2vec", 7)
+    assert "exists already" in run("distill", model, out, status=1)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
