@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from model2vec.distill import distill_from_model
 from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
 from models.embedder import Embedder
@@ -31,7 +32,11 @@ def small_model(folder: Path, algorithm: Algorithm) -> Path:
 def test_the_table_is_the_librarys(tmp_path: Path, algorithm: Algorithm) -> None:
     source, folder = small_model(tmp_path, algorithm), tmp_path / "static"
     folder.mkdir()
+    rust = Tokenizer.from_file(str(source / "tokenizer.json"))
+    rust.enable_padding(length=20)  # as of the default model
+    rust.save(str(source / "tokenizer.json"))
     distill(source, folder, 16)
+    assert Tokenizer.from_file(str(folder / "tokenizer.json")).encode("cat").ids[-1] != 0
     tokenizer: Any = AutoTokenizer.from_pretrained(source)
     tokenizer.backend_tokenizer.no_padding()
     model: Any = AutoModel.from_pretrained(source)
