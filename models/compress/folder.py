@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +18,7 @@ from models.config.json_config import JsonConfig, read_json
 from models.errors import ModelError
 from models.families import word_vectors
 from models.folder import Folder
+from models.new_folder import new_folder
 from models.sentence_transformers.vector_modules import Normalize
 from models.tokenizer.words.options import LISTED, MAPPED
 from models.tokenizer.words.vocabulary import Vocabulary
@@ -47,8 +47,6 @@ def compress_folder(source: Path, target: Path, compression: Compression) -> Non
 
     Raises ModelError for a model that is no table, and if `target` exists.
     """
-    if target.exists():
-        raise ModelError(f"{target} exists already: delete it, or name another folder with -o")
     folder = Folder.read(source)
     table = WordTable.of(folder)
     if table is None:
@@ -58,13 +56,10 @@ def compress_folder(source: Path, target: Path, compression: Compression) -> Non
     ):
         raise ModelError(f"{source} has modules after the mean, which take as many dimensions")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".compress-") as name:
-            scratch = Path(name) / target.name
-            shutil.copytree(source, scratch, ignore=partial(_tables, folder))
+        with new_folder(target) as scratch:
+            shutil.copytree(source, scratch, ignore=partial(_tables, folder), dirs_exist_ok=True)
             _compress(folder, table, scratch, compression)
             Folder.read(scratch).tokenizer()
-            scratch.rename(target)
     except OSError as error:
         raise ModelError(f"{target} cannot be written: {error}") from None
 

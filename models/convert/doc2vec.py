@@ -7,9 +7,10 @@ import numpy as np
 
 from models.checkpoint import safetensors_files
 from models.convert import gensim_pickle
-from models.convert.new_folder import modules, new_folder, write_json
+from models.convert.module_files import modules, write_json
 from models.errors import ModelError
 from models.families import doc2vec
+from models.new_folder import new_folder
 from models.tokenizer.words.options import MAPPED, WordOptions
 from models.tokenizer.words.vocabulary import Vocabulary
 

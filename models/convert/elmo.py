@@ -13,11 +13,12 @@ import numpy.typing as npt
 from models.checkpoint import safetensors_files
 from models.config.json_config import read_object
 from models.convert import EXTRA
-from models.convert.new_folder import modules, new_folder, write_json
+from models.convert.module_files import modules, write_json
 from models.errors import ModelError
 from models.families import elmo
 from models.folder import Folder
 from models.footprint import Footprint
+from models.new_folder import new_folder
 from models.tokenizer.words import character_tokenizer
 
 SUFFIX = ".hdf5"

@@ -7,10 +7,10 @@ from pathlib import Path
 from models import convert
 from models.checkpoint import safetensors_files
 from models.convert import tokenizer, weights
-from models.convert.new_folder import new_folder
 from models.errors import ModelError
 from models.folder import Folder
 from models.footprint import Footprint
+from models.new_folder import new_folder
 from models.sentence_transformers import modules
 from models.sentence_transformers.bge_m3 import PICKLED_HEADS
 

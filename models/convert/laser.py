@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from models.convert import EXTRA, extra_installed, moses, sentencepiece_files, weights
-from models.convert.new_folder import modules, new_folder, write_json
+from models.convert.module_files import modules, write_json
 from models.errors import ModelError
 from models.families import laser
 from models.folder import Folder
 from models.footprint import Footprint
+from models.new_folder import new_folder
 
 SUFFIX = ".pt"
 _SPECIAL = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}  # ids of every dictionary of fairseq

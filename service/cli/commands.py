@@ -28,6 +28,7 @@ from service.cli.options import (
     read_models,
 )
 from service.cli.plot import plot
+from service.cli.train import train
 from service.process.logging import announce, configure_logging
 from service.process.signals import install_signal_handlers
 from service.settings.settings import Settings
@@ -217,3 +218,4 @@ main.add_command(embed)
 main.add_command(compress)
 main.add_command(plot)
 main.add_command(evaluate)
+main.add_command(train)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from models.checkpoint import safetensors_files
-from models.convert.new_folder import SENTENCE_TRANSFORMERS, modules, new_folder, write_json
+from models.convert.module_files import SENTENCE_TRANSFORMERS, modules, write_json
 from models.convert.words import weighting
 from models.convert.words.component import remove_common_component
 from models.convert.words.fasttext import FastText, is_fasttext
@@ -20,6 +20,7 @@ from models.convert.words.table import TableWriter
 from models.convert.words.weighting import Weighting, WordCounts
 from models.errors import ModelError
 from models.families.word_vectors import OPTIONS, TABLE
+from models.new_folder import new_folder
 from models.tokenizer.words.options import LISTED, MAPPED, WordOptions
 from models.tokenizer.words.vocabulary import Vocabulary
 from models.tokenizer.words.word_tokenizer import WordTokenizer
@@ -54,7 +55,7 @@ def convert_words(source: Path, target: Path, choices: Choices | None = None) ->
     choices = choices or Choices()
     try:
         with new_folder(target) as scratch:
-            _write(_reader(_unpacked(source, scratch.parent), choices.limit), scratch, choices)
+            write_words(_reader(_unpacked(source, scratch.parent), choices.limit), scratch, choices)
     except (OSError, EOFError) as error:
         raise ModelError(f"{source} cannot be converted to {target}: {error}") from None
 
@@ -76,7 +77,8 @@ def _reader(path: Path, limit: int | None) -> WordVectors:
     return FastText(path, limit) if is_fasttext(path) else read_binary(path, limit)
 
 
-def _write(vectors: WordVectors, folder: Path, choices: Choices) -> None:
+def write_words(vectors: WordVectors, folder: Path, choices: Choices) -> None:
+    """Write the files of word vectors to an empty folder. Raises ModelError."""
     with TableWriter(folder / "model.safetensors", TABLE, vectors.width) as table:
         words = _write_words(vectors, table)
         for block in vectors.buckets():

@@ -1,0 +1,1 @@
+"""Training in small: tokenizers, word vectors, sentence encoders and static tables."""
