@@ -12,6 +12,8 @@ import pytest
 from tests.nginx import Gateway, free_port
 from tests.service.server import Server, error_of
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def gateway(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:

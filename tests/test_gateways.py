@@ -18,6 +18,8 @@ from tests.nginx import Gateway, Proxy, free_port
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer, Server, error_of
 
+pytestmark = pytest.mark.full
+
 GATEWAYS: dict[str, Callable[..., Proxy]] = {"nginx": Gateway, "haproxy": Haproxy, "caddy": Caddy}
 HEALTH_CHECKING = ["haproxy", "caddy"]
 CLIENTS = 3

@@ -14,6 +14,8 @@ from deploy.scaling.autoscaler import Rule
 from service.settings.settings import PREFIX, Settings
 from tests.programs import program
 
+pytestmark = pytest.mark.full
+
 CHART = Path(__file__).parent.parent / "deploy" / "helm"
 ALERTS = CHART.parent / "monitoring" / "alerts.yaml"
 SET_BY_THE_CHART = {"host", "port", "cache", "api_key", "admin_key", "models_file"}

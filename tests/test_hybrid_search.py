@@ -13,6 +13,8 @@ from tests.models.sparse_encoder import write_splade
 from tests.postgres import postgres
 from tests.service.several import SeveralModels
 
+pytestmark = pytest.mark.full
+
 PAGE = (Path(__file__).parent.parent / "docs" / "hybrid-search.md").read_text(encoding="utf-8")
 DOCUMENTS = "60"
 

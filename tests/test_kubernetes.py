@@ -9,6 +9,8 @@ import yaml
 from service.settings.settings import PREFIX, Settings
 from tests.service.server import Server
 
+pytestmark = pytest.mark.full
+
 MANIFEST = Path(__file__).parent.parent / "deploy" / "kubernetes.yaml"
 SERVICE, DEPLOYMENT = yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8"))
 POD = DEPLOYMENT["spec"]["template"]

@@ -15,6 +15,8 @@ from deploy.loadtest.loadtest import Plan, Run, Sample
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 
+pytestmark = pytest.mark.full
+
 PLAN = Plan(
     url="http://localhost:8080",
     path="/embed",

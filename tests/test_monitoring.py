@@ -17,6 +17,8 @@ from tests.programs import program
 from tests.prometheus import FOLDER, Prometheus, run_prometheus, wait_until
 from tests.service.local_server import local_server
 
+pytestmark = pytest.mark.full
+
 ALERTS, DASHBOARD = FOLDER / "alerts.yaml", json.loads((FOLDER / "grafana.json").read_text())
 PAGE = Path(__file__).parent.parent / "docs" / "observability.md"
 RULES = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]

@@ -52,6 +52,7 @@ def parse_output(text: str) -> Any:
         return text.strip()
 
 
+@pytest.mark.full(after=12)
 @pytest.mark.parametrize(
     ("command", "expected_output"), EXAMPLES, ids=[e[0][:60] for e in EXAMPLES]
 )

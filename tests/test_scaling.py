@@ -13,6 +13,8 @@ from deploy.scaling.__main__ import Outcome, outcome, table
 from deploy.scaling.autoscaler import Autoscaler, Rule
 from deploy.scaling.cluster import Load, ServerModel, Window, simulate
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
 FIXED = Rule(min_servers=1, max_servers=1)

@@ -52,6 +52,7 @@ def same_bits(a: Floats, b: Floats) -> bool:
 # ---- the same as the reference
 
 
+@pytest.mark.full(after=1)
 def test_vectors_equal_sentence_transformers(
     any_embedder: Embedder, texts: list[str], theirs: Floats
 ) -> None:
@@ -64,7 +65,7 @@ def test_vectors_equal_sentence_transformers(
 
 
 @pytest.mark.parametrize("seed", [0, 4])
-@pytest.mark.full(after=1)
+@pytest.mark.full
 def test_a_manual_is_read_as_in_float32(
     any_embedder: Embedder, embedder: Embedder, seed: int
 ) -> None:
@@ -89,6 +90,7 @@ def booleans(*modes: str) -> dict[str, object]:
     return {key: mode in modes for mode, key in REFERENCE_MODES.items()}
 
 
+@pytest.mark.full(after=3)
 @pytest.mark.parametrize(
     "pooling",
     [
@@ -112,6 +114,7 @@ def test_every_pooling_equals_sentence_transformers(
     np.testing.assert_allclose(embedder.embed(SENTENCES), expected, atol=2e-5, rtol=2e-5)
 
 
+@pytest.mark.full(after=2)
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
 @pytest.mark.parametrize("normalize", [True, False])
 def test_every_activation_equals_sentence_transformers(
@@ -185,6 +188,7 @@ def alone(any_embedder: Embedder) -> Alone:
     return vectors
 
 
+@pytest.mark.full(after=2)
 @pytest.mark.parametrize("size", [5, 32])
 def test_a_sequence_has_the_same_bits_alone_and_in_a_batch(
     any_embedder: Embedder, alone: Alone, size: int
@@ -201,6 +205,7 @@ def test_the_order_of_a_batch_changes_no_bit(any_embedder: Embedder, alone: Alon
     assert same_bits(any_embedder.encode(rows), alone(shuffled))
 
 
+@pytest.mark.full(after=7)
 @pytest.mark.parametrize(
     "lengths",
     [
@@ -228,6 +233,7 @@ def test_no_border_of_the_packing_changes_a_bit(
     assert same_bits(any_embedder.encode(rows), alone(lengths))
 
 
+@pytest.mark.full(after=1)
 @settings(max_examples=8)
 @given(lengths=st.lists(st.integers(1, 256), min_size=2, max_size=4))
 def test_no_mixture_of_lengths_changes_a_bit(
@@ -237,6 +243,7 @@ def test_no_mixture_of_lengths_changes_a_bit(
     assert same_bits(any_embedder.encode(rows), alone(lengths))
 
 
+@pytest.mark.full
 @settings(max_examples=25)
 @given(lengths=st.lists(st.integers(1, 64), min_size=2, max_size=9))
 def test_no_mixture_of_lengths_changes_a_bit_of_an_odd_width(
@@ -272,6 +279,7 @@ def test_hidden_states_have_the_same_bits_alone_and_in_a_batch(
         assert same_bits(states, any_embedder.hidden([row], layer)[0])
 
 
+@pytest.mark.full(after=2)
 @pytest.mark.parametrize("budget", [1, 100, 5000])
 def test_the_budget_of_a_batch_changes_no_bit(any_embedder: Embedder, budget: int) -> None:
     texts = [*SENTENCES, "", *SENTENCES[:2]]

@@ -60,7 +60,7 @@ def assert_close(vectors: Floats, expected: Floats) -> None:
 
 
 @pytest.mark.parametrize("model_type", FAMILIES)
-@pytest.mark.full(after=5)
+@pytest.mark.full(after=2)
 def test_vectors_of_every_family_equal_those_of_sentence_transformers(
     model_type: str, tmp_path: Path
 ) -> None:
@@ -71,6 +71,7 @@ def test_vectors_of_every_family_equal_those_of_sentence_transformers(
     assert (expected == 0).any(), "some weights are zero, or relu is not tested"
 
 
+@pytest.mark.full(after=2)
 @pytest.mark.parametrize("activation", ["relu", "log1p_relu"])
 @pytest.mark.parametrize("pooling", ["max", "sum"])
 @pytest.mark.parametrize("isa", ["auto", "none"])
@@ -103,6 +104,7 @@ def test_an_output_matrix_of_its_own_is_read(tmp_path: Path) -> None:
     assert_close(sparse(load(folder, pooling="splade")), reference(folder))
 
 
+@pytest.mark.full(after=2)
 @pytest.mark.parametrize(
     ("isa", "dtype"), [*BUILT, pytest.param("none", "float32", id="none-float32")]
 )

@@ -73,6 +73,7 @@ def reranker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
         yield server
 
 
+@pytest.mark.full
 @SCHEMA.include(tag=["rerank", "classify"]).parametrize()
 @hypothesis.settings(max_examples=CASES or 15, derandomize=not CASES)
 def test_responses_of_a_reranker_match_the_document(reranker: HttpServer, case: Any) -> None:
@@ -88,6 +89,7 @@ def colbert(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
         yield server
 
 
+@pytest.mark.full
 @SCHEMA.include(tag=["multi-vector", "embeddings", "similarity", "rerank"]).parametrize()
 @hypothesis.settings(max_examples=CASES or 15, derandomize=not CASES)
 def test_responses_of_a_multi_vector_model_match_the_document(
@@ -104,24 +106,28 @@ def batches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
         yield server
 
 
+@pytest.mark.full
 @SCHEMA.include(tag="batches").parametrize()
 @hypothesis.settings(max_examples=CASES or 15, derandomize=not CASES)
 def test_responses_about_batches_match_the_document(batches: HttpServer, case: Any) -> None:
     case.validate_response(call(case, batches))
 
 
+@pytest.mark.full(after=12)
 @SCHEMA.parametrize()
 @hypothesis.settings(max_examples=CASES or 15, derandomize=not CASES)
 def test_responses_match_the_document(server: Server, case: Any) -> None:
     case.validate_response(call(case, server))
 
 
+@pytest.mark.full
 @SCHEMA.parametrize()
 @hypothesis.settings(max_examples=CASES or 3, derandomize=not CASES)
 def test_responses_with_the_key_match_the_document(server_with_key: HttpServer, case: Any) -> None:
     case.validate_response(call(case, server_with_key, headers=KEY))
 
 
+@pytest.mark.full(after=6)
 @SCHEMA.parametrize()
 @hypothesis.settings(max_examples=CASES or 3, derandomize=not CASES)
 def test_requests_without_the_key_are_refused_as_documented(

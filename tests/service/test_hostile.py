@@ -176,6 +176,7 @@ def test_memory_is_returned(target: Server) -> None:
     assert after[0] - before[0] < 50 and after[1] - before[1] < 50, (before, after)
 
 
+@pytest.mark.full(after=20)
 @pytest.mark.parametrize("name", CORPUS)
 def test_a_hostile_request_gets_its_response_and_the_server_stays_ready(
     target: Server, name: str

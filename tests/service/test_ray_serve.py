@@ -21,6 +21,8 @@ from tests.nginx import free_port
 from tests.service.readiness import wait_ready
 from tests.service.server import MAX_ISA
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = {
     "cpus": 1,

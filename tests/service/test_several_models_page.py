@@ -13,6 +13,8 @@ from tests.conftest import Folder
 from tests.models.cross_encoder import write_cross_encoder
 from tests.service.several import SeveralModels
 
+pytestmark = pytest.mark.full
+
 PAGE = Path(__file__).parents[2] / "docs" / "several-models.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^\$ (curl .*)\n(.*)$", TEXT, re.MULTILINE)

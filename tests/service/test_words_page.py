@@ -14,6 +14,8 @@ from service.cli.commands import main
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer
 
+pytestmark = pytest.mark.full
+
 TEXT = (Path(__file__).parents[2] / "docs" / "words.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```sh\n(curl .*)\n```\n\n```json\n(.*)\n```", TEXT)
 

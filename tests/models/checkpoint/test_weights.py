@@ -229,6 +229,7 @@ def resident(path: Path) -> int:
     return total
 
 
+@pytest.mark.full
 def test_of_the_layers_only_what_was_packed_stays_in_memory(
     minilm_folder: Path, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ def source(name: str, folder: Path, **options: Any) -> Path:
     return folder / "source"
 
 
+@pytest.mark.full(after=6)
 @pytest.mark.parametrize("name", CASES)
 def test_ids_equal_those_of_transformers_on_the_original(
     name: str, tmp_path: Path, texts: list[str]

@@ -30,6 +30,7 @@ from tests.models.shapes import KINDS, VOCABULARY, modern, random_weights, shape
 CLOSE = {"float32": 2e-6, "bfloat16": 0.015, "int8": 0.05}  # of the length of what is expected
 
 
+@pytest.mark.full(after=7)
 @kernels
 @pytest.mark.parametrize("activation", sorted(set(ACTIVATIONS) - {"none"}))
 def test_every_activation_equals_its_twin(kernels: str, dtype: str, activation: str) -> None:
@@ -47,7 +48,7 @@ def test_every_activation_equals_its_twin(kernels: str, dtype: str, activation: 
         ]
     ),
 )
-@pytest.mark.full(after=1)
+@pytest.mark.full
 def test_random_shapes_equal_their_twin(
     kernels: str, dtype: str, lengths: list[int], config: EncoderConfig
 ) -> None:
@@ -57,13 +58,14 @@ def test_random_shapes_equal_their_twin(
 @kernels
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lengths", [[1], [17, 1, 90, 33, 28, 64]], ids=str)
-@pytest.mark.full(after=40)
+@pytest.mark.full(after=14)
 def test_every_kind_equals_its_twin(
     kernels: str, dtype: str, kind: str, lengths: list[int]
 ) -> None:
     Pair.of(kernels, dtype, kind).check(lengths, CLOSE[dtype])
 
 
+@pytest.mark.full(after=7)
 @kernels
 @pytest.mark.parametrize("kind", ["bert", "jina", "modern"])
 def test_tokens_of_the_second_segment_equal_their_twin(kernels: str, dtype: str, kind: str) -> None:
@@ -78,7 +80,7 @@ def test_tokens_of_the_second_segment_equal_their_twin(kernels: str, dtype: str,
 
 @kernels
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.full(after=20)
+@pytest.mark.full(after=7)
 def test_tokens_that_are_not_attended_to_equal_their_twin(
     kernels: str, dtype: str, kind: str
 ) -> None:
@@ -96,12 +98,14 @@ def test_tokens_that_are_not_attended_to_equal_their_twin(
     assert np.array_equal(pair.ours.states(alone, pair.config.num_layers), actual[7:39])
 
 
+@pytest.mark.full(after=1)
 @kernels
 def test_more_tokens_than_fit_one_part_equal_their_twin(kernels: str, dtype: str) -> None:
     for kind in ("bert", "modern"):
         Pair.of(kernels, dtype, kind).check([500, 3, 260, 1, 90], CLOSE[dtype])
 
 
+@pytest.mark.full(after=7)
 @kernels
 @pytest.mark.parametrize("mode", POOLINGS)
 def test_every_pooling_is_that_of_the_states(kernels: str, dtype: str, mode: str) -> None:
@@ -115,7 +119,7 @@ def test_every_pooling_is_that_of_the_states(kernels: str, dtype: str, mode: str
 @kernels
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", ["cls", "lasttoken"])
-@pytest.mark.full(after=12)
+@pytest.mark.full(after=4)
 def test_the_one_token_that_is_pooled_has_the_bits_of_its_state(
     kernels: str, dtype: str, kind: str, mode: str
 ) -> None:
@@ -154,6 +158,7 @@ def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
         assert np.array_equal(encoder.vectors(alone, ["mean"])[0], vector)
 
 
+@pytest.mark.full(after=7)
 @kernels
 @pytest.mark.parametrize("broken", [0, 1, 2])
 def test_a_sequence_of_nans_spoils_no_other(kernels: str, dtype: str, broken: int) -> None:
@@ -174,6 +179,7 @@ def test_a_token_of_nans_spoils_the_states_of_its_text(kernels: str, dtype: str)
     assert np.isfinite(good).all() and np.isnan(bad).all()
 
 
+@pytest.mark.full(after=7)
 @kernels
 @pytest.mark.parametrize("mode", POOLINGS)
 def test_a_pooled_state_of_nans_leaves_no_number_of_its_text(

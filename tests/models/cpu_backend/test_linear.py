@@ -68,6 +68,7 @@ class Pair:
         return error(self.ours(x, residual), self.twin(x, residual))
 
 
+@pytest.mark.full(after=14)
 @kernels
 @pytest.mark.parametrize("gated", [False, True])
 @pytest.mark.parametrize("activation", FUNCTIONS.values())
@@ -89,7 +90,7 @@ def test_every_activation_equals_torchs(
         gated=st.booleans(),
     ),
 )
-@pytest.mark.full(after=1)
+@pytest.mark.full
 def test_random_shapes_equal_torchs(kernels: str, dtype: str, rows: int, kind: Kind) -> None:
     pair = Pair(kernels, dtype, kind)
     assert pair.error(rows) < CLOSE[dtype]
@@ -103,7 +104,7 @@ def test_random_shapes_equal_torchs(kernels: str, dtype: str, rows: int, kind: K
     size=st.sampled_from([1, 64, 100, 192]),
     width=st.sampled_from([1, 32, 50, 224]),
 )
-@pytest.mark.full(after=1)
+@pytest.mark.full
 def test_the_maximum_over_the_rows_of_each_sequence_equals_torchs(
     kernels: str, dtype: str, lengths: list[int], size: int, width: int
 ) -> None:
@@ -135,6 +136,7 @@ def test_a_maximum_over_rows_is_the_same_bits_alone_and_on_one_thread(
         assert torch.equal(together, maximum(x, lengths))
 
 
+@pytest.mark.full(after=1)
 @kernels
 def test_rows_too_wide_for_a_cores_cache_equal_torchs(kernels: str, dtype: str) -> None:
     assert Pair(kernels, dtype, Kind(4096, 32)).error(401) < CLOSE[dtype]
@@ -196,6 +198,7 @@ def test_a_row_is_the_same_bits_in_every_batch_and_on_any_threads(
         torch.set_num_threads(before)
 
 
+@pytest.mark.full(after=7)
 @kernels
 @pytest.mark.parametrize("activation", FUNCTIONS.values())
 def test_a_row_of_nans_stays_one_and_spoils_no_other(

@@ -59,7 +59,7 @@ def test_there_is_a_case_for_every_family() -> None:
 
 
 @every
-@pytest.mark.full(after=10)
+@pytest.mark.full(after=2)
 def test_every_precision_is_faithful_and_a_text_is_the_same_bits_in_every_batch(
     case: Case, tmp_path: Path
 ) -> None:
@@ -102,7 +102,7 @@ class OnePrecision(TorchFunctionMode):
 
 @every
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
-@pytest.mark.full(after=8)
+@pytest.mark.full(after=2)
 def test_layers_of_half_precision_are_faithful(
     case: Case, dtype: torch.dtype, tmp_path: Path
 ) -> None:

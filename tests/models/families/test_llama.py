@@ -62,7 +62,7 @@ cases = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 @cases
-@pytest.mark.full(after=3)
+@pytest.mark.full(after=1)
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
     assert_equal_states(write(case, tmp_path), tmp_path)
 

@@ -45,7 +45,7 @@ both = pytest.mark.parametrize("model_type", ["qwen2", "qwen3"])
 
 
 @cases
-@pytest.mark.full(after=3)
+@pytest.mark.full(after=1)
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
     assert_equal_states(write(case, tmp_path), tmp_path)
 

@@ -69,6 +69,7 @@ def test_the_difference_of_two_logits_is_that_of_sentence_transformers(
     assert_close(embedder.score(PAIRS), predicted(folder))
 
 
+@pytest.mark.full(after=2)
 @pytest.mark.parametrize(
     ("template", "options"),
     [

@@ -81,6 +81,7 @@ CHAINS: dict[str, Callable[[], list[nn.Module]]] = {
 }
 
 
+@pytest.mark.full(after=3)
 @pytest.mark.parametrize("chain", CHAINS)
 def test_every_chain_equals_sentence_transformers(save: Save, chain: str) -> None:
     folder, theirs = save(CHAINS[chain]())

@@ -42,6 +42,7 @@ def check(embedder: Embedder, reference: MultiVectorEncoder) -> None:
         np.testing.assert_allclose(np.concatenate(actual), np.concatenate(expected), atol=1e-5)
 
 
+@pytest.mark.full(after=1)
 @pytest.mark.parametrize(
     "options",
     [

@@ -104,6 +104,7 @@ def test_a_masked_language_model_is_refused_until_its_pooling_is_named(tmp_path:
     close(embed(folder, pooling="mean"), theirs(folder))
 
 
+@pytest.mark.full(after=2)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_pooling_that_is_named_goes_before_that_of_the_files(mode: str, tiny_bert: Write) -> None:
     files = {"modules.json": [TRANSFORMER, POOLING, NORMALIZE]}

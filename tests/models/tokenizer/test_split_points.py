@@ -148,6 +148,7 @@ def test_tokens_of_an_excerpt_are_the_first_or_last_of_the_text(
     assert full[len(full) - len(inner) :] == inner
 
 
+@pytest.mark.full(after=4)
 @settings(max_examples=60)
 @given(text=TEXTS, size=st.integers(1, 40))
 def test_concatenated_tokens_of_the_chunks_are_those_of_the_text(
@@ -167,6 +168,7 @@ def test_too_many_characters_without_a_split_point_are_refused(rust: Tokenizer) 
     assert "".join(words[slice(*span)] for span in split_points.chunk_spans(words, 400)) == words
 
 
+@pytest.mark.full(after=6)
 @pytest.mark.parametrize("side", SIDES)
 @settings(max_examples=30)
 @given(text=TEXTS, times=st.integers(1, 4))

@@ -80,6 +80,7 @@ def test_truncated_ids_keep_the_special_tokens_that_they_have(
     assert short.truncate(ids, "left").ids == left
 
 
+@pytest.mark.full
 @given(
     length=st.integers(0, 20),
     room=st.integers(3, 12),

@@ -54,6 +54,7 @@ def mix(layout: SequenceLayout, options: AttentionOptions) -> Tensor:
     return padded_attention(*heads_of(layout), layout, options)
 
 
+@pytest.mark.full(after=3)
 @every_rule
 @settings(max_examples=10)
 @given(lengths=st.lists(st.integers(1, 30), min_size=1, max_size=6))

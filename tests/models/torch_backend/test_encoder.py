@@ -87,7 +87,7 @@ WIDE = {"hidden_size": 128, "intermediate_size": 192}  # what the compiled layer
 @pytest.mark.parametrize("build", [encoder, compiled])
 @pytest.mark.parametrize("sizes", [{}, WIDE], ids=["narrow", "wide"])
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu"])
-@pytest.mark.full(after=4)
+@pytest.mark.full(after=1)
 def test_every_layer_equals_transformers(
     tiny_bert: Folder,
     activation: str,
@@ -105,6 +105,7 @@ def check(folder: Path, build: Callable[[Path], Encoder]) -> None:
             assert_equal(mine, states[layer])
 
 
+@pytest.mark.full(after=1)
 @pytest.mark.parametrize(
     "sizes",
     [

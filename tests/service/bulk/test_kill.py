@@ -11,6 +11,8 @@ import pytest
 from tests.conftest import Folder
 from tests.service.bulk.jobs import contents, write_parquet
 
+pytestmark = pytest.mark.full
+
 COUNT, PART_ROWS = 3000, 100
 
 

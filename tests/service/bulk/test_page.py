@@ -19,6 +19,8 @@ from tests.service.bulk.jobs import prose, vectors_of
 from tests.service.local_server import local_server
 from tests.service.server import MAX_ISA
 
+pytestmark = pytest.mark.full
+
 PAGE = (Path(__file__).parents[3] / "docs" / "bulk.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^embedding-service (embed .*)$", PAGE, re.MULTILINE)
 (READ,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -23,6 +23,8 @@ from tests.postgres import postgres
 from tests.service.bulk.jobs import prose, run_job, vectors_of
 from tests.service.server import Server
 
+pytestmark = pytest.mark.full
+
 PAGE = (Path(__file__).parents[3] / "docs" / "vector-stores.md").read_text(encoding="utf-8")
 PGVECTOR, LANCE, LANCE_SEARCH, QDRANT, DAFT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 TEXTS = prose(20)

@@ -208,7 +208,7 @@ def test_embed_writes_jsonl(embedder: Embedder, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("piped", [False, True])
-@pytest.mark.full(after=1)
+@pytest.mark.full
 def test_embed_splits_lines_only_at_line_feeds(
     embedder: Embedder, tmp_path: Path, piped: bool
 ) -> None:

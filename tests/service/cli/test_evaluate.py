@@ -22,6 +22,8 @@ from service.cli.commands import main
 from tests.service.local_server import local_server
 from tests.service.server import Server
 
+pytestmark = pytest.mark.full
+
 FLOAT32 = ("--dtype", "float32")
 PAIRS = [
     ("A man plays a guitar.", "Someone plays an instrument.", 4.0),

@@ -27,6 +27,8 @@ from tests.models.families.checkpoint import Case, write
 from tests.models.tiny import VOCABULARY, write_tokenizer
 from tests.service.server import Server
 
+pytestmark = pytest.mark.full
+
 TOPICS = {
     "battery": ["The battery lasts two days.", "Charging the battery takes forever."],
     "camera": ["Photos taken at night are sharp.", "The camera app crashes."],

@@ -8,6 +8,8 @@ import pytest
 
 from service.evaluation.analogies import read_analogies
 
+pytestmark = pytest.mark.full
+
 
 def test_a_given_word_is_no_answer(tmp_path: Path) -> None:
     path = tmp_path / "questions.txt"

@@ -8,6 +8,8 @@ import pytest
 
 from service.evaluation.labels import read_classification, read_clustering
 
+pytestmark = pytest.mark.full
+
 
 def write_table(path: Path, labels: str) -> Path:
     lines = [f"text {number},{label}" for number, label in enumerate(labels)]

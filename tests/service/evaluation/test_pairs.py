@@ -8,6 +8,8 @@ import pytest
 
 from service.evaluation.pairs import Similarity, read_similarity
 
+pytestmark = pytest.mark.full
+
 FORMATS = {
     "plain.csv": 'a cat,"one, two",5.0\na dog,a ship,0.5\n',
     "sts.tsv": (

@@ -6,6 +6,8 @@ import pytest
 
 from service.evaluation.parity import compare
 
+pytestmark = pytest.mark.full
+
 REFERENCE = np.array([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]], dtype=np.float32)
 TEXTS = ["a", "b", "c"]
 

@@ -12,6 +12,8 @@ import pytest
 
 from service.evaluation.retrieval import Retrieval, rank, read_retrieval
 
+pytestmark = pytest.mark.full
+
 HEADER = "query-id\tcorpus-id\tscore\n"
 
 

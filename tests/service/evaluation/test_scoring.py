@@ -12,6 +12,8 @@ from service.evaluation.retrieval import Retrieval
 from service.evaluation.scoring import score
 from service.inputs.prompts import Role
 
+pytestmark = pytest.mark.full
+
 PAIRS = Similarity("pairs", ["a", "b", "a"], ["b", "a", "c"], [1, 2, 3])
 SEARCH = Retrieval("search", {"d": "a", "e": "b"}, {"q": "a"}, {"q": {"d": 1}})
 

@@ -6,6 +6,8 @@ import pytest
 from models.vectors import normalize
 from service.evaluation.variants import OUTPUT_TYPES, Variant, variants
 
+pytestmark = pytest.mark.full
+
 VECTORS = np.random.default_rng(0).normal(size=(6, 40)).astype(np.float32)
 
 

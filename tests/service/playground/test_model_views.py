@@ -17,6 +17,8 @@ from tests.service.playground.conftest import OpenView
 from tests.service.playground.copied import copied_results
 from tests.service.several import SeveralModels
 
+pytestmark = pytest.mark.full
+
 PNG = encoded(picture(40, 40))
 DOCUMENTS = ["the work is licensed", "a copy of it", "not by you"]
 

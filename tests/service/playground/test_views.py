@@ -21,6 +21,8 @@ from tests.service.playground.conftest import OpenView
 from tests.service.playground.copied import copied_results
 from tests.service.server import Server
 
+pytestmark = pytest.mark.full
+
 BANKS = ["They sat on the bank of the river.", "She opened an account at the bank."]
 
 

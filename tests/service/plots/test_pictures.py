@@ -25,6 +25,8 @@ from service.plots.similarity import draw_similarity
 from service.plots.style import shorten, theme
 from tests.conftest import UNUSUAL_TEXTS
 
+pytestmark = pytest.mark.full
+
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "--><script>alert(1)</script> {{data}} & $x^2$ \x0b\x00"
 

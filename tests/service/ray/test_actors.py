@@ -20,6 +20,8 @@ from tests.service.bulk.jobs import contents, prose, run_job, write_parquet
 from tests.service.ray.cluster import kill_process, ray_cluster
 from tests.service.server import MAX_ISA
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:

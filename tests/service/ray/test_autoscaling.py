@@ -8,6 +8,8 @@ from service.ray.autoscaling import UTILIZATION, WAIT, LoadMeter, LoadPolicy
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 
+pytestmark = pytest.mark.full
+
 
 @dataclass
 class Context:

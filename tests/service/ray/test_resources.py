@@ -7,6 +7,8 @@ import pytest
 from service.bulk.errors import BulkError
 from service.ray.resources import Resources, plan_actors
 
+pytestmark = pytest.mark.full
+
 
 def nodes(*resources: dict[str, float]) -> list[dict[str, Any]]:
     return [{"Alive": True, "Resources": each} for each in resources]

@@ -82,6 +82,7 @@ def test_the_case_of_the_scheme_does_not_matter(strict_server: Server, key: str)
     assert response.status_code == 200
 
 
+@pytest.mark.full(after=2)
 @pytest.mark.parametrize(
     "key", [None, "Bearer wrong", "sésame", "Basic sésame", "Bearer", "Bearersésame"]
 )
