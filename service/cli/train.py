@@ -45,7 +45,7 @@ def train() -> None:
     help="Tokens of a text, after which it is cut off.",
 )
 def tokenizer(corpus: Path, output: Path, max_length: int, **choices: Any) -> None:
-    """Write a folder with a tokenizer.json of the texts in CORPUS.
+    """Write a tokenizer.json of the texts in CORPUS.
 
     CORPUS is UTF-8 with a text in each line; - is standard input.
     """
@@ -63,7 +63,7 @@ def tokenizer(corpus: Path, output: Path, max_length: int, **choices: Any) -> No
 @corpus_and_output
 @word_options
 def words(corpus: Path, output: Path, **choices: Any) -> None:
-    """Write a folder with vectors of the words in CORPUS.
+    """Write vectors of the words in CORPUS.
 
     CORPUS is UTF-8 with a text in each line; - is standard input.
     """
@@ -82,7 +82,7 @@ def words(corpus: Path, output: Path, **choices: Any) -> None:
 @corpus_and_output
 @sentence_options
 def sentences(corpus: Path, output: Path, **choices: Any) -> None:
-    """Write a folder with a sentence encoder, trained on CORPUS from random numbers.
+    """Write a sentence encoder that begins with random numbers.
 
     CORPUS is a .tsv or a .jsonl of pairs that mean the same (anchor, positive and perhaps negative,
     which does not), or UTF-8 with a text in each line; - is standard input. Texts alone are pairs
@@ -106,7 +106,7 @@ def sentences(corpus: Path, output: Path, **choices: Any) -> None:
 @number("--dimensions", 256, "Of a vector, at most those of the model.")
 @options("revision", "cache")
 def distill(output: Path, dimensions: int, **flags: Any) -> None:
-    """Write a folder with a static table of MODEL's tokens, as model2vec.
+    """Write a table of MODEL's tokens, as model2vec.
 
     MODEL is a folder, or organisation/name on a hub.
     """
@@ -125,6 +125,7 @@ def distill(output: Path, dimensions: int, **flags: Any) -> None:
 def _reporting() -> Iterator[None]:
     """Log progress, and turn ModelError and OSError into ClickException."""
     configure_logging("info", "text")
+    logging.getLogger("gensim.utils").setLevel("WARNING")  # it logs what the other loggers say
     try:
         yield
     except (ModelError, OSError) as error:
