@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Regex, pre_tokenizers, processors
+from tokenizers import Regex, decoders, pre_tokenizers, processors
 from tokenizers import Tokenizer as Rust
-from tokenizers.models import WordLevel
+from tokenizers.models import BPE, WordLevel
 
 from models.errors import ModelError
 from models.precision.sentences import SENTENCES
@@ -30,7 +30,8 @@ def convert(source: Path, target: Path) -> None:
     model's own code, and if tokenizer.json splits a text differently.
     """
     original = _load(source)
-    fast = _protein_tokenizer(original) if type(original).__name__ == "EsmTokenizer" else original
+    write_anew = _OF_PYTHON.get(type(original).__name__)
+    fast = write_anew(original) if write_anew else original
     if not getattr(fast, "is_fast", False):
         raise ModelError(f"{source}: {type(original).__name__} cannot be written as tokenizer.json")
     try:
@@ -75,6 +76,39 @@ def _protein_tokenizer(original: Any) -> Any:
     roles = {f"{role}_token": getattr(original, f"{role}_token") for role in _SPECIAL}
     wrap: Any = PreTrainedTokenizerFast
     return wrap(tokenizer_object=rust, model_max_length=original.model_max_length, **roles)
+
+
+def _byte_tokenizer(original: Any) -> Any:
+    # So is that of ByT5: a token for each byte, after the special ones.
+    from transformers import PreTrainedTokenizerFast
+
+    added = sorted(original.added_tokens_decoder.items())
+    special = {token.content: id for id, token in added}
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet(), key=_byte_of)
+    vocabulary = {letter: original.offset + byte for byte, letter in enumerate(letters)}
+    rust = Rust(BPE({**special, **vocabulary}, [], unk_token=original.unk_token))
+    rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    rust.decoder = decoders.ByteLevel()
+    rust.add_special_tokens([token for _, token in added])
+    end = original.eos_token
+    rust.post_processor = processors.TemplateProcessing(
+        single=f"$A {end}", special_tokens=[(end, original.eos_token_id)]
+    )
+    roles = {f"{role}_token": getattr(original, f"{role}_token") for role in ("eos", "pad", "unk")}
+    wrap: Any = PreTrainedTokenizerFast
+    return wrap(tokenizer_object=rust, model_max_length=original.model_max_length, **roles)
+
+
+def _byte_of(letter: str) -> int:
+    """Return the byte that a letter of ByteLevel's alphabet stands for."""
+    point = ord(letter)
+    return point if point < 256 else _UNPRINTABLE[point - 256]
+
+
+_UNPRINTABLE = [*range(33), *range(127, 161), 173]
+"""Bytes that GPT-2's alphabet replaces by the characters from 256 on, in this order."""
+_OF_PYTHON = {"EsmTokenizer": _protein_tokenizer, "ByT5Tokenizer": _byte_tokenizer}
+"""Tokenizers that transformers has only in Python, and that are written anew here."""
 
 
 def _compare_with_sentencepiece(path: Path, original: Any) -> None:

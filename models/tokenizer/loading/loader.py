@@ -98,6 +98,9 @@ def files(folder: Path) -> list[Path]:
 
 def _missing(folder: Path) -> str:
     older = [path.name for name in OLDER_FILES if (path := folder / name).exists()]
+    options = JsonConfig.optional(folder / "tokenizer_config.json")
+    if options.get("tokenizer_class") == "ByT5Tokenizer":  # has no vocabulary but the bytes
+        older = ["tokenizer_config.json"]
     if not older:
         return f"{folder} has no tokenizer.json"
     return (

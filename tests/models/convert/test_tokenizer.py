@@ -114,6 +114,33 @@ def test_the_letters_of_proteins_have_the_ids_of_transformers(tmp_path: Path) ->
     assert again.model_max_length == 99
 
 
+BYTES = [
+    "plain",
+    "é 東京 \U0001f600\x00\x7f",
+    "a</s> x",
+    "a <extra_id_3> b  </s>c<pad>",
+    "",
+    "\n\r \t",
+]
+
+
+def test_the_bytes_of_a_byt5_have_the_ids_of_transformers(tmp_path: Path, texts: list[str]) -> None:
+    original = tmp_path / "source"
+    original.mkdir()
+    (original / "config.json").write_text('{"model_type": "t5"}', encoding="utf-8")
+    said = '{"tokenizer_class": "ByT5Tokenizer", "model_max_length": 99}'
+    (original / "tokenizer_config.json").write_text(said, encoding="utf-8")
+    with pytest.raises(ModelError, match=r"convert MODEL` makes one of tokenizer_config\.json"):
+        Tokenizer(original, 10_000)
+    theirs: Any = AutoTokenizer.from_pretrained(original)
+    ours = converted(original, tmp_path / "target")
+    for text in [*texts, *BYTES]:
+        assert ours.encode([text])[0].ids == theirs(text)["input_ids"], text
+    again: Any = AutoTokenizer.from_pretrained(tmp_path / "target")
+    assert again(BYTES)["input_ids"] == theirs(BYTES)["input_ids"]
+    assert again.decode(again("é 東京")["input_ids"], skip_special_tokens=True) == "é 東京"
+
+
 def test_merges_of_a_luke_have_the_ids_of_transformers(tmp_path: Path, texts: list[str]) -> None:
     original = source("roberta", tmp_path, tokenizer_class="LukeTokenizer")
     entities = {"[PAD]": 0, "[UNK]": 1, "[MASK]": 2, "[MASK2]": 3}
