@@ -11,7 +11,8 @@ from models.checkpoint import weights
 from models.checkpoint.weights import Weights
 from models.config.checkpoint_spec import ImageSpec
 from models.encoder.batch import Batch
-from models.encoder.head import Head
+from models.encoder.encoder import Encoder
+from models.encoder.pooled_vector_head import PooledVectorHead
 from models.folder import Folder
 from models.images.preprocessing import Pixels, Preprocessing
 from models.precision.encoder_factory import EncoderFactory
@@ -19,8 +20,8 @@ from models.precision.reference_images import ReferenceImages
 from models.precision.trials import MIN_COSINE, choose_precision
 from models.sentence_transformers.sentence import projection_modules
 from models.torch_backend.attention_pooling import AttentionPooling
-from models.torch_backend.encoder import Embeddings, Encoder
-from models.torch_backend.linear import fastest_linear_factory
+from models.torch_backend.encoder import InputEmbeddings
+from models.torch_backend.linear import torch_linear_factory
 from models.vectors import Floats
 
 log = logging.getLogger(__name__)
@@ -85,12 +86,12 @@ class ImageParts:
         config = spec.encoder.config
         self._spec, self._table = spec, preprocessing.table()
         with torch.inference_mode():
-            self.embeddings = Embeddings(config, tensors, device)
+            self.embeddings = InputEmbeddings(config, tensors, device)
             weight = tensors["patch.weight"]
             bias = tensors.get("patch.bias", weight.new_zeros(len(weight)))
-            self._project = fastest_linear_factory(device, torch.float32)(weight, bias)
+            self._project = torch_linear_factory(device, torch.float32)(weight, bias)
         path = folder.encoder.relative_to(folder.path).as_posix()
-        self._head = Head(
+        self._head = PooledVectorHead(
             folder.path, projection_modules(path, config.hidden_size, spec.projection)
         )
         self._pool = None if spec.projection else AttentionPooling(config, tensors)

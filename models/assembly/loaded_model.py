@@ -13,7 +13,8 @@ from models.checkpoint import weights
 from models.cpu_backend import library
 from models.cpu_backend.linear import row_exact_linear_factory
 from models.encoder.device import resolve_device
-from models.encoder.head import Head
+from models.encoder.encoder import Encoder
+from models.encoder.pooled_vector_head import PooledVectorHead
 from models.families import doc2vec, word_vectors
 from models.folder import Folder
 from models.precision.encoder_factory import EncoderFactory
@@ -27,7 +28,7 @@ from models.precision.trials import Trial, choose_precision
 from models.sentence_transformers.sparse import Splade
 from models.tokenizer.tokenizer import Tokenizer
 from models.torch_backend.doc2vec import Doc2VecEncoder
-from models.torch_backend.encoder import Embeddings, Encoder
+from models.torch_backend.encoder import InputEmbeddings
 from models.torch_backend.linear import LinearFactory
 from models.torch_backend.recurrent import RecurrentEncoder
 from models.torch_backend.splade import SpladeHead
@@ -52,9 +53,9 @@ class LoadedModel:
 
     folder: Folder
     tokenizer: Tokenizer
-    embeddings: Embeddings | _Float32Encoder
+    embeddings: InputEmbeddings | _Float32Encoder
     encoder: Encoder
-    head: Head | TokenHead
+    head: PooledVectorHead | TokenHead
     dtype: str
     isa: str | None
     trials: Sequence[Trial]
@@ -79,7 +80,7 @@ class LoadedModel:
         head = _head(folder, linear)
         tensors = weights.load(folder.encoder, folder.spec)
         with torch.inference_mode():
-            embeddings = Embeddings(config, tensors, resolve_device(device))
+            embeddings = InputEmbeddings(config, tensors, resolve_device(device))
             compared = _compared_vectors(folder, head)
             sentences = ReferenceSentences(tokenizer, config.vocab_size, compared)
             splade = _splade_head_builder(folder, embeddings)
@@ -123,14 +124,14 @@ class LoadedModel:
         )
 
 
-def _head(folder: Folder, linear: LinearFactory) -> Head | TokenHead:
+def _head(folder: Folder, linear: LinearFactory) -> PooledVectorHead | TokenHead:
     modules = folder.sentence.modules
     if folder.multi_vector:
         return TokenHead(folder.path, modules, linear)
-    return Head(folder.path, modules)
+    return PooledVectorHead(folder.path, modules)
 
 
-def _compared_vectors(folder: Folder, head: Head | TokenHead) -> Vectors:
+def _compared_vectors(folder: Folder, head: PooledVectorHead | TokenHead) -> Vectors:
     # Few logits say little of an encoder's accuracy: what they are computed from says more.
     if isinstance(head, TokenHead):
         return token_vectors(head, folder.spec.config.num_layers)
@@ -139,7 +140,7 @@ def _compared_vectors(folder: Folder, head: Head | TokenHead) -> Vectors:
 
 
 def _splade_head_builder(
-    folder: Folder, embeddings: Embeddings
+    folder: Folder, embeddings: InputEmbeddings
 ) -> Callable[[LinearFactory], SpladeHead] | None:
     splade, hidden_size = folder.sentence.sparse, folder.spec.config.hidden_size
     if not isinstance(splade, Splade):

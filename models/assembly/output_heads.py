@@ -8,7 +8,8 @@ import torch
 from models.assembly.loaded_model import LoadedModel
 from models.checkpoint import weights
 from models.encoder.batch import Batch
-from models.encoder.head import Head
+from models.encoder.encoder import Encoder
+from models.encoder.pooled_vector_head import PooledVectorHead
 from models.encoder.pooling import pool_batch
 from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from models.folder import Folder
@@ -17,7 +18,6 @@ from models.outputs.text_outputs import SparseVector, TextOutputs
 from models.sentence_transformers.bge_m3 import TOKEN_VECTORS
 from models.sentence_transformers.sparse import Splade, TokenWeights
 from models.tokenizer.tokenizer import Tokenizer
-from models.torch_backend.encoder import Encoder
 from models.torch_backend.splade import SpladeEncoder
 from models.torch_backend.token_head import TokenHead
 from models.vectors import Floats, normalize
@@ -75,7 +75,7 @@ class StateOutputs:
     BGE-M3: Chen et al. 2024, arXiv 2402.03216.
     """
 
-    def __init__(self, model: LoadedModel, head: Head) -> None:
+    def __init__(self, model: LoadedModel, head: PooledVectorHead) -> None:
         """head: of dense vectors."""
         folder, width = model.folder, model.folder.spec.config.hidden_size
         self._encoder, self._num_layers = model.encoder, folder.spec.config.num_layers

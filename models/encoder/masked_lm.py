@@ -1,4 +1,4 @@
-"""Reads the head of a masked language model."""
+"""The weights of a masked language model's head, read from a checkpoint."""
 
 import re
 from dataclasses import dataclass
@@ -26,7 +26,9 @@ class MaskedLMWeights:
     eps: float
 
 
-def load(folder: Path, head: MaskedLMHead, token_table: Tensor, hidden: int) -> MaskedLMWeights:
+def load_masked_lm_weights(
+    folder: Path, head: MaskedLMHead, token_table: Tensor, hidden: int
+) -> MaskedLMWeights:
     """Read a head as float32. token_table: the output matrix, unless the checkpoint has its own.
 
     hidden: D, the size of a token's state.

@@ -13,16 +13,17 @@ from models.cpu_backend.layer_weights import LayerWeights
 from models.cpu_backend.linear import KernelLinearFactory
 from models.cpu_backend.support import kernels_support
 from models.encoder.device import is_ampere_or_newer
+from models.encoder.encoder import Encoder
 from models.encoder.position_hooks import PositionHooks
 from models.encoder.position_tensors import layer_position_hooks
 from models.errors import ModelError
-from models.torch_backend.assembly import TorchLayers
 from models.torch_backend.cuda_graphs import CudaGraphRecorder, CudaGraphRunner
-from models.torch_backend.encoder import Embeddings, Encoder, TorchEncoder
+from models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from models.torch_backend.layer_builder import TorchLayers
 from models.torch_backend.linear import (
     LinearFactory,
     ObserverLinearFactory,
-    fastest_linear_factory,
+    torch_linear_factory,
 )
 from models.torch_backend.splade import SpladeEncoder, SpladeHead
 
@@ -37,7 +38,7 @@ class EncoderFactory:
     """
 
     weights: Weights
-    embeddings: Embeddings
+    embeddings: InputEmbeddings
     calibrate: Callable[[Encoder], object]
     splade: Callable[[LinearFactory], SpladeHead] | None = None
     cpu_features: frozenset[str] = field(default_factory=library.features)
@@ -82,7 +83,7 @@ class EncoderFactory:
         """Build the encoder in a supported precision."""
         isa = self.isa(dtype)
         if isa is None:
-            linear = fastest_linear_factory(self.device, getattr(torch, dtype))
+            linear = torch_linear_factory(self.device, getattr(torch, dtype))
             return self._with_head(self._torch_encoder(linear), linear)
         input_magnitudes = self._input_magnitudes() if dtype == "int8" else None
         kernels = KernelLinearFactory(dtype, isa, input_magnitudes)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from models.encoder.encoder import Encoder
 from models.images.preprocessing import Pixels
-from models.torch_backend.encoder import Encoder
 from models.vectors import Floats, normalize
 
 _COUNT = 4

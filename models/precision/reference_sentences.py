@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from models.encoder.batch import Batch
-from models.encoder.head import Head
+from models.encoder.encoder import Encoder
+from models.encoder.pooled_vector_head import PooledVectorHead
 from models.errors import ModelError
 from models.precision.sentences import SENTENCES
 from models.tokenizer.tokenizer import Tokenizer
-from models.torch_backend.encoder import Encoder
 from models.torch_backend.token_head import TokenHead
 from models.vectors import Floats, normalize
 
@@ -39,7 +39,7 @@ class ReferenceSentences:
         return self._vectors(encoder, self._batch)
 
 
-def pooled_vectors(head: Head, pooling: Sequence[str]) -> Vectors:
+def pooled_vectors(head: PooledVectorHead, pooling: Sequence[str]) -> Vectors:
     """Return what computes the vectors of texts. head: applied after the pooling."""
     return lambda encoder, batch: normalize(head(encoder.vectors(batch, pooling)))
 

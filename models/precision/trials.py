@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-from models.torch_backend.encoder import Encoder
+from models.encoder.encoder import Encoder
 from models.vectors import Floats
 
 log = logging.getLogger(__name__)

@@ -9,10 +9,11 @@ import torch
 
 from models.embedder import Embedder
 from models.encoder.batch import Batch
+from models.encoder.encoder import Encoder
 from models.errors import ModelError
 from models.precision.encoder_factory import EncoderFactory
 from models.precision.trials import MIN_COSINE, MIN_ROUNDS, ROUNDS_SECONDS, choose_precision
-from models.torch_backend.encoder import Embeddings, Encoder
+from models.torch_backend.encoder import InputEmbeddings
 from models.vectors import Floats
 from tests.conftest import Folder, precisions
 from tests.models.shapes import random_weights, shape
@@ -229,7 +230,7 @@ def test_a_gpu_takes_the_last_precision_that_is_faithful_however_long_few_texts_
 def test_a_device_that_is_no_cpu_computes_in_floating_point_alone() -> None:
     config = shape()
     weights = random_weights(config)
-    embeddings = Embeddings(config, weights, torch.device("meta"))
+    embeddings = InputEmbeddings(config, weights, torch.device("meta"))
     other = EncoderFactory(weights, embeddings, calibrate=lambda encoder: None)
     assert other.min_speedup == 0
     assert other.supported()[:2] == ["float32", "float16"]

@@ -26,14 +26,14 @@ Transform = Callable[[Tensor], Tensor]
 """A function of one vector: (in,) -> (out,)."""
 
 
-class Head:
-    """The modules after the pooling, applied one after another."""
+class PooledVectorHead:
+    """Applies the modules after the pooling to pooled vectors, one after another."""
 
     def __init__(self, folder: Path, modules: Sequence[Module]) -> None:
         """Load the modules; raises ModelError for weights that are missing or of a wrong shape."""
         self._transforms = [_load(folder, module) for module in modules]
 
-    def without_last(self) -> "Head":
+    def without_last(self) -> "PooledVectorHead":
         """Return the head without its last module."""
         head = copy(self)
         head._transforms = self._transforms[:-1]
