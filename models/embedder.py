@@ -45,7 +45,7 @@ class Embedder:
         folder, tokenizer = model.folder, model.tokenizer
         self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
         self.classifier = folder.classifier
-        self.multi_vector = folder.multi_vector_tokens(tokenizer)
+        self.multi_vector = folder.multi_vector_rules(tokenizer)
         self.config, self.device = model.embeddings.config, model.embeddings.device
         self.dtype, self.isa, self.trials = model.dtype, model.isa, model.trials
         self.fingerprint = f"{folder.fingerprint()}-{model.dtype}"

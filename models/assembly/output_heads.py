@@ -16,7 +16,7 @@ from models.folder import Folder
 from models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.outputs.text_outputs import SparseVector, TextOutputs
 from models.sentence_transformers.bge_m3 import TOKEN_VECTORS
-from models.sentence_transformers.sparse import Splade, TokenWeights
+from models.sentence_transformers.sparse import BgeM3Sparse, Splade
 from models.tokenizer.tokenizer import Tokenizer
 from models.torch_backend.splade import SpladeEncoder
 from models.torch_backend.token_head import TokenHead
@@ -81,7 +81,7 @@ class StateOutputs:
         self._encoder, self._num_layers = model.encoder, folder.spec.config.num_layers
         self._head, self._poolings = head, folder.sentence.pooling
         self._token_weights = self._token_layer = None
-        if isinstance(folder.sentence.sparse, TokenWeights):
+        if isinstance(folder.sentence.sparse, BgeM3Sparse):
             self._token_weights = TokenWeightVectors(folder.path, model.tokenizer, width)
         if MULTI in folder.outputs:
             shapes = {"weight": (width, width), "bias": (width,)}

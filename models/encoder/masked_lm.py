@@ -40,9 +40,9 @@ def load_masked_lm_weights(
     for name, tensor in weights.tensors(folder):
         # Checkpoints converted from TensorFlow call the parameters of a norm gamma and beta.
         plain = re.sub("gamma$", "weight", re.sub("beta$", "bias", name))
-        if plain in head.required | optional:
+        if plain in head.required_tensors | optional:
             loaded[plain] = weights.float32(folder, name, tensor)
-    if missing := head.required - loaded.keys():
+    if missing := head.required_tensors - loaded.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)}")
     vocabulary, width = token_table.shape
     shapes = {

@@ -82,11 +82,11 @@ def load_tensors(folder: Path, module: Dense | LayerNorm) -> dict[str, Tensor]:
 
     Raises ModelError for weights that are missing or of a wrong shape.
     """
-    folder, shapes, own_file = folder / module.path, module.shapes, module.own_file
+    folder, shapes, has_own_file = folder / module.path, module.shapes, module.has_own_file
     tensors = {
         name: weights.float32(folder, name, tensor)
         for name, tensor in weights.tensors(folder)
-        if own_file or name in shapes
+        if has_own_file or name in shapes
     }
     loaded = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if loaded != shapes:
