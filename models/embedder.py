@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from models.assembly.loaded_model import LoadedModel
-from models.assembly.output_heads import output_heads
+from models.assembly.output_heads import choose_output_heads
 from models.encoder.batch import Batch, Rows, truncate_after
 from models.encoder.token_budget import batches_of_similar_length
 from models.errors import EmptyTextError
@@ -52,7 +52,7 @@ class Embedder:
         self.output_names = folder.outputs
         self.images, self._preprocessing = model.images, folder.preprocessing
         self._embeddings, self._encoder, self._head = model.embeddings, model.encoder, model.head
-        self._output_heads = output_heads(model)
+        self._output_heads = choose_output_heads(model)
 
     @classmethod
     def load(  # noqa: PLR0913 - all but one by name

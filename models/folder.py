@@ -40,7 +40,7 @@ from models.vectors import Floats
 
 log = logging.getLogger(__name__)
 
-_TABLES = {STATIC: static.read, WORDS: word_vectors.read}
+_TABLES = {STATIC: static.read_folder, WORDS: word_vectors.read_folder}
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class Folder:
         names = [name for name in headers if self.spec.rename(name) == ["bias_table"]]
         if not names:
             raise ModelError(f"{self.encoder}: the checkpoint lacks ['bias_table']")
-        return safetensors_files.read(self.encoder, names[0])
+        return safetensors_files.read_tensor(self.encoder, names[0])
 
     def checkpoints(self) -> list[Path]:
         """List the folders that hold weights: the encoder's, then those of the later modules."""
@@ -198,7 +198,7 @@ class Folder:
 
     def files(self) -> list[Path]:
         """List all files that are read: of weights, of the tokenizer, of options and prompts."""
-        checkpoints = map(safetensors_files.files, self.checkpoints())
+        checkpoints = map(safetensors_files.require_weight_files, self.checkpoints())
         weights = [file for files in checkpoints for file in files]
         options = [self.path / name for name in ("modules.json", CARD, METADATA)]
         options += [

@@ -57,7 +57,7 @@ def _sizes(folder: Folder) -> Iterator[tuple[int, bool]]:
 
 
 def _encoder_sizes(
-    spec: CheckpointSpec, headers: Mapping[str, safetensors_files.Header]
+    spec: CheckpointSpec, headers: Mapping[str, safetensors_files.TensorHeader]
 ) -> Iterator[tuple[int, bool]]:
     config = spec.config
     for theirs, header in headers.items():

@@ -16,8 +16,8 @@ from models.encoder.pooled_vector_head import PooledVectorHead
 from models.folder import Folder
 from models.images.preprocessing import Pixels, Preprocessing
 from models.precision.encoder_factory import EncoderFactory
-from models.precision.reference_images import ReferenceImages
-from models.precision.trials import MIN_COSINE, choose_precision
+from models.precision.reference_images import ReferenceImageEmbedder
+from models.precision.trials import MIN_COSINE, build_in_precision
 from models.sentence_transformers.sentence import projection_modules
 from models.torch_backend.attention_pooling import AttentionPooling
 from models.torch_backend.encoder import InputEmbeddings
@@ -61,7 +61,9 @@ class ImageEmbedder:
         factory = EncoderFactory(
             layers, parts.embeddings, lambda _: None, cpu_features=cpu_features
         )
-        chosen, encoder = _choose(factory, dtype, ReferenceImages(spec.image_size, parts.embed))
+        chosen, encoder = _choose(
+            factory, dtype, ReferenceImageEmbedder(spec.image_size, parts.embed)
+        )
         return cls(spec, parts, encoder, chosen)
 
     def encode(self, images: Sequence[Pixels]) -> Floats:
@@ -70,7 +72,7 @@ class ImageEmbedder:
 
 
 class ImageParts:
-    """Everything between the pixels and the vectors of images but the layers, in float32.
+    """The patch embedding before the layers and the head after them, in float32.
 
     embeddings: input of the layers.
     """
@@ -127,12 +129,12 @@ class ImageParts:
 
 
 def _choose(
-    factory: EncoderFactory, dtype: str, references: ReferenceImages
+    factory: EncoderFactory, dtype: str, references: ReferenceImageEmbedder
 ) -> tuple[str, Encoder]:
     if dtype == "int8":
         dtype = "bfloat16" if "bfloat16" in factory.supported() else "float32"
     with torch.inference_mode():
-        choice = choose_precision(factory, dtype, references)
+        choice = build_in_precision(factory, dtype, references)
         if all(trial.cosine >= MIN_COSINE for trial in choice.trials):
             return dtype, choice.encoder
         log.warning(

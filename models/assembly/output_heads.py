@@ -29,16 +29,16 @@ class OutputHeads(Protocol):
     def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]: ...
 
 
-def output_heads(model: LoadedModel) -> OutputHeads:
+def choose_output_heads(model: LoadedModel) -> OutputHeads:
     """Choose the heads of a model; raises ModelError for weights that cannot be read."""
     if isinstance(model.head, TokenHead):
-        return TokenOutputs(model.folder, model.encoder, model.head)
+        return MultiVectorOutputs(model.folder, model.encoder, model.head)
     if isinstance(model.encoder, SpladeEncoder):
         return SpladeOutputs(model.folder, model.encoder, model.tokenizer)
     return StateOutputs(model, model.head)
 
 
-class TokenOutputs:
+class MultiVectorOutputs:
     """A multi-vector model's vector of each token."""
 
     def __init__(self, folder: Folder, encoder: Encoder, head: TokenHead) -> None:
@@ -70,7 +70,7 @@ class SpladeOutputs:
 
 
 class StateOutputs:
-    """Outputs from the last states of one pass: dense, and those of BGE-M3.
+    """A text's dense vector; of BGE-M3 also its sparse vector and its tokens', from one pass.
 
     BGE-M3: Chen et al. 2024, arXiv 2402.03216.
     """

@@ -46,7 +46,7 @@ def parts_without_safetensors(folder: Path) -> list[str]:
     parts = [
         entry.path for entry in modules.read_entries(folder) if entry.kind not in _WITHOUT_WEIGHTS
     ]
-    return [part for part in parts if not safetensors_files.safetensors(folder / part)]
+    return [part for part in parts if not safetensors_files.weight_files(folder / part)]
 
 
 def refuse_unsupported(folder: Path) -> None:

@@ -37,11 +37,11 @@ def load_masked_lm_weights(
     """
     optional = {f"{head.output}.weight", f"{head.output}.bias", head.output_bias}
     loaded: dict[str, Tensor] = {}
-    for name, tensor in weights.tensors(folder):
+    for name, tensor in weights.iterate_tensors(folder):
         # Checkpoints converted from TensorFlow call the parameters of a norm gamma and beta.
         plain = re.sub("gamma$", "weight", re.sub("beta$", "bias", name))
         if plain in head.required_tensors | optional:
-            loaded[plain] = weights.float32(folder, name, tensor)
+            loaded[plain] = weights.to_finite_float32(folder, name, tensor)
     if missing := head.required_tensors - loaded.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)}")
     vocabulary, width = token_table.shape

@@ -61,7 +61,10 @@ class EncoderFactory:
         if self.device.type != "cpu":
             return ["float32", "float16"] + ["bfloat16"] * is_ampere_or_newer(self.device)
         compiled = [dtype for dtype in ("bfloat16", "int8") if self.isa(dtype)]
-        return ["float32", *(compiled or ["bfloat16"] * torch_has_bfloat16(self.cpu_features))]
+        return [
+            "float32",
+            *(compiled or ["bfloat16"] * torch_bfloat16_is_usable(self.cpu_features)),
+        ]
 
     def check(self, dtype: str) -> None:
         """Raise ModelError if the device does not support a precision at full speed."""
@@ -120,8 +123,8 @@ class EncoderFactory:
         return observer.input_magnitudes()
 
 
-def torch_has_bfloat16(cpu_features: frozenset[str]) -> bool:
-    """Whether torch itself computes bfloat16 at full speed on a CPU of these features.
+def torch_bfloat16_is_usable(cpu_features: frozenset[str]) -> bool:
+    """Whether torch's own bfloat16 is fast on a CPU, and a row's result independent of the batch.
 
     Emulated, it is up to a hundred times slower than float32. On a matrix unit (AMX), oneDNN sums
     in an order that depends on the number of rows: a text's vector would depend on its batch.
