@@ -13,7 +13,14 @@ from models.sentence_transformers.classifier import ClassifierOptions
 from models.sentence_transformers.modules import TABLES, WORD_WEIGHTS, Entry
 from models.sentence_transformers.multi_vector import ROLES, MultiVectorOptions
 from models.sentence_transformers.multi_vector_rules import stated_max_length
-from models.sentence_transformers.pooling import AUTO, SPLADE, PoolingChoice, Source, choose_pooling
+from models.sentence_transformers.pooling import (
+    AUTO,
+    MODES_WITHOUT_WORD_WEIGHTS,
+    SPLADE,
+    PoolingChoice,
+    Source,
+    choose_pooling,
+)
 from models.sentence_transformers.prompts import default_prompt
 from models.sentence_transformers.refusals import CARD
 from models.sentence_transformers.sparse import Sparse, read_sparse
@@ -155,8 +162,9 @@ def _of_classifier(
 
 def _word_weights(folder: Path, entries: Sequence[Entry], choice: PoolingChoice) -> str | None:
     paths = [entry.path for entry in entries if entry.kind == WORD_WEIGHTS]
-    if paths and "weightedmean" in choice.modes:
-        raise ModelError(f"{folder}: {WORD_WEIGHTS} before the pooling weightedmean: not supported")
+    refused = [mode for mode in choice.modes if mode in MODES_WITHOUT_WORD_WEIGHTS]
+    if paths and refused:
+        raise ModelError(f"{folder}: {WORD_WEIGHTS} before the pooling {refused[0]}: not supported")
     return paths[0] if paths else None
 
 
