@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from models.assembly.loaded_model import LoadedModel
-from models.assembly.output_heads import output_heads
+from models.assembly.output_heads import choose_output_heads
 from models.encoder.batch import Batch, Rows, truncate_after
 from models.encoder.token_budget import batches_of_similar_length
 from models.errors import EmptyTextError
@@ -45,14 +45,14 @@ class Embedder:
         folder, tokenizer = model.folder, model.tokenizer
         self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
         self.classifier = folder.classifier
-        self.multi_vector = folder.multi_vector_tokens(tokenizer)
+        self.multi_vector = folder.multi_vector_rules(tokenizer)
         self.config, self.device = model.embeddings.config, model.embeddings.device
         self.dtype, self.isa, self.trials = model.dtype, model.isa, model.trials
         self.fingerprint = f"{folder.fingerprint()}-{model.dtype}"
         self.output_names = folder.outputs
         self.images, self._preprocessing = model.images, folder.preprocessing
         self._embeddings, self._encoder, self._head = model.embeddings, model.encoder, model.head
-        self._output_heads = output_heads(model)
+        self._output_heads = choose_output_heads(model)
 
     @classmethod
     def load(  # noqa: PLR0913 - all but one by name
@@ -285,6 +285,6 @@ class Embedder:
     def _batch(self, ids: Rows, prompt_token_counts: Sequence[int] = ()) -> Batch:
         batch, config = Batch.of(ids, prompt_token_counts), self.config
         segments = 2 if config.two_segments or config.subwords else 1
-        batch.check(config.vocab_size * segments, config.max_tokens, config.min_tokens)
+        batch.check_bounds(config.vocab_size * segments, config.max_tokens, config.min_tokens)
         id = self.multi_vector.unattended_id if self.multi_vector else None
-        return batch if id is None else batch.without_attention_to_last(id)
+        return batch if id is None else batch.without_attention_to_trailing(id)

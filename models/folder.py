@@ -19,10 +19,10 @@ from models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.positions.schemes import Buckets, Disentangled
 from models.sentence_transformers import chat_template, modules
 from models.sentence_transformers.bge_m3 import TOKEN_VECTORS
-from models.sentence_transformers.classifier import Classifier, Task, has_second_segment
+from models.sentence_transformers.classifier import ClassifierOptions, Task, has_second_segment
 from models.sentence_transformers.modules import LOGIT_SCORE, STATIC, TABLES, WORDS, Entry
-from models.sentence_transformers.multi_vector import METADATA, MultiVector
-from models.sentence_transformers.multi_vector_tokens import MultiVectorTokens
+from models.sentence_transformers.multi_vector import METADATA, MultiVectorOptions
+from models.sentence_transformers.multi_vector_rules import MultiVectorRules
 from models.sentence_transformers.pooling import AUTO
 from models.sentence_transformers.refusals import (
     CARD,
@@ -40,7 +40,7 @@ from models.vectors import Floats
 
 log = logging.getLogger(__name__)
 
-_TABLES = {STATIC: static.read, WORDS: word_vectors.read}
+_TABLES = {STATIC: static.read_folder, WORDS: word_vectors.read_folder}
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class Folder:
     encoder: Path
     spec: CheckpointSpec
     sentence: SentenceConfig
-    classifier: Classifier | None = None
+    classifier: ClassifierOptions | None = None
     preprocessing: Preprocessing | None = None
-    multi_vector: MultiVector | None = None
+    multi_vector: MultiVectorOptions | None = None
 
     @classmethod
     def read(
@@ -80,7 +80,7 @@ class Folder:
     @classmethod
     def _read(cls, path: Path, pooling: str, rerank_format: str, adapter: str) -> "Folder":
         refuse_other_kinds(path)
-        entries = modules.entries(path)
+        entries = modules.read_entries(path)
         encoder = path / entries[0].path
         refuse_changed_weights(encoder)
         read = _TABLES.get(entries[0].kind, families.read)
@@ -90,11 +90,11 @@ class Folder:
         classifier = _classifier(path, entries, spec, pooling, rerank_format)
         if classifier:
             config = replace(spec.config, two_segments=has_second_segment(encoder, spec.config))
-            spec = replace(spec.without(classifier.head.tensors), config=config)
-        multi_vector = MultiVector.read(path, entries, spec.config.hidden_size)
+            spec = replace(spec.without(classifier.head.tensor_names), config=config)
+        multi_vector = MultiVectorOptions.read(path, entries, spec.config.hidden_size)
         if multi_vector:
             _check_multi_vector(path, multi_vector, spec, pooling)
-            spec = spec.without(multi_vector.outside_tensors)
+            spec = spec.without(multi_vector.tensors_beside_encoder)
             sentence = SentenceConfig.of_multi_vector(
                 path, entries[0].path, spec.config, multi_vector
             )
@@ -136,7 +136,7 @@ class Folder:
     @property
     def dim(self) -> int:
         """The number of dimensions of a vector."""
-        return self.sentence.width(self.spec.config)
+        return self.sentence.vector_width(self.spec.config)
 
     def tokenizer(self, max_chunk_size: int = sys.maxsize) -> Tokenizer:
         """Load the tokenizer with the model's options; log one with ids beyond the table."""
@@ -163,13 +163,13 @@ class Folder:
             )
         return tokenizer
 
-    def multi_vector_tokens(self, tokenizer: Tokenizer) -> MultiVectorTokens | None:
+    def multi_vector_rules(self, tokenizer: Tokenizer) -> MultiVectorRules | None:
         """Return what a multi-vector model does with token ids; None for other models.
 
         Raises ModelError for a token that the tokenizer lacks.
         """
         options = self.multi_vector
-        return MultiVectorTokens(options, tokenizer, self.encoder) if options else None
+        return MultiVectorRules(options, tokenizer, self.encoder) if options else None
 
     def bias_table(self) -> Floats | None:
         """Read the trained bias of each bucket of distances (buckets, H); None if there is none.
@@ -183,7 +183,7 @@ class Folder:
         names = [name for name in headers if self.spec.rename(name) == ["bias_table"]]
         if not names:
             raise ModelError(f"{self.encoder}: the checkpoint lacks ['bias_table']")
-        return safetensors_files.read(self.encoder, names[0])
+        return safetensors_files.read_tensor(self.encoder, names[0])
 
     def checkpoints(self) -> list[Path]:
         """List the folders that hold weights: the encoder's, then those of the later modules."""
@@ -198,11 +198,15 @@ class Folder:
 
     def files(self) -> list[Path]:
         """List all files that are read: of weights, of the tokenizer, of options and prompts."""
-        checkpoints = map(safetensors_files.files, self.checkpoints())
+        checkpoints = map(safetensors_files.require_weight_files, self.checkpoints())
         weights = [file for files in checkpoints for file in files]
         options = [self.path / name for name in ("modules.json", CARD, METADATA)]
-        options += [self.path / entry.path / "config.json" for entry in modules.entries(self.path)]
-        options += [*options_file(self.encoder), *sparse_files(self.path, self.sentence.sparse)]
+        options += [
+            self.path / entry.path / "config.json" for entry in modules.read_entries(self.path)
+        ]
+        if stated := options_file(self.encoder):
+            options.append(stated)
+        options += sparse_files(self.path, self.sentence.sparse)
         options.append(self.encoder / word_vectors.OPTIONS)
         options += preprocessing.files(self.encoder) if self.preprocessing else []
         if self.pair_format:
@@ -221,7 +225,7 @@ class Folder:
 
 
 def _check_multi_vector(
-    path: Path, multi_vector: MultiVector, spec: CheckpointSpec, pooling: str
+    path: Path, multi_vector: MultiVectorOptions, spec: CheckpointSpec, pooling: str
 ) -> None:
     if pooling != AUTO:
         raise ModelError(f"{path}: a multi-vector model has no pooling: leave it {AUTO!r}")
@@ -240,9 +244,9 @@ def _preprocessing(encoder: Path, spec: CheckpointSpec) -> Preprocessing | None:
 
 def _classifier(
     path: Path, entries: Sequence[Entry], spec: CheckpointSpec, pooling: str, rerank_format: str
-) -> Classifier | None:
+) -> ClassifierOptions | None:
     # A Pooling, from the files or from the operator, makes an embedder of a classifier's encoder.
     scores = len(entries) == 1 or entries[1].kind == LOGIT_SCORE
     if not scores or pooling != AUTO or entries[0].kind in TABLES:
         return None
-    return Classifier.read(path, entries, spec.config, rerank_format)
+    return ClassifierOptions.read(path, entries, spec.config, rerank_format)

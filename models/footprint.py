@@ -48,7 +48,7 @@ def _sizes(folder: Folder) -> Iterator[tuple[int, bool]]:
     for spec in [folder.spec, *([images.encoder] if images else [])]:
         yield from _encoder_sizes(spec, headers)
     for module in folder.sentence.modules:
-        if not isinstance(module, WithoutWeights) and not module.own_file:
+        if not isinstance(module, WithoutWeights) and not module.has_own_file:
             yield sum(map(prod, module.shapes.values())), False
     for path in modules:
         yield sum(prod(header.shape) for header in safetensors_files.headers(path).values()), False
@@ -57,7 +57,7 @@ def _sizes(folder: Folder) -> Iterator[tuple[int, bool]]:
 
 
 def _encoder_sizes(
-    spec: CheckpointSpec, headers: Mapping[str, safetensors_files.Header]
+    spec: CheckpointSpec, headers: Mapping[str, safetensors_files.TensorHeader]
 ) -> Iterator[tuple[int, bool]]:
     config = spec.config
     for theirs, header in headers.items():

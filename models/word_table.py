@@ -37,7 +37,7 @@ class WordTable:
             return None
         path = next(
             path
-            for path in safetensors_files.files(folder.encoder)
+            for path in safetensors_files.require_weight_files(folder.encoder)
             if {TABLE, *_STATIC_TABLES} & {*safetensors_files.map_arrays(path)}
         )
         arrays, headers = safetensors_files.map_arrays(path), safetensors_files.headers(path.parent)

@@ -12,7 +12,7 @@ import pytest
 from models.cpu_backend import library
 from models.embedder import Embedder
 from models.hub import sources
-from models.precision.encoder_factory import torch_has_bfloat16
+from models.precision.encoder_factory import torch_bfloat16_is_usable
 from tests import full, programs
 from tests.full import (
     pytest_collection_modifyitems,
@@ -92,7 +92,7 @@ Folder = Callable[..., Path]
 def precisions() -> list[str]:
     """The number types that this processor supports."""
     compiled = [name for name in ("bfloat16", "int8") if library.best_isa(name)]
-    return ["float32", *(compiled or ["bfloat16"] * torch_has_bfloat16(library.features()))]
+    return ["float32", *(compiled or ["bfloat16"] * torch_bfloat16_is_usable(library.features()))]
 
 
 @pytest.fixture(scope="session")

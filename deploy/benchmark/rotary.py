@@ -19,7 +19,7 @@ from models import families
 from models.checkpoint import weights
 from models.encoder.batch import Batch
 from models.precision.encoder_factory import EncoderFactory
-from models.torch_backend.encoder import Embeddings
+from models.torch_backend.encoder import InputEmbeddings
 from models.vectors import Floats, normalize
 
 SIZES = {
@@ -106,7 +106,7 @@ def ours(folder: Path, ids: Tensor) -> Floats:
     """The same by this project, in float32."""
     spec = families.read(folder)
     loaded = weights.load(folder, spec)
-    embeddings = Embeddings(spec.config, loaded, torch.device("cpu"))
+    embeddings = InputEmbeddings(spec.config, loaded, torch.device("cpu"))
     batch = Batch.of([np.asarray(ids)])
     factory = EncoderFactory(loaded, embeddings, lambda encoder: encoder.vectors(batch, ["mean"]))
     encoder = factory.build("float32")

@@ -7,7 +7,7 @@ from models.folder import Folder
 from models.torch_backend.doc2vec import Doc2VecEncoder, Inference, WordTables
 
 
-def load_doc2vec(folder: Folder) -> Doc2VecEncoder:
+def load_doc2vec_encoder(folder: Folder) -> Doc2VecEncoder:
     """Load the tables of a folder; raises ModelError, too, for a pooling other than the file's."""
     if folder.sentence.pooling_source == "setting":
         raise ModelError(f"{folder.path}: Doc2Vec infers the vector of a text, and pools nothing")

@@ -11,16 +11,17 @@ from models.checkpoint import weights
 from models.checkpoint.weights import Weights
 from models.config.checkpoint_spec import ImageSpec
 from models.encoder.batch import Batch
-from models.encoder.head import Head
+from models.encoder.encoder import Encoder
+from models.encoder.pooled_vector_head import PooledVectorHead
 from models.folder import Folder
 from models.images.preprocessing import Pixels, Preprocessing
 from models.precision.encoder_factory import EncoderFactory
-from models.precision.reference_images import ReferenceImages
-from models.precision.trials import MIN_COSINE, choose_precision
+from models.precision.reference_images import ReferenceImageEmbedder
+from models.precision.trials import MIN_COSINE, build_in_precision
 from models.sentence_transformers.sentence import projection_modules
 from models.torch_backend.attention_pooling import AttentionPooling
-from models.torch_backend.encoder import Embeddings, Encoder
-from models.torch_backend.linear import fastest_linear_factory
+from models.torch_backend.encoder import InputEmbeddings
+from models.torch_backend.linear import torch_linear_factory
 from models.vectors import Floats
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,9 @@ class ImageEmbedder:
         factory = EncoderFactory(
             layers, parts.embeddings, lambda _: None, cpu_features=cpu_features
         )
-        chosen, encoder = _choose(factory, dtype, ReferenceImages(spec.image_size, parts.embed))
+        chosen, encoder = _choose(
+            factory, dtype, ReferenceImageEmbedder(spec.image_size, parts.embed)
+        )
         return cls(spec, parts, encoder, chosen)
 
     def encode(self, images: Sequence[Pixels]) -> Floats:
@@ -69,7 +72,7 @@ class ImageEmbedder:
 
 
 class ImageParts:
-    """Everything between the pixels and the vectors of images but the layers, in float32.
+    """The patch embedding before the layers and the head after them, in float32.
 
     embeddings: input of the layers.
     """
@@ -85,12 +88,12 @@ class ImageParts:
         config = spec.encoder.config
         self._spec, self._table = spec, preprocessing.table()
         with torch.inference_mode():
-            self.embeddings = Embeddings(config, tensors, device)
+            self.embeddings = InputEmbeddings(config, tensors, device)
             weight = tensors["patch.weight"]
             bias = tensors.get("patch.bias", weight.new_zeros(len(weight)))
-            self._project = fastest_linear_factory(device, torch.float32)(weight, bias)
+            self._project = torch_linear_factory(device, torch.float32)(weight, bias)
         path = folder.encoder.relative_to(folder.path).as_posix()
-        self._head = Head(
+        self._head = PooledVectorHead(
             folder.path, projection_modules(path, config.hidden_size, spec.projection)
         )
         self._pool = None if spec.projection else AttentionPooling(config, tensors)
@@ -126,12 +129,12 @@ class ImageParts:
 
 
 def _choose(
-    factory: EncoderFactory, dtype: str, references: ReferenceImages
+    factory: EncoderFactory, dtype: str, references: ReferenceImageEmbedder
 ) -> tuple[str, Encoder]:
     if dtype == "int8":
         dtype = "bfloat16" if "bfloat16" in factory.supported() else "float32"
     with torch.inference_mode():
-        choice = choose_precision(factory, dtype, references)
+        choice = build_in_precision(factory, dtype, references)
         if all(trial.cosine >= MIN_COSINE for trial in choice.trials):
             return dtype, choice.encoder
         log.warning(

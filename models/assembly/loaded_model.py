@@ -5,29 +5,30 @@ from dataclasses import dataclass
 
 import torch
 
-from models.assembly.doc2vec import load_doc2vec
+from models.assembly.doc2vec import load_doc2vec_encoder
 from models.assembly.image_embedder import ImageEmbedder
-from models.assembly.recurrent import ENCODERS, load_recurrent
-from models.assembly.word_vectors import load_word_vectors
+from models.assembly.recurrent import ENCODERS, load_recurrent_encoder
+from models.assembly.word_vectors import load_word_vector_encoder
 from models.checkpoint import weights
 from models.cpu_backend import library
 from models.cpu_backend.linear import row_exact_linear_factory
 from models.encoder.device import resolve_device
-from models.encoder.head import Head
+from models.encoder.encoder import Encoder
+from models.encoder.pooled_vector_head import PooledVectorHead
 from models.families import doc2vec, word_vectors
 from models.folder import Folder
 from models.precision.encoder_factory import EncoderFactory
 from models.precision.reference_sentences import (
-    ReferenceSentences,
+    ReferenceSentenceEmbedder,
     Vectors,
-    pooled_vectors,
-    token_vectors,
+    pooled_vectors_function,
+    token_vectors_function,
 )
-from models.precision.trials import Trial, choose_precision
+from models.precision.trials import Trial, build_in_precision
 from models.sentence_transformers.sparse import Splade
 from models.tokenizer.tokenizer import Tokenizer
 from models.torch_backend.doc2vec import Doc2VecEncoder
-from models.torch_backend.encoder import Embeddings, Encoder
+from models.torch_backend.encoder import InputEmbeddings
 from models.torch_backend.linear import LinearFactory
 from models.torch_backend.recurrent import RecurrentEncoder
 from models.torch_backend.splade import SpladeHead
@@ -36,8 +37,8 @@ from models.torch_backend.word_vectors import WordVectorEncoder
 
 _Float32Encoder = Doc2VecEncoder | RecurrentEncoder | WordVectorEncoder
 _OF_WORDS: Mapping[str, Callable[[Folder], _Float32Encoder]] = {
-    doc2vec.FAMILY: load_doc2vec,
-    word_vectors.FAMILY: load_word_vectors,
+    doc2vec.FAMILY: load_doc2vec_encoder,
+    word_vectors.FAMILY: load_word_vector_encoder,
 }
 
 
@@ -52,9 +53,9 @@ class LoadedModel:
 
     folder: Folder
     tokenizer: Tokenizer
-    embeddings: Embeddings | _Float32Encoder
+    embeddings: InputEmbeddings | _Float32Encoder
     encoder: Encoder
-    head: Head | TokenHead
+    head: PooledVectorHead | TokenHead
     dtype: str
     isa: str | None
     trials: Sequence[Trial]
@@ -74,17 +75,17 @@ class LoadedModel:
         cpu_features = library.features(isa)
         linear = row_exact_linear_factory(cpu_features)
         if config.family in ENCODERS:
-            encoder = load_recurrent(folder, device, linear)
+            encoder = load_recurrent_encoder(folder, device, linear)
             return cls._of_float32(folder, tokenizer, encoder, linear)
         head = _head(folder, linear)
         tensors = weights.load(folder.encoder, folder.spec)
         with torch.inference_mode():
-            embeddings = Embeddings(config, tensors, resolve_device(device))
+            embeddings = InputEmbeddings(config, tensors, resolve_device(device))
             compared = _compared_vectors(folder, head)
-            sentences = ReferenceSentences(tokenizer, config.vocab_size, compared)
+            sentences = ReferenceSentenceEmbedder(tokenizer, config.vocab_size, compared)
             splade = _splade_head_builder(folder, embeddings)
             factory = EncoderFactory(tensors, embeddings, sentences, splade, cpu_features)
-            choice = choose_precision(factory, dtype, sentences, trials)
+            choice = build_in_precision(factory, dtype, sentences, trials)
             images = ImageEmbedder.load(folder, embeddings.device, choice.dtype, cpu_features)
         torch.cuda.empty_cache()  # frees what the other precisions took
         return cls(
@@ -123,23 +124,23 @@ class LoadedModel:
         )
 
 
-def _head(folder: Folder, linear: LinearFactory) -> Head | TokenHead:
+def _head(folder: Folder, linear: LinearFactory) -> PooledVectorHead | TokenHead:
     modules = folder.sentence.modules
     if folder.multi_vector:
         return TokenHead(folder.path, modules, linear)
-    return Head(folder.path, modules)
+    return PooledVectorHead(folder.path, modules)
 
 
-def _compared_vectors(folder: Folder, head: Head | TokenHead) -> Vectors:
+def _compared_vectors(folder: Folder, head: PooledVectorHead | TokenHead) -> Vectors:
     # Few logits say little of an encoder's accuracy: what they are computed from says more.
     if isinstance(head, TokenHead):
-        return token_vectors(head, folder.spec.config.num_layers)
+        return token_vectors_function(head, folder.spec.config.num_layers)
     compared = head.without_last() if folder.classifier else head
-    return pooled_vectors(compared, folder.sentence.pooling)
+    return pooled_vectors_function(compared, folder.sentence.pooling)
 
 
 def _splade_head_builder(
-    folder: Folder, embeddings: Embeddings
+    folder: Folder, embeddings: InputEmbeddings
 ) -> Callable[[LinearFactory], SpladeHead] | None:
     splade, hidden_size = folder.sentence.sparse, folder.spec.config.hidden_size
     if not isinstance(splade, Splade):

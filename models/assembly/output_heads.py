@@ -8,16 +8,16 @@ import torch
 from models.assembly.loaded_model import LoadedModel
 from models.checkpoint import weights
 from models.encoder.batch import Batch
-from models.encoder.head import Head
+from models.encoder.encoder import Encoder
+from models.encoder.pooled_vector_head import PooledVectorHead
 from models.encoder.pooling import pool_batch
 from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from models.folder import Folder
 from models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.outputs.text_outputs import SparseVector, TextOutputs
 from models.sentence_transformers.bge_m3 import TOKEN_VECTORS
-from models.sentence_transformers.sparse import Splade, TokenWeights
+from models.sentence_transformers.sparse import BgeM3Sparse, Splade
 from models.tokenizer.tokenizer import Tokenizer
-from models.torch_backend.encoder import Encoder
 from models.torch_backend.splade import SpladeEncoder
 from models.torch_backend.token_head import TokenHead
 from models.vectors import Floats, normalize
@@ -29,16 +29,16 @@ class OutputHeads(Protocol):
     def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]: ...
 
 
-def output_heads(model: LoadedModel) -> OutputHeads:
+def choose_output_heads(model: LoadedModel) -> OutputHeads:
     """Choose the heads of a model; raises ModelError for weights that cannot be read."""
     if isinstance(model.head, TokenHead):
-        return TokenOutputs(model.folder, model.encoder, model.head)
+        return MultiVectorOutputs(model.folder, model.encoder, model.head)
     if isinstance(model.encoder, SpladeEncoder):
         return SpladeOutputs(model.folder, model.encoder, model.tokenizer)
     return StateOutputs(model, model.head)
 
 
-class TokenOutputs:
+class MultiVectorOutputs:
     """A multi-vector model's vector of each token."""
 
     def __init__(self, folder: Folder, encoder: Encoder, head: TokenHead) -> None:
@@ -70,18 +70,18 @@ class SpladeOutputs:
 
 
 class StateOutputs:
-    """Outputs from the last states of one pass: dense, and those of BGE-M3.
+    """A text's dense vector; of BGE-M3 also its sparse vector and its tokens', from one pass.
 
     BGE-M3: Chen et al. 2024, arXiv 2402.03216.
     """
 
-    def __init__(self, model: LoadedModel, head: Head) -> None:
+    def __init__(self, model: LoadedModel, head: PooledVectorHead) -> None:
         """head: of dense vectors."""
         folder, width = model.folder, model.folder.spec.config.hidden_size
         self._encoder, self._num_layers = model.encoder, folder.spec.config.num_layers
         self._head, self._poolings = head, folder.sentence.pooling
         self._token_weights = self._token_layer = None
-        if isinstance(folder.sentence.sparse, TokenWeights):
+        if isinstance(folder.sentence.sparse, BgeM3Sparse):
             self._token_weights = TokenWeightVectors(folder.path, model.tokenizer, width)
         if MULTI in folder.outputs:
             shapes = {"weight": (width, width), "bias": (width,)}

@@ -38,7 +38,9 @@ ENCODERS: Mapping[str, _Build] = {elmo.FAMILY: _elmo, laser.LSTM: _laser}
 
 
 @torch.inference_mode()
-def load_recurrent(folder: Folder, device: str, row_exact: LinearFactory) -> RecurrentEncoder:
+def load_recurrent_encoder(
+    folder: Folder, device: str, row_exact: LinearFactory
+) -> RecurrentEncoder:
     """Load an encoder of LSTMs. row_exact: builds its linear layers on a CPU. Raises ModelError."""
     place = resolve_device(device)
     linear = row_exact if place.type == "cpu" else TorchLinearFactory(place, torch.float32)

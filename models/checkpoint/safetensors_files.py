@@ -21,28 +21,28 @@ _INTEGERS = {"I8": "i1", "U8": "u1", "I32": "<i4", "I64": "<i8", "U64": "<u8"}
 
 
 @dataclass(frozen=True)
-class Header:
+class TensorHeader:
     """Shape and type of a tensor in a file."""
 
     shape: tuple[int, ...]
     dtype: str
 
 
-def files(folder: Path) -> list[Path]:
-    """Return the safetensors files of a checkpoint, one or several shards, in order.
+def require_weight_files(folder: Path) -> list[Path]:
+    """Return the same files as `weight_files`; raises ModelError if there are none.
 
-    Raises ModelError if there are none, naming other files of weights.
+    The error names other files of weights.
     """
-    shards = safetensors(folder)
+    shards = weight_files(folder)
     if not shards:
         raise ModelError(_without_weights(folder))
     return shards
 
 
-def safetensors(folder: Path) -> list[Path]:
-    """Return the same files, or an empty list; the index names the shards if there is one.
+def weight_files(folder: Path) -> list[Path]:
+    """Return the safetensors files of a checkpoint, one or several shards, in order; may be empty.
 
-    Raises ModelError for a shard that is missing.
+    The index names the shards if there is one. Raises ModelError for a shard that is missing.
     """
     if (single := folder / "model.safetensors").is_file():
         return [single]
@@ -77,27 +77,27 @@ def _without_weights(folder: Path) -> str:
     return f"{folder} has no model.safetensors"
 
 
-def headers(folder: Path) -> Mapping[str, Header]:
+def headers(folder: Path) -> Mapping[str, TensorHeader]:
     """Return shape and type of a checkpoint's tensors, by name, without reading them."""
     headers = {}
-    for path in files(folder):
+    for path in require_weight_files(folder):
         try:
             with safe_open(path, framework="numpy") as checkpoint:
                 for name in checkpoint.keys():  # noqa: SIM118 - not a mapping
                     part = checkpoint.get_slice(name)
-                    headers[name] = Header(tuple(part.get_shape()), part.get_dtype())
+                    headers[name] = TensorHeader(tuple(part.get_shape()), part.get_dtype())
         except SafetensorError as error:
-            raise broken(path, error) from None
+            raise unreadable_error(path, error) from None
     return headers
 
 
-def read(folder: Path, name: str) -> Floats:
+def read_tensor(folder: Path, name: str) -> Floats:
     """Read one tensor as float32, by its name in `headers`.
 
     Parsed here, because safetensors cannot read bfloat16 without torch. Raises ModelError for a
     type without floating-point numbers.
     """
-    path = next(path for path in files(folder) if name in _names(path))
+    path = next(path for path in require_weight_files(folder) if name in _names(path))
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))[name]
@@ -133,7 +133,7 @@ def map_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
     return arrays
 
 
-def write(
+def write_arrays(
     path: Path, arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str] | None = None
 ) -> None:
     """Write arrays as one file, with the permissions of any new file.
@@ -156,7 +156,7 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
             size = int.from_bytes(file.read(8), "little")
             return json.loads(file.read(size)), 8 + size
     except (OSError, SafetensorError) as error:
-        raise broken(path, error) from None
+        raise unreadable_error(path, error) from None
 
 
 def _names(path: Path) -> list[str]:
@@ -164,6 +164,6 @@ def _names(path: Path) -> list[str]:
         return list(checkpoint.keys())
 
 
-def broken(path: Path, error: SafetensorError | OSError) -> ModelError:
+def unreadable_error(path: Path, error: SafetensorError | OSError) -> ModelError:
     """Build the error for a file that cannot be read."""
     return ModelError(f"{path} cannot be read: {error}; fetch the model again")

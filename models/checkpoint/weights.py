@@ -20,7 +20,7 @@ _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
 def load(folder: Path, spec: CheckpointSpec) -> Weights:
-    """Read every tensor that the spec names, as float32.
+    """Read every tensor of a spec as float32, under our names, split, folded, with the adapter.
 
     The file is memory-mapped twice: the mapping of the layers is freed once they are packed, while
     tables may stay in the other.
@@ -35,9 +35,9 @@ def load(folder: Path, spec: CheckpointSpec) -> Weights:
         return any(ours.startswith("layers.") for ours in spec.rename(name))
 
     additions = _additions(folder, spec)
-    for name, tensor in tensors(folder, is_of_layer):
+    for name, tensor in iterate_tensors(folder, is_of_layer):
         if names := spec.rename(name):
-            plain = float32(folder, name, tensor, static)
+            plain = to_finite_float32(folder, name, tensor, static)
             addition = additions.pop(name, None)
             weights |= _parts(spec, names, plain if addition is None else plain + addition)
     expected = spec.expected()
@@ -46,11 +46,11 @@ def load(folder: Path, spec: CheckpointSpec) -> Weights:
     if missing := expected - weights.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)[:4]}")
     weights = {name: _without_mapping(name, tensor) for name, tensor in _fold(weights).items()}
-    check(weights, spec.config, spec.shapes)
+    check_shapes(weights, spec.config, spec.shapes)
     return weights
 
 
-def check(
+def check_shapes(
     weights: Weights, config: EncoderConfig, shapes: Mapping[str, tuple[int, ...]] | None = None
 ) -> None:
     """Raise ModelError for a tensor whose shape contradicts the config.
@@ -64,20 +64,20 @@ def check(
             raise ModelError(f"{name} has the shape {shape}; by config.json it is {expected}")
 
 
-def tensors(
-    folder: Path, separate: Callable[[str], bool] = lambda _: False
+def iterate_tensors(
+    folder: Path, in_second_mapping: Callable[[str], bool] = lambda _: False
 ) -> Iterator[tuple[str, Tensor]]:
     """Yield the name and tensor of everything in a folder's safetensors files.
 
-    separate: which tensors to take from a second memory mapping of the file.
+    in_second_mapping: which tensors to take from a second memory mapping of the file.
     """
-    for path in safetensors_files.files(folder):
+    for path in safetensors_files.require_weight_files(folder):
         try:
             with safe_open(path, framework="pt") as file, safe_open(path, framework="pt") as other:
                 for name in file.keys():  # noqa: SIM118 - not a mapping
-                    yield name, (other if separate(name) else file).get_tensor(name)
+                    yield name, (other if in_second_mapping(name) else file).get_tensor(name)
         except SafetensorError as error:
-            raise safetensors_files.broken(path, error) from None
+            raise safetensors_files.unreadable_error(path, error) from None
 
 
 def read_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Weights:
@@ -85,18 +85,18 @@ def read_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Weights:
     try:
         with safe_open(path, framework="pt") as file:
             read = {
-                name: float32(path, name, file.get_tensor(name))
+                name: to_finite_float32(path, name, file.get_tensor(name))
                 for name in file.keys()  # noqa: SIM118 - not a mapping
             }
     except (OSError, SafetensorError) as error:
-        raise safetensors_files.broken(path, error) from None
+        raise safetensors_files.unreadable_error(path, error) from None
     actual = {name: tuple(tensor.shape) for name, tensor in read.items()}
     if actual != dict(shapes):
         raise ModelError(f"{path} has {actual}; by config.json it is {dict(shapes)}")
     return read
 
 
-def float32(folder: Path, name: str, tensor: Tensor, integers: bool = False) -> Tensor:
+def to_finite_float32(folder: Path, name: str, tensor: Tensor, integers: bool = False) -> Tensor:
     """Convert a checkpoint's tensor to float32. integers: whether it may hold integers, too.
 
     Raises ModelError for a quantised tensor, whose scale is unknown, and for NaN or infinity.
@@ -116,13 +116,13 @@ def _additions(folder: Path, spec: CheckpointSpec) -> Weights:
     if adapters is None or adapters.chosen is None:
         return {}
     factors: dict[str, Weights] = {}
-    for name, tensor in tensors(folder):
+    for name, tensor in iterate_tensors(folder):
         matrix, _, factor = name.rpartition(".0.lora_")
         if not matrix or not spec.rename(f"{matrix}.original"):
             continue
         if len(tensor) != len(adapters.names):
             raise ModelError(f"{folder}: {name} has {len(tensor)} parts for {adapters.names}")
-        part = float32(folder, name, tensor[adapters.chosen])
+        part = to_finite_float32(folder, name, tensor[adapters.chosen])
         factors.setdefault(f"{matrix}.original", {})[factor] = part
     additions = {}
     for name, pair in factors.items():

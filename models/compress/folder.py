@@ -104,7 +104,7 @@ def _cut_words(folder: Folder, encoder: Path, used: Sequence[int]) -> Ids:
         raise ModelError("the corpus has no word of the table")
     words = [tokenizer.vocabulary.word(id) for id in kept_ids]
     arrays, metadata = Vocabulary.of(words).arrays, tokenizer.options.as_metadata()
-    safetensors_files.write(encoder / MAPPED, arrays, metadata)
+    safetensors_files.write_arrays(encoder / MAPPED, arrays, metadata)
     if (encoder / LISTED).is_file():
         _update(encoder / LISTED, vocab=words)
     return np.array(kept_ids, dtype=np.int64)
@@ -121,9 +121,9 @@ def _cut_weights(folder: Folder, scratch: Path, kept_ids: Ids) -> None:
     if folder.sentence.word_weights is None:
         return
     module = folder.sentence.word_weights
-    weights = safetensors_files.read(folder.path / module, word_vectors.TABLE)
+    weights = safetensors_files.read_tensor(folder.path / module, word_vectors.TABLE)
     path = scratch / module / "model.safetensors"
-    safetensors_files.write(path, {word_vectors.TABLE: weights[kept_ids]})
+    safetensors_files.write_arrays(path, {word_vectors.TABLE: weights[kept_ids]})
     words = JsonConfig(folder.path / module / "config.json")["vocab"]
     _update(scratch / module / "config.json", vocab=[words[i] for i in kept_ids if i < len(words)])
 
@@ -143,7 +143,7 @@ def _save(encoder: Path, folder: Folder, rows: Floats, int8: bool) -> None:
     tensors: dict[str, npt.NDArray[Any]] = {table: np.ascontiguousarray(rows)}
     if int8:
         tensors = dict(zip((table, scales), quantize_rows(rows), strict=True))
-    safetensors_files.write(encoder / "model.safetensors", tensors)
+    safetensors_files.write_arrays(encoder / "model.safetensors", tensors)
 
 
 def _update(path: Path, **changed: Any) -> None:

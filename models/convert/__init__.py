@@ -32,7 +32,7 @@ def missing_files(folder: Path) -> list[str]:
 
     Raises ModelError for a module that is not supported.
     """
-    encoder = folder / modules.entries(folder)[0].path
+    encoder = folder / modules.read_entries(folder)[0].path
     missing = ["safetensors"] if parts_without_safetensors(folder) else []
     has_tokenizer = (encoder / "tokenizer.json").is_file() or is_word_tokenizer(encoder)
     return missing + ["tokenizer.json"] * (not has_tokenizer)
@@ -43,13 +43,15 @@ def parts_without_safetensors(folder: Path) -> list[str]:
 
     Raises ModelError for a module that is not supported.
     """
-    parts = [entry.path for entry in modules.entries(folder) if entry.kind not in _WITHOUT_WEIGHTS]
-    return [part for part in parts if not safetensors_files.safetensors(folder / part)]
+    parts = [
+        entry.path for entry in modules.read_entries(folder) if entry.kind not in _WITHOUT_WEIGHTS
+    ]
+    return [part for part in parts if not safetensors_files.weight_files(folder / part)]
 
 
 def refuse_unsupported(folder: Path) -> None:
     """Raise ModelError for a model that is not supported, by its small files alone."""
-    encoder = modules.entries(folder)[0]
+    encoder = modules.read_entries(folder)[0]
     if encoder.kind not in modules.TABLES:  # its table is its whole description
         families.read(folder / encoder.path)
 

@@ -72,6 +72,6 @@ def _write_tables(source: Path, model: Any, folder: Path) -> None:
         "noise": powers / powers[-1],
     }
     arrays = {name: np.ascontiguousarray(table, dtype=np.float32) for name, table in tables.items()}
-    safetensors_files.write(folder / "model.safetensors", arrays)
+    safetensors_files.write_arrays(folder / "model.safetensors", arrays)
     vocabulary = Vocabulary.of(words)
-    safetensors_files.write(folder / MAPPED, vocabulary.arrays, WordOptions().as_metadata())
+    safetensors_files.write_arrays(folder / MAPPED, vocabulary.arrays, WordOptions().as_metadata())

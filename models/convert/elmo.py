@@ -42,7 +42,7 @@ def convert_elmo(source: Path, target: Path) -> None:
         with new_folder(target) as scratch, h5py.File(source) as file:
             config = _config(options)
             arrays = {**_characters(file, config), **_lstm(file, config), **_mix(options, config)}
-            safetensors_files.write(scratch / "model.safetensors", arrays)
+            safetensors_files.write_arrays(scratch / "model.safetensors", arrays)
             write_json(scratch / "config.json", config)
             write_json(scratch / character_tokenizer.FILE, {"split_punctuation": True})
             write_json(scratch / "modules.json", modules("Transformer", "Pooling"))

@@ -34,7 +34,7 @@ def convert_folder(source: Path, target: Path) -> None:
 
 
 def _write(source: Path, scratch: Path) -> None:
-    entries = modules.entries(source)
+    entries = modules.read_entries(source)
     for part in dict.fromkeys(["", *(entry.path for entry in entries)]):
         _copy(source / part, scratch / part)
     encoder = entries[0].path

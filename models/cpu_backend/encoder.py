@@ -23,7 +23,7 @@ from models.encoder.batch import Batch
 from models.encoder.pooling import pool_batch
 from models.encoder.position_hooks import PositionHooks
 from models.positions.schemes import Rotary
-from models.torch_backend.encoder import Embeddings
+from models.torch_backend.encoder import InputEmbeddings
 from models.torch_backend.linear import ACTIVATIONS
 from models.vectors import Floats
 
@@ -34,7 +34,7 @@ class KernelEncoder:
     """An encoder with float32 activations that multiplies in the precision of its weights."""
 
     def __init__(
-        self, embeddings: Embeddings, layers: LayerWeights, position_hooks: PositionHooks
+        self, embeddings: InputEmbeddings, layers: LayerWeights, position_hooks: PositionHooks
     ) -> None:
         """position_hooks: of the attention in layers that see the whole text."""
         config, self._position_hooks = embeddings.config, position_hooks

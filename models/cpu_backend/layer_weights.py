@@ -12,7 +12,7 @@ from models.cpu_backend.abi import Layer, Matrix, Norm, PartNorms
 from models.cpu_backend.library import kernel
 from models.cpu_backend.prepack import WeightPacker, interleave_panels
 from models.cpu_backend.rope_cache import paired_order
-from models.torch_backend.assembly import fused_matrix
+from models.torch_backend.layer_builder import fused_weight_and_bias
 
 NORMS: Mapping[str, Mapping[str, str]] = {  # by arrangement: the norms of a layer's parts
     "post": {"sum": "{}_norm"},
@@ -70,7 +70,7 @@ class _Builder:
     def _heads(self, layer: str, order: Tensor) -> Matrix:
         # Scores do not depend on the order of features, if queries and keys have the same one.
         config = self.config
-        weight, bias = fused_matrix(self.weights, layer, "qkv")
+        weight, bias = fused_weight_and_bias(self.weights, layer, "qkv")
         rotated = config.num_heads + config.num_kv_heads
         rows = torch.arange(len(weight)).view(-1, config.head_size)
         rows[:rotated] = rows[:rotated, order]
@@ -78,12 +78,14 @@ class _Builder:
         return self.packer.matrix(weight[rows], bias[rows], f"{layer}.qkv")
 
     def _gated(self, layer: str) -> Matrix:
-        gate, up = (fused_matrix(self.weights, layer, part) for part in ("gate", "up"))
+        gate, up = (fused_weight_and_bias(self.weights, layer, part) for part in ("gate", "up"))
         weight, bias = (interleave_panels(*parts) for parts in zip(gate, up, strict=True))
         return self.packer.matrix(weight, bias, f"{layer}.up")
 
     def _matrix(self, layer: str, name: str) -> Matrix:
-        return self.packer.matrix(*fused_matrix(self.weights, layer, name), f"{layer}.{name}")
+        return self.packer.matrix(
+            *fused_weight_and_bias(self.weights, layer, name), f"{layer}.{name}"
+        )
 
     def _norms(self, part: str) -> PartNorms:
         names = NORMS[self.config.arrangement]

@@ -17,7 +17,7 @@ from models.torch_backend.linear import (
     LinearFactory,
     RowMaximum,
     WeightAndBias,
-    fastest_linear_factory,
+    torch_linear_factory,
 )
 
 
@@ -77,7 +77,7 @@ def row_exact_linear_factory(cpu_features: frozenset[str]) -> LinearFactory:
     """
     isa = best_isa("float32", cpu_features)
     if isa is None:
-        return fastest_linear_factory(torch.device("cpu"), torch.float32)
+        return torch_linear_factory(torch.device("cpu"), torch.float32)
     return KernelLinearFactory("float32", isa)
 
 

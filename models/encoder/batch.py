@@ -52,7 +52,7 @@ class Batch:
 
     @classmethod
     def of_vectors(cls, vectors: Tensor) -> "Batch":
-        """Concatenate B sequences of as many token vectors each: (B, length, D)."""
+        """Concatenate B sequences of equal length, given as token vectors: (B, length, D)."""
         count, length, _ = vectors.shape
         lengths = np.full(count, length, dtype=np.int64)
         ids = np.arange(count * length, dtype=np.int64)
@@ -65,8 +65,8 @@ class Batch:
         starts = self.lengths.cumsum() - self.lengths
         return np.arange(len(self.ids)) - starts.repeat(self.lengths)
 
-    def without_attention_to_last(self, id: int) -> "Batch":
-        """Return the batch with no attention to the ids `id` at the end of each sequence.
+    def without_attention_to_trailing(self, id: int) -> "Batch":
+        """Return the batch with no attention to any of the ids `id` that end each sequence.
 
         A sequence of no other ids stays as it is.
         """
@@ -80,7 +80,7 @@ class Batch:
         """Split rows of tokens (T, ...) into those of each sequence."""
         return np.split(rows, self.lengths.cumsum()[:-1])
 
-    def check(self, vocab_size: int, max_tokens: int, min_tokens: int = 1) -> None:
+    def check_bounds(self, vocab_size: int, max_tokens: int, min_tokens: int = 1) -> None:
         """Raise ValueError for an id or length that the tables lack: kernels check no bounds."""
         if self.lengths.min() < min_tokens or self.lengths.max() > max_tokens:
             raise ValueError(f"a sequence has {min_tokens} to {max_tokens} tokens")

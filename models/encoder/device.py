@@ -16,7 +16,10 @@ def is_ampere_or_newer(device: torch.device) -> bool:
 
 
 def try_device(name: str) -> torch.device:
-    """Compute on a device: only this shows whether torch has code for a GPU."""
+    """Return a device after a computation on it; raises torch's error if that fails.
+
+    Only a computation shows whether torch has code for a GPU.
+    """
     return torch.ones(1, device=name).device
 
 

@@ -1,4 +1,4 @@
-"""Reads the head of a masked language model."""
+"""The weights of a masked language model's head, read from a checkpoint."""
 
 import re
 from dataclasses import dataclass
@@ -26,7 +26,9 @@ class MaskedLMWeights:
     eps: float
 
 
-def load(folder: Path, head: MaskedLMHead, token_table: Tensor, hidden: int) -> MaskedLMWeights:
+def load_masked_lm_weights(
+    folder: Path, head: MaskedLMHead, token_table: Tensor, hidden: int
+) -> MaskedLMWeights:
     """Read a head as float32. token_table: the output matrix, unless the checkpoint has its own.
 
     hidden: D, the size of a token's state.
@@ -35,12 +37,12 @@ def load(folder: Path, head: MaskedLMHead, token_table: Tensor, hidden: int) -> 
     """
     optional = {f"{head.output}.weight", f"{head.output}.bias", head.output_bias}
     loaded: dict[str, Tensor] = {}
-    for name, tensor in weights.tensors(folder):
+    for name, tensor in weights.iterate_tensors(folder):
         # Checkpoints converted from TensorFlow call the parameters of a norm gamma and beta.
         plain = re.sub("gamma$", "weight", re.sub("beta$", "bias", name))
-        if plain in head.required | optional:
-            loaded[plain] = weights.float32(folder, name, tensor)
-    if missing := head.required - loaded.keys():
+        if plain in head.required_tensors | optional:
+            loaded[plain] = weights.to_finite_float32(folder, name, tensor)
+    if missing := head.required_tensors - loaded.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)}")
     vocabulary, width = token_table.shape
     shapes = {

@@ -96,7 +96,10 @@ def pool(
 
 
 def pool_batch(states: Floats, batch: Batch, modes: Sequence[str]) -> Floats:
-    """Pool the hidden states of a batch on a CPU, without prompts: (T, D) -> (B, D * modes)."""
+    """Pool the hidden states of a batch on a CPU, prompt tokens left out: (T, D) -> (B, D * modes).
+
+    How many tokens of each text are left out: `batch.prompt_token_counts`.
+    """
     layout = SequenceLayout(batch.lengths.tolist(), torch.device("cpu"))
     prompt_token_counts = torch.from_numpy(batch.prompt_token_counts)
     vectors: Floats = pool(torch.from_numpy(states), layout, modes, prompt_token_counts).numpy()

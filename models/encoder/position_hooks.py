@@ -29,9 +29,9 @@ class PositionHooks:
 
     @property
     def adds_no_scores(self) -> bool:
-        """Whether neither `bias` nor `score` ever adds something."""
-        hooks = (type(self).bias, type(self).score)
-        return hooks == (PositionHooks.bias, PositionHooks.score)
+        """Whether neither `bias` nor `relative_score` ever adds something."""
+        hooks = (type(self).bias, type(self).relative_score)
+        return hooks == (PositionHooks.bias, PositionHooks.relative_score)
 
     def embed(self, hidden: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
         """Add positions (T,) to the vectors (T, D) of token ids (T,): -> (T, D)."""
@@ -49,11 +49,16 @@ class PositionHooks:
         return None
 
     def relative_features(self, length: int) -> Tensor | None:
-        """Return the input of `score` for the same distances in order; equal in all layers."""
+        """Return the rows that `relative_score` reads, one for each distance, in order.
+
+        They are the same in all layers.
+        """
         return None
 
-    def score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor | None:
-        """Return the summand of the content scores before they are scaled: (N, H, Q, K).
+    def relative_score(
+        self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor
+    ) -> Tensor | None:
+        """Return the term that is added to the content scores before they are scaled: (N, H, Q, K).
 
         query: (N, H, Q, Dh). key: (N, H, K, Dh). relative: the relative_features. index: (Q, K),
         the index of each pair's distance in them.
@@ -168,7 +173,7 @@ class Disentangled(PositionHooks):
         rows = rows.clip(0, 2 * scheme.span - 1)
         return to_device(self._keys.device, torch.from_numpy(rows))[0]
 
-    def score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor:
+    def relative_score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor:
         scheme, size, rows = self.scheme, query.shape[:3] + key.shape[2:3], relative[index]
         total = query.new_zeros(size)
         if scheme.content_to_position:
@@ -195,7 +200,7 @@ class TransformerXL(PositionHooks):
         (flat,) = to_device(self._weight.device, torch.from_numpy(table).flatten())
         return flat.view(table.shape).to(self._weight.dtype)
 
-    def score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor:
+    def relative_score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor:
         keys = self._weight @ relative.T  # (H, Dh, distances)
         scores = (query + self._shift[:, None]) @ keys
         return scores.gather(-1, index.expand(scores.shape[:3] + index.shape[1:]))

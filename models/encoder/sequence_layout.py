@@ -44,9 +44,9 @@ class BatchShape:
 
     @classmethod
     def of(cls, lengths: Sequence[int]) -> "BatchShape":
-        """Return the shape of sequences, with a rounded number of rows: it repeats more often."""
+        """Return the shape of sequences, their rows rounded up so that shapes recur."""
         tokens = sum(lengths)
-        rows = round_up(tokens)
+        rows = rounded_rows(tokens)
         return cls(rows, len(lengths), max(rows - tokens, *lengths))
 
 
@@ -132,7 +132,7 @@ def _padded(length: int, device: torch.device) -> int:
     return -(-length // step) * step
 
 
-def round_up(tokens: int) -> int:
-    """Round a number of tokens to a row count: few distinct values, little padding."""
+def rounded_rows(tokens: int) -> int:
+    """Round a number of tokens up to a number of rows: few distinct values, little padding."""
     step = 4 if tokens <= 32 else 16 if tokens <= 512 else 64
     return -(-tokens // step) * step

@@ -19,7 +19,10 @@ _IGNORED_ROLES = ("cls", "eos", "pad", "unk")  # of tokens that mean nothing in 
 
 
 class QueryVectors:
-    """A fixed weight for each token of a query, such as its inverse document frequency (IDF)."""
+    """Makes a query's sparse vector of fixed weights, such as inverse document frequencies (IDF).
+
+    The weight of a token is the same in every query: no encoder computes it.
+    """
 
     def __init__(
         self, folder: Path, query: QueryWeights, tokenizer: Tokenizer, vocab_size: int
@@ -40,9 +43,10 @@ class QueryVectors:
 
 
 class TokenWeightVectors:
-    """The weight of each token is relu(w x + b) of its state x; the largest counts.
+    """Makes a text's sparse vector of its tokens' states, which a trained layer weighs.
 
-    BGE-M3 (Chen et al. 2024, arXiv 2402.03216).
+    A token's weight is relu(w x + b) of its state x, the largest of its occurrences: BGE-M3 (Chen
+    et al. 2024, arXiv 2402.03216).
     """
 
     def __init__(self, folder: Path, tokenizer: Tokenizer, hidden_size: int) -> None:

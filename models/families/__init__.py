@@ -51,7 +51,7 @@ FAMILIES: Mapping[str, Callable[[JsonConfig], CheckpointSpec]] = {  # by model_t
     "bloom": bloom.read,
     "camembert": roberta.read,
     "clip": clip.text_and_images,
-    "clip_text_model": clip.read,
+    "clip_text_model": clip.text_only,
     "deberta-v2": deberta.read,
     "distilbert": distilbert.read,
     "doc2vec": doc2vec.read,
@@ -87,7 +87,7 @@ FAMILIES: Mapping[str, Callable[[JsonConfig], CheckpointSpec]] = {  # by model_t
     "qwen3": qwen.qwen3,
     "roberta": roberta.read,
     "roformer": roformer.read,
-    "siglip": siglip.read,
+    "siglip": siglip.text_and_images,
     "t5": t5.read,
     "umt5": t5.read,
     "xlm-roberta": roberta.read,
@@ -101,7 +101,7 @@ VARIANTS: Mapping[tuple[str, str], Callable[[JsonConfig], CheckpointSpec]] = {
 
 
 def read(folder: Path) -> CheckpointSpec:
-    """Read a model folder's config.json.
+    """Read a model folder's config.json: the spec of its checkpoint.
 
     Raises ModelError that names an unknown family or an option that is not supported.
     """

@@ -28,8 +28,8 @@ UNUSED = (
 _WRONG_END = 2  # in older files: not the id that their tokenizers append
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a text encoder, with its projection if it has one."""
+def text_only(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a text encoder alone, with its projection if it has one."""
     spec = _encoder(options)
     if "CLIPTextModelWithProjection" not in options.get("architectures", ()):
         return spec

@@ -8,7 +8,10 @@ from models.families import bert
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of either; a vector is the first token's state, without a projection."""
+    """Build the spec of the question or passage encoder.
+
+    A vector is the first token's state, without a projection.
+    """
     options.require("projection_dim", 0)
     prefixes = ("question_encoder.bert_model.", "ctx_encoder.bert_model.")
     return replace(bert.read(options), prefixes=prefixes)

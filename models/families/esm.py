@@ -75,7 +75,7 @@ def _rotary(options: JsonConfig) -> Rotary:
 
 def _stored(folder: Path) -> tuple[float, ...]:
     # Older checkpoints contain the frequencies of the training, in half precision.
-    stored = safetensors_files.safetensors(folder)
+    stored = safetensors_files.weight_files(folder)
     names = sorted(safetensors_files.headers(folder)) if stored else []
     match = next((name for name in names if name.endswith(_FREQUENCIES)), None)
-    return () if match is None else tuple(map(float, safetensors_files.read(folder, match)))
+    return () if match is None else tuple(map(float, safetensors_files.read_tensor(folder, match)))

@@ -15,7 +15,7 @@ _HEAD = "text_model.head.weight"
 UNUSED = ("embeddings.position_ids", "head.*", "vision_model.*", "logit_scale", "logit_bias")
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def text_and_images(options: JsonConfig) -> CheckpointSpec:
     """Build the spec of the encoders of a model of texts and images.
 
     Raises ModelError if their vectors have different widths.

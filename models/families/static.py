@@ -20,7 +20,7 @@ _TENSORS = {
 }
 
 
-def read(folder: Path) -> CheckpointSpec:
+def read_folder(folder: Path) -> CheckpointSpec:
     """Build the spec from the checkpoint's header, and model2vec's config.json if there is one.
 
     Raises ModelError if there is no table.

@@ -21,7 +21,7 @@ OPTIONS = "wordembedding_config.json"
 _TOKENIZER = "WhitespaceTokenizer"
 
 
-def read(folder: Path) -> CheckpointSpec:
+def read_folder(folder: Path) -> CheckpointSpec:
     """Build the spec from the options and the checkpoint's header.
 
     Raises ModelError if there is no table, and for another tokenizer.

@@ -13,16 +13,17 @@ from models.cpu_backend.layer_weights import LayerWeights
 from models.cpu_backend.linear import KernelLinearFactory
 from models.cpu_backend.support import kernels_support
 from models.encoder.device import is_ampere_or_newer
+from models.encoder.encoder import Encoder
 from models.encoder.position_hooks import PositionHooks
 from models.encoder.position_tensors import layer_position_hooks
 from models.errors import ModelError
-from models.torch_backend.assembly import TorchLayers
 from models.torch_backend.cuda_graphs import CudaGraphRecorder, CudaGraphRunner
-from models.torch_backend.encoder import Embeddings, Encoder, TorchEncoder
+from models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from models.torch_backend.layer_builder import TorchLayers
 from models.torch_backend.linear import (
     LinearFactory,
     ObserverLinearFactory,
-    fastest_linear_factory,
+    torch_linear_factory,
 )
 from models.torch_backend.splade import SpladeEncoder, SpladeHead
 
@@ -37,7 +38,7 @@ class EncoderFactory:
     """
 
     weights: Weights
-    embeddings: Embeddings
+    embeddings: InputEmbeddings
     calibrate: Callable[[Encoder], object]
     splade: Callable[[LinearFactory], SpladeHead] | None = None
     cpu_features: frozenset[str] = field(default_factory=library.features)
@@ -60,7 +61,10 @@ class EncoderFactory:
         if self.device.type != "cpu":
             return ["float32", "float16"] + ["bfloat16"] * is_ampere_or_newer(self.device)
         compiled = [dtype for dtype in ("bfloat16", "int8") if self.isa(dtype)]
-        return ["float32", *(compiled or ["bfloat16"] * torch_has_bfloat16(self.cpu_features))]
+        return [
+            "float32",
+            *(compiled or ["bfloat16"] * torch_bfloat16_is_usable(self.cpu_features)),
+        ]
 
     def check(self, dtype: str) -> None:
         """Raise ModelError if the device does not support a precision at full speed."""
@@ -82,7 +86,7 @@ class EncoderFactory:
         """Build the encoder in a supported precision."""
         isa = self.isa(dtype)
         if isa is None:
-            linear = fastest_linear_factory(self.device, getattr(torch, dtype))
+            linear = torch_linear_factory(self.device, getattr(torch, dtype))
             return self._with_head(self._torch_encoder(linear), linear)
         input_magnitudes = self._input_magnitudes() if dtype == "int8" else None
         kernels = KernelLinearFactory(dtype, isa, input_magnitudes)
@@ -119,8 +123,8 @@ class EncoderFactory:
         return observer.input_magnitudes()
 
 
-def torch_has_bfloat16(cpu_features: frozenset[str]) -> bool:
-    """Whether torch itself computes bfloat16 at full speed on a CPU of these features.
+def torch_bfloat16_is_usable(cpu_features: frozenset[str]) -> bool:
+    """Whether torch's own bfloat16 is fast on a CPU, and a row's result independent of the batch.
 
     Emulated, it is up to a hundred times slower than float32. On a matrix unit (AMX), oneDNN sums
     in an order that depends on the number of rows: a text's vector would depend on its batch.

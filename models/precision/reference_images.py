@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from models.encoder.encoder import Encoder
 from models.images.preprocessing import Pixels
-from models.torch_backend.encoder import Encoder
 from models.vectors import Floats, normalize
 
 _COUNT = 4
@@ -15,7 +15,7 @@ EmbedImages = Callable[[Encoder, Sequence[Pixels]], Floats]
 """Computes the vectors of images with an encoder: (B, dim)."""
 
 
-class ReferenceImages:
+class ReferenceImageEmbedder:
     """Embeds pictures of random waves, whose power falls with their frequency as in photographs."""
 
     def __init__(self, side: int, embed: EmbedImages) -> None:

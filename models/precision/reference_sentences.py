@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from models.encoder.batch import Batch
-from models.encoder.head import Head
+from models.encoder.encoder import Encoder
+from models.encoder.pooled_vector_head import PooledVectorHead
 from models.errors import ModelError
 from models.precision.sentences import SENTENCES
 from models.tokenizer.tokenizer import Tokenizer
-from models.torch_backend.encoder import Encoder
 from models.torch_backend.token_head import TokenHead
 from models.vectors import Floats, normalize
 
@@ -17,7 +17,7 @@ Vectors = Callable[[Encoder, Batch], Floats]
 """Computes the unit vectors of sequences with an encoder: -> (B, dim)."""
 
 
-class ReferenceSentences:
+class ReferenceSentenceEmbedder:
     """Embeds the reference sentences with a model's tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer, vocab_size: int, vectors: Vectors) -> None:
@@ -39,13 +39,13 @@ class ReferenceSentences:
         return self._vectors(encoder, self._batch)
 
 
-def pooled_vectors(head: Head, pooling: Sequence[str]) -> Vectors:
-    """Return what computes the vectors of texts. head: applied after the pooling."""
+def pooled_vectors_function(head: PooledVectorHead, pooling: Sequence[str]) -> Vectors:
+    """Return a function that computes the vectors of texts. head: applied after the pooling."""
     return lambda encoder, batch: normalize(head(encoder.vectors(batch, pooling)))
 
 
-def token_vectors(head: TokenHead, num_layers: int) -> Vectors:
-    """Return what computes the vectors of a text's tokens, and puts them side by side as one.
+def token_vectors_function(head: TokenHead, num_layers: int) -> Vectors:
+    """Return a function that puts the vectors of a text's tokens side by side as one vector.
 
     The cosine of two of these is the mean of the cosines of their tokens.
     """

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-from models.torch_backend.encoder import Encoder
+from models.encoder.encoder import Encoder
 from models.vectors import Floats
 
 log = logging.getLogger(__name__)
@@ -48,8 +48,8 @@ class PrecisionChoice:
     trials: tuple[Trial, ...]
 
 
-class EncoderBuilder(Protocol):
-    """The methods of EncoderFactory that choosing a precision needs."""
+class EncoderFactoryProtocol(Protocol):
+    """The methods of EncoderFactory that building in a chosen precision needs."""
 
     @property
     def min_speedup(self) -> float: ...
@@ -61,8 +61,8 @@ class EncoderBuilder(Protocol):
     def build(self, dtype: str) -> Encoder: ...
 
 
-def choose_precision(
-    factory: EncoderBuilder,
+def build_in_precision(
+    factory: EncoderFactoryProtocol,
     dtype: str,
     embed: Embed,
     trials: Sequence[Trial] | None = None,
@@ -84,7 +84,7 @@ def choose_precision(
 
 @dataclass(frozen=True)
 class _Comparison:
-    factory: EncoderBuilder
+    factory: EncoderFactoryProtocol
     embed: Embed
     clock: Clock
 

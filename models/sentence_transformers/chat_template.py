@@ -39,7 +39,7 @@ def has_template(folder: Path) -> bool:
     return bool(_templates(folder))
 
 
-def read(
+def read_pair_format(
     folder: Path, variables: Mapping[str, Any], message_format: str | None, prompt: str
 ) -> PairFormat:
     """Read the format of pairs from the chat template of a folder.

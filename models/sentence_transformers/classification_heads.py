@@ -17,14 +17,17 @@ _ACTIVATIONS = {"gelu": "GELU", "relu": "ReLU", "silu": "SiLU", "tanh": "Tanh"}
 
 @dataclass(frozen=True)
 class ClassificationHead:
-    """pooling: whose state is taken. modules: applied to it in order; the last gives the logits."""
+    """The pooling of a classifier and the modules after it, the last of which gives the logits.
+
+    pooling: whose state is taken. modules: applied to it in order.
+    """
 
     pooling: str
     modules: tuple[Dense | LayerNorm | LogitScore, ...]
 
     @property
-    def tensors(self) -> list[str]:
-        """Names in the checkpoint."""
+    def tensor_names(self) -> list[str]:
+        """The names of its tensors in the checkpoint."""
         return [name for module in self.modules for name in module.shapes]
 
 

@@ -18,7 +18,7 @@ from models.sentence_transformers.modules import Entry
 from models.sentence_transformers.prompts import default_prompt
 from models.sentence_transformers.refusals import CARD
 from models.sentence_transformers.rerank_formats import AUTO, CHOICES, FORMATS, PAIR
-from models.sentence_transformers.transformer import Messages, Output, TransformerOptions
+from models.sentence_transformers.transformer import ChatTemplateOptions, Output, TransformerOptions
 from models.tokenizer.pair_format import PairFormat
 
 _CLASS_SUFFIX = "ForSequenceClassification"
@@ -33,8 +33,8 @@ _ACTIVATIONS: dict[str, Activation] = {"Sigmoid": "sigmoid", "Identity": "identi
 
 
 @dataclass(frozen=True)
-class Classifier:
-    """A head that scores labels. A model with a single label is a reranker.
+class ClassifierOptions:
+    """Labels, head and activation of a classifier; with a single label it is a reranker.
 
     activation: applied to the logits by sentence-transformers' CrossEncoder. multi_label: whether
     several labels can hold for a text, so that each has a probability of its own. output: of the
@@ -65,7 +65,7 @@ class Classifier:
         entries: Sequence[Entry],
         config: EncoderConfig,
         rerank_format: str = AUTO,
-    ) -> "Classifier | None":
+    ) -> "ClassifierOptions | None":
         """Read the classifier of a folder; None for other kinds of models.
 
         rerank_format: how a pair is read, one of CHOICES; auto is as the files say.
@@ -120,17 +120,17 @@ def _pair_format(  # noqa: PLR0913, PLR0917 - of one call
     if rerank_format in FORMATS:
         return FORMATS[rerank_format].pair_format()
     encoder = folder / path
-    messages = TransformerOptions.read(encoder, config, output).messages
+    template = TransformerOptions.read(encoder, config, output).chat_template
     # sentence-transformers takes any chat template where no modules.json says otherwise.
     without_modules = not (folder / "modules.json").exists()
     if reranks and without_modules and chat_template.has_template(encoder):
-        messages = Messages()
+        template = ChatTemplateOptions()
     card = JsonConfig.optional(folder / CARD)
-    if rerank_format == PAIR or messages is None:
+    if rerank_format == PAIR or template is None:
         card.require("default_prompt_name", None)
         return None
     prompt = default_prompt(card)
-    return chat_template.read(encoder, messages.variables, messages.format, prompt)
+    return chat_template.read_pair_format(encoder, template.variables, template.format, prompt)
 
 
 def _labels(options: JsonConfig) -> tuple[str, ...]:

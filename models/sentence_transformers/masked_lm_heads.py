@@ -32,8 +32,8 @@ class MaskedLMHead:
     norm_has_bias: bool = True
 
     @property
-    def required(self) -> set[str]:
-        """Names of the tensors that the checkpoint must have."""
+    def required_tensors(self) -> set[str]:
+        """The names of the tensors that the checkpoint must have."""
         biased = [(self.dense, self.dense_has_bias), (self.norm, self.norm_has_bias)]
         biases = {f"{name}.bias" for name, has_bias in biased if has_bias}
         return {f"{self.dense}.weight", f"{self.norm}.weight"} | biases

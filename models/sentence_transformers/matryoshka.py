@@ -7,7 +7,7 @@ from models.config.json_config import JsonConfig
 from models.errors import ModelError
 
 
-def declared(folder: Path, full: int) -> Collection[int]:
+def declared_dimensions(folder: Path, full: int) -> Collection[int]:
     """Return the dimensions that `config.json` declares (arXiv 2205.13147); empty if none.
 
     matryoshka_dimensions lists them; is_matryoshka alone allows any up to `full`. These are keys of

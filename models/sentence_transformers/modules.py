@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from models.config.json_config import JsonConfig, read_json
 from models.errors import ModelError
-from models.sentence_transformers.router import ROUTER, routes
+from models.sentence_transformers.router import ROUTER, read_routes
 from models.sentence_transformers.vector_modules import (
     ACTIVATIONS,
     Dense,
@@ -52,7 +52,7 @@ class Entry:
     custom: bool = False
 
 
-def entries(folder: Path) -> tuple[Entry, ...]:
+def read_entries(folder: Path) -> tuple[Entry, ...]:
     """Read modules.json; a folder without it is a single encoder, or a model2vec model.
 
     Raises ModelError for a module that is not supported, or in an unsupported order.
@@ -78,7 +78,7 @@ def entries(folder: Path) -> tuple[Entry, ...]:
     return entries
 
 
-def query_entries(folder: Path) -> tuple[Entry, ...] | None:
+def read_query_entries(folder: Path) -> tuple[Entry, ...] | None:
     """Read the modules for queries; None if they are those for documents."""
     path = folder / "modules.json"
     listed = _listed(path) if path.exists() else ()
@@ -88,10 +88,10 @@ def query_entries(folder: Path) -> tuple[Entry, ...] | None:
     return None if query == document else query
 
 
-def following(
+def read_vector_modules(
     folder: Path, entries: Sequence[Entry], width: int, level: str = SENTENCE
 ) -> list[Module]:
-    """Read the modules after the pooling, of vectors of a width.
+    """Read the modules after the pooling; the first takes vectors of the width.
 
     level: SENTENCE, or TOKENS of a model without a pooling.
 
@@ -120,7 +120,7 @@ def _listed(path: Path) -> tuple[Entry, ...]:
 def _route(folder: Path, router: Entry, name: str) -> tuple[Entry, ...]:
     path = folder / router.path
     prefix = f"{router.path}/" if router.path else ""
-    return tuple(_entry(path, kind, prefix + part) for kind, part in routes(path)[name])
+    return tuple(_entry(path, kind, prefix + part) for kind, part in read_routes(path)[name])
 
 
 def _entry(path: Path, kind: str, module_path: str) -> Entry:

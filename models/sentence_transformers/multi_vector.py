@@ -48,7 +48,7 @@ class QueryExpansion:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiVector:
+class MultiVectorOptions:
     """Options of the vectors of a query's or a document's tokens.
 
     modules: applied to each token's state, in order. normalize: whether vectors get unit length in
@@ -71,18 +71,20 @@ class MultiVector:
     mean_scores: bool = False
 
     @property
-    def outside_tensors(self) -> list[str]:
-        """The names of tensors among those of the encoder that are not the encoder's."""
+    def tensors_beside_encoder(self) -> list[str]:
+        """The names of the modules' tensors that the encoder's file holds beside its own."""
         dense = (module for module in self.modules if isinstance(module, Dense))
-        return [module.tensor for module in dense if not module.own_file]
+        return [module.tensor for module in dense if not module.has_own_file]
 
-    def width(self, hidden_size: int) -> int:
+    def vector_width(self, hidden_size: int) -> int:
         """Return the number of dimensions of a vector, for an encoder of a hidden size."""
         widths = [module.outputs for module in self.modules if isinstance(module, Dense)]
         return widths[-1] if widths else hidden_size
 
     @classmethod
-    def read(cls, folder: Path, entries: Sequence[Entry], hidden_size: int) -> "MultiVector | None":
+    def read(
+        cls, folder: Path, entries: Sequence[Entry], hidden_size: int
+    ) -> "MultiVectorOptions | None":
         """Read the options of a folder; None for other kinds of models.
 
         Raises ModelError for an option or a module that is not supported.
@@ -101,7 +103,7 @@ class MultiVector:
 
 def _read_modules(
     folder: Path, entries: Sequence[Entry], hidden_size: int, native: bool
-) -> MultiVector:
+) -> MultiVectorOptions:
     # Of sentence-transformers, or of PyLate, which writes no modules for the last two steps.
     card = JsonConfig.optional(folder / CARD)
     kinds = [entry.kind for entry in entries[1:]]
@@ -110,18 +112,18 @@ def _read_modules(
             f"{folder / 'modules.json'}: modules {[entry.kind for entry in entries]} of a "
             f"multi-vector model are not supported; supported: a Transformer, then {sorted(_KINDS)}"
         )
-    following = modules.following(folder, entries[1:], hidden_size, TOKENS)
+    following = modules.read_vector_modules(folder, entries[1:], hidden_size, TOKENS)
     normalize = following[-1:] == [Normalize()]
-    options = JsonConfig(folder / entries[0].path, {})
-    for path in options_file(folder / entries[0].path):
-        options = JsonConfig(path)
+    encoder = folder / entries[0].path
+    file = options_file(encoder)
+    options = JsonConfig(file) if file else JsonConfig(encoder, {})
     expansion = _expansion(options if "query_expansion" in options else card)
     if expansion and native and "MultiVectorMask" not in kinds:
         raise ModelError(
             f"{options.path}: query_expansion without a MultiVectorMask is not supported"
         )
     words, roles = _skipped(folder, entries) if native else (_words(card), ("document",))
-    return MultiVector(
+    return MultiVectorOptions(
         modules=tuple(following[:-1] if normalize else following),
         normalize=normalize or not native,
         query_length=_length(options, "query_length") or _length(card, "query_length"),
@@ -135,7 +137,7 @@ def _read_modules(
     )
 
 
-def _read_stanford(folder: Path, hidden_size: int) -> MultiVector:
+def _read_stanford(folder: Path, hidden_size: int) -> MultiVectorOptions:
     metadata = JsonConfig.optional(folder / METADATA)
     header = safetensors_files.headers(folder).get(_TENSOR)
     if header is None:
@@ -152,7 +154,7 @@ def _read_stanford(folder: Path, hidden_size: int) -> MultiVector:
         "query": metadata.get("query_token_id", "[unused0]") + " ",
         "document": metadata.get("doc_token_id", "[unused1]") + " ",
     }
-    return MultiVector(
+    return MultiVectorOptions(
         modules=(dense,),
         normalize=True,
         document_length=_length(metadata, "doc_maxlen"),

@@ -12,6 +12,8 @@ from models.sentence_transformers.modules import CLIP, SPLADE_POOLING, STATIC, W
 
 Mode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 MODES: tuple[str, ...] = get_args(Mode)
+MODES_WITHOUT_WORD_WEIGHTS = ("weightedmean",)
+"""Modes that a table of words does not combine with weights of its words."""
 
 # The booleans of the older schema of 1_Pooling/config.json -> the names of the newer one.
 _OLDER_SCHEMA = {

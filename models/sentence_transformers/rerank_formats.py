@@ -26,7 +26,7 @@ class RerankFormat:
     answers: tuple[str, ...]
 
     def pair_format(self) -> PairFormat:
-        """Return the format with slots."""
+        """Parse the text into a PairFormat: its segments and slots."""
         instructed = _segments(self.text)
         if self.plain is not None:
             return PairFormat(_segments(self.plain), instructed)

@@ -9,7 +9,7 @@ ROUTER = "Router"
 _ROUTES = {"query", "document"}
 
 
-def routes(folder: Path) -> dict[str, list[tuple[str, str]]]:
+def read_routes(folder: Path) -> dict[str, list[tuple[str, str]]]:
     """Read router_config.json: the class and the path of each module, by route.
 
     Raises ModelError for routes other than those of queries and documents.

@@ -9,11 +9,18 @@ from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.sentence_transformers import modules
-from models.sentence_transformers.classifier import Classifier
+from models.sentence_transformers.classifier import ClassifierOptions
 from models.sentence_transformers.modules import TABLES, WORD_WEIGHTS, Entry
-from models.sentence_transformers.multi_vector import ROLES, MultiVector
-from models.sentence_transformers.multi_vector_tokens import max_length
-from models.sentence_transformers.pooling import AUTO, SPLADE, PoolingChoice, Source, choose_pooling
+from models.sentence_transformers.multi_vector import ROLES, MultiVectorOptions
+from models.sentence_transformers.multi_vector_rules import stated_max_length
+from models.sentence_transformers.pooling import (
+    AUTO,
+    MODES_WITHOUT_WORD_WEIGHTS,
+    SPLADE,
+    PoolingChoice,
+    Source,
+    choose_pooling,
+)
 from models.sentence_transformers.prompts import default_prompt
 from models.sentence_transformers.refusals import CARD
 from models.sentence_transformers.sparse import Sparse, read_sparse
@@ -61,7 +68,7 @@ class SentenceConfig:
         entries: Sequence[Entry],
         spec: CheckpointSpec,
         pooling: str = AUTO,
-        classifier: Classifier | None = None,
+        classifier: ClassifierOptions | None = None,
     ) -> "SentenceConfig":
         """Read a folder's modules. pooling: overrides that of the files, unless AUTO.
 
@@ -75,7 +82,7 @@ class SentenceConfig:
         choice = choose_pooling(folder, entries, pooling, spec.projection)
         projected = projection_modules(entries[0].path, encoder.hidden_size, choice.projection)
         width = projected[0].outputs if projected else encoder.hidden_size * len(choice.modes)
-        following = [*projected, *modules.following(folder, entries, width)]
+        following = [*projected, *modules.read_vector_modules(folder, entries, width)]
         normalize = following[-1:] == [Normalize()]
         card = JsonConfig.optional(folder / CARD)
         prompts: dict[str, str] = card.get("prompts", {})
@@ -106,14 +113,14 @@ class SentenceConfig:
 
     @classmethod
     def of_multi_vector(
-        cls, folder: Path, path: str, encoder: EncoderConfig, multi_vector: MultiVector
+        cls, folder: Path, path: str, encoder: EncoderConfig, multi_vector: MultiVectorOptions
     ) -> "SentenceConfig":
-        """Read what a model without a vector of a text has of these options.
+        """Read the options of a multi-vector model, which has no pooling.
 
         path: of the encoder's folder, relative to the model's.
         """
         options = TransformerOptions.read(folder / path, encoder, multi_vector=True)
-        lengths = [max_length(multi_vector, role, options.max_length) for role in ROLES]
+        lengths = [stated_max_length(multi_vector, role, options.max_length) for role in ROLES]
         prompts = dict(multi_vector.prompts)
         return cls(
             max_length=min(max(lengths), encoder.max_tokens),
@@ -130,7 +137,7 @@ class SentenceConfig:
         """Return how many tokens of a text with a prompt are left out of the pooling."""
         return 0 if self.include_prompt or not prompt else tokenizer.prompt_length(prompt)
 
-    def width(self, encoder: EncoderConfig) -> int:
+    def vector_width(self, encoder: EncoderConfig) -> int:
         """Return the number of dimensions of a vector."""
         if self.pooling == (SPLADE,):
             return encoder.vocab_size
@@ -140,7 +147,9 @@ class SentenceConfig:
         return widths[-1] if widths else encoder.hidden_size * len(self.pooling)
 
 
-def _of_classifier(folder: Path, encoder: EncoderConfig, classifier: Classifier) -> SentenceConfig:
+def _of_classifier(
+    folder: Path, encoder: EncoderConfig, classifier: ClassifierOptions
+) -> SentenceConfig:
     options = TransformerOptions.read(folder, encoder, classifier.output)
     return SentenceConfig(
         max_length=options.max_length,
@@ -153,8 +162,9 @@ def _of_classifier(folder: Path, encoder: EncoderConfig, classifier: Classifier)
 
 def _word_weights(folder: Path, entries: Sequence[Entry], choice: PoolingChoice) -> str | None:
     paths = [entry.path for entry in entries if entry.kind == WORD_WEIGHTS]
-    if paths and "weightedmean" in choice.modes:
-        raise ModelError(f"{folder}: {WORD_WEIGHTS} before the pooling weightedmean: not supported")
+    refused = [mode for mode in choice.modes if mode in MODES_WITHOUT_WORD_WEIGHTS]
+    if paths and refused:
+        raise ModelError(f"{folder}: {WORD_WEIGHTS} before the pooling {refused[0]}: not supported")
     return paths[0] if paths else None
 
 

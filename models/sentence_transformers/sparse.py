@@ -51,14 +51,14 @@ class Splade:
 
 
 @dataclass(frozen=True)
-class TokenWeights:
-    """BGE-M3 (Chen et al. 2024, arXiv 2402.03216): a weight of each token from its own state.
+class BgeM3Sparse:
+    """Weights of BGE-M3 (Chen et al. 2024, arXiv 2402.03216): of each token, from its own state.
 
     The weight of a vocabulary entry is the maximum of relu(w x + b) over its occurrences.
     """
 
 
-Sparse = Splade | TokenWeights
+Sparse = Splade | BgeM3Sparse
 
 
 def read_sparse(
@@ -72,7 +72,7 @@ def read_sparse(
         JsonConfig.optional(folder / CARD).require(
             "model_type", "SentenceTransformer", "CrossEncoder"
         )
-        return TokenWeights() if (folder / TOKEN_WEIGHTS).is_file() else None
+        return BgeM3Sparse() if (folder / TOKEN_WEIGHTS).is_file() else None
     options = JsonConfig(folder / entries[0].path / "config.json")
     class_name = next(iter(options.get("architectures", ())), "")
     if not class_name.endswith(_CLASS_SUFFIX):
@@ -93,7 +93,7 @@ def read_sparse(
 
 
 def _query_weights(folder: Path) -> QueryWeights | None:
-    entries = modules.query_entries(folder)
+    entries = modules.read_query_entries(folder)
     if entries is None:
         return None
     kinds = [entry.kind for entry in entries]
@@ -109,11 +109,11 @@ def _query_weights(folder: Path) -> QueryWeights | None:
 
 def sparse_files(folder: Path, sparse: Sparse | None) -> list[Path]:
     """List the files that only other outputs than dense vectors need; some may be missing."""
-    if isinstance(sparse, TokenWeights):
+    if isinstance(sparse, BgeM3Sparse):
         return [folder / TOKEN_WEIGHTS, folder / TOKEN_VECTORS]
     if sparse is None:
         return []
-    entries = [*modules.entries(folder), *(modules.query_entries(folder) or ())]
+    entries = [*modules.read_entries(folder), *(modules.read_query_entries(folder) or ())]
     options = [folder / entry.path / "config.json" for entry in entries]
     query = [sparse.query.file(folder)] if sparse.query else []
     return [folder / "router_config.json", *options, *query]

@@ -58,10 +58,11 @@ _FORMATS = (None, "flat", "structured")
 
 
 @dataclass(frozen=True)
-class Messages:
-    """Options of a chat template. format: flat or structured; None: as the template has it.
+class ChatTemplateOptions:
+    """Options of a chat template.
 
-    variables: of the template.
+    format: of the messages, flat or structured; None: as the template has it. variables: of the
+    template.
     """
 
     format: str | None = None
@@ -72,14 +73,14 @@ class Messages:
 class TransformerOptions:
     """Options of tokenization. max_length: tokens, special ones included.
 
-    side: where a long text is truncated; None: as the tokenizer's files say. messages: of a model
-    that reads texts in a chat template; None for other models.
+    side: where a long text is truncated; None: as the tokenizer's files say. chat_template: of a
+    model that reads texts in one; None for other models.
     """
 
     max_length: int
     lowercase: bool = False
     side: Side | None = None
-    messages: Messages | None = None
+    chat_template: ChatTemplateOptions | None = None
 
     @classmethod
     def read(
@@ -106,18 +107,18 @@ class TransformerOptions:
             max_length=int(min(max_length, encoder.max_tokens)),
             lowercase=bool(options.get("do_lower_case", False)),
             side=truncation.read_side(tokenizer),
-            messages=_messages(options, output),
+            chat_template=_chat_template(options, output),
         )
 
 
-def options_file(folder: Path) -> list[Path]:
-    """Return the file of an encoder's options as a list, empty if there is none."""
-    return [path for name in NAMES if (path := folder / name).exists()][:1]
+def options_file(folder: Path) -> Path | None:
+    """Return the file of an encoder's options; None if there is none."""
+    return next((path for name in NAMES if (path := folder / name).exists()), None)
 
 
 def _options(folder: Path, output: Output) -> JsonConfig:
-    files = options_file(folder)
-    options = JsonConfig(files[0]) if files else JsonConfig(folder, {})
+    file = options_file(folder)
+    options = JsonConfig(file) if file else JsonConfig(folder, {})
     task, name, method = _OUTPUTS[output]
     options.require("transformer_task", task)
     options.require("module_output_name", name)
@@ -131,7 +132,7 @@ def _options(folder: Path, output: Output) -> JsonConfig:
     return options
 
 
-def _messages(options: JsonConfig, output: Output) -> Messages | None:
+def _chat_template(options: JsonConfig, output: Output) -> ChatTemplateOptions | None:
     method = _OUTPUTS[output][2]
     modality = options.nested("modality_config").get("message")
     if modality is None or output not in ("logits", "next_token"):
@@ -146,7 +147,9 @@ def _messages(options: JsonConfig, output: Output) -> Messages | None:
     for key in ("max_length", "padding", "truncation", "return_tensors"):
         variables.require(key, None)
     stated = options.get("processing_kwargs", {}).get("chat_template", {})
-    return Messages(message_format, {k: v for k, v in stated.items() if k != "restore_suffix"})
+    return ChatTemplateOptions(
+        message_format, {k: v for k, v in stated.items() if k != "restore_suffix"}
+    )
 
 
 def _tokenizer_max_length(folder: Path, default: int) -> float:

@@ -35,8 +35,8 @@ class Dense:
         return shapes
 
     @property
-    def own_file(self) -> bool:
-        """Whether the file at `path` holds nothing else; an encoder is at the path ""."""
+    def has_own_file(self) -> bool:
+        """Whether its weights have a file of their own, at `path`; an encoder is at the path ""."""
         return self.tensor == "linear.weight" and bool(self.path)
 
 
@@ -52,6 +52,7 @@ class LayerNorm:
 
     @property
     def outputs(self) -> int:
+        """The dimensions of its result: as many as its input has."""
         return self.inputs
 
     @property
@@ -61,8 +62,8 @@ class LayerNorm:
         return {**weight, _bias_of(self.tensor): (self.inputs,)} if self.bias else weight
 
     @property
-    def own_file(self) -> bool:
-        """Whether the file at `path` holds nothing else."""
+    def has_own_file(self) -> bool:
+        """Whether its weights have a file of their own, at `path`."""
         return self.tensor == "norm.weight"
 
 
@@ -88,8 +89,8 @@ class LogitScore:
         return {}
 
     @property
-    def own_file(self) -> bool:
-        """Whether the file at `path` holds nothing else."""
+    def has_own_file(self) -> bool:
+        """False: its table is the encoder's."""
         return False
 
 

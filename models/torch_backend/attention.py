@@ -104,7 +104,7 @@ class _GroupAttention:
         cacheable = length <= _BLOCK
         index, mask = self.layout.cached(cache_key, compute) if cacheable else compute(self.layout)
         relative = self._cached_hook(options.positions.relative_features)
-        score = options.positions.score(query, key, relative, index)
+        score = options.positions.relative_score(query, key, relative, index)
         return padding + mask + (0.0 if score is None else score * options.scale)
 
     def _distance_mask(self, queries: range, keys: range, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -21,40 +20,14 @@ from models.encoder.batch import Batch
 from models.encoder.pooling import pool
 from models.encoder.position_tensors import input_position_hooks
 from models.encoder.sequence_layout import BatchShape, SequenceLayout
-from models.torch_backend.assembly import TorchLayers
 from models.torch_backend.cuda_graphs import EagerRunner, Forward, ForwardRunner
-from models.torch_backend.linear import fastest_linear_factory
+from models.torch_backend.layer_builder import TorchLayers
+from models.torch_backend.linear import torch_linear_factory
 from models.torch_backend.norm import Norm, build_norm, identity
 from models.vectors import Floats
 
 
-class Encoder(Protocol):
-    """Computes hidden states and pooled vectors from token ids."""
-
-    @property
-    def max_concurrent_batches(self) -> int:
-        """Number of forward passes that can run at once, each on a single thread."""
-        ...
-
-    @property
-    def prefetch_depth(self) -> int:
-        """Number of forward passes that can wait on the device for the one that it computes."""
-        ...
-
-    def states(self, batch: Batch, num_layers: int) -> Floats:
-        """Return the hidden states after the first `num_layers` layers: (T, D)."""
-        ...
-
-    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
-        """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
-        ...
-
-    def warm(self) -> None:
-        """Prepare what the first batches would otherwise wait for."""
-        ...
-
-
-class Embeddings:
+class InputEmbeddings:
     """The input of the first layer. Its tables stay float32 in every precision.
 
     A lookup is cheap, and the sum of the tables stays exact.
@@ -98,7 +71,7 @@ class Embeddings:
 def _projection(weights: Weights, device: torch.device) -> Norm:
     if "project.weight" not in weights:
         return identity
-    return fastest_linear_factory(device, torch.float32)(
+    return torch_linear_factory(device, torch.float32)(
         weights["project.weight"], weights["project.bias"]
     )
 
@@ -111,7 +84,7 @@ class TorchEncoder:
 
     def __init__(
         self,
-        embeddings: Embeddings,
+        embeddings: InputEmbeddings,
         layers: TorchLayers,
         runner: Callable[[Forward], ForwardRunner] = EagerRunner,
     ) -> None:
@@ -169,7 +142,7 @@ class TorchEncoder:
         lengths, device = batch.lengths.tolist(), self._embeddings.device
         keys = None if batch.key_counts is None else batch.key_counts.tolist()
         layout = SequenceLayout(lengths, device, self._layers.dtype, shape(lengths), keys)
-        self._layers.prepare(layout)
+        self._layers.prepare_layout(layout)
         if (vectors := batch.token_vectors) is not None:
             return F.pad(vectors, (0, 0, 0, layout.rows - layout.tokens)), layout
         flat = np.zeros(layout.rows, dtype=np.int64)
@@ -179,7 +152,7 @@ class TorchEncoder:
 
 
 def _run(
-    embeddings: Embeddings,
+    embeddings: InputEmbeddings,
     layers: TorchLayers,
     num_layers: int,
     ids: Tensor,

@@ -3,6 +3,7 @@
 T tokens, D hidden size, H heads, Dh head size, I the width of the feed-forward network, E experts.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -78,8 +79,8 @@ class MixtureOfExperts:
 
 
 @dataclass(frozen=True)
-class Layer:
-    """Attention and feed-forward network, each added to its input, then normalised (post-norm).
+class Layer(ABC):
+    """Attention, feed-forward network and norms; subclasses arrange them.
 
     A norm that the model lacks is `identity`.
     """
@@ -91,8 +92,15 @@ class Layer:
     attention_output_norm: Norm
     ffn_output_norm: Norm
 
+    @abstractmethod
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
         """(T, D) -> (T, D)."""
+
+
+class PostNormLayer(Layer):
+    """Attention and feed-forward network, each added to its input, then normalised (post-norm)."""
+
+    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
         x = self.attention_norm(self.attention(x, layout, residual=x))
         return self.ffn_norm(self.ffn(x, residual=x))
 
@@ -140,7 +148,7 @@ class SandwichNormLayer(Layer):
 
 
 LAYER_CLASSES: Mapping[str, type[Layer]] = {  # by EncoderConfig.arrangement
-    "post": Layer,
+    "post": PostNormLayer,
     "twice": DoublePostNormLayer,
     "pre": PreNormLayer,
     "parallel": ParallelLayer,

@@ -196,7 +196,10 @@ class _ObservedLinear:
         return self._linear(x, residual)
 
 
-def fastest_linear_factory(device: torch.device, dtype: torch.dtype) -> LinearFactory:
-    """Choose the fastest factory of a device; on a CPU, a row's bits depend on that row alone."""
+def torch_linear_factory(device: torch.device, dtype: torch.dtype) -> LinearFactory:
+    """Choose the faster of torch's own factories; on a CPU, a row's bits depend on that row alone.
+
+    The compiled kernels, which are faster still, have a factory in `models.cpu_backend.linear`.
+    """
     onednn = device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return OneDnnLinearFactory(dtype) if onednn else TorchLinearFactory(device, dtype)

@@ -16,8 +16,11 @@ _ALPHA = 0.4  # of the other layers
 
 
 @dataclass(frozen=True)
-class Quantized:
-    """weight: (N, K) int8. scales, sums: (N,) of each row. smoothing: (K,), multiplies inputs."""
+class QuantizedWeight:
+    """A weight in int8, with its scales.
+
+    weight: (N, K). scales, sums: (N,) of each row. smoothing: (K,), multiplies inputs.
+    """
 
     weight: Tensor
     scales: Tensor
@@ -28,7 +31,7 @@ class Quantized:
         return self.weight.sum(dim=1, dtype=torch.int32)
 
 
-def quantize_weight(weight: Tensor, input_magnitudes: Tensor, name: str) -> Quantized:
+def quantize_weight(weight: Tensor, input_magnitudes: Tensor, name: str) -> QuantizedWeight:
     """Quantise a float32 weight (N, K) with one scale per row (SmoothQuant, arXiv 2211.10438).
 
     input_magnitudes: (K,). Where they are large, the input is divided and the weight multiplied, so
@@ -43,4 +46,4 @@ def quantize_weight(weight: Tensor, input_magnitudes: Tensor, name: str) -> Quan
     smooth = weight * factors
     scales = smooth.abs().amax(dim=1).clamp(min=1e-30) / 127
     rounded = (smooth / scales[:, None]).round().to(torch.int8)
-    return Quantized(rounded, scales, 1 / factors)
+    return QuantizedWeight(rounded, scales, 1 / factors)

@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.encoder import masked_lm
 from models.encoder.batch import Batch
-from models.encoder.masked_lm import MaskedLMWeights
+from models.encoder.encoder import Encoder
+from models.encoder.masked_lm import MaskedLMWeights, load_masked_lm_weights
 from models.outputs.text_outputs import SparseVector
 from models.sentence_transformers.sparse import Splade
-from models.torch_backend.encoder import Encoder
 from models.torch_backend.linear import LinearFactory
 from models.torch_backend.norm import LayerNorm
 from models.vectors import Floats
@@ -56,7 +55,7 @@ class SpladeHead:
 
         Raises ModelError for a tensor that is missing or of a wrong shape.
         """
-        weights = masked_lm.load(folder, splade.head, token_table, hidden_size)
+        weights = load_masked_lm_weights(folder, splade.head, token_table, hidden_size)
         return lambda linear: cls(splade, weights, linear, token_table.device)
 
     def __call__(self, states: Floats, lengths: Sequence[int]) -> Floats:

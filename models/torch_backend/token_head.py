@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from models.encoder.head import load_tensors
+from models.encoder.pooled_vector_head import load_tensors
 from models.errors import ModelError
 from models.sentence_transformers.vector_modules import RESIDUAL, Dense, Module, Normalize
 from models.torch_backend.linear import LinearFactory

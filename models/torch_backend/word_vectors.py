@@ -4,7 +4,7 @@ B texts, T token ids, W words, D dimensions. Computed on a CPU, where the table 
 memory: a look-up has no product that a GPU would speed up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,18 @@ from models.vectors import Floats
 
 _CPU = torch.device("cpu")
 _MIN_WEIGHT = 1e-9  # a sum of weights that is divided by, as in sentence-transformers
-_MEANS = {"mean": 1.0, "mean_sqrt_len_tokens": 0.5}  # powers of the sum that they divide by
+
+WEIGHT_SUM_POWERS: Mapping[str, float] = {
+    "cls": 0.0,
+    "max": 0.0,
+    "mean": 1.0,
+    "mean_sqrt_len_tokens": 0.5,
+    "lasttoken": 0.0,
+}
+"""The power of the sum of the words' weights that each pooling mode divides by.
+
+0 for a mode that divides by nothing. MODES_WITHOUT_WORD_WEIGHTS have none: they are refused.
+"""
 
 
 @dataclass(frozen=True)
@@ -137,5 +148,5 @@ class WordVectorEncoder:
         # From a division by the number of words to one by the sum of their weights: (B, modes * D).
         sums = np.bincount(words.text[words.known], weights[words.known], minlength=len(lengths))
         ratios = lengths / np.maximum(sums, _MIN_WEIGHT)
-        factors = np.stack([ratios ** _MEANS.get(mode, 0.0) for mode in poolings], axis=1)
+        factors = np.stack([ratios ** WEIGHT_SUM_POWERS[mode] for mode in poolings], axis=1)
         return torch.from_numpy(factors).float().repeat_interleave(self.config.hidden_size, dim=1)

@@ -40,7 +40,7 @@ def distill(source: Path, folder: Path, dimensions: int) -> None:
     rows = np.ascontiguousarray(static.embedding)
     if static.weights is not None:  # which sentence-transformers would ignore
         rows = (rows * static.weights[:, None]).astype(rows.dtype)
-    safetensors_files.write(folder / "model.safetensors", {"embeddings": rows})
+    safetensors_files.write_arrays(folder / "model.safetensors", {"embeddings": rows})
     static.tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     config = {**static.config, "tokenizer_name": source.name, "embedding_dtype": rows.dtype.name}
     (folder / "config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")

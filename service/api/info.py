@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from models.folder import Folder
-from models.sentence_transformers.classifier import Classifier
+from models.sentence_transformers.classifier import ClassifierOptions
 from models.sentence_transformers.sentence import SentenceConfig
 from models.vectors import INT8
 from service import __version__
@@ -82,7 +82,9 @@ def _tei_info(
     }
 
 
-def _tei_model_type(sentence: SentenceConfig, classifier: Classifier | None) -> dict[str, Any]:
+def _tei_model_type(
+    sentence: SentenceConfig, classifier: ClassifierOptions | None
+) -> dict[str, Any]:
     if classifier is None:
         pooling = "+".join(_TEI_POOLING_NAMES.get(name, name) for name in sentence.pooling)
         return {"embedding": {"pooling": pooling}}

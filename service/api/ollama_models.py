@@ -108,7 +108,11 @@ class OllamaModel:
     @cached_property
     def _file_stats(self) -> list[Any]:
         folders = self._folder.checkpoints()
-        return [file.stat() for folder in folders for file in safetensors_files.files(folder)]
+        return [
+            file.stat()
+            for folder in folders
+            for file in safetensors_files.require_weight_files(folder)
+        ]
 
     @property
     def _size(self) -> int:

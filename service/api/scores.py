@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from models.sentence_transformers.classifier import Classifier
+from models.sentence_transformers.classifier import ClassifierOptions
 from models.vectors import Floats
 
 ScoreFunction = Literal["sigmoid", "softmax", "none"]
@@ -26,7 +26,7 @@ def softmax(logits: Floats) -> Floats:
 
 
 def logits_to_scores(
-    function: ScoreFunction | None, logits: Floats, classifier: Classifier
+    function: ScoreFunction | None, logits: Floats, classifier: ClassifierOptions
 ) -> Floats:
     """Return the score of each label: (B, labels).
 

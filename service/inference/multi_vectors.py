@@ -8,7 +8,7 @@ import numpy as np
 
 from models.outputs.names import MULTI
 from models.sentence_transformers.multi_vector import TextRole
-from models.sentence_transformers.multi_vector_tokens import MultiVectorTokens
+from models.sentence_transformers.multi_vector_rules import MultiVectorRules
 from models.vectors import Floats, maxsim
 from service.engine.protocol.messages import TokenIds
 from service.errors import reindexed
@@ -42,7 +42,7 @@ class TextVectors:
 class MultiVectors:
     """Computes the vectors of a multi-vector model, for every API."""
 
-    def __init__(self, pipeline: Pipeline, rules: MultiVectorTokens | None, dim: int) -> None:
+    def __init__(self, pipeline: Pipeline, rules: MultiVectorRules | None, dim: int) -> None:
         """rules: which tokens have a vector; None for another kind of model. dim: of a vector."""
         self._pipeline, self._rules, self.dim = pipeline, rules, dim
 
@@ -161,7 +161,7 @@ class MultiVectors:
             [row.ids[mask] for row, mask in zip(rows, masks, strict=True)],
         )
 
-    def _checked_rules(self) -> MultiVectorTokens:
+    def _checked_rules(self) -> MultiVectorRules:
         if self._rules is None:
             self._pipeline.check_outputs([MULTI])
             raise AssertionError("the model has no vectors of tokens")

@@ -9,7 +9,7 @@ import numpy as np
 
 from models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.outputs.text_outputs import TextOutputs
-from models.sentence_transformers.classifier import Classifier
+from models.sentence_transformers.classifier import ClassifierOptions
 from models.vectors import Floats
 from service.engine.protocol.messages import IMAGE, Job, Result
 from service.engine.protocol.sizes import size_class
@@ -51,7 +51,7 @@ class Pipeline:
         engine: Engine,
         timeout: float,
         *,
-        classifier: Classifier | None = None,
+        classifier: ClassifierOptions | None = None,
         output_names: Sequence[str] = (DENSE,),
     ) -> None:
         """classifier: of a model that reranks or classifies; None for an embedder.
@@ -62,7 +62,7 @@ class Pipeline:
         self._admission, self._engine, self._timeout = admission, engine, timeout
 
     @property
-    def classifier(self) -> Classifier:
+    def classifier(self) -> ClassifierOptions:
         """The labels of the model's scores; raises BadRequest for an embedder."""
         if self._classifier is None:
             raise BadRequest(

@@ -7,7 +7,7 @@ from models.errors import ModelError
 from models.folder import Folder
 from models.footprint import Footprint
 from models.sentence_transformers.classifier import Task
-from models.sentence_transformers.matryoshka import declared
+from models.sentence_transformers.matryoshka import declared_dimensions
 from models.tokenizer.formatted_pairs import pair_encoder
 from models.tokenizer.tokenizer import Tokenizer
 from models.word_table import WordTable
@@ -65,9 +65,9 @@ class ServedModel:
             output_names=folder.outputs,
         )
         self.words = _words(folder, self.reader.tokenizer)
-        tokens = folder.multi_vector_tokens(self.reader.tokenizer)
+        tokens = folder.multi_vector_rules(self.reader.tokenizer)
         self.multi_vectors = MultiVectors(self.pipeline, tokens, folder.dim)
-        lengths = declared(folder.encoder, folder.dim)
+        lengths = declared_dimensions(folder.encoder, folder.dim)
         self.dimensions = Dimensions.from_setting(settings.dimensions, folder.dim, lengths)
 
     @property

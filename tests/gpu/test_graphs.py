@@ -11,7 +11,6 @@ from models import families
 from models.checkpoint import weights
 from models.encoder.batch import Batch
 from models.encoder.sequence_layout import BatchShape
-from models.torch_backend.assembly import TorchLayers
 from models.torch_backend.cuda_graphs import (
     RECORDED_SHAPES,
     CudaGraphRecorder,
@@ -19,7 +18,8 @@ from models.torch_backend.cuda_graphs import (
     EagerRunner,
     Forward,
 )
-from models.torch_backend.encoder import Embeddings, TorchEncoder
+from models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from models.torch_backend.layer_builder import TorchLayers
 from models.torch_backend.linear import TorchLinearFactory
 from models.vectors import normalize
 from tests.gpu.card import since_ampere
@@ -63,7 +63,7 @@ def test_a_replayed_pass_has_the_bits_of_one_that_is_not(
     write(Case(case.model_type, longer, SIZES, std=0.1), tmp_path)
     device, spec = torch.device("cuda"), families.read(tmp_path)
     loaded = weights.load(tmp_path, spec)
-    parts = Embeddings(spec.config, loaded, device)
+    parts = InputEmbeddings(spec.config, loaded, device)
     layers = TorchLayers(spec.config, loaded, TorchLinearFactory(device, dtype), device)
     assert layers.recordable
 

@@ -12,7 +12,7 @@ from sentence_transformers import SparseEncoder
 from models import Embedder
 from models.outputs.names import SPARSE, SPARSE_QUERY
 from models.outputs.text_outputs import SparseVector
-from models.torch_backend.encoder import Embeddings
+from models.torch_backend.encoder import InputEmbeddings
 from models.torch_backend.splade import SpladeEncoder
 from models.vectors import Floats
 from tests.models.built import BUILT, kernels
@@ -143,7 +143,7 @@ def test_queries_have_weights_of_their_own_where_the_model_says_so(
 def test_a_text_whose_states_are_not_finite_has_no_finite_vector(tmp_path: Path) -> None:
     embedder = load(write_splade(tmp_path / "model"))
     ids = embedder.tokenize(["the", "work"])
-    assert isinstance(embedder._embeddings, Embeddings)
+    assert isinstance(embedder._embeddings, InputEmbeddings)
     embedder._embeddings.tokens[VOCABULARY["work"]] = float("nan")
     finite, broken = (outputs.sparse for outputs in embedder.outputs(ids, [SPARSE]))
     assert finite is not None and np.isfinite(finite.weights).all()

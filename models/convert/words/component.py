@@ -26,7 +26,7 @@ def remove_common_component(
     That is of the texts' vectors, their weighted means: v - u uᵀ v. Arora et al. 2017, "A simple
     but tough-to-beat baseline for sentence embeddings". word_weights: (rows,).
     """
-    spec = word_vectors.read(folder)
+    spec = word_vectors.read_folder(folder)
     table = weights.load(folder, spec)["token_table"]
     encoder = WordVectorEncoder(spec.config, table, torch.from_numpy(word_weights))
     products: Doubles = np.zeros((table.shape[1],) * 2)
@@ -38,7 +38,7 @@ def remove_common_component(
     width = len(first)
     (folder / MODULE).mkdir()
     weight = (np.eye(width) - first @ first.T).astype(np.float32)
-    safetensors_files.write(folder / MODULE / "model.safetensors", {"linear.weight": weight})
+    safetensors_files.write_arrays(folder / MODULE / "model.safetensors", {"linear.weight": weight})
     config = {
         "in_features": width,
         "out_features": width,

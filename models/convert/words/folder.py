@@ -87,7 +87,7 @@ def write_words(vectors: WordVectors, folder: Path, choices: Choices) -> None:
         raise ModelError("the file has no words")
     options = WordOptions(exact=choices.exact, subwords=vectors.subwords)
     vocabulary = Vocabulary.of(words)
-    safetensors_files.write(folder / MAPPED, vocabulary.arrays, options.as_metadata())
+    safetensors_files.write_arrays(folder / MAPPED, vocabulary.arrays, options.as_metadata())
     write_json(folder / LISTED, {"vocab": words, "stop_words": [], "do_lower_case": False})
     tokenizer_class = f"{SENTENCE_TRANSFORMERS}tokenizer.WhitespaceTokenizer"
     write_json(folder / OPTIONS, {"tokenizer_class": tokenizer_class, "update_embeddings": False})
@@ -138,7 +138,7 @@ def _write_weights(  # noqa: PLR0913, PLR0917 - of one call
     module = folder / "1_WordWeights"
     (folder / "1_Pooling").rename(folder / "2_Pooling")
     module.mkdir()
-    safetensors_files.write(module / "model.safetensors", {TABLE: table})
+    safetensors_files.write_arrays(module / "model.safetensors", {TABLE: table})
     config = {"vocab": words, "word_weights": weights, "unknown_word_weight": unknown}
     write_json(module / "config.json", config)
     write_json(folder / "modules.json", modules("WordEmbeddings", "WordWeights", "Pooling"))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from models.assembly.word_vectors import load_word_vectors
+from models.assembly.word_vectors import load_word_vector_encoder
 from models.compress.folder import Compression, compress_folder
 from models.convert.words.folder import Choices, convert_words
 from models.embedder import Embedder
@@ -41,7 +41,7 @@ def test_a_table_stays_in_its_file(folder: Path, tmp_path: Path, int8: bool) -> 
         compress_folder(folder, tmp_path / "small", Compression(int8=True))
         folder = tmp_path / "small"
     read = Folder.read(folder)
-    tokens = load_word_vectors(read).tokens
+    tokens = load_word_vector_encoder(read).tokens
     assert mapped_file(tokens.data_ptr()) == str(folder / "model.safetensors")
     table = WordTable.of(read)
     assert table is not None
@@ -56,7 +56,7 @@ def test_a_table_of_another_type_becomes_float32(folder: Path) -> None:
     path = folder / "model.safetensors"
     table = load_file(path)["emb_layer.weight"]
     save_file({"emb_layer.weight": table.astype(np.float16)}, path)
-    tokens = load_word_vectors(Folder.read(folder)).tokens
+    tokens = load_word_vector_encoder(Folder.read(folder)).tokens
     np.testing.assert_array_equal(tokens, table.astype(np.float16).astype(np.float32))
 
 
@@ -66,7 +66,7 @@ def test_a_table_that_is_not_finite_is_refused(folder: Path) -> None:
     table[7] = np.nan
     save_file({"emb_layer.weight": table}, path)
     with pytest.raises(ModelError, match=r"emb_layer\.weight has NaN or infinity"):
-        load_word_vectors(Folder.read(folder))
+        load_word_vector_encoder(Folder.read(folder))
 
 
 def test_a_dense_output_is_the_vector_of_the_text(tmp_path: Path) -> None:

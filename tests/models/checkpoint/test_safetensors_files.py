@@ -23,7 +23,7 @@ def test_a_tensor_is_read_as_float32_whatever_its_type(
     save_file({"first": torch.ones(7), "wanted": table, "z": torch.ones(3)}, tmp_path / file)
     if file.startswith("model-"):
         save_file({"another": torch.zeros(5)}, tmp_path / "model-00001-of-00002.safetensors")
-    found = safetensors_files.read(tmp_path, "wanted")
+    found = safetensors_files.read_tensor(tmp_path, "wanted")
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, table.to(torch.float32).numpy())
 
@@ -31,7 +31,7 @@ def test_a_tensor_is_read_as_float32_whatever_its_type(
 def test_a_tensor_of_another_type_is_refused_by_name(tmp_path: Path) -> None:
     save_file({"wanted": torch.ones(3, dtype=torch.int64)}, tmp_path / "model.safetensors")
     with pytest.raises(ModelError, match="wanted is of type I64"):
-        safetensors_files.read(tmp_path, "wanted")
+        safetensors_files.read_tensor(tmp_path, "wanted")
 
 
 def shards(folder: Path, *names: str, listed: tuple[str, ...] = ()) -> None:
@@ -46,13 +46,15 @@ def shards(folder: Path, *names: str, listed: tuple[str, ...] = ()) -> None:
 def test_an_index_says_which_are_the_shards_whatever_their_names(tmp_path: Path) -> None:
     names = ("a.safetensors", "b.safetensors")
     shards(tmp_path, *names, "model-00001-of-00001.safetensors", listed=(*names, names[0]))
-    assert [path.name for path in safetensors_files.files(tmp_path)] == [*names]
+    assert [path.name for path in safetensors_files.require_weight_files(tmp_path)] == [*names]
 
 
 def test_a_single_file_goes_before_shards(tmp_path: Path) -> None:
     other = "model-00001-of-00001.safetensors"
     shards(tmp_path, "model.safetensors", other, listed=(other,))
-    assert [path.name for path in safetensors_files.files(tmp_path)] == ["model.safetensors"]
+    assert [path.name for path in safetensors_files.require_weight_files(tmp_path)] == [
+        "model.safetensors"
+    ]
 
 
 @pytest.mark.parametrize("name", ["b.safetensors", "../b.safetensors", ""])
@@ -62,11 +64,11 @@ def test_a_shard_that_is_not_beside_its_index_is_named(tmp_path: Path, name: str
     shards(tmp_path, "b.safetensors")
     shards(inner, "a.safetensors", listed=("a.safetensors", name))
     with pytest.raises(ModelError, match=rf"index\.json: the checkpoint lacks \['{name}'\]"):
-        safetensors_files.files(inner)
+        safetensors_files.require_weight_files(inner)
 
 
 def test_files_of_other_names_are_named(tmp_path: Path) -> None:
     shards(tmp_path, "weights-2.safetensors", "weights-1.safetensors")
     named = r"\['weights-1\.safetensors', 'weights-2\.safetensors'\] as its shards: rename"
     with pytest.raises(ModelError, match=named):
-        safetensors_files.files(tmp_path)
+        safetensors_files.require_weight_files(tmp_path)

@@ -157,12 +157,12 @@ def test_a_missing_layer_is_noticed(folder: Path, tmp_path: Path) -> None:
 )
 def test_a_tensor_of_another_shape_is_named(folder: Path, plain: Weights, name: str) -> None:
     config = families.read(folder).config
-    weights.check(plain, config)
+    weights.check_shapes(plain, config)
     tensor = plain[name]
     shorter = [tensor[1:]] * (name != "segment_table")  # the one table of no told length
     for other in [tensor[..., :-1], tensor[None], *shorter]:
         with pytest.raises(ModelError, match=rf"^{name} has the shape .* by config\.json it is"):
-            weights.check(plain | {name: other}, config)
+            weights.check_shapes(plain | {name: other}, config)
 
 
 def spoilt(name: str, value: float) -> Change:

@@ -26,7 +26,7 @@ def converted(folder: Path) -> dict[str, Tensor]:
     target = folder / "target"
     target.mkdir()
     weights.convert(folder, target)
-    found = [load_file(path) for path in safetensors_files.files(target)]
+    found = [load_file(path) for path in safetensors_files.require_weight_files(target)]
     return {name: tensor for part in found for name, tensor in part.items()}
 
 

@@ -14,8 +14,8 @@ from models.cpu_backend.support import kernels_support
 from models.encoder.batch import Batch
 from models.encoder.pooling import POOLINGS
 from models.encoder.position_tensors import layer_position_hooks
-from models.torch_backend.assembly import TorchLayers
-from models.torch_backend.encoder import Embeddings, TorchEncoder
+from models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from models.torch_backend.layer_builder import TorchLayers
 from models.torch_backend.linear import LinearFactory, ObserverLinearFactory, TorchLinearFactory
 from models.torch_backend.quantization import quantize_weight
 from models.vectors import Floats
@@ -45,7 +45,7 @@ class Pair:
     ) -> None:
         self.config, self.weights = config, weights or random_weights(config)
         assert kernels_support(self.config, self.weights)
-        self.embeddings = Embeddings(config, self.weights, CPU)
+        self.embeddings = InputEmbeddings(config, self.weights, CPU)
         self.sizes = self._sizes()
         stack = LayerWeights(config, self.weights, dtype, kernels, self.sizes)
         like = self.embeddings.tokens

@@ -61,7 +61,7 @@ def test_the_cap_of_a_process_binds_torch_too() -> None:
         "library.cap_isa('avx2')\n"
         "features = library.features('bf16')\n"
         "print(library.best_isa('bfloat16'), library.best_isa('float32', features))\n"
-        "print(encoder_factory.torch_has_bfloat16(library.features()))\n"
+        "print(encoder_factory.torch_bfloat16_is_usable(library.features()))\n"
         "print(torch.backends.cpu.get_cpu_capability())"
     )
     # The tests' own cap is in these.

@@ -14,7 +14,7 @@ def test_sequences_of_any_integers_lie_one_after_another() -> None:
 
 
 def test_what_the_tables_hold_is_accepted() -> None:
-    Batch.of([[0, 9], [3, 4, 5]]).check(10, 3)
+    Batch.of([[0, 9], [3, 4, 5]]).check_bounds(10, 3)
 
 
 @pytest.mark.parametrize(
@@ -28,12 +28,12 @@ def test_what_the_tables_hold_is_accepted() -> None:
 )
 def test_what_no_table_holds_is_refused(rows: list[list[int]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Batch.of(rows).check(10, 3)
+        Batch.of(rows).check_bounds(10, 3)
 
 
 def test_ids_at_the_end_of_a_sequence_are_not_attended_to() -> None:
     batch = Batch.of([[5, 9, 7, 9, 9], [9, 5], [9, 9], [7, 9]])
-    limited = batch.without_attention_to_last(9)
+    limited = batch.without_attention_to_trailing(9)
     # Those inside of a sequence are, and so are those of one that has no others.
     assert limited.key_counts is not None and limited.key_counts.tolist() == [3, 2, 2, 1]
     assert limited.ids is batch.ids and batch.key_counts is None

@@ -7,8 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from models.encoder import masked_lm
-from models.encoder.masked_lm import MaskedLMWeights
+from models.encoder.masked_lm import MaskedLMWeights, load_masked_lm_weights
 from models.errors import ModelError
 from models.sentence_transformers.masked_lm_heads import MaskedLMHead
 from tests.models.sparse_encoder import write_masked_lm
@@ -28,7 +27,7 @@ def tensors(folder: Path) -> dict[str, Tensor]:
 
 def load(folder: Path, changed: dict[str, Tensor]) -> MaskedLMWeights:
     save_file(changed, folder / "model.safetensors")
-    return masked_lm.load(folder, HEAD, changed[TABLE], 64)
+    return load_masked_lm_weights(folder, HEAD, changed[TABLE], 64)
 
 
 def test_the_output_matrix_is_the_token_table_unless_the_file_has_another(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def scored(
     places = torch.arange(query.shape[1])
     index = places[keys] - places[queries, None] + len(places) - 1
     relative: Any = scheme.relative_features(len(places))
-    found = scheme.score(query[None, :, queries], key[None, :, keys], relative, index)
+    found = scheme.relative_score(query[None, :, queries], key[None, :, keys], relative, index)
     assert found is not None
     return found[0]
 
@@ -73,7 +73,7 @@ def test_a_scheme_without_hooks_changes_nothing() -> None:
     assert found[0] is query and found[1] is key
     assert scheme.bias(5) is None
     assert scheme.relative_features(5) is None
-    assert scheme.score(query, key, torch.empty(0), torch.zeros(5, 5)) is None
+    assert scheme.relative_score(query, key, torch.empty(0), torch.zeros(5, 5)) is None
     assert scheme.adds_no_scores
 
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.encoder.sequence_layout import SequenceLayout, round_up
+from models.encoder.sequence_layout import SequenceLayout, rounded_rows
 from tests.models.meta import META
 
 CPU = torch.device("cpu")
@@ -28,7 +28,7 @@ def test_sequences_lie_one_after_another(lengths: list[int]) -> None:
     assert layout.starts.tolist() == [sum(lengths[:i]) for i in range(len(lengths))]
     assert layout.lengths.tolist() == lengths
     assert layout.tokens == sum(lengths)
-    assert layout.rows == round_up(layout.tokens)
+    assert layout.rows == rounded_rows(layout.tokens)
 
 
 @given(lengths)
@@ -90,9 +90,9 @@ def test_a_slot_shows_its_own_sequence(lengths: list[int]) -> None:
     [(1, 4), (4, 4), (5, 8), (32, 32), (33, 48), (48, 48), (512, 512), (513, 576), (2049, 2112)],
 )
 def test_rows_are_rounded_in_growing_steps(tokens: int, rows: int) -> None:
-    assert round_up(tokens) == rows
+    assert rounded_rows(tokens) == rows
 
 
 def test_rounding_makes_few_sizes_of_many() -> None:
-    assert all(round_up(tokens) >= tokens for tokens in range(1, 4097))
-    assert len({round_up(tokens) for tokens in range(1, 4097)}) < 100
+    assert all(rounded_rows(tokens) >= tokens for tokens in range(1, 4097))
+    assert len({rounded_rows(tokens) for tokens in range(1, 4097)}) < 100

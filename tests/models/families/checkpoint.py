@@ -16,9 +16,10 @@ from models import families
 from models.checkpoint import weights
 from models.config.json_config import read_json
 from models.encoder.batch import Batch
+from models.encoder.encoder import Encoder
 from models.errors import ModelError
-from models.torch_backend.assembly import TorchLayers
-from models.torch_backend.encoder import Embeddings, Encoder, TorchEncoder
+from models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from models.torch_backend.layer_builder import TorchLayers
 from models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
 
 CPU = torch.device("cpu")
@@ -112,7 +113,7 @@ def encoder(folder: Path, linear_factory: LinearFactory | None = None) -> TorchE
     layers = TorchLayers(
         spec.config, loaded, linear_factory or OneDnnLinearFactory(torch.float32), CPU
     )
-    return TorchEncoder(Embeddings(spec.config, loaded, CPU), layers)
+    return TorchEncoder(InputEmbeddings(spec.config, loaded, CPU), layers)
 
 
 def texts(vocab_size: int, lengths: tuple[int, ...] = LENGTHS) -> list[Tensor]:

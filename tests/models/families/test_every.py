@@ -20,8 +20,8 @@ from models.config.json_config import read_json
 from models.encoder.batch import Batch
 from models.encoder.sequence_layout import SequenceLayout
 from models.families import FAMILIES
-from models.torch_backend.assembly import TorchLayers
-from models.torch_backend.encoder import Embeddings
+from models.torch_backend.encoder import InputEmbeddings
+from models.torch_backend.layer_builder import TorchLayers
 from models.torch_backend.linear import TorchLinearFactory
 from models.vectors import normalize
 from tests.conftest import precisions
@@ -121,7 +121,7 @@ def on_meta(folder: Path) -> Callable[[], Tensor]:
     """A pass over texts, of which one has several blocks of queries."""
     spec = families.read(folder)
     loaded = weights.load(folder, spec)
-    parts = Embeddings(spec.config, loaded, META)
+    parts = InputEmbeddings(spec.config, loaded, META)
     layers = TorchLayers(spec.config, loaded, TorchLinearFactory(META, torch.bfloat16), META)
     layout = SequenceLayout([3, 40, 600], META, torch.bfloat16)
     ids = torch.zeros_like(layout.positions)

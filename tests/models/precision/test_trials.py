@@ -9,10 +9,11 @@ import torch
 
 from models.embedder import Embedder
 from models.encoder.batch import Batch
+from models.encoder.encoder import Encoder
 from models.errors import ModelError
 from models.precision.encoder_factory import EncoderFactory
-from models.precision.trials import MIN_COSINE, MIN_ROUNDS, ROUNDS_SECONDS, choose_precision
-from models.torch_backend.encoder import Embeddings, Encoder
+from models.precision.trials import MIN_COSINE, MIN_ROUNDS, ROUNDS_SECONDS, build_in_precision
+from models.torch_backend.encoder import InputEmbeddings
 from models.vectors import Floats
 from tests.conftest import Folder, precisions
 from tests.models.shapes import random_weights, shape
@@ -69,7 +70,7 @@ class Machine:
 
 
 def chosen(machine: Machine, wanted: str = "auto") -> str:
-    choice = choose_precision(machine, wanted, machine.vectors, clock=machine.clock)
+    choice = build_in_precision(machine, wanted, machine.vectors, clock=machine.clock)
     assert isinstance(choice.encoder, Named) and choice.encoder.name == choice.dtype
     return choice.dtype
 
@@ -124,7 +125,7 @@ def test_trials_end_after_a_moment(seconds: float) -> None:
 
 def test_of_two_precisions_the_one_that_loses_is_gone_before_the_next_is_built() -> None:
     machine = Machine(float32=EXACT, bfloat16=(0.2, 1.0), float16=(0.05, 1.0), int8=(0.04, 1.0))
-    choice = choose_precision(machine, "auto", machine.vectors, clock=machine.clock)
+    choice = build_in_precision(machine, "auto", machine.vectors, clock=machine.clock)
     assert machine.most_alive == 2
     assert [*machine.alive] == [choice.encoder]
 
@@ -141,7 +142,7 @@ def test_a_processor_of_one_precision_loses_no_time_on_trials() -> None:
 
 def test_what_is_asked_for_is_given_and_measured() -> None:
     machine = Machine(float32=EXACT, int8=(0.2, 0.9))
-    choice = choose_precision(machine, "int8", machine.vectors, clock=machine.clock)
+    choice = build_in_precision(machine, "int8", machine.vectors, clock=machine.clock)
     assert choice.dtype == "int8"
     assert choice.trials[0].dtype == "float32"
     assert choice.trials[1].cosine == pytest.approx(0.9, abs=1e-5)
@@ -165,7 +166,7 @@ class Tight(Machine):
 
 def test_float32_is_gone_before_the_precision_that_is_asked_for_is_built() -> None:
     machine = Tight(float32=EXACT, float16=(0.1, 0.9999))
-    choice = choose_precision(machine, "float16", machine.vectors, clock=machine.clock)
+    choice = build_in_precision(machine, "float16", machine.vectors, clock=machine.clock)
     assert [trial.dtype for trial in choice.trials] == ["float32", "float16"]
 
 
@@ -229,7 +230,7 @@ def test_a_gpu_takes_the_last_precision_that_is_faithful_however_long_few_texts_
 def test_a_device_that_is_no_cpu_computes_in_floating_point_alone() -> None:
     config = shape()
     weights = random_weights(config)
-    embeddings = Embeddings(config, weights, torch.device("meta"))
+    embeddings = InputEmbeddings(config, weights, torch.device("meta"))
     other = EncoderFactory(weights, embeddings, calibrate=lambda encoder: None)
     assert other.min_speedup == 0
     assert other.supported()[:2] == ["float32", "float16"]

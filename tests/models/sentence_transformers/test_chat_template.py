@@ -17,7 +17,7 @@ DEFAULT = ("query: ", *REST)
 
 def read(folder: Path, template: str, prompt: str = "") -> PairFormat:
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
-    return chat_template.read(folder, {}, None, prompt)
+    return chat_template.read_pair_format(folder, {}, None, prompt)
 
 
 def test_a_template_becomes_texts_and_slots(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_older_checkpoints_have_the_template_in_tokenizer_config(
     template = [{"name": "default", "template": ROLES}] if as_list else ROLES
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
     assert chat_template.has_template(tmp_path)
-    assert chat_template.read(tmp_path, {}, "flat", "").default == DEFAULT
+    assert chat_template.read_pair_format(tmp_path, {}, "flat", "").default == DEFAULT
 
 
 def test_a_template_sees_its_variables_and_the_special_tokens(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_template_sees_its_variables_and_the_special_tokens(tmp_path: Path) ->
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     template = "{{ bos_token }}" + ROLES + "{% if thinks %}{{ eos_token }}{% endif %}"
     (tmp_path / "chat_template.jinja").write_text(template)
-    default = chat_template.read(tmp_path, {"thinks": True}, None, "").default
+    default = chat_template.read_pair_format(tmp_path, {"thinks": True}, None, "").default
     assert (default[0], default[-1]) == ("<s>query: ", ". </s>")
 
 
@@ -85,7 +85,7 @@ def test_a_template_that_gives_no_format_is_refused(
 def test_a_name_that_the_folder_lacks_is_refused(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_text(ROLES)
     with pytest.raises(ModelError, match=r"no chat template 'score'; it has \['default'\]"):
-        chat_template.read(tmp_path, {"chat_template": "score"}, None, "")
+        chat_template.read_pair_format(tmp_path, {"chat_template": "score"}, None, "")
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import ModelError
-from models.sentence_transformers.matryoshka import declared
+from models.sentence_transformers.matryoshka import declared_dimensions
 
 
 def write(folder: Path, **config: object) -> Path:
@@ -28,10 +28,10 @@ def write(folder: Path, **config: object) -> Path:
 def test_lengths_are_read_from_the_keys_that_checkpoints_have(
     tmp_path: Path, config: dict[str, object], lengths: Collection[int]
 ) -> None:
-    assert declared(write(tmp_path, **config), 8) == lengths
+    assert declared_dimensions(write(tmp_path, **config), 8) == lengths
 
 
 @pytest.mark.parametrize("listed", [[9], [0], [2.0], [True], "4", {"4": 1}])
 def test_what_is_no_list_of_lengths_is_refused(tmp_path: Path, listed: object) -> None:
     with pytest.raises(ModelError, match="matryoshka_dimensions"):
-        declared(write(tmp_path, matryoshka_dimensions=listed), 8)
+        declared_dimensions(write(tmp_path, matryoshka_dimensions=listed), 8)

@@ -42,7 +42,7 @@ def described(folder: Path) -> SentenceConfig:
         input_positions=Learned(),
     )
     spec = CheckpointSpec(config=encoder, tensors={})
-    return SentenceConfig.read(folder, modules.entries(folder), spec)
+    return SentenceConfig.read(folder, modules.read_entries(folder), spec)
 
 
 def pooled(folder: Path, pooling: dict[str, object]) -> SentenceConfig:

@@ -32,7 +32,7 @@ class Contents(PositionHooks):
     def relative_features(self, length: int) -> Tensor:
         return torch.arange(1 - length, length)
 
-    def score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor:
+    def relative_score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor:
         turned = relative[index].to(query.dtype).sin()
         return query[..., :1] * turned + key[..., None, :, 1] * turned.square()
 

@@ -41,7 +41,7 @@ def _naive(query: Tensor, key: Tensor, value: Tensor, options: AttentionOptions)
     if bias is not None:
         scores += bias[:, index]
     relative: Any = options.positions.relative_features(length)
-    content = options.positions.score(query[None], key[None], relative, index)
+    content = options.positions.relative_score(query[None], key[None], relative, index)
     if content is not None:
         scores += content[0] * options.scale
     window = length if options.window is None else options.window

@@ -13,11 +13,11 @@ from torch import Tensor
 from models import families
 from models.checkpoint import weights
 from models.encoder.batch import Batch
-from models.encoder.sequence_layout import BatchShape, SequenceLayout, round_up
-from models.torch_backend.assembly import TorchLayers
+from models.encoder.sequence_layout import BatchShape, SequenceLayout, rounded_rows
 from models.torch_backend.cuda_graphs import RECORDED_SHAPES, CudaGraphRunner, Forward
-from models.torch_backend.encoder import Embeddings, TorchEncoder
+from models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from models.torch_backend.flash_attention import FlashAttention
+from models.torch_backend.layer_builder import TorchLayers
 from models.torch_backend.linear import OneDnnLinearFactory, TorchLinearFactory
 from tests.models.families.checkpoint import CPU, Case, write
 from tests.models.kernel import by_kernel
@@ -48,7 +48,7 @@ def encoders(folder: Path, record: Recorder) -> tuple[TorchEncoder, TorchEncoder
     """One that runs a pass step by step, and one that repeats those of small shapes."""
     spec = families.read(folder)
     loaded = weights.load(folder, spec)
-    parts = Embeddings(spec.config, loaded, CPU)
+    parts = InputEmbeddings(spec.config, loaded, CPU)
     layers = TorchLayers(spec.config, loaded, OneDnnLinearFactory(torch.float32), CPU, by_kernel)
     assert layers.recordable
     return TorchEncoder(parts, layers), TorchEncoder(
@@ -121,7 +121,7 @@ def test_what_is_recorded_needs_nothing_of_the_host(case: Case, tmp_path: Path) 
     write(case, tmp_path)
     spec = families.read(tmp_path)
     loaded = weights.load(tmp_path, spec)
-    parts = Embeddings(spec.config, loaded, META)
+    parts = InputEmbeddings(spec.config, loaded, META)
     attention = FlashAttention(varlen_attn)
     layers = TorchLayers(
         spec.config,
@@ -160,5 +160,7 @@ def test_the_recorded_shapes_go_from_small_to_large_and_hold_their_rows() -> Non
         sorted(RECORDED_SHAPES, key=lambda shape: (shape.rows, shape.max_sequences))
         == RECORDED_SHAPES
     )
-    assert all(shape.rows == shape.max_length == round_up(shape.rows) for shape in RECORDED_SHAPES)
+    assert all(
+        shape.rows == shape.max_length == rounded_rows(shape.rows) for shape in RECORDED_SHAPES
+    )
     assert len(set(RECORDED_SHAPES)) == len(RECORDED_SHAPES) == 17

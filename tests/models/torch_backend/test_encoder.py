@@ -17,11 +17,12 @@ from models import families
 from models.checkpoint import weights
 from models.checkpoint.weights import Weights
 from models.encoder.batch import Batch
+from models.encoder.encoder import Encoder
 from models.encoder.sequence_layout import SequenceLayout
 from models.precision.encoder_factory import EncoderFactory
-from models.torch_backend.assembly import TorchLayers
 from models.torch_backend.cuda_graphs import EagerRunner, Forward
-from models.torch_backend.encoder import Embeddings, Encoder, TorchEncoder
+from models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from models.torch_backend.layer_builder import TorchLayers
 from models.torch_backend.linear import LinearFactory, OneDnnLinearFactory, TorchLinearFactory
 from models.vectors import Floats
 from tests.conftest import Folder
@@ -38,10 +39,10 @@ def rows(folder: Path) -> list[Tensor]:
     return [torch.randint(vocabulary, (length,), generator=noise) for length in LENGTHS]
 
 
-def embeddings(folder: Path, device: torch.device = CPU) -> tuple[Weights, Embeddings]:
+def embeddings(folder: Path, device: torch.device = CPU) -> tuple[Weights, InputEmbeddings]:
     spec = families.read(folder)
     loaded = weights.load(folder, spec)
-    return loaded, Embeddings(spec.config, loaded, device)
+    return loaded, InputEmbeddings(spec.config, loaded, device)
 
 
 def encoder(folder: Path, linear_factory: LinearFactory | None = None) -> Encoder:

@@ -9,7 +9,7 @@ from transformers.activations import ACT2FN
 from models.config.activations import ACTIVATIONS as NAMES
 from models.cpu_backend import library
 from models.cpu_backend.linear import KernelLinearFactory
-from models.precision.encoder_factory import torch_has_bfloat16
+from models.precision.encoder_factory import torch_bfloat16_is_usable
 from models.torch_backend.linear import (
     ACTIVATIONS,
     LinearFactory,
@@ -20,7 +20,7 @@ from models.torch_backend.linear import (
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 ROUNDING = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
-DTYPES = [torch.float32] + [torch.bfloat16] * torch_has_bfloat16(library.features())
+DTYPES = [torch.float32] + [torch.bfloat16] * torch_bfloat16_is_usable(library.features())
 
 FACTORIES: list[LinearFactory] = [
     kind

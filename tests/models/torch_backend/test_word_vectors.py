@@ -6,7 +6,8 @@ import torch
 
 from models.config.encoder_config import EncoderConfig
 from models.encoder.batch import Batch
-from models.torch_backend.word_vectors import WordVectorEncoder
+from models.sentence_transformers.pooling import MODES, MODES_WITHOUT_WORD_WEIGHTS
+from models.torch_backend.word_vectors import WEIGHT_SUM_POWERS, WordVectorEncoder
 from tests.models.word_files import vectors
 
 ROWS, WIDTH = 20, 6
@@ -92,6 +93,10 @@ def test_weights_of_words_count_in_the_mean_and_in_the_states_alone(
         ours.states(batch, 0)[:2], [WEIGHTS[1] * TABLE[1], WEIGHTS[15] * word]
     )
     np.testing.assert_allclose(ours.part("token", batch)[:2], [TABLE[1], word])
+
+
+def test_every_pooling_mode_takes_weights_of_words_or_is_refused_with_them() -> None:
+    assert sorted([*WEIGHT_SUM_POWERS, *MODES_WITHOUT_WORD_WEIGHTS]) == sorted(MODES)
 
 
 def test_a_row_is_the_same_bits_in_every_batch() -> None:

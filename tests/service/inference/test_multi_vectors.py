@@ -43,7 +43,7 @@ def failing_at(index: int, reader: InputReader, folder: Path) -> MultiVectors:
         *(reader, Admission(1, lambda: 0.0, SharedCounters.private()), FailingEngine(index), 1),
         output_names=(MULTI,),
     )
-    return MultiVectors(pipeline, model.multi_vector_tokens(model.tokenizer()), model.dim)
+    return MultiVectors(pipeline, model.multi_vector_rules(model.tokenizer()), model.dim)
 
 
 @pytest.mark.parametrize(("failing", "index"), [(0, 0), (1, 1), (2, 0), (3, 4)])

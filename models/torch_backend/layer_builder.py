@@ -10,7 +10,7 @@ from torch import Tensor
 from models.checkpoint.weights import Weights
 from models.config.encoder_config import EncoderConfig
 from models.encoder.position_tensors import layer_position_hooks
-from models.encoder.sequence_layout import SequenceLayout, round_up
+from models.encoder.sequence_layout import SequenceLayout, rounded_rows
 from models.torch_backend.attention import AttentionFunction, AttentionOptions, padded_attention
 from models.torch_backend.flash_attention import FlashAttention, choose_attention
 from models.torch_backend.layers import (
@@ -53,7 +53,7 @@ class TorchLayers:
         kinds = {(type(layer.attention.attend), type(layer.ffn)) for layer in self._layers}
         return kinds == {(FlashAttention, FeedForward)}
 
-    def prepare(self, layout: SequenceLayout) -> None:
+    def prepare_layout(self, layout: SequenceLayout) -> None:
         """Compute what attention reads of a layout, while the device may compute another batch."""
         if any(layer.attention.attend is padded_attention for layer in self._layers):
             _ = layout.groups
@@ -67,7 +67,7 @@ class TorchLayers:
     @torch.inference_mode()
     def warm(self) -> None:
         """Let oneDNN build its kernels for the most frequent row counts; all layers share them."""
-        sizes = sorted({round_up(tokens) for tokens in range(1, 513)})
+        sizes = sorted({rounded_rows(tokens) for tokens in range(1, 513)})
         for layer, rows in product(self._layers[:1], sizes):
             x = torch.zeros(rows, self._width, dtype=self.dtype, device=self._device)
             heads = layer.attention.heads
@@ -168,7 +168,7 @@ class _Builder:
         if not self.config.gated:
             return self.linear(layer, "up", activation)
         if name not in self.built:
-            gate, up = (fused_matrix(self.weights, layer, part) for part in ("gate", "up"))
+            gate, up = (fused_weight_and_bias(self.weights, layer, part) for part in ("gate", "up"))
             self.built[name] = self.linear_factory.gated(gate, up, activation, name=name)
         return self.built[name]
 
@@ -176,13 +176,13 @@ class _Builder:
         # Layers that share weights share the linear layer, too.
         name = f"{layer}.{part}"
         if name not in self.built:
-            parts = fused_matrix(self.weights, layer, part)
+            parts = fused_weight_and_bias(self.weights, layer, part)
             self.built[name] = self.linear_factory(*parts, activation, name=name)
         return self.built[name]
 
 
-def fused_matrix(weights: Weights, layer: str, name: str) -> tuple[Tensor, Tensor]:
-    """Concatenate the weights (out, in) and biases (out,) of a fused matrix."""
+def fused_weight_and_bias(weights: Weights, layer: str, name: str) -> tuple[Tensor, Tensor]:
+    """Concatenate the weights (out, in) and biases (out,) of the linear layers that are fused."""
     parts = [f"{layer}.{part}" for part in FUSED_MATRICES[name]]
     rows = [weights[f"{part}.weight"] for part in parts]
     biases = [

@@ -26,14 +26,14 @@ Transform = Callable[[Tensor], Tensor]
 """A function of one vector: (in,) -> (out,)."""
 
 
-class Head:
-    """The modules after the pooling, applied one after another."""
+class PooledVectorHead:
+    """Applies the modules after the pooling to pooled vectors, one after another."""
 
     def __init__(self, folder: Path, modules: Sequence[Module]) -> None:
         """Load the modules; raises ModelError for weights that are missing or of a wrong shape."""
         self._transforms = [_load(folder, module) for module in modules]
 
-    def without_last(self) -> "Head":
+    def without_last(self) -> "PooledVectorHead":
         """Return the head without its last module."""
         head = copy(self)
         head._transforms = self._transforms[:-1]
@@ -82,11 +82,11 @@ def load_tensors(folder: Path, module: Dense | LayerNorm) -> dict[str, Tensor]:
 
     Raises ModelError for weights that are missing or of a wrong shape.
     """
-    folder, shapes, own_file = folder / module.path, module.shapes, module.own_file
+    folder, shapes, has_own_file = folder / module.path, module.shapes, module.has_own_file
     tensors = {
-        name: weights.float32(folder, name, tensor)
-        for name, tensor in weights.tensors(folder)
-        if own_file or name in shapes
+        name: weights.to_finite_float32(folder, name, tensor)
+        for name, tensor in weights.iterate_tensors(folder)
+        if has_own_file or name in shapes
     }
     loaded = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if loaded != shapes:
@@ -96,7 +96,9 @@ def load_tensors(folder: Path, module: Dense | LayerNorm) -> dict[str, Tensor]:
 
 def _score_row(folder: Path, module: LogitScore) -> Tensor:
     """Read the rows of the output table whose products give the score: (1, inputs)."""
-    tables = {name: table for name, table in weights.tensors(folder) if name in module.tensors}
+    tables = {
+        name: table for name, table in weights.iterate_tensors(folder) if name in module.tensors
+    }
     if not tables:
         raise ModelError(f"{folder}: the checkpoint lacks {module.tensors[0]}")
     name = next(name for name in module.tensors if name in tables)
@@ -107,5 +109,5 @@ def _score_row(folder: Path, module: LogitScore) -> Tensor:
             f"{module.vocabulary, module.inputs}"
         )
     ids = [id for id in (module.true_id, module.false_id) if id is not None]
-    rows = weights.float32(folder, name, tables[name][ids])
+    rows = weights.to_finite_float32(folder, name, tables[name][ids])
     return rows[:1] - rows[1:] if len(ids) > 1 else rows

@@ -8,19 +8,19 @@ import numpy.typing as npt
 
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
-from models.sentence_transformers.multi_vector import MultiVector, TextRole
+from models.sentence_transformers.multi_vector import MultiVectorOptions, TextRole
 from models.tokenizer.tokenizer import Tokenizer
 
 Mask = npt.NDArray[np.bool_]
 
 
-class MultiVectorTokens:
-    """Lengths, expansion and skipped tokens of a model, by the ids of its tokenizer.
+class MultiVectorRules:
+    """Applies a multi-vector model's lengths, expansion and skipped tokens to ids of its tokenizer.
 
     unattended_id: id that no token attends to where it ends a sequence; None if there is none.
     """
 
-    def __init__(self, options: MultiVector, tokenizer: Tokenizer, encoder: Path) -> None:
+    def __init__(self, options: MultiVectorOptions, tokenizer: Tokenizer, encoder: Path) -> None:
         """encoder: the folder of the tokenizer. Raises ModelError for a token that it lacks."""
         self.options, self._tokenizer = options, tokenizer
         skipped = map(tokenizer.token_id, options.skipped_words)
@@ -38,7 +38,8 @@ class MultiVectorTokens:
     def max_length(self, role: TextRole) -> int:
         """Return the number of tokens of a text that are read, special tokens included."""
         return min(
-            max_length(self.options, role, self._tokenizer.max_length), self._tokenizer.max_length
+            stated_max_length(self.options, role, self._tokenizer.max_length),
+            self._tokenizer.max_length,
         )
 
     def expand(self, ids: Sequence[int], role: TextRole) -> list[int]:
@@ -55,7 +56,7 @@ class MultiVectorTokens:
         return np.isin(np.asarray(ids), self._skipped, invert=True)
 
 
-def max_length(options: MultiVector, role: TextRole, default: int) -> int:
+def stated_max_length(options: MultiVectorOptions, role: TextRole, default: int) -> int:
     """Return the tokens of a text that are read. default: where the options have none."""
     if role == "document":
         return options.document_length or default
@@ -66,7 +67,7 @@ def max_length(options: MultiVector, role: TextRole, default: int) -> int:
     return max(options.query_length or default, options.expansion.length)
 
 
-def _expansion_id(options: MultiVector, tokenizer: Tokenizer, encoder: Path) -> int:
+def _expansion_id(options: MultiVectorOptions, tokenizer: Tokenizer, encoder: Path) -> int:
     assert options.expansion is not None
     if JsonConfig.optional(encoder / "tokenizer_config.json").get("padding_side") == "left":
         raise ModelError(f"{encoder}: expansion of queries on their left side is not supported")

@@ -1,0 +1,36 @@
+"""The protocol of an encoder, which every backend implements.
+
+B sequences, T tokens, D hidden size.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from models.encoder.batch import Batch
+from models.vectors import Floats
+
+
+class Encoder(Protocol):
+    """Computes hidden states and pooled vectors from token ids."""
+
+    @property
+    def max_concurrent_batches(self) -> int:
+        """Number of forward passes that can run at once, each on a single thread."""
+        ...
+
+    @property
+    def prefetch_depth(self) -> int:
+        """Number of forward passes that can wait on the device for the one that it computes."""
+        ...
+
+    def states(self, batch: Batch, num_layers: int) -> Floats:
+        """Return the hidden states after the first `num_layers` layers: (T, D)."""
+        ...
+
+    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
+        """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
+        ...
+
+    def warm(self) -> None:
+        """Prepare what the first batches would otherwise wait for."""
+        ...
