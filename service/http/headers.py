@@ -29,8 +29,8 @@ def merge_headers(lines: Sequence[tuple[bytes, bytes]]) -> Headers:
     return headers
 
 
-def check_host(lines: Sequence[tuple[bytes, bytes]], headers: Headers, version: str) -> None:
-    """Raise BadRequest for several hosts, or none: a gateway might read another than this server.
+def check_single_host(lines: Sequence[tuple[bytes, bytes]], headers: Headers, version: str) -> None:
+    """Raise BadRequest unless there is one Host: a gateway might read another than this server.
 
     https://www.rfc-editor.org/rfc/rfc9112#section-3.2
     """

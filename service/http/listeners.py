@@ -10,7 +10,7 @@ _BACKLOG = 2048  # connections that are not accepted yet; the system may allow f
 _UNAVAILABLE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
-def claim(host: str, port: int) -> list[socket.socket]:
+def open_exclusive(host: str, port: int) -> list[socket.socket]:
     """Listen on a port that no other server uses, any for 0; raises OSError."""
     try:
         sockets = _open(host, port)
@@ -22,8 +22,8 @@ def claim(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-def listeners(host: str, port: int) -> list[socket.socket]:
-    """Listen on a claimed port for one more HTTP process; raises OSError.
+def open_shared(host: str, port: int) -> list[socket.socket]:
+    """Listen on the port of `open_exclusive` for one more HTTP process; raises OSError.
 
     The system distributes new connections over the processes (SO_REUSEPORT). With one shared socket
     most connections of a burst would go to the process that is awake.

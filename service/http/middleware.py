@@ -22,13 +22,18 @@ from service.http.headers import (
     JSON,
     Headers,
     check_content_type,
-    check_host,
+    check_single_host,
     check_transfer_encoding,
     merge_headers,
     request_id_of,
 )
 from service.http.keys import ApiKeys
-from service.http.request_body import DecompressedBody, HttpLimits, RequestBody, too_large
+from service.http.request_body import (
+    DecompressingReceive,
+    HttpLimits,
+    LimitedReceive,
+    body_too_large_error,
+)
 from service.metrics.metrics import OTHER, Metrics
 from service.process.gc_tuning import trim
 from service.request.error_body import respond
@@ -89,11 +94,11 @@ class Middleware:
             request_id_of(headers), path, task, accept, memory=Reservation(limits.budget)
         )
         scope.setdefault("state", {})["context"] = context
-        request_body = RequestBody(receive, limits, context)
+        request_body = LimitedReceive(receive, limits, context)
         sender = _ResponseSender(self._metrics, self._failures, scope, send)
         try:
             posted = scope["method"] == "POST"
-            check_host(scope["headers"], headers, scope["http_version"])
+            check_single_host(scope["headers"], headers, scope["http_version"])
             self._browsers.check(headers)
             needs_key = not _is_open(path) or (posted and route is not None)
             self._check(needs_key, headers, scope, limits.size)
@@ -105,12 +110,12 @@ class Middleware:
         except (Exception, asyncio.CancelledError) as error:
             await sender.fail(error)
         finally:
-            request_body.close()
+            request_body.stop_timer()
             if context.memory.size > SMALL:
                 _release(context.memory)
 
-    def refuse(self, error: ConnectionClosed, headers: Headers) -> Response:
-        """Response for a request that the parser rejected."""
+    def refusal(self, error: ConnectionClosed, headers: Headers) -> Response:
+        """Count a request that the parser rejected, and return the response for it."""
         context = RequestContext(request_id_of(headers))
         self._metrics.observe(context, OTHER, error.status)
         response = respond(error, context.id)
@@ -130,7 +135,7 @@ class Middleware:
             check_transfer_encoding(headers[b"transfer-encoding"], scope["http_version"])
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > max_size:
-            raise too_large(max_size)
+            raise body_too_large_error(max_size)
 
 
 class _ResponseSender:
@@ -175,12 +180,12 @@ class _ResponseSender:
 
 
 def _decompressed(
-    body: RequestBody, headers: Headers, limits: HttpLimits, context: RequestContext
+    body: LimitedReceive, headers: Headers, limits: HttpLimits, context: RequestContext
 ) -> Receive:
     encoding = headers.get(b"content-encoding")
     if encoding is None or encoding.strip().lower() == b"identity":
         return body
-    return DecompressedBody(body, encoding, limits.size, context.memory)
+    return DecompressingReceive(body, encoding, limits.size, context.memory)
 
 
 def _is_open(path: str) -> bool:

@@ -25,7 +25,7 @@ _BLOCK = 1 << 12  # bytes; zlib copies the rest of its input at the end of each 
 
 @dataclass(frozen=True)
 class HttpLimits:
-    """Limits of an HTTP process.
+    """Limits of an HTTP process, with the timer and the memory budget that enforce them.
 
     size: most bytes of a body, decompressed or not. timeouts: for bodies and heads. budget: memory
     for all large requests together. connections: most at a time.
@@ -37,8 +37,8 @@ class HttpLimits:
     connections: int = sys.maxsize
 
 
-class RequestBody:
-    """Receives a body, and refuses one beyond the limit, also without a content-length."""
+class LimitedReceive:
+    """ASGI `receive` that refuses a body beyond the limit, also without a content-length."""
 
     def __init__(self, receive: Receive, limits: HttpLimits, context: RequestContext) -> None:
         self._receive, self._limits, self._context = receive, limits, context
@@ -48,15 +48,15 @@ class RequestBody:
         self._limits.timeouts.begin(self)
         message = await self._receive()
         if not message.get("more_body", False):
-            self.close()
+            self.stop_timer()
         size = len(message.get("body", b""))
         self._remaining -= size
         if self._remaining < 0:
-            raise too_large(self._limits.size)
+            raise body_too_large_error(self._limits.size)
         self._context.memory.grow(_COPIES * size)
         return message
 
-    def close(self) -> None:
+    def stop_timer(self) -> None:
         """Stop the time limit of the body."""
         self._limits.timeouts.end(self)
 
@@ -66,8 +66,8 @@ class RequestBody:
         self._context.abort(error)
 
 
-class DecompressedBody:
-    """Decompresses a body, and refuses it as soon as it exceeds a limit."""
+class DecompressingReceive:
+    """ASGI `receive` that decompresses a body, and refuses it as soon as it exceeds a limit."""
 
     def __init__(
         self, receive: Receive, encoding: bytes, max_size: int, memory: Reservation
@@ -130,7 +130,7 @@ class DecompressedBody:
         self._remaining -= len(piece)
         self._allowed -= len(piece)
         if self._remaining < 0:
-            raise too_large(self._max_size)
+            raise body_too_large_error(self._max_size)
         if self._allowed < 0:
             raise TooLarge(
                 f"the body inflates to more than {_RATIO} times its size; send it as it is",
@@ -139,7 +139,7 @@ class DecompressedBody:
         return piece
 
 
-def too_large(max_size: int) -> TooLarge:
+def body_too_large_error(max_size: int) -> TooLarge:
     """The error for a body beyond the limit."""
     return TooLarge(f"the body has more than {max_size} bytes", code="body_too_large")
 

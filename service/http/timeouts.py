@@ -5,7 +5,7 @@ import time
 from typing import Protocol
 
 
-class Waiting(Protocol):
+class Expirable(Protocol):
     """Something with a time limit."""
 
     def expire(self) -> None:
@@ -20,17 +20,17 @@ class Timeouts:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._since: dict[Waiting, float] = {}  # the oldest first
+        self._since: dict[Expirable, float] = {}  # the oldest first
         self._ticks = False
 
-    def begin(self, waiting: Waiting) -> None:
+    def begin(self, waiting: Expirable) -> None:
         """Start the time limit, unless it runs already."""
         self._since.setdefault(waiting, time.monotonic())
         if not self._ticks:
             self._ticks = True
             self._sleep()
 
-    def end(self, waiting: Waiting) -> None:
+    def end(self, waiting: Expirable) -> None:
         """Stop the time limit."""
         self._since.pop(waiting, None)
 

@@ -12,7 +12,7 @@ from socket import socket
 from service.batches.ids import LOCK
 from service.context import ModelContext, ServerContext, counter_rows
 from service.engine.protocol.fd_handoff import handoff_pair
-from service.http.listeners import claim, listeners
+from service.http.listeners import open_exclusive, open_shared
 from service.process.logging import configure_logging
 from service.process.shared_counters import counters_file
 from service.server.watcher import Watcher
@@ -75,9 +75,9 @@ def model_contexts(
 
 def _listen(settings: Settings, stack: ExitStack) -> list[list[socket]]:
     """The sockets of each HTTP process."""
-    groups = [claim(settings.host, settings.port)]
+    groups = [open_exclusive(settings.host, settings.port)]
     port = groups[0][0].getsockname()[1]
-    groups += [listeners(settings.host, port) for _ in range(1, settings.workers)]
+    groups += [open_shared(settings.host, port) for _ in range(1, settings.workers)]
     for listener in chain(*groups):
         stack.enter_context(listener)
     return groups

@@ -248,7 +248,7 @@ class Connection(UpgradeDeclining):
             context.abort(error)
 
     def _send_error(self, error: ConnectionClosed) -> None:
-        response = self._middleware.refuse(error, merge_headers(self.headers or ()))
+        response = self._middleware.refusal(error, merge_headers(self.headers or ()))
         headers = [*self.server_state.default_headers, *response.raw_headers]
         head = b"".join(b"%s: %s\r\n" % header for header in headers)
         self.transport.write(STATUS_LINE[error.status] + head + b"\r\n" + bytes(response.body))

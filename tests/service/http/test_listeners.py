@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from service.http.listeners import claim, listeners
+from service.http.listeners import open_exclusive, open_shared
 
 LOCAL = "127.0.0.1"
 IPV6 = pytest.mark.skipif(
@@ -25,21 +25,21 @@ def closing_all(*sockets: socket.socket) -> Iterator[None]:
 
 
 def test_a_claimed_port_cannot_be_claimed_by_another_server() -> None:
-    [first] = claim(LOCAL, 0)
+    [first] = open_exclusive(LOCAL, 0)
     port = first.getsockname()[1]
     with first:
         with pytest.raises(OSError, match=f"cannot listen on {LOCAL} port {port}: .*in use"):
-            claim(LOCAL, port)
-        [second] = listeners(LOCAL, port)
+            open_exclusive(LOCAL, port)
+        [second] = open_shared(LOCAL, port)
         with second:
             assert second.getsockname() == first.getsockname()
             with pytest.raises(OSError, match="cannot listen"):
-                claim(LOCAL, port)
+                open_exclusive(LOCAL, port)
 
 
 def test_new_connections_are_distributed_among_all_listeners() -> None:
-    [first] = claim(LOCAL, 0)
-    [second] = listeners(LOCAL, first.getsockname()[1])
+    [first] = open_exclusive(LOCAL, 0)
+    [second] = open_shared(LOCAL, first.getsockname()[1])
     with closing_all(first, second):
         clients = [socket.create_connection(first.getsockname()) for _ in range(64)]
         for listener in (first, second):
@@ -51,16 +51,16 @@ def test_new_connections_are_distributed_among_all_listeners() -> None:
 
 @IPV6
 def test_the_ipv6_wildcard_does_not_listen_on_ipv4() -> None:
-    first = claim("::", 0)
-    second = listeners("::", first[0].getsockname()[1])
+    first = open_exclusive("::", 0)
+    second = open_shared("::", first[0].getsockname()[1])
     with closing_all(*first, *second):
         for [listener] in (first, second):
             assert listener.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
 
 
 def test_a_host_name_is_listened_on_at_all_its_addresses_with_one_port() -> None:
-    first = claim("localhost", 0)
-    second = listeners("localhost", first[0].getsockname()[1])
+    first = open_exclusive("localhost", 0)
+    second = open_shared("localhost", first[0].getsockname()[1])
     with closing_all(*first, *second):
         assert len({listener.getsockname()[1] for listener in first}) == 1
         assert [listener.getsockname() for listener in first] == [
@@ -76,4 +76,4 @@ def test_a_host_name_is_listened_on_at_all_its_addresses_with_one_port() -> None
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
 def test_an_address_of_another_machine_is_refused(host: str) -> None:
     with pytest.raises(OSError, match=f"cannot listen on {host} port 0"):
-        claim(host, 0)
+        open_exclusive(host, 0)
