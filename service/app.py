@@ -21,7 +21,7 @@ from service.http.request_body import HttpLimits
 from service.http.timeouts import Timeouts
 from service.inference.served_model import ServedModel
 from service.inputs.tokenization_queue import TokenizationQueue
-from service.metrics import model_metrics
+from service.metrics import served_metrics
 from service.request.memory_budget import MemoryBudget
 from service.routers import create_routers
 from service.settings.settings import Settings
@@ -43,7 +43,7 @@ def create_app(
     """
     settings = context.settings
     models = served_models(context, engines)
-    metrics = model_metrics.metrics_of(models)
+    metrics = served_metrics.build_metrics(models)
     limits = HttpLimits(
         settings.max_body_bytes,
         Timeouts(settings.receive_timeout),

@@ -27,7 +27,7 @@ from service.engine.client.current_engine import CurrentEngine
 from service.engine.protocol.messages import EngineDescription
 from service.process.gc_tuning import settle_heap
 from service.process.logging import configure_logging
-from service.server.bootstrap import model_contexts
+from service.server.bootstrap import open_model_contexts
 from service.server.model_engines import ModelEngines
 from service.settings.model_settings import model_settings
 from service.settings.settings import Settings
@@ -50,7 +50,7 @@ def create(**values: Any) -> ASGIApp:
         raise SystemExit(f"Error: {error}") from None
     configure_logging(settings.log_level, settings.log_format)
     resources = ExitStack()
-    contexts, engine_fds = model_contexts(settings, models, resources)
+    contexts, engine_fds = open_model_contexts(settings, models, resources)
     context = ServerContext(settings, contexts, port=settings.port, listener_fds=[])
     engines = ModelEngines(context, engine_fds)
     current_engines = [_current_engine(model, engines) for model in contexts]

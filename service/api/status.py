@@ -92,7 +92,7 @@ def router(
         name="metrics",
     )
     async def get_metrics() -> Response:
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
     return routes
 

@@ -131,11 +131,11 @@ class Metrics:
         for path_and_status in product(paths, _STATUSES):
             self._requests[path_and_status] = self._counters.allocate()
 
-    def gauge(self, name: str, text: str, reads: Sequence[Callable[[], float]]) -> None:
+    def register_gauge(self, name: str, text: str, reads: Sequence[Callable[[], float]]) -> None:
         """Register a value of each model that is read at every scrape."""
         self._gauges.append((GaugeMetricFamily, name, text, reads))
 
-    def counter(self, name: str, text: str, reads: Sequence[Callable[[], float]]) -> None:
+    def register_counter(self, name: str, text: str, reads: Sequence[Callable[[], float]]) -> None:
         """Register a total of each model that another module counts, read at every scrape."""
         self._counted.append((CounterMetricFamily, name, text, reads))
 
@@ -145,7 +145,7 @@ class Metrics:
         if context.texts and status < HTTPStatus.BAD_REQUEST:
             self._models[context.model_index].observe(context)
 
-    def text(self) -> bytes:
+    def render(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 

@@ -21,7 +21,7 @@ from service.engine.process.loop import Loop
 from service.engine.process.main import describe, load_and_measure
 from service.engine.protocol.spec import EngineSpec
 from service.http.listeners import open_exclusive
-from service.server.bootstrap import model_contexts
+from service.server.bootstrap import open_model_contexts
 from service.settings.settings import Settings
 from service.uvicorn_adapter.server import config
 from tests.service.server import MAX_ISA, HttpServer
@@ -41,7 +41,7 @@ def local_server(model: Path, **settings: Any) -> Iterator[HttpServer]:
     all_settings = Settings(**{**_DEFAULTS, **settings})
     with ExitStack() as stack:
         listeners = [stack.enter_context(listener) for listener in open_exclusive("127.0.0.1", 0)]
-        contexts, engine_fds = model_contexts(all_settings, [(all_settings, model)], stack)
+        contexts, engine_fds = open_model_contexts(all_settings, [(all_settings, model)], stack)
         context = ServerContext(
             all_settings, contexts, port=listeners[0].getsockname()[1], listener_fds=[]
         )

@@ -119,7 +119,7 @@ def test_a_disconnect_cancels_a_cross_origin_request() -> None:
                 client.send(POST + b"content-length: 0\r\n\r\n")
                 while not app.requests_started:
                     await asyncio.sleep(0.01)
-            while not (text := server.metrics.text()).count(b'status="499"'):
+            while not (text := server.metrics.render()).count(b'status="499"'):
                 await asyncio.sleep(0.01)
             return text
 

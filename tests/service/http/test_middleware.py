@@ -137,7 +137,7 @@ def test_refused_requests_are_counted_with_their_path(
 ) -> None:
     def count() -> float:
         line = f'embedding_requests_total{{path="{counted}",status="{status}"}} '
-        return float((METRICS.text().decode() + line + "0").partition(line)[2].split()[0])
+        return float((METRICS.render().decode() + line + "0").partition(line)[2].split()[0])
 
     before = count()
     assert messages_of(path, "POST", **headers)[0]["status"] == status

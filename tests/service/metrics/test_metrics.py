@@ -39,7 +39,7 @@ def test_a_request_without_texts_is_counted_without_its_times() -> None:
     metrics = Metrics(SharedCounters.private())
     metrics.track(["/live"])
     metrics.observe(RequestContext("a"), "/live", 200)
-    text = metrics.text().decode()
+    text = metrics.render().decode()
     assert 'embedding_requests_total{path="/live",status="200"} 1.0' in text
     assert "embedding_request_seconds_count 0.0" in text
 
@@ -49,7 +49,7 @@ def test_texts_of_a_failed_request_are_not_counted() -> None:
     metrics.track(["/embed"])
     for status in (413, 429, 504):
         metrics.observe(RequestContext("a", texts=2, tokens=7), "/embed", status)
-    text = metrics.text().decode()
+    text = metrics.render().decode()
     assert 'embedding_requests_total{path="/embed",status="429"} 1.0' in text
     for name in ("texts_total", "tokens_total", "queue_seconds_count", "request_seconds_count"):
         assert f"embedding_{name} 0.0" in text
@@ -64,8 +64,8 @@ def test_all_processes_report_the_same_sums() -> None:
     processes[0].observe(context, "/embed", 200)
     processes[1].observe(context, "/embed", 200)
     processes[1].observe(RequestContext("b"), "/live", 200)
-    assert processes[0].text() == processes[1].text()
-    text = processes[0].text().decode()
+    assert processes[0].render() == processes[1].render()
+    text = processes[0].render().decode()
     assert 'embedding_requests_total{path="/embed",status="200"} 2.0' in text
     assert 'embedding_requests_total{path="/live",status="200"} 1.0' in text
     assert "embedding_tokens_total 14.0" in text and "embedding_request_tokens_count 2.0" in text
@@ -75,9 +75,9 @@ def test_numbers_of_several_models_have_its_label() -> None:
     counters = {name: SharedCounters.private() for name in ("a", "b")}
     metrics = Metrics(counters["a"], counters)
     metrics.track(["/embed"])
-    metrics.gauge("ready", "Whether.", [lambda: 1.0, lambda: 0.0])
+    metrics.register_gauge("ready", "Whether.", [lambda: 1.0, lambda: 0.0])
     metrics.observe(RequestContext("x", model_index=1, texts=2, tokens=7), "/embed", 200)
-    text = metrics.text().decode()
+    text = metrics.render().decode()
     assert 'embedding_requests_total{path="/embed",status="200"} 1.0' in text
     for line in (
         'texts_total{model="a"} 0.0',

@@ -569,7 +569,7 @@ def test_requests_refused_by_the_connection_are_counted(sent: bytes, status: int
             client.send(sent)
             assert (await client.receive_all()).startswith(b"HTTP/1.1 %d " % status)
             line = f'embedding_requests_total{{path="other",status="{status}"}} 1.0'
-            assert line in server.metrics.text().decode()
+            assert line in server.metrics.render().decode()
 
     asyncio.run(run())
 

@@ -31,12 +31,12 @@ _COUNTERS: Sequence[tuple[str, str, Callable[[ServedModel], float]]] = (
 )
 
 
-def metrics_of(models: Sequence[ServedModel]) -> Metrics:
+def build_metrics(models: Sequence[ServedModel]) -> Metrics:
     """Build the metrics of a server. models: all of them; the counters of the first count paths."""
     counters = {model.name: model.engine.counters for model in models}
     metrics = Metrics(models[0].engine.counters, counters)
     for name, text, read in _GAUGES:
-        metrics.gauge(name, text, [partial(read, model) for model in models])
+        metrics.register_gauge(name, text, [partial(read, model) for model in models])
     for name, text, read in _COUNTERS:
-        metrics.counter(name, text, [partial(read, model) for model in models])
+        metrics.register_counter(name, text, [partial(read, model) for model in models])
     return metrics
