@@ -35,7 +35,7 @@ from service.http.request_body import (
     body_too_large_error,
 )
 from service.metrics.metrics import OTHER, Metrics
-from service.process.gc_tuning import trim
+from service.process.gc_tuning import return_free_memory
 from service.request.error_body import respond
 from service.request.error_responses import service_error
 from service.request.memory_budget import SMALL, Reservation
@@ -197,7 +197,7 @@ def _release(memory: Reservation) -> None:
     large = memory.size > _LARGE
     memory.release()
     if large:
-        trim()
+        return_free_memory()
 
 
 def _service_error(error: BaseException, context: RequestContext) -> ServiceError:

@@ -19,7 +19,7 @@ def settle_heap() -> None:
     gc.freeze()
     # Requests make no cycles that matter, so collections can be rarer.
     gc.set_threshold(10_000, 20, 20)
-    trim()
+    return_free_memory()
 
 
 def map_large_blocks() -> None:
@@ -31,6 +31,6 @@ def map_large_blocks() -> None:
     _MALLOPT(_MMAP_THRESHOLD, 1 << 20)
 
 
-def trim() -> None:
+def return_free_memory() -> None:
     """Return free memory to the system, such as that of a large request."""
     _TRIM(0)

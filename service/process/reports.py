@@ -22,7 +22,7 @@ def report(event: str, **details: Any) -> None:
 
 
 class ReportReader:
-    """Calls back for each report from a pipe, on the running event loop."""
+    """Opens a pipe, and calls back for each report from it, on the running event loop."""
 
     def __init__(self, on_report: Callable[[Report], None]) -> None:
         self._on_report, self._incomplete = on_report, b""

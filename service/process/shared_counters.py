@@ -11,7 +11,7 @@ _GAUGES = 64  # of the slots, the last ones
 
 
 class Slot(IntEnum):
-    """Slots with a fixed meaning, which several processes use."""
+    """Columns with a fixed meaning, which several processes use."""
 
     ENGINE_RESTARTS = 0
     HEARTBEAT = 1  # of an HTTP process: changes while its event loop turns
@@ -88,11 +88,11 @@ class SharedCounters:
         """The value of a slot in one row."""
         return self._rows[row][slot]
 
-    def values(self, first: int, count: int) -> list[float]:
+    def slots_of_all_rows(self, first: int, count: int) -> list[float]:
         """So many slots of each row, one row after the other."""
         return [value for row in self._rows for value in row[first : first + count]]
 
-    def latest(self, slot: int) -> float:
+    def largest(self, slot: int) -> float:
         """The largest value of a column."""
         return max(row[slot] for row in self._rows)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from service.process.reports import Report, ReportReader
-from service.process.watchdog import Limits, Watchdog
+from service.process.watchdog import HangLimits, Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _ENVIRONMENT = {
 }
 
 
-class Input(Protocol):
+class ProcessInput(Protocol):
     """Standard input of a process, as that of asyncio.subprocess."""
 
     def write(self, data: bytes) -> None: ...
@@ -47,13 +47,13 @@ class Process(Protocol):
     @property
     def returncode(self) -> int | None: ...
     @property
-    def stdin(self) -> Input | None: ...
+    def stdin(self) -> ProcessInput | None: ...
     async def wait(self) -> int: ...
 
 
 @dataclass(frozen=True)
-class Child:
-    """How a process is started.
+class ChildSpec:
+    """How a process is started, and when it hangs.
 
     name: in the log. config: returns the first line of its input. pass_fds: descriptors that it
     inherits. limits: times after which it counts as hanging.
@@ -63,7 +63,7 @@ class Child:
     module: str
     config: Callable[[], bytes]
     pass_fds: Sequence[int] = ()
-    limits: Limits = field(default_factory=Limits)
+    limits: HangLimits = field(default_factory=HangLimits)
     program: str = sys.executable
 
 
@@ -76,7 +76,7 @@ class Supervisor:
 
     def __init__(
         self,
-        child: Child,
+        child: ChildSpec,
         on_report: Callable[[Report], None] = lambda _: None,
         on_restart: Callable[[], None] = lambda: None,
         tick: float = _TICK,
@@ -114,12 +114,12 @@ class Supervisor:
         timeout: seconds for that, in place of the usual limit.
         """
         self._stopping = True
-        self._watchdog.stop_requested(timeout)
+        self._watchdog.note_stop_requested(timeout)
         self._close_input()
 
     def restart_start_timer(self) -> None:
         """Restart the time limit for getting ready."""
-        self._watchdog.process_started()
+        self._watchdog.note_started()
 
     def kill(self) -> None:
         """Kill the process and its children."""
@@ -150,7 +150,7 @@ class Supervisor:
             reports.close()
 
     async def _start(self, output: int) -> Process:
-        self._watchdog.process_started()  # not later: the process may be ready at once
+        self._watchdog.note_started()  # not later: the process may be ready at once
         try:
             process = await self._spawn(output)
         finally:
@@ -190,9 +190,9 @@ class Supervisor:
     def _note(self, report: Report) -> None:
         if report["event"] == "ready":
             self._was_ready = True
-            self._watchdog.became_ready()
+            self._watchdog.note_ready()
         elif report["event"] == "restarting":
-            self._watchdog.process_started()
+            self._watchdog.note_started()
             self._on_restart()
         self._on_report(report)
 

@@ -6,8 +6,8 @@ from math import inf
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Time limits of a process, in seconds.
+class HangLimits:
+    """Seconds after which a process counts as hanging, and its heartbeat.
 
     start: until it is ready. stop: until it has finished. heartbeat_timeout: without a change of
     its heartbeat, once it is ready.
@@ -20,26 +20,27 @@ class Limits:
 
 
 class Watchdog:
-    """Measures time by the number of its own checks instead of the clock.
+    """Tells what a process failed to do in time.
 
-    So a machine or container that was suspended for a while is no reason to kill a process.
+    Time is measured by the number of checks instead of the clock, so a machine or container that
+    was suspended for a while is no reason to kill a process.
     """
 
-    def __init__(self, limits: Limits, tick: float) -> None:
+    def __init__(self, limits: HangLimits, tick: float) -> None:
         """tick: seconds between two checks."""
         self._limits, self._tick, self._stop_limit = limits, tick, limits.stop
         self._ready = self._stopping = False
         self._heartbeat, self._waited = 0.0, 0.0
 
-    def process_started(self) -> None:
+    def note_started(self) -> None:
         """Note that the process was started, or started anew."""
         self._ready, self._waited = False, 0.0
 
-    def became_ready(self) -> None:
+    def note_ready(self) -> None:
         """Note that the process is ready."""
         self._ready, self._waited = True, 0.0
 
-    def stop_requested(self, timeout: float | None = None) -> None:
+    def note_stop_requested(self, timeout: float | None = None) -> None:
         """Note that the process was told to stop. timeout: seconds in place of the usual limit."""
         self._stopping, self._waited = True, 0.0
         if timeout is not None:

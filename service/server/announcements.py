@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Announcements:
-    """Greets once each model that is kept is ready, and logs each engine that is replaced."""
+    """Greets when all kept models are ready, and logs each engine that is replaced."""
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context
@@ -23,11 +23,11 @@ class Announcements:
         self._engines: dict[int, Mapping[str, Any]] = {}  # descriptions, by the model's index
         self._greeted = False
 
-    def serving(self) -> None:
+    def note_serving(self) -> None:
         """Note that an HTTP process serves."""
         self._greet()
 
-    def engine_ready(self, report: Report) -> None:
+    def note_engine_ready(self, report: Report) -> None:
         """Note the report of an HTTP process that an engine is ready."""
         index, restarts = report["model"], report["restarts"]
         if restarts <= self._restarts[index]:

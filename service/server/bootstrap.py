@@ -40,7 +40,7 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
         try:
             # Before the model is loaded: an address in use is reported at once.
             sockets = _listen(settings, stack)
-            contexts, engine_fds = model_contexts(settings, models, stack)
+            contexts, engine_fds = open_model_contexts(settings, models, stack)
             if settings.batch_folder is not None:
                 settings.batch_folder.mkdir(parents=True, exist_ok=True)
                 (settings.batch_folder / LOCK).touch()  # or else an HTTP process could not
@@ -56,10 +56,10 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
         return asyncio.run(Watcher(context, [*chain(*sockets)], engine_fds).run())
 
 
-def model_contexts(
+def open_model_contexts(
     settings: Settings, models: Sequence[tuple[Settings, Path]], stack: ExitStack
 ) -> tuple[list[ModelContext], list[int]]:
-    """Open what the processes share of each model, until the stack is closed.
+    """Open each model's counters and hand-off sockets, until the stack is closed.
 
     Return the contexts, and the engines' ends of the socket pairs that hand over connections.
     Raises OSError.

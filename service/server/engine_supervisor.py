@@ -13,15 +13,18 @@ from service.context import ModelContext
 from service.engine.protocol.spec import EngineSpec, StartupChoices
 from service.process.reports import Report
 from service.process.shared_counters import Slot
-from service.process.supervisor import Child, Process, Supervisor
-from service.process.watchdog import Limits
-from service.server.fork_server import ForkServer
+from service.process.supervisor import ChildSpec, Process, Supervisor
+from service.process.watchdog import HangLimits
+from service.server.fork_server_supervisor import ForkServerSupervisor
 
 log = logging.getLogger(__name__)
 
 
 class EngineSupervisor(Supervisor):
-    """Runs the launcher of the engine, and passes on the choices of the previous engine."""
+    """Runs the launcher of the engine, which gets the choices of the engine before.
+
+    These are its device, its precision, and its batch size.
+    """
 
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
@@ -31,7 +34,7 @@ class EngineSupervisor(Supervisor):
         title: str = "the engine",
         startup_choices: StartupChoices | None = None,
         on_ready: Callable[[], None] = lambda: None,
-        fork_server: ForkServer | None = None,
+        fork_server: ForkServerSupervisor | None = None,
     ) -> None:
         """engine_fd: the engine's end of the socket pair that hands over connections.
 
@@ -67,8 +70,8 @@ class EngineSupervisor(Supervisor):
             return orjson.dumps(replace(spec, startup_choices=self.startup_choices))
 
         pass_fds = [engine_fd, model.counters_fd]
-        limits = Limits(start=settings.load_timeout)
-        child = Child(title, "service.engine", config, pass_fds, limits)
+        limits = HangLimits(start=settings.load_timeout)
+        child = ChildSpec(title, "service.engine", config, pass_fds, limits)
         super().__init__(child, self._on_engine_report, self._count_restart)
 
     @property

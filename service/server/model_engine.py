@@ -10,7 +10,7 @@ from service.engine.protocol.model_state import EngineState, ModelState
 from service.engine.protocol.spec import StartupChoices
 from service.process.shared_counters import QUEUED_TOKENS, Slot
 from service.server.engine_supervisor import EngineSupervisor
-from service.server.fork_server import ForkServer
+from service.server.fork_server_supervisor import ForkServerSupervisor
 from service.server.residency import ResidentModel
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ class ModelEngine:
         model: ModelContext,
         engine_fd: int,
         on_end: Callable[["ModelEngine"], None],
-        fork_server: ForkServer | None = None,
+        fork_server: ForkServerSupervisor | None = None,
     ) -> None:
         """engine_fd: the engine's end of the socket pair that hands over connections.
 
@@ -61,17 +61,17 @@ class ModelEngine:
         return self._task is not None
 
     @property
-    def serving(self) -> bool:
+    def loading_or_serving(self) -> bool:
         """Whether there is an engine that loads or serves."""
         return self.running and not self.unloading
 
     @property
     def weight_bytes(self) -> float:
         """Bytes of the model's weights, which the HTTP processes know; 0 until then."""
-        return self._counters.latest(Slot.WEIGHT_BYTES)
+        return self._counters.largest(Slot.WEIGHT_BYTES)
 
     def load(self) -> None:
-        """Start the engine unless it runs; one that ends must have ended."""
+        """Start the engine; do nothing while there is one, even one that ends."""
         if self.running:
             return
         if self.state.engine is not EngineState.RUNNING:
@@ -105,16 +105,16 @@ class ModelEngine:
         if self._supervisor is not None:
             self._supervisor.replace_stalled(restarts)
 
-    async def ended(self) -> None:
+    async def wait_ended(self) -> None:
         """Wait until there is no engine."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
-    def usage(self) -> ResidentModel:
-        """Describe the model's use, for the choice of models to unload."""
+    def residency(self) -> ResidentModel:
+        """The model's memory and use, for the choice of models to unload."""
         ready = self._ready_since is not None
         busy = self._counters.total(QUEUED_TOKENS) > 0
-        last_used = self._counters.latest(Slot.LAST_USED)
+        last_used = self._counters.largest(Slot.LAST_USED)
         if last_used < self.state.since:  # an operator loads it, or its first request still waits
             last_used = self._ready_since or time.monotonic()
         return ResidentModel(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from service.context import ServerContext
 from service.engine.protocol.model_state import EngineState
-from service.server.fork_server import ForkServer
+from service.server.fork_server_supervisor import ForkServerSupervisor
 from service.server.model_engine import ModelEngine
 from service.server.residency import idle_models, models_to_replace
 
@@ -27,7 +27,7 @@ class ModelEngines:
     def __init__(self, context: ServerContext, engine_fds: Sequence[int]) -> None:
         """engine_fds: of each model, the engine's end of the socket pair for connections."""
         inherited = [*engine_fds, *(model.counters_fd for model in context.models)]
-        self._fork_server = ForkServer(inherited) if len(context.models) > 1 else None
+        self._fork_server = ForkServerSupervisor(inherited) if len(context.models) > 1 else None
         self._engines = [
             ModelEngine(model, fd, self._on_end, self._fork_server)
             for model, fd in zip(context.models, engine_fds, strict=True)
@@ -47,7 +47,7 @@ class ModelEngines:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), _TICK)
         for engine in self._engines:
-            await engine.ended()
+            await engine.wait_ended()
         if self._fork_server is not None:
             self._fork_server.stop()
         await fork_server
@@ -55,7 +55,7 @@ class ModelEngines:
     def load(self, index: int) -> None:
         """Load a model once there is room for it; do nothing if it is loaded."""
         engine = self._engines[index]
-        if self._stopped.is_set() or engine.serving:
+        if self._stopped.is_set() or engine.loading_or_serving:
             return
         kept = [other.weight_bytes for other in self._engines if other.kept and other is not engine]
         if 0 < self._limit < sum(kept) + engine.weight_bytes:
@@ -80,16 +80,11 @@ class ModelEngines:
         """Kill an engine that hangs, if it is the one after so many restarts."""
         self._engines[index].replace_stalled(restarts)
 
-    @property
-    def ready(self) -> bool:
-        """Whether each model that is kept has been loaded."""
-        return all(engine.was_ready for engine in self._engines if engine.kept)
-
     def stop(self) -> None:
         """Let all engines end."""
         self._stopped.set()
         if self._fork_server is not None:
-            self._fork_server.refuse()
+            self._fork_server.stop_forking()
         for engine in self._engines:
             engine.unload()
 
@@ -116,7 +111,7 @@ class ModelEngines:
         self._load_waiting()
 
     def _unload_idle(self) -> None:
-        loaded = [engine.usage() for engine in self._engines if engine.running]
+        loaded = [engine.residency() for engine in self._engines if engine.running]
         for index in idle_models(loaded, time.monotonic()):
             log.info("%s is unloaded for lack of requests", self._engines[index].name)
             self._engines[index].unload()
@@ -135,7 +130,7 @@ class ModelEngines:
             return True
         if any(other.unloading for other in self._engines):
             return False
-        loaded = [other.usage() for other in self._engines if other.running]
+        loaded = [other.residency() for other in self._engines if other.running]
         replaced = models_to_replace(loaded, engine.weight_bytes, self._limit)
         for index in replaced or ():
             log.info("%s is unloaded to load %s", self._engines[index].name, engine.name)

@@ -10,8 +10,8 @@ from functools import partial
 from service.context import ServerContext
 from service.process.reports import Report
 from service.process.shared_counters import Slot
-from service.process.supervisor import Child, Supervisor
-from service.process.watchdog import Limits
+from service.process.supervisor import ChildSpec, Supervisor
+from service.process.watchdog import HangLimits
 from service.server.announcements import Announcements
 from service.server.model_engines import ModelEngines
 
@@ -99,9 +99,9 @@ class Watcher:
         match report["event"]:
             case "ready":
                 self._serving.set()
-                self._announcements.serving()
+                self._announcements.note_serving()
             case "engine_ready":
-                self._announcements.engine_ready(report)
+                self._announcements.note_engine_ready(report)
             case "engine_stalled":
                 self._engines.replace_stalled(report["model"], report["restarts"])
             case "engine_wanted":
@@ -111,14 +111,14 @@ class Watcher:
 
     def _supervise_worker(self, row: int) -> Supervisor:
         context, settings = self._context, self._context.settings
-        limits = Limits(
+        limits = HangLimits(
             start=_START,
             stop=settings.drain_delay + settings.shutdown_timeout + _GRACE,
             heartbeat_timeout=_HEARTBEAT_TIMEOUT,
             heartbeat=partial(self._model_counters[0].read, Slot.HEARTBEAT, row),
         )
         config, pass_fds = partial(context.worker_config, row), context.pass_fds(row)
-        child = Child("an HTTP process", "service.server.http_worker", config, pass_fds, limits)
+        child = ChildSpec("an HTTP process", "service.server.http_worker", config, pass_fds, limits)
         return Supervisor(child, self._on_report, partial(self._clear_gauges, row))
 
     def _clear_gauges(self, row: int) -> None:

@@ -51,8 +51,8 @@ class Quarantine:
         return next((i for i, text in enumerate(hashes) if text in self._end_by_hash), None)
 
     def _load(self) -> dict[float, float]:
-        hashes = self._counters.values(self._hashes, _MAX_TEXTS)
-        return dict(zip(hashes, self._counters.values(self._ends, _MAX_TEXTS), strict=True))
+        read = self._counters.slots_of_all_rows
+        return dict(zip(read(self._hashes, _MAX_TEXTS), read(self._ends, _MAX_TEXTS), strict=True))
 
 
 def _hash(job: Job, ids: TokenIds) -> float:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from service.process.reports import Report
-from service.process.supervisor import EXIT_PERMANENT_FAILURE, Child, Supervisor
-from service.process.watchdog import Limits
+from service.process.supervisor import EXIT_PERMANENT_FAILURE, ChildSpec, Supervisor
+from service.process.watchdog import HangLimits
 
 TICK = 0.01
 READY = """echo '{"event": "ready"}'"""
@@ -25,8 +25,8 @@ def program(path: Path, script: str) -> str:
     return str(path)
 
 
-def child(path: str, config: bytes = b"", limits: Limits | None = None) -> Child:
-    return Child("the thing", "module", lambda: config, (), limits or Limits(), path)
+def child(path: str, config: bytes = b"", limits: HangLimits | None = None) -> ChildSpec:
+    return ChildSpec("the thing", "module", lambda: config, (), limits or HangLimits(), path)
 
 
 async def wait_until(condition: Callable[[], object]) -> None:
@@ -122,7 +122,7 @@ def test_modules_are_not_imported_from_the_working_directory(
     restarts: list[None] = []
 
     async def run() -> None:
-        process = Child("a", "this", lambda: b"")  # the standard module `this` ends with 0
+        process = ChildSpec("a", "this", lambda: b"")  # the standard module `this` ends with 0
         supervisor = Supervisor(process, on_restart=lambda: restarts.append(None))
         running = asyncio.create_task(supervisor.run())
         await wait_until(lambda: restarts or running.done())
@@ -191,7 +191,7 @@ def test_a_stop_after_a_process_has_ended_prevents_its_restart(
 def test_a_process_that_does_not_stop_is_killed(tmp_path: Path, timeout: float | None) -> None:
     async def run() -> None:
         path = program(tmp_path / "python", f"read config; echo > {tmp_path}/up; exec sleep 600")
-        limits = Limits(stop=0.1 if timeout is None else 600)
+        limits = HangLimits(stop=0.1 if timeout is None else 600)
         supervisor = Supervisor(child(path, limits=limits), tick=TICK)
         running = asyncio.create_task(supervisor.run())
         await wait_until((tmp_path / "up").exists)
@@ -206,7 +206,9 @@ def test_a_process_that_is_not_ready_in_time_is_killed_and_restarted(
 ) -> None:
     async def run() -> None:
         restarted = asyncio.Event()
-        process = child(program(tmp_path / "python", "exec sleep 600"), limits=Limits(start=0.1))
+        process = child(
+            program(tmp_path / "python", "exec sleep 600"), limits=HangLimits(start=0.1)
+        )
         supervisor = Supervisor(process, on_restart=restarted.set, tick=TICK)
         running = asyncio.create_task(supervisor.run())
         await asyncio.wait_for(restarted.wait(), 60)
@@ -222,7 +224,7 @@ def test_a_process_is_killed_only_when_its_heartbeat_stops(tmp_path: Path) -> No
     beats, restarted = [0.0], list[None]()
 
     async def run() -> None:
-        limits = Limits(heartbeat_timeout=0.2, heartbeat=lambda: beats[0])
+        limits = HangLimits(heartbeat_timeout=0.2, heartbeat=lambda: beats[0])
         process = child(program(tmp_path / "python", f"{READY}; exec sleep 600"), limits=limits)
         supervisor = Supervisor(process, on_restart=lambda: restarted.append(None), tick=TICK)
         running = asyncio.create_task(supervisor.run())

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import count
 
 from service.process.reports import Report
-from service.process.supervisor import Child, Supervisor
-from service.process.watchdog import Limits
+from service.process.supervisor import ChildSpec, Supervisor
+from service.process.watchdog import HangLimits
 
 _START = 120.0  # seconds until it has imported torch
 
@@ -49,7 +49,7 @@ class ForkedProcess:
         assert self.returncode is not None
         return self.returncode
 
-    def end(self, status: int) -> None:
+    def note_end(self, status: int) -> None:
         """Note that the process has ended."""
         self.returncode = status
         self.stdin.close()
@@ -64,7 +64,7 @@ class _ForkRequest:
     process: asyncio.Future[ForkedProcess]
 
 
-class ForkServer(Supervisor):
+class ForkServerSupervisor(Supervisor):
     """Runs the fork server. If it dies, its processes are killed, as nobody would see their end."""
 
     def __init__(self, fds: Sequence[int]) -> None:
@@ -72,12 +72,12 @@ class ForkServer(Supervisor):
         self._requests, self._accepting = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         fd = self._accepting.fileno()
         super().__init__(
-            Child(
+            ChildSpec(
                 "the fork server",
                 "service.engine.fork_server",
                 lambda: b"%d" % fd,
                 [fd, *fds],
-                Limits(start=_START),
+                HangLimits(start=_START),
             ),
             self._on_event,
             self._lose_processes,
@@ -115,7 +115,7 @@ class ForkServer(Supervisor):
             os.close(reader)
             self._unanswered.pop(number, None)
 
-    def refuse(self) -> None:
+    def stop_forking(self) -> None:
         """Start no more processes."""
         self._refusing = True
         self._usable.set()
@@ -130,7 +130,7 @@ class ForkServer(Supervisor):
                 self._processes[process.pid] = process  # at once: it may already have ended
                 request.process.set_result(process)
             case "ended" if report["pid"] in self._processes:
-                self._processes.pop(report["pid"]).end(report["status"])
+                self._processes.pop(report["pid"]).note_end(report["status"])
 
     def _lose_processes(self) -> None:
         if not self._refusing:
@@ -141,5 +141,5 @@ class ForkServer(Supervisor):
         for process in self._processes.values():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.end(-signal.SIGKILL)
+            process.note_end(-signal.SIGKILL)
         self._processes.clear()
