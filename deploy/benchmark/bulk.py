@@ -22,7 +22,7 @@ from models.hub.sources import DEFAULT
 from service.bulk.columns import Columns
 from service.bulk.local_model import LocalModel
 from service.bulk.progress import Progress
-from service.bulk.run import Job, run
+from service.bulk.run import BulkJob, run
 
 
 @click.group()
@@ -90,7 +90,7 @@ def measure(kind: str, source: Path, out: Path, model: str, dtype: str) -> None:
     if texts:
         embedder.embed(texts)
     else:
-        job = Job([str(source)], str(out), Columns(id="id"))
+        job = BulkJob([str(source)], str(out), Columns(id="id"))
         run(job, lambda _: LocalModel(embedder, model), Progress(None))
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -11,7 +11,9 @@ EMBEDDING, ROW = "embedding", "row"
 
 @dataclass(frozen=True)
 class Columns:
-    """text: of the texts. id: that identifies a row; None adds the column `row` instead.
+    """Names of columns of the input.
+
+    text: of the texts. id: of what identifies a row; None adds the column `row` instead.
 
     keep: those written beside the vectors, the id always; None for all.
     """

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from models.vectors import Floats
-from service.bulk.encoder import Advance
 from service.bulk.errors import BulkError
+from service.bulk.text_encoder import Advance
 
 
 class WorkerFailed(Exception):
@@ -23,9 +23,9 @@ class WorkerDied(WorkerFailed):
 
 
 class Worker(Protocol):
-    """Handle of a process that embeds texts. running: calls in flight."""
+    """Handle of a process that embeds texts. in_flight: number of unfinished calls."""
 
-    running: int
+    in_flight: int
 
     @property
     def free_at(self) -> float:
@@ -35,10 +35,13 @@ class Worker(Protocol):
         """Begin a call."""
 
     def result(self, future: "Future[Any]") -> tuple[Floats, Mapping[int, str]]:
-        """Return what Encoder.embed does. Raises WorkerFailed, and BulkError to end the run."""
+        """Return what TextEncoder.embed does. Raises WorkerFailed, and BulkError to end the run."""
 
-    def succeeded(self) -> None: ...
-    def failed(self) -> None: ...
+    def note_success(self) -> None:
+        """Called after a call that succeeded."""
+
+    def note_failure(self) -> None:
+        """Called after a WorkerFailed: the worker may take no call for a while."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +59,14 @@ class Dispatcher:
     max_deaths: int = 3
 
     def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
-        """As Encoder.embed. Raises BulkError."""
+        """As TextEncoder.embed. Raises BulkError."""
         return _Window(self, texts, advance).run()
 
     def free_worker(self) -> Worker | None:
         """The worker that takes the next call; None if there is none now."""
         now = time.monotonic()
         free = [worker for worker in self.workers if worker.free_at <= now]
-        return min(free, key=lambda worker: worker.running, default=None)
+        return min(free, key=lambda worker: worker.in_flight, default=None)
 
     def seconds_until_free(self) -> float | None:
         """Seconds until a worker takes another call; None if that is unknown."""
@@ -101,7 +104,7 @@ class _Window:
     def _submit(self) -> None:
         while self.waiting and (worker := self.dispatcher.free_worker()):
             rows = self.waiting.popleft()
-            worker.running += 1
+            worker.in_flight += 1
             self.running[worker.submit(self.texts[rows.start : rows.stop])] = worker, rows
 
     def _receive(self) -> None:
@@ -113,7 +116,7 @@ class _Window:
         done, _ = wait(self.running, timeout, FIRST_COMPLETED)
         for future in done:
             worker, rows = self.running.pop(future)
-            worker.running -= 1
+            worker.in_flight -= 1
             try:
                 vectors, rejected = worker.result(future)
             except WorkerFailed as error:
@@ -122,7 +125,7 @@ class _Window:
                 self.vectors[rows.start : rows.stop] = vectors
                 self.rejected |= {rows[index]: reason for index, reason in rejected.items()}
                 self.failing_since = None
-                worker.succeeded()
+                worker.note_success()
                 self.advance(len(rows))
 
     def _failed(self, worker: Worker, rows: range, error: WorkerFailed) -> None:
@@ -135,7 +138,7 @@ class _Window:
                     f"{error}, for the {self.dispatcher.max_deaths}rd time with the same "
                     f"{len(rows)} texts, of which the first is {self.texts[rows.start][:80]!r}"
                 )
-        worker.failed()
+        worker.note_failure()
         self.waiting.appendleft(rows)
 
     def _check_failure_timeout(self) -> None:

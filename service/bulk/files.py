@@ -46,7 +46,7 @@ def find_inputs(addresses: Sequence[str]) -> list[InputFile]:
 
 def _find(address: str) -> Iterator[InputFile]:
     with _errors(address):
-        files, path = resolve(address)
+        files, path = resolve_filesystem(address)
         tree = ArrowFSWrapper(files)
         if files.get_file_info(path).type == FileType.File:
             paths = [path]
@@ -61,7 +61,7 @@ def _find(address: str) -> Iterator[InputFile]:
         yield InputFile(f"{scheme}{info.path}", files, info.path, info.size or 0, info.mtime_ns)
 
 
-def resolve(address: str) -> tuple[FileSystem, str]:
+def resolve_filesystem(address: str) -> tuple[FileSystem, str]:
     """The file system of an address, and the path in it. Raises BulkError."""
     scheme, separator, path = address.partition("://")
     if not separator or scheme == "file":
@@ -84,7 +84,7 @@ class OutputFolder:
     @classmethod
     def open(cls, address: str) -> "OutputFolder":
         """Make the folder if need be. Raises BulkError."""
-        files, path = resolve(address)
+        files, path = resolve_filesystem(address)
         with _errors(address):
             if files.type_name not in _WITHOUT_FOLDERS:
                 files.create_dir(path)

@@ -34,7 +34,7 @@ class LineReader:
         self._lines = io.BufferedReader(stream, _BUFFER_BYTES)
 
     @property
-    def done(self) -> float:
+    def share_read(self) -> float:
         """The share of the file that has been read."""
         return min(1.0, self._raw.tell() / self._size) if self._size else 1.0
 

@@ -1,4 +1,4 @@
-"""A model of this process as an Encoder."""
+"""A model of this process as a TextEncoder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ import numpy as np
 from models.embedder import Embedder
 from models.errors import EmptyTextError, UnsplittableTextError
 from models.vectors import Floats
-from service.bulk.encoder import Advance
+from service.bulk.text_encoder import Advance
 
 _CHUNK = 1024  # texts between two updates of the progress
 
 
 @dataclass(frozen=True)
 class LocalModel:
-    """An Embedder as an Encoder. budget: tokens of a forward pass."""
+    """An Embedder as a TextEncoder. budget: tokens of a forward pass."""
 
     embedder: Embedder
     name: str

@@ -42,7 +42,10 @@ def read_manifest(folder: OutputFolder, name: str, resume: bool) -> Mapping[str,
 
 @dataclass
 class Manifest:
-    """identity: all that decides the output. parts: the complete ones, by index."""
+    """The manifest of a run, which counts the parts that need not be computed again.
+
+    identity: all that decides the output. parts: the complete ones, by index.
+    """
 
     name: str
     identity: Mapping[str, Any]
@@ -69,7 +72,7 @@ class Manifest:
                 manifest.parts[part["part"]] = part
         return manifest
 
-    def add(
+    def complete_part(
         self, folder: OutputFolder, part: int, counts: Mapping[str, int], files: Mapping[str, Any]
     ) -> None:
         """Write the files of a part, and then that it is complete. Raises BulkError."""

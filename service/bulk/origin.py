@@ -29,7 +29,7 @@ def with_origin(
     return pa.RecordBatch.from_pydict(columns)
 
 
-def values_of(rows: pa.Table) -> pa.Table:
+def input_columns(rows: pa.Table) -> pa.Table:
     """The columns of the input."""
     return pa.Table.from_struct_array(rows[VALUES])
 

@@ -22,7 +22,7 @@ class Progress:
     _printed: float = field(default=0.0, init=False)
 
     def begin(self, done: float) -> None:
-        """Begin a part. done: share of the input before it."""
+        """Start the clock, at the first call only. done: share of the input before that."""
         if self._start is None:
             self._printed = self.clock()
             self._start = self._printed, done
@@ -36,7 +36,7 @@ class Progress:
                 self._print(self.stream, done)
 
     def end(self) -> None:
-        """Show the whole."""
+        """Print the last line."""
         if self.stream is not None and self._start is not None:
             self._print(self.stream, 1.0)
             if self.stream.isatty():
@@ -51,7 +51,7 @@ class Progress:
 
 
 @dataclass
-class Window:
+class WindowProgress:
     """The progress of texts that are embedded together.
 
     before, after: the share of the input without and with them; None if its length is not known.

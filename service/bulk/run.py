@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 
 from models.vectors import Floats
 from service.bulk.columns import ROW, Columns
-from service.bulk.encoder import Encoded, Encoder, embed_window
 from service.bulk.files import OutputFolder, find_inputs
 from service.bulk.manifest import Manifest, describe_inputs, read_manifest
-from service.bulk.origin import FILE, POSITION, REASON, values_of
+from service.bulk.origin import FILE, POSITION, REASON, input_columns
 from service.bulk.part_files import PARQUET, part_files
 from service.bulk.parts import Part, cut_into_parts
-from service.bulk.progress import Progress, Window
+from service.bulk.progress import Progress, WindowProgress
 from service.bulk.source import Source
+from service.bulk.text_encoder import Encoded, TextEncoder, embed_window
 
 PART_ROWS = 16384
 
@@ -42,8 +42,11 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Job:
-    """inputs, output: paths or addresses. part_rows: most rows of a part."""
+class BulkJob:
+    """What to embed, and where to write it.
+
+    inputs, output: paths or addresses. part_rows: most rows of a part.
+    """
 
     inputs: Sequence[str]
     output: str
@@ -54,11 +57,11 @@ class Job:
     resume: bool = False
 
 
-Load = Callable[[str | None], Encoder]
+Load = Callable[[str | None], TextEncoder]
 """Returns a model in a precision; None for that of its options."""
 
 
-def run(job: Job, load: Load, progress: Progress) -> Mapping[str, int]:
+def run(job: BulkJob, load: Load, progress: Progress) -> Mapping[str, int]:
     """Embed the input: -> the counts of the manifest.
 
     load: called when all else has been checked, with the precision of a run that is resumed. Raises
@@ -84,7 +87,7 @@ def run(job: Job, load: Load, progress: Progress) -> Mapping[str, int]:
             content = part_files(
                 part.index, job.format, embedded.rows, embedded.vectors, embedded.errors
             )
-            manifest.add(folder, part.index, embedded.counts, content)
+            manifest.complete_part(folder, part.index, embedded.counts, content)
     progress.end()
     return manifest.write(folder, complete=True)
 
@@ -99,8 +102,8 @@ class _Embedded:
     counts: Mapping[str, int]
 
 
-def _embed(part: Part, columns: Columns, encoder: Encoder, progress: Progress) -> _Embedded:
-    values, reasons = values_of(part.rows), _reasons(part.rows, columns.id)
+def _embed(part: Part, columns: Columns, encoder: TextEncoder, progress: Progress) -> _Embedded:
+    values, reasons = input_columns(part.rows), _reasons(part.rows, columns.id)
     texts = [index for index, reason in enumerate(reasons) if reason is None]
     column = values[columns.text].take(pa.array(texts, pa.int64()))
     encoded = _encode(part, column.to_pylist(), encoder, progress)
@@ -122,9 +125,9 @@ def _embed(part: Part, columns: Columns, encoder: Encoder, progress: Progress) -
     return _Embedded(rows, encoded.vectors[has_vector], errors, counts)
 
 
-def _encode(part: Part, texts: list[str], encoder: Encoder, progress: Progress) -> Encoded:
+def _encode(part: Part, texts: list[str], encoder: TextEncoder, progress: Progress) -> Encoded:
     progress.begin(part.before)
-    window = Window(progress, len(texts), part.before, part.after)
+    window = WindowProgress(progress, len(texts), part.before, part.after)
     encoded = embed_window(encoder, texts, window.advance)
     window.end()
     return encoded
@@ -133,7 +136,7 @@ def _encode(part: Part, texts: list[str], encoder: Encoder, progress: Progress) 
 def _reasons(rows: pa.Table, id: str | None) -> list[str | None]:
     reasons: list[str | None] = rows[REASON].to_pylist()
     if id is not None:
-        for index in np.flatnonzero(values_of(rows)[id].is_null()).tolist():
+        for index in np.flatnonzero(input_columns(rows)[id].is_null()).tolist():
             reasons[index] = reasons[index] or f"{id} is null"
     return reasons
 
@@ -149,6 +152,6 @@ def _errors(part: Part, id: str | None, reasons: Sequence[str | None]) -> list[d
                 ROW: part.first_row + index,
             }
             if id is not None:
-                error["id"] = values_of(row)[id][0].as_py()
+                error["id"] = input_columns(row)[id][0].as_py()
             errors.append({**error, "reason": reason})
     return errors

@@ -63,7 +63,7 @@ class Source:
             for rows in record_batches(
                 records, self.schema, self.columns.text, file.address, lines
             ):
-                yield rows, lines.done
+                yield rows, lines.share_read
 
     def _arrow(self, file: InputFile) -> Iterator[tuple[Rows, float]]:
         with open_arrow(file, uncompressed_suffix(file.path)) as reader:

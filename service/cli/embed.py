@@ -14,8 +14,8 @@ from service.cli.extras import require
 from service.cli.options import ENGINE, MODEL, options, read
 
 if TYPE_CHECKING:  # they load numpy and pyarrow
-    from service.bulk.encoder import Encoder
-    from service.bulk.run import Job
+    from service.bulk.run import BulkJob
+    from service.bulk.text_encoder import TextEncoder
     from service.settings.settings import Settings
 
 _FILES = (".npy", ".jsonl")
@@ -116,12 +116,12 @@ def _embed_folder(
     click.echo(f"{counts['embedded']:,} texts embedded, {counts['errors']:,} rows left out")
 
 
-def _job(sources: Sequence[str], output: str, flags: Mapping[str, Any]) -> "Job":
+def _job(sources: Sequence[str], output: str, flags: Mapping[str, Any]) -> "BulkJob":
     from service.bulk.columns import Columns
     from service.bulk.part_files import PARQUET
-    from service.bulk.run import PART_ROWS, Job, Shard
+    from service.bulk.run import PART_ROWS, BulkJob, Shard
 
-    return Job(
+    return BulkJob(
         sources,
         output,
         Columns(flags["column"] or "text", flags["id_column"], flags["keep"] or None),
@@ -137,13 +137,13 @@ def _settings(flags: Mapping[str, Any]) -> "Settings":
 
 
 @contextmanager
-def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator["Encoder"]:
+def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator["TextEncoder"]:
     """The servers or the Ray cluster of the flags, or the model. Raises BulkError, ClickException.
 
     precision: of the model, unless the settings choose one.
     """
     if flags["servers"]:
-        from service.bulk.servers import connect
+        from service.bulk.servers_encoder import connect
 
         key = flags["api_key"] and flags["api_key"].split(",")[0]  # a server may have several
         with connect(flags["servers"], key, flags["prompt"]) as encoder:
@@ -162,7 +162,7 @@ def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator
 
 
 @contextmanager
-def _ray_actors(settings: "Settings", flags: Mapping[str, Any]) -> Iterator["Encoder"]:
+def _ray_actors(settings: "Settings", flags: Mapping[str, Any]) -> Iterator["TextEncoder"]:
     require("ray", "ray")
     from service.ray.actors import connect
 

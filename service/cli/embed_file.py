@@ -10,8 +10,8 @@ import numpy as np
 import orjson
 
 from models.vectors import Floats
-from service.bulk.encoder import Encoder, embed_window
-from service.bulk.progress import Progress, Window
+from service.bulk.progress import Progress, WindowProgress
+from service.bulk.text_encoder import TextEncoder, embed_window
 
 _WINDOW = 16384  # lines in memory
 
@@ -39,7 +39,10 @@ def count(source: BinaryIO) -> int | None:
 
 
 def embed_lines(
-    encoder: Encoder, source: BinaryIO, lines: int | None, write: Callable[[list[str], Floats], Any]
+    encoder: TextEncoder,
+    source: BinaryIO,
+    lines: int | None,
+    write: Callable[[list[str], Floats], Any],
 ) -> None:
     """Embed lines, and write them with their vectors (n, dim), a window at a time.
 
@@ -50,7 +53,7 @@ def embed_lines(
     progress.begin(0)
     while texts := list(islice(remaining, _WINDOW)):
         share, done = lines and done / lines, done + len(texts)
-        window = Window(progress, len(texts), share, lines and done / lines)
+        window = WindowProgress(progress, len(texts), share, lines and done / lines)
         encoded = embed_window(encoder, texts, window.advance)
         for index, reason in sorted(encoded.rejected.items()):
             line = done - len(texts) + index + 1

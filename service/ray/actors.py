@@ -1,4 +1,4 @@
-"""Actors of a Ray cluster as an Encoder: each has the model, and one that dies is replaced."""
+"""Actors of a Ray cluster as a TextEncoder: each has the model, and one that dies is replaced."""
 
 import logging
 import os
@@ -24,10 +24,10 @@ from ray.exceptions import (
 
 from models.vectors import Floats
 from service.bulk.dispatch import Dispatcher, WorkerDied, WorkerFailed
-from service.bulk.encoder import Advance
 from service.bulk.errors import BulkError
 from service.bulk.loading import load_local_model
 from service.bulk.local_model import LocalModel
+from service.bulk.text_encoder import Advance
 from service.ray.resources import Resources, plan_actors
 from service.ray.settings import read_settings
 
@@ -53,11 +53,11 @@ class ModelActor:
         return load_local_model(self._settings, self._prompt)
 
     def describe(self) -> Mapping[str, Any]:
-        """As Encoder.description. Raises BulkError."""
+        """As TextEncoder.description. Raises BulkError."""
         return self._model.description
 
     def embed(self, texts: Sequence[str], fingerprint: str) -> tuple[Floats, Mapping[int, str]]:
-        """As Encoder.embed. Raises BulkError if the model is not the one of the fingerprint."""
+        """As TextEncoder.embed. Raises BulkError if the model is not the one of the fingerprint."""
         if self._model.embedder.fingerprint != fingerprint:
             node = ray.get_runtime_context().get_node_id()
             raise BulkError(f"the node {node} has another model or precision than the first one")
@@ -72,7 +72,7 @@ class Actor:
     resources: Resources
     settings: Mapping[str, Any]
     prompt: str | None
-    running: int = 0
+    in_flight: int = 0
     fingerprint: str = ""
     _calls: dict["Future[Any]", Any] = field(default_factory=dict)  # and the handle of each
     _suspect: "Future[Any] | None" = None  # the call during which the actor died
@@ -95,7 +95,7 @@ class Actor:
     def free_at(self) -> float:
         if not self._loaded.done():
             return time.monotonic() + _POLL
-        return np.inf if self.running >= _IN_FLIGHT else 0.0
+        return np.inf if self.in_flight >= _IN_FLIGHT else 0.0
 
     def submit(self, texts: Sequence[str]) -> "Future[Any]":
         future: Future[Any] = self.handle.embed.remote(texts, self.fingerprint).future()
@@ -120,8 +120,8 @@ class Actor:
             del self._calls[future]
         return vectors, rejected
 
-    def succeeded(self) -> None: ...
-    def failed(self) -> None: ...
+    def note_success(self) -> None: ...
+    def note_failure(self) -> None: ...
 
     def _computed_by(self, handle: Any) -> "Future[Any] | None":
         """The call that an actor computed when it died; None if it was loading the model."""
@@ -133,7 +133,7 @@ class Actor:
 
 @dataclass(frozen=True)
 class Actors:
-    """An Encoder of actors, of which the first has loaded the model."""
+    """A TextEncoder of actors, of which the first has loaded the model."""
 
     actors: Sequence[Actor]
     description: Mapping[str, Any]

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from service.bulk.columns import EMBEDDING
-from service.bulk.encoder import embed_window
 from service.bulk.errors import BulkError
 from service.bulk.loading import load_local_model
 from service.bulk.origin import text_problems
+from service.bulk.text_encoder import embed_window
 from service.ray.resources import actor_defaults
 from service.ray.settings import read_settings
 

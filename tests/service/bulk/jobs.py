@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 
 from models.vectors import Floats
 from service.bulk.columns import EMBEDDING, Columns
-from service.bulk.encoder import Encoder
 from service.bulk.progress import Progress
-from service.bulk.run import Job, run
+from service.bulk.run import BulkJob, run
+from service.bulk.text_encoder import TextEncoder
 
 PROSE = (Path(__file__).parents[3] / "LICENSE").read_text(encoding="utf-8").lower().split()
 
@@ -29,11 +29,11 @@ def write_parquet(path: Path, count: int) -> Path:
 
 
 def run_job(
-    encoder: Encoder, inputs: Path | str, output: Path | str, **options: Any
+    encoder: TextEncoder, inputs: Path | str, output: Path | str, **options: Any
 ) -> dict[str, int]:
     """Run a job: -> its counts."""
     columns = options.pop("columns", Columns(id="id"))
-    job = Job([str(inputs)], str(output), columns, **options)
+    job = BulkJob([str(inputs)], str(output), columns, **options)
     return dict(run(job, lambda _: encoder, Progress(io.StringIO())))
 
 

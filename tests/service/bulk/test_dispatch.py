@@ -19,13 +19,13 @@ class LengthWorker:
     """Embeds a text as its length, a call at a time; raises the errors of `failures` first."""
 
     def __init__(self, *failures: Exception, max_running: int = 1) -> None:
-        self.failures, self.max_running, self.running = list(failures), max_running, 0
+        self.failures, self.max_running, self.in_flight = list(failures), max_running, 0
         self.calls: list[Sequence[str]] = []
         self.events: list[str] = []
 
     @property
     def free_at(self) -> float:
-        return 0.0 if self.running < self.max_running else float("inf")
+        return 0.0 if self.in_flight < self.max_running else float("inf")
 
     def submit(self, texts: Sequence[str]) -> "Future[Any]":
         future: Future[Any] = Future()
@@ -39,10 +39,10 @@ class LengthWorker:
         lengths = np.array([[len(text)] for text in future.result()], dtype=np.float32)
         return lengths, {i: "ten" for i, text in enumerate(future.result()) if len(text) == 10}
 
-    def succeeded(self) -> None:
+    def note_success(self) -> None:
         self.events.append("succeeded")
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         self.events.append("failed")
 
 
@@ -57,7 +57,7 @@ def test_the_longest_texts_are_first_and_each_row_has_its_vector() -> None:
     vectors, rejected, counts = embed(worker)
     assert worker.calls == [TEXTS[16:], TEXTS[8:16], TEXTS[:8]]
     np.testing.assert_array_equal(vectors[:, 0], range(1, 21))
-    assert dict(rejected) == {9: "ten"} and counts == [4, 8, 8] and worker.running == 0
+    assert dict(rejected) == {9: "ten"} and counts == [4, 8, 8] and worker.in_flight == 0
 
 
 def test_a_worker_that_is_not_free_gets_no_texts() -> None:

@@ -2,7 +2,7 @@
 
 import io
 
-from service.bulk.progress import Progress, Window, progress_line
+from service.bulk.progress import Progress, WindowProgress, progress_line
 
 
 class Clock:
@@ -60,7 +60,7 @@ def test_a_window_counts_repeated_texts_at_its_end() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = Progress(stream, clock)
     progress.begin(0)
-    window = Window(progress, 10, 0.0, 0.5)
+    window = WindowProgress(progress, 10, 0.0, 0.5)
     clock.seconds = 50
     window.advance(4)
     clock.seconds = 100

@@ -14,10 +14,10 @@ import pytest
 
 from models.vectors import Floats
 from service.bulk.columns import Columns
-from service.bulk.encoder import Advance
 from service.bulk.errors import BulkError
 from service.bulk.local_model import LocalModel
 from service.bulk.run import Shard
+from service.bulk.text_encoder import Advance
 from tests.service.bulk.jobs import (
     contents,
     prose,

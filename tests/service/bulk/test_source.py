@@ -14,7 +14,7 @@ from pyarrow import feather
 from service.bulk.columns import Columns
 from service.bulk.errors import BulkError
 from service.bulk.files import find_inputs
-from service.bulk.origin import POSITION, REASON, values_of
+from service.bulk.origin import POSITION, REASON, input_columns
 from service.bulk.source import Source
 
 TEXTS = ["one", "zwei", "trois, quatre"]
@@ -55,7 +55,7 @@ def write_table(path: Path, table: pa.Table) -> Path:
 def test_arrow_formats_keep_columns_and_types(suffix: str, tmp_path: Path) -> None:
     table = pa.table({"id": [1, 2, 3], "text": TEXTS, "tags": [["a"], None, []]})
     rows = read(write_table(tmp_path / f"in{suffix}", table))
-    assert values_of(rows).equals(table) and not errors(rows)
+    assert input_columns(rows).equals(table) and not errors(rows)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_arrow_formats_keep_columns_and_types(suffix: str, tmp_path: Path) -> No
 def test_every_type_of_text_is_read_as_a_string(kind: pa.DataType, tmp_path: Path) -> None:
     table = pa.table({"text": pa.array(TEXTS).cast(kind)})
     rows = read(write_table(tmp_path / "in.arrow", table))
-    assert values_of(rows)["text"].to_pylist() == TEXTS
+    assert input_columns(rows)["text"].to_pylist() == TEXTS
 
 
 def test_rows_of_every_type_can_be_taken(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_rows_of_every_type_can_be_taken(tmp_path: Path) -> None:
         "text": pa.array(["a"]).cast(pa.string_view()),
         "b": pa.array([b"x"]).cast("binary_view"),
     }
-    rows = values_of(read(write_table(tmp_path / "in.arrow", pa.table(views))))
+    rows = input_columns(read(write_table(tmp_path / "in.arrow", pa.table(views))))
     assert rows.take(pa.array([0])).to_pydict() == {"text": ["a"], "b": [b"x"]}
 
 
@@ -88,7 +88,7 @@ def test_jsonl_takes_types_from_its_first_lines(suffix: str, tmp_path: Path) -> 
         json.dumps({"text": text, "year": 2000 + i, "about": {"i": i}, "note": None}) + "\n"
         for i, text in enumerate(TEXTS)
     ]
-    values = values_of(read(write_lines(tmp_path / f"in{suffix}", [*lines, "\n"])))
+    values = input_columns(read(write_lines(tmp_path / f"in{suffix}", [*lines, "\n"])))
     assert values["text"].to_pylist() == TEXTS
     assert values["year"].to_pylist() == [2000, 2001, 2002]
     assert values["about"].to_pylist() == ['{"i":0}', '{"i":1}', '{"i":2}']
@@ -120,7 +120,7 @@ def test_a_value_of_another_type_after_the_first_lines_makes_a_bad_row(tmp_path:
     lines = ['{"text": "a", "n": 1}\n'] * 1000 + ['{"text": "b", "n": "x"}\n', '{"text": "c"}\n']
     rows = read(write_lines(tmp_path / "in.jsonl", lines))
     assert errors(rows) == {1001: "n is not of the type int64"}
-    assert values_of(rows)["n"].to_pylist()[-3:] == [1, None, None]
+    assert input_columns(rows)["n"].to_pylist()[-3:] == [1, None, None]
 
 
 def test_a_column_that_comes_late_is_logged_once_and_left_out(
@@ -128,7 +128,7 @@ def test_a_column_that_comes_late_is_logged_once_and_left_out(
 ) -> None:
     lines = ['{"text": "a"}\n'] * 1000 + ['{"text": "b", "late": 1}\n'] * 2
     rows = read(write_lines(tmp_path / "in.jsonl", lines))
-    assert values_of(rows).column_names == ["text"] and not errors(rows)
+    assert input_columns(rows).column_names == ["text"] and not errors(rows)
     [message] = caplog.messages
     assert "line 1001: late left out" in message
 
@@ -136,7 +136,10 @@ def test_a_column_that_comes_late_is_logged_once_and_left_out(
 def test_csv_is_read_with_its_header_and_quotes(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "in.csv", ['id,text\r\n1,one\r\n\r\n2,"two\nlines, ""all"""\r\n'])
     rows = read(path)
-    assert values_of(rows).to_pydict() == {"id": ["1", "2"], "text": ["one", 'two\nlines, "all"']}
+    assert input_columns(rows).to_pydict() == {
+        "id": ["1", "2"],
+        "text": ["one", 'two\nlines, "all"'],
+    }
     assert rows[POSITION].to_pylist() == [2, 5]
 
 
@@ -146,15 +149,15 @@ def test_bad_lines_of_csv_have_their_line_and_a_reason(tmp_path: Path) -> None:
     reasons = errors(rows)
     assert reasons.pop(5).startswith("not CSV: ")
     assert reasons == {3: "1 fields, and the header has 2", 4: "not UTF-8"}
-    assert values_of(rows)["text"].to_pylist()[-1] == "five"
+    assert input_columns(rows)["text"].to_pylist()[-1] == "five"
 
 
 def test_tsv_and_lines_of_text_are_read(tmp_path: Path) -> None:
     tsv = read(write_lines(tmp_path / "in.tsv", ["id\ttext\n", "1\ta, b\n"]))
-    assert values_of(tsv)["text"].to_pylist() == ["a, b"]
+    assert input_columns(tsv)["text"].to_pylist() == ["a, b"]
     content = ["\ufeffone\x0cpage\r\n", "\n", b"caf\xe9\n", "last"]
     lines = read(write_lines(tmp_path / "in.txt", content))
-    assert values_of(lines)["text"].to_pylist() == ["one\x0cpage", "", None, "last"]
+    assert input_columns(lines)["text"].to_pylist() == ["one\x0cpage", "", None, "last"]
     assert errors(lines) == {3: "not UTF-8"}
 
 
@@ -162,20 +165,20 @@ def test_files_are_read_one_after_the_other_in_the_order_of_names(tmp_path: Path
     for name in ("b", "a", "_hidden", ".hidden"):
         write_lines(tmp_path / f"{name}.txt", [f"{name}\n"])
     for address in (str(tmp_path), f"{tmp_path}/*.txt", f"file://{tmp_path}"):
-        assert values_of(read(address))["text"].to_pylist() == ["a", "b"]
+        assert input_columns(read(address))["text"].to_pylist() == ["a", "b"]
 
 
 def test_an_empty_first_file_does_not_decide_the_columns(tmp_path: Path) -> None:
     write_lines(tmp_path / "a.jsonl", [])
     write_lines(tmp_path / "b.jsonl", ['{"text": "b"}\n'])
-    assert values_of(read(tmp_path))["text"].to_pylist() == ["b"]
+    assert input_columns(read(tmp_path))["text"].to_pylist() == ["b"]
 
 
 def test_only_the_wanted_columns_are_read(tmp_path: Path) -> None:
     table = pa.table({"key": [1], "body": ["a"], "large": ["x"], "title": ["t"]})
     path = write_table(tmp_path / "in.parquet", table)
     rows = read(path, Columns("body", "key", ("title",)))
-    assert values_of(rows).column_names == ["key", "body", "title"]
+    assert input_columns(rows).column_names == ["key", "body", "title"]
 
 
 @pytest.mark.parametrize(

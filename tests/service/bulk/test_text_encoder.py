@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from models.vectors import Floats
-from service.bulk.encoder import Advance, embed_window
 from service.bulk.local_model import LocalModel
+from service.bulk.text_encoder import Advance, embed_window
 
 
 class Lengths:

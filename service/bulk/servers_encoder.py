@@ -1,4 +1,4 @@
-"""Running servers as an Encoder."""
+"""Running servers as a TextEncoder."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,9 +9,9 @@ from typing import Any
 
 from models.vectors import Floats
 from service.bulk.dispatch import Dispatcher
-from service.bulk.encoder import Advance
 from service.bulk.errors import BulkError
-from service.bulk.server import IN_FLIGHT, Server, describe
+from service.bulk.server_worker import IN_FLIGHT, ServerWorker, describe_model
+from service.bulk.text_encoder import Advance
 from service.client import Client, RequestFailed, request_builders
 
 _TEXTS = 64  # of a request
@@ -37,7 +37,7 @@ def connect(
     api_key: str | None,
     prompt: str | None,
     failure_timeout: float = _FAILURE_TIMEOUT,
-) -> Iterator["Servers"]:
+) -> Iterator["ServersEncoder"]:
     """Connect to servers of one model. Raises BulkError if one cannot be reached or differs.
 
     prompt: None for the model's. failure_timeout: seconds of failures of all that end a run.
@@ -51,25 +51,25 @@ def connect(
         servers = []
         for url, client in zip(urls, clients, strict=True):
             try:
-                description = describe(client, url)
+                description = describe_model(client, url)
             except RequestFailed as error:
                 raise BulkError(f"{url}: {error}") from None
             if description is None:
                 raise BulkError(f"{url} has not loaded its model yet: try again")
-            servers.append(Server(url, client, description, pool, prompt))
+            servers.append(ServerWorker(url, client, description, pool, prompt))
             if servers[-1].description != servers[0].description:
                 raise BulkError(f"{url} has another model or precision than {urls[0]}")
-        yield Servers(servers, prompt, failure_timeout)
+        yield ServersEncoder(servers, prompt, failure_timeout)
 
 
 @dataclass(frozen=True)
-class Servers:
-    """An Encoder that shares texts among servers.
+class ServersEncoder:
+    """A TextEncoder that shares texts among servers.
 
     prompt: None for the model's. failure_timeout: seconds of failures of all that end a run.
     """
 
-    servers: Sequence[Server]
+    servers: Sequence[ServerWorker]
     prompt: str | None
     failure_timeout: float
 

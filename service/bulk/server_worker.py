@@ -20,11 +20,11 @@ _TRANSIENT = (None, 429, 500, 502, 503, 504)  # statuses with which another atte
 
 
 @dataclass(eq=False)
-class Server:
-    """A server of a run, as a Worker.
+class ServerWorker:
+    """A running server as a Worker.
 
-    pool: of the threads that send. prompt: None for the model's. running: requests in flight.
-    failures: since the last success. paused_until: of time.monotonic.
+    pool: of the threads that send. prompt: None for the model's. in_flight: number of unfinished
+    requests. failures: since the last success. paused_until: of time.monotonic.
     """
 
     url: str
@@ -32,13 +32,13 @@ class Server:
     description: Mapping[str, Any]
     pool: Executor
     prompt: str | None = None
-    running: int = 0
+    in_flight: int = 0
     failures: int = 0
     paused_until: float = 0.0
 
     @property
     def free_at(self) -> float:
-        return np.inf if self.running >= IN_FLIGHT else self.paused_until
+        return np.inf if self.in_flight >= IN_FLIGHT else self.paused_until
 
     def submit(self, texts: Sequence[str]) -> "Future[Any]":
         return self.pool.submit(self._embed, texts)
@@ -51,25 +51,25 @@ class Server:
             raise (WorkerFailed if error.status in _TRANSIENT else BulkError)(problem) from None
         return vectors, rejected
 
-    def succeeded(self) -> None:
+    def note_success(self) -> None:
         self.failures = 0
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         """Pause, once for all requests that were in flight."""
         if (now := time.monotonic()) >= self.paused_until:
             self.paused_until = now + min(2.0**self.failures, _MAX_PAUSE)
             self.failures += 1
 
-    def check(self) -> None:
+    def check_model(self) -> None:
         """Raise BulkError if the server has another model than at the start, or RequestFailed."""
-        if (description := describe(self.client, self.url)) is None:
+        if (description := describe_model(self.client, self.url)) is None:
             raise RequestFailed(503, "model_loading", "the model is not loaded yet")
         if description != self.description:
             raise BulkError(f"{self.url} has another model than before")
 
     def _embed(self, texts: Sequence[str]) -> tuple[Floats, Mapping[int, str]]:
         if self.failures:
-            self.check()
+            self.check_model()
         normalize = bool(self.description["normalized"])
         vectors = np.zeros((len(texts), self.description["dimension"]), dtype=np.float32)
         rejected: dict[int, str] = {}
@@ -88,7 +88,7 @@ class Server:
         return vectors, rejected
 
 
-def describe(client: Client, url: str) -> dict[str, Any] | None:
+def describe_model(client: Client, url: str) -> dict[str, Any] | None:
     """The model of a server; None until it is loaded. Raises RequestFailed and BulkError."""
     info = client.info()
     if (engine := info["engine"]) is None:

@@ -12,7 +12,7 @@ import pytest
 
 from service.bulk.errors import BulkError
 from service.bulk.local_model import LocalModel
-from service.bulk.servers import connect
+from service.bulk.servers_encoder import connect
 from tests.conftest import Folder
 from tests.models.sparse_encoder import write_splade
 from tests.models.tiny import unframed

@@ -24,7 +24,7 @@ class Encoded:
     computed: int
 
 
-class Encoder(Protocol):
+class TextEncoder(Protocol):
     """A model, loaded here or served elsewhere."""
 
     @property
@@ -41,7 +41,7 @@ class Encoder(Protocol):
         """
 
 
-def embed_window(encoder: Encoder, texts: Sequence[str], advance: Advance) -> Encoded:
+def embed_window(encoder: TextEncoder, texts: Sequence[str], advance: Advance) -> Encoded:
     """Embed B texts, of which each distinct one is computed once. Raises BulkError."""
     distinct = sorted(dict.fromkeys(texts), key=len)
     vectors, rejected = encoder.embed(distinct, advance)

@@ -7,40 +7,40 @@ from typing import Any
 import pytest
 
 from service.bulk.errors import BulkError
-from service.bulk.server import IN_FLIGHT, Server, describe
+from service.bulk.server_worker import IN_FLIGHT, ServerWorker, describe_model
 from service.client import Client
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 
 
-def idle(client: Client, description: Mapping[str, Any], **fields: Any) -> Server:
-    return Server("http://127.0.0.1:1", client, description, ThreadPoolExecutor(1), **fields)
+def idle(client: Client, description: Mapping[str, Any], **fields: Any) -> ServerWorker:
+    return ServerWorker("http://127.0.0.1:1", client, description, ThreadPoolExecutor(1), **fields)
 
 
 def test_a_server_that_comes_back_with_another_model_ends_the_run(tiny_bert: Folder) -> None:
     with local_server(tiny_bert()) as http, Client(http.url) as client:
-        description = describe(client, http.url)
+        description = describe_model(client, http.url)
         assert description is not None
-        idle(client, description).check()
+        idle(client, description).check_model()
         other = idle(client, {**description, "precision": "int8"})
         with pytest.raises(BulkError, match="has another model than before"):
-            other.check()
+            other.check_model()
 
 
 def test_a_server_that_fails_pauses_longer_each_time_and_once_for_all_requests() -> None:
     server = idle(Client("http://127.0.0.1:1"), {})
-    server.failed()
+    server.note_failure()
     first = server.paused_until
-    server.failed()  # another request that was in flight
+    server.note_failure()  # another request that was in flight
     assert server.paused_until == first and server.failures == 1
     assert server.free_at == first
     server.paused_until = 0.0  # as if it had passed
-    server.failed()
+    server.note_failure()
     assert server.paused_until - first >= 1 and server.failures == 2
 
 
 def test_a_server_with_all_requests_in_flight_takes_no_other() -> None:
-    server = idle(Client("http://127.0.0.1:1"), {}, running=IN_FLIGHT - 1)
+    server = idle(Client("http://127.0.0.1:1"), {}, in_flight=IN_FLIGHT - 1)
     assert server.free_at == 0
-    server.running += 1
+    server.in_flight += 1
     assert server.free_at == float("inf")
