@@ -13,7 +13,7 @@ from service.api.router import Context, api_router
 from service.api.schemas.batches import Batches
 from service.api.schemas.common import OpenAIError
 from service.batches.batch import Batch
-from service.batches.service import BatchService, enabled
+from service.batches.service import BatchService, require_enabled
 from service.errors import BadRequest
 
 _WINDOW = re.compile(r"([1-9]\d{0,2})([hd])")
@@ -54,7 +54,7 @@ def router(service: BatchService | None) -> APIRouter:
         name="create_batch",
     )
     async def create(context: Context, body: BatchRequest) -> Any:
-        enabled_service = enabled(service)
+        enabled_service = require_enabled(service)
         if body.endpoint not in enabled_service.endpoints:
             known = ", ".join(sorted(enabled_service.endpoints))
             raise BadRequest(f"a batch may be for one of {known}", param="endpoint")
@@ -70,7 +70,7 @@ def router(service: BatchService | None) -> APIRouter:
         name="batches",
     )
     def list_batches(limit: Annotated[int, Query(ge=1, le=100)] = 20, after: str = "") -> Any:
-        return page(enabled(service).batches.all(), limit, after)
+        return page(require_enabled(service).batches.all(), limit, after)
 
     @routes.get(
         "/v1/batches/{id}",
@@ -80,7 +80,7 @@ def router(service: BatchService | None) -> APIRouter:
         name="batch",
     )
     def get_batch(id: Annotated[str, _ID]) -> Any:
-        return enabled(service).batches.get(id).model_dump()
+        return require_enabled(service).batches.get(id).model_dump()
 
     @routes.post(
         "/v1/batches/{id}/cancel",
@@ -90,7 +90,7 @@ def router(service: BatchService | None) -> APIRouter:
         name="cancel_batch",
     )
     def cancel(id: Annotated[str, _ID]) -> Any:
-        return enabled(service).batches.cancel(id).model_dump()
+        return require_enabled(service).batches.cancel(id).model_dump()
 
     return routes
 

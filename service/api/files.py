@@ -13,7 +13,7 @@ from service.api.router import api_router
 from service.api.schemas.batches import DeletedFile, Files
 from service.api.schemas.common import OpenAIError
 from service.batches.file_store import Purpose, StoredFile
-from service.batches.service import BatchService, enabled
+from service.batches.service import BatchService, require_enabled
 from service.errors import BadRequest, Unsupported
 
 UPLOAD = "/v1/files"
@@ -52,7 +52,7 @@ def router(service: BatchService | None) -> APIRouter:
         name="upload_file",
     )
     async def upload(request: Request) -> Any:
-        store = enabled(service).files
+        store = require_enabled(service).files
         if not request.headers.get("content-type", "").startswith(f"{MULTIPART};"):
             raise Unsupported(
                 f"send the file as {MULTIPART}, with the fields file and purpose",
@@ -77,7 +77,7 @@ def router(service: BatchService | None) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
         after: str = "",
     ) -> Any:
-        kept = enabled(service).files.all()
+        kept = require_enabled(service).files.all()
         return page([file for file in kept if purpose in (None, file.purpose)], limit, after)
 
     @routes.get(
@@ -88,7 +88,7 @@ def router(service: BatchService | None) -> APIRouter:
         name="file",
     )
     def get_file(id: Annotated[str, _ID]) -> Any:
-        return enabled(service).files.get(id).model_dump()
+        return require_enabled(service).files.get(id).model_dump()
 
     @routes.get(
         "/v1/files/{id}/content",
@@ -98,7 +98,9 @@ def router(service: BatchService | None) -> APIRouter:
         name="file_content",
     )
     def get_content(id: Annotated[str, _ID]) -> JsonLines:
-        return JsonLines(enabled(service).files.content(id), media_type=JsonLines.media_type)
+        return JsonLines(
+            require_enabled(service).files.content(id), media_type=JsonLines.media_type
+        )
 
     @routes.delete(
         "/v1/files/{id}",
@@ -108,7 +110,7 @@ def router(service: BatchService | None) -> APIRouter:
         name="delete_file",
     )
     def delete_file(id: Annotated[str, _ID]) -> Any:
-        enabled(service).files.remove(id)
+        require_enabled(service).files.remove(id)
         return {"id": id, "object": "file", "deleted": True}
 
     return routes

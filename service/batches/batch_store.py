@@ -27,21 +27,21 @@ class BatchStore:
         self,
         input_file_id: str,
         endpoint: str,
-        window: tuple[str, int],
+        completion_window: tuple[str, int],
         metadata: Mapping[str, str] | None,
     ) -> Batch:
         """Create a batch; raises NotFound without the file.
 
-        window: the time in which it is computed, as the client wrote it and in seconds.
+        completion_window: the time in which it is computed, as the client wrote it and in seconds.
         """
         content, id, now = self._files.content(input_file_id), new_id(BATCH), int(time.time())
         batch = Batch(
             id=id,
             endpoint=endpoint,
             input_file_id=input_file_id,
-            completion_window=window[0],
+            completion_window=completion_window[0],
             created_at=now,
-            expires_at=now + window[1],
+            expires_at=now + completion_window[1],
             metadata=None if metadata is None else dict(metadata),
         )
         folder = self.folder(id)
@@ -54,16 +54,16 @@ class BatchStore:
         """Path of the folder of a batch."""
         return self._folder / id
 
-    def load(self, id: str) -> StoredBatch:
-        """Raises NotFound."""
+    def load_stored(self, id: str) -> StoredBatch:
+        """A batch as it was saved, with what the runner needs; raises NotFound."""
         fields = read_json(self.folder(id) / "batch.json") if is_id(id, BATCH) else None
         if fields is None:
             raise NotFound(f"there is no batch {id!r}", code="batch_not_found", param="id")
         return StoredBatch(**fields)
 
     def get(self, id: str) -> Batch:
-        """A batch as clients see it; raises NotFound."""
-        return self._seen(self.load(id).batch)
+        """A batch as clients see it: perhaps as cancelling; raises NotFound."""
+        return self._seen(self.load_stored(id).batch)
 
     def all(self) -> list[Batch]:
         """All batches as clients see them, the newest first."""
@@ -96,7 +96,7 @@ class BatchStore:
         return None
 
     def remove_expired(self) -> None:
-        """Forget batches that ended long ago."""
+        """Delete batches that have ended and expired, and been kept long enough since."""
         oldest = time.time() - self._limits.retention
         for batch in [stored.batch for stored in self._stored([*self._ids()])]:
             if batch.status in FINAL and batch.expires_at <= oldest:

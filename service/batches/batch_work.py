@@ -12,7 +12,7 @@ from service.batches.batch_store import BatchStore
 from service.batches.file_store import FileStore
 from service.batches.ids import FILE, REQUEST, new_id
 from service.batches.limits import BatchLimits
-from service.batches.request_lines import RequestLine, find_problems, windows
+from service.batches.request_lines import RequestLine, check_requests, request_groups
 from service.batches.route_calls import RouteResponse
 
 _ENDED_EARLY = {
@@ -22,7 +22,10 @@ _ENDED_EARLY = {
 
 
 class BatchWork:
-    """Results are written behind those that the saved progress counts, so a kill loses none."""
+    """A batch being computed.
+
+    Results are written behind those that the saved progress counts, so a kill loses none.
+    """
 
     def __init__(
         self, stored: StoredBatch, batches: BatchStore, files: FileStore, limits: BatchLimits
@@ -34,7 +37,7 @@ class BatchWork:
 
     @property
     def batch(self) -> Batch:
-        """The batch as clients see it."""
+        """The batch as it is saved: never as cancelling."""
         return self._stored.batch
 
     def start(self) -> bool:
@@ -43,7 +46,7 @@ class BatchWork:
             self._publish(self._stored.ending)
             return False
         if self.batch.status == "validating":
-            total, problems = find_problems(
+            total, problems = check_requests(
                 self._input, self.batch.endpoint, self._limits.line_bytes
             )
             if problems:
@@ -56,9 +59,9 @@ class BatchWork:
         _truncate(self._errors, self._stored.progress.errors)
         return True
 
-    def window(self, max_bytes: int) -> list[RequestLine]:
+    def next_requests(self, max_bytes: int) -> list[RequestLine]:
         """The next requests, so many bytes of them or a single one; none at the end."""
-        return next(windows(self._input, self._stored.progress.input, max_bytes), [])
+        return next(request_groups(self._input, self._stored.progress.input, max_bytes), [])
 
     def record(self, results: Sequence[tuple[RequestLine, RouteResponse]]) -> None:
         """Write results, and count their requests; raises TooLarge if the folder is full."""
@@ -76,8 +79,8 @@ class BatchWork:
     def finish(self, status: Status) -> None:
         """End the batch; what was not computed is among the errors."""
         progress = self._stored.progress
-        for window in windows(self._input, progress.input, self._limits.line_bytes):
-            lines = [_error_line(line, *_ENDED_EARLY[status]) for line in window]
+        for group in request_groups(self._input, progress.input, self._limits.line_bytes):
+            lines = [_error_line(line, *_ENDED_EARLY[status]) for line in group]
             progress.errors += _append(self._errors, lines)
         self._end(Ending(status=status))
 

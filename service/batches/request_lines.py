@@ -32,7 +32,7 @@ class RequestLine:
     end: int
 
 
-def find_problems(path: Path, endpoint: str, line_bytes: int) -> tuple[int, list[Problem]]:
+def check_requests(path: Path, endpoint: str, line_bytes: int) -> tuple[int, list[Problem]]:
     """Count the requests of a file, and find what is wrong with it: at most 100 problems.
 
     line_bytes: most of a request.
@@ -54,27 +54,27 @@ def find_problems(path: Path, endpoint: str, line_bytes: int) -> tuple[int, list
     return len(ids), problems
 
 
-def windows(path: Path, start: int, max_bytes: int) -> Iterator[list[RequestLine]]:
+def request_groups(path: Path, start: int, max_bytes: int) -> Iterator[list[RequestLine]]:
     """Read the requests of a file without problems in groups of so many bytes, or one request.
 
     start: byte of the first line to read.
     """
     with path.open("rb") as file:
         file.seek(start)
-        window: list[RequestLine] = []
+        group: list[RequestLine] = []
         size = 0
         for line in file:
             start += len(line)
             if line.strip():
                 fields = orjson.loads(line)
                 body = orjson.dumps(fields["body"])
-                window.append(RequestLine(fields["custom_id"], body, start))
+                group.append(RequestLine(fields["custom_id"], body, start))
                 size += len(line)
             if size >= max_bytes:
-                yield window
-                window, size = [], 0
-        if window:
-            yield window
+                yield group
+                group, size = [], 0
+        if group:
+            yield group
 
 
 def _numbered_lines(file: Any, line_bytes: int) -> Iterator[tuple[int, bytes]]:

@@ -27,9 +27,9 @@ log = logging.getLogger(__name__)
 _POLL = 0.5  # seconds between looks for a batch, and attempts to become the runner
 _SWEEP = 600.0  # seconds between looks for what has expired
 _PAUSE = 10.0  # seconds after an error that is no request's
-_WINDOW = 0.1  # seconds of work that the engine is given at a time
+_GROUP_SECONDS = 0.1  # seconds of work that the engine is given at a time
 _TOKEN_BYTES = 4  # of English text, about
-_MIN_WINDOW_BYTES, _MAX_WINDOW_BYTES = 1 << 12, 1 << 22
+_MIN_GROUP_BYTES, _MAX_GROUP_BYTES = 1 << 12, 1 << 22
 _IDLE_POLL = 0.01  # seconds between looks whether clients wait for the engine
 
 
@@ -85,10 +85,10 @@ class BatchRunner:
     async def _send(self, work: BatchWork) -> Status:
         """Send all requests, or as many as there is time for; returns how the batch ends."""
         while True:
-            window = await _in_thread(partial(work.window, self._window_bytes()))
-            if not window:
+            requests = await _in_thread(partial(work.next_requests, self._group_bytes()))
+            if not requests:
                 return "completed"
-            computing = asyncio.ensure_future(self._respond(work.batch.endpoint, window))
+            computing = asyncio.ensure_future(self._respond(work.batch.endpoint, requests))
             try:
                 while not computing.done():
                     if (early := self._early_end(work.batch)) is not None:
@@ -96,24 +96,24 @@ class BatchRunner:
                     await asyncio.wait([computing], timeout=_POLL)
             finally:
                 computing.cancel()  # what is not done counts as not computed
-            results = zip(window, computing.result(), strict=True)
+            results = zip(requests, computing.result(), strict=True)
             await _in_thread(partial(work.record, [*results]))
 
-    async def _respond(self, path: str, window: Sequence[RequestLine]) -> list[RouteResponse]:
+    async def _respond(self, path: str, requests: Sequence[RequestLine]) -> list[RouteResponse]:
         """Compute requests once no client waits for the engine."""
         while self._busy():
             await asyncio.sleep(_IDLE_POLL)
-        return await asyncio.gather(*[self._calls.post(path, line.body) for line in window])
+        return await asyncio.gather(*[self._calls.post(path, line.body) for line in requests])
 
     def _early_end(self, batch: Batch) -> Status | None:
         if self._batches.cancelled_at(batch.id) is not None:
             return "cancelled"
         return "expired" if time.time() >= batch.expires_at else None
 
-    def _window_bytes(self) -> int:
+    def _group_bytes(self) -> int:
         # More would make small requests of clients wait, or be refused.
-        work = int(_WINDOW * self._tokens_per_second()) * _TOKEN_BYTES
-        return min(max(work, _MIN_WINDOW_BYTES), _MAX_WINDOW_BYTES)
+        work = int(_GROUP_SECONDS * self._tokens_per_second()) * _TOKEN_BYTES
+        return min(max(work, _MIN_GROUP_BYTES), _MAX_GROUP_BYTES)
 
     @contextlib.asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""All that one process has of batches."""
+"""The stores and the runner of batches in one process."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ _DAY = 86400  # seconds
 
 
 class BatchService:
-    """Keeps files and batches in a folder, and computes batches unless another process does.
+    """The stores of files and batches in a folder, and the runner that computes them.
 
     endpoints: the paths that a batch may be for. run: computes until it is cancelled.
     """
@@ -68,8 +68,8 @@ def batch_service(
     )
 
 
-def enabled(service: BatchService | None) -> BatchService:
-    """Raise Forbidden if the server computes no batches."""
+def require_enabled(service: BatchService | None) -> BatchService:
+    """Return the service; raise Forbidden if the server computes no batches."""
     if service is None:
         raise Forbidden(
             "this server computes no batches: set EMBEDDING_BATCH_FOLDER to allow them",

@@ -39,7 +39,7 @@ class Stores:
         return self.batches.create(file, ENDPOINT, ("24h", seconds), None).id
 
     def work(self, id: str) -> BatchWork:
-        return BatchWork(self.batches.load(id), self.batches, self.files, self.limits)
+        return BatchWork(self.batches.load_stored(id), self.batches, self.files, self.limits)
 
     def lines(self, id: str | None) -> list[Any]:
         """The lines of a file of results; none without a file."""

@@ -16,7 +16,7 @@ def compute(stores: Stores, id: str, failing: str = "") -> Batch:
     """Compute what is left of a batch, a request at a time."""
     work = stores.work(id)
     if work.start():
-        while window := work.window(1):
+        while window := work.next_requests(1):
             work.record(responses(window, failing))
         work.finish("completed")
     return stores.batches.get(id)
@@ -68,7 +68,7 @@ def test_an_interrupted_batch_has_the_results_of_one_that_was_not(tmp_path: Path
     undisturbed = Stores(shutil.copytree(tmp_path, tmp_path.with_name("undisturbed")))
     work = stores.work(id)
     assert work.start()
-    window = work.window(2 * SIZE)
+    window = work.next_requests(2 * SIZE)
     assert [line.custom_id for line in window] == ["0", "1"]
     work.record(responses(window, failing="1"))
     folder = stores.batches.folder(id)
@@ -91,11 +91,11 @@ def test_a_batch_whose_end_was_interrupted_ends_with_all_results(
     folder = stores.batches.folder(id)
     work = stores.work(id)
     work.start()
-    work.record(responses(work.window(10 * SIZE), failing="1"))
+    work.record(responses(work.next_requests(10 * SIZE), failing="1"))
     for name in ("output", "errors"):
         shutil.copy(folder / f"{name}.jsonl", tmp_path)
     work.finish("completed")
-    ended = stores.batches.load(id)
+    ended = stores.batches.load_stored(id)
     ended.batch.status = "finalizing"  # as it was saved before the files were moved
     ended.batch.output_file_id = ended.batch.error_file_id = None
     stores.batches.save(ended)
@@ -120,7 +120,7 @@ def test_what_is_not_computed_at_an_early_end_is_among_the_errors(
     stores = Stores(tmp_path)
     work = stores.work(stores.create(3))
     work.start()
-    work.record(responses(work.window(1)))
+    work.record(responses(work.next_requests(1)))
     work.finish(status)  # type: ignore[arg-type]
     batch = stores.batches.get(work.batch.id)
     assert batch.status == status and getattr(batch, f"{status}_at") is not None
@@ -139,4 +139,4 @@ def test_results_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
     work = stores.work(stores.create(1))
     work.start()
     with pytest.raises(TooLarge, match="EMBEDDING_BATCH_MAX_BYTES"):
-        work.record(responses(work.window(1)))
+        work.record(responses(work.next_requests(1)))

@@ -8,7 +8,7 @@ import pytest
 
 from service.batches import request_lines
 from service.batches.limits import MAX_REQUESTS
-from service.batches.request_lines import find_problems, windows
+from service.batches.request_lines import check_requests, request_groups
 
 ENDPOINT = "/v1/embeddings"
 
@@ -28,7 +28,7 @@ def write(tmp_path: Path, *lines: str, end: str = "\n") -> Path:
 
 def test_requests_are_counted_and_empty_lines_are_not(tmp_path: Path) -> None:
     path = write(tmp_path, line("a"), "", " ", line("b"), end="")
-    assert find_problems(path, ENDPOINT, 1000) == (2, [])
+    assert check_requests(path, ENDPOINT, 1000) == (2, [])
 
 
 @pytest.mark.parametrize(
@@ -47,47 +47,47 @@ def test_requests_are_counted_and_empty_lines_are_not(tmp_path: Path) -> None:
 def test_a_problem_names_its_line_and_field(
     tmp_path: Path, bad: str, code: str, param: str | None, message: str
 ) -> None:
-    _, [problem] = find_problems(write(tmp_path, line("good"), "", bad), ENDPOINT, 1000)
+    _, [problem] = check_requests(write(tmp_path, line("good"), "", bad), ENDPOINT, 1000)
     assert (problem.code, problem.param, problem.line) == (code, param, 3)
     assert message in problem.message
 
 
 def test_a_field_that_is_missing_is_named(tmp_path: Path) -> None:
-    _, [problem] = find_problems(write(tmp_path, "{}"), ENDPOINT, 1000)
+    _, [problem] = check_requests(write(tmp_path, "{}"), ENDPOINT, 1000)
     assert (problem.code, problem.message) == ("invalid_request", "custom_id: Field required")
 
 
 def test_a_file_without_requests_has_a_problem(tmp_path: Path) -> None:
-    total, [problem] = find_problems(write(tmp_path, "", ""), ENDPOINT, 1000)
+    total, [problem] = check_requests(write(tmp_path, "", ""), ENDPOINT, 1000)
     assert (total, problem.code, problem.line) == (0, "empty_file", None)
 
 
 def test_no_more_than_a_hundred_problems_are_listed(tmp_path: Path) -> None:
-    assert len(find_problems(write(tmp_path, *["{"] * 300), ENDPOINT, 1000)[1]) == 100
+    assert len(check_requests(write(tmp_path, *["{"] * 300), ENDPOINT, 1000)[1]) == 100
 
 
 def test_a_batch_has_at_most_50_000_requests(tmp_path: Path) -> None:
     lines = [line(str(i)) for i in range(MAX_REQUESTS + 1)]
-    assert find_problems(write(tmp_path, *lines[:-1]), ENDPOINT, 1000) == (MAX_REQUESTS, [])
-    _, [problem] = find_problems(write(tmp_path, *lines), ENDPOINT, 1000)
+    assert check_requests(write(tmp_path, *lines[:-1]), ENDPOINT, 1000) == (MAX_REQUESTS, [])
+    _, [problem] = check_requests(write(tmp_path, *lines), ENDPOINT, 1000)
     assert problem.code == "too_many_requests"
 
 
 def test_windows_hold_whole_requests_and_start_where_one_ended(tmp_path: Path) -> None:
     path = write(tmp_path, *[line(name) for name in "abcde"])
     size = len(line("a")) + 1
-    found = [*windows(path, 0, 2 * size)]
+    found = [*request_groups(path, 0, 2 * size)]
     assert [[item.custom_id for item in window] for window in found] == [
         ["a", "b"],
         ["c", "d"],
         ["e"],
     ]
     assert [json.loads(item.body) for item in found[0]] == [{"input": "the work"}] * 2
-    [[rest]] = windows(path, found[1][-1].end, 1)
+    [[rest]] = request_groups(path, found[1][-1].end, 1)
     assert (rest.custom_id, rest.end) == ("e", path.stat().st_size)
-    assert [*windows(path, rest.end, 1)] == []
+    assert [*request_groups(path, rest.end, 1)] == []
 
 
 def test_a_request_larger_than_a_window_is_one(tmp_path: Path) -> None:
     path = write(tmp_path, *[line(name) for name in "ab"])
-    assert [len(window) for window in request_lines.windows(path, 0, 1)] == [1, 1]
+    assert [len(window) for window in request_lines.request_groups(path, 0, 1)] == [1, 1]
