@@ -32,7 +32,7 @@ ROUTES = {
 """Where each output is offered, for messages."""
 
 
-class Engine(Protocol):
+class JobExecutor(Protocol):
     """Computes jobs: the vector cache, or ReplayingEngine."""
 
     async def submit(self, job: Job, timeout: float) -> Result: ...
@@ -48,7 +48,7 @@ class Pipeline:
         self,
         reader: InputReader,
         admission: Admission,
-        engine: Engine,
+        engine: JobExecutor,
         timeout: float,
         *,
         classifier: ClassifierOptions | None = None,

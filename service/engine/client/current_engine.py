@@ -64,7 +64,10 @@ class CurrentEngine:
         self.description: EngineDescription | None = None
 
     def treat_as_restarting(self) -> None:
-        """Let requests wait for an engine: this process was started again beside others."""
+        """Let requests wait for 60 s from now, as if an engine had just been lost.
+
+        This process was started again beside others, which may have an engine.
+        """
         self._lost_at = time.monotonic()
 
     @property
@@ -127,12 +130,12 @@ class CurrentEngine:
             raise _no_engine() from None
 
     async def load(self, timeout: float) -> None:
-        """Have the model loaded; raises EngineUnavailable if it takes too long."""
+        """Request the model, and wait until it is loaded; raises EngineUnavailable if too late."""
         if not self.connected:
             await self._wait_loaded(timeout)
 
     async def unload(self, timeout: float) -> None:
-        """Have the model unloaded, and wait for that; raises TimeoutError."""
+        """Request that the model is unloaded, and wait for it; raises TimeoutError."""
         self._on_unwanted()
         async with asyncio.timeout(timeout):
             while self.connected or not self._is_unloaded:

@@ -22,7 +22,7 @@ _RETRY_SECONDS = 0.2
 _MAX_CRASHES = 2  # of a text computed alone; a single one may be a coincidence, such as a kill
 
 
-class Engine(Protocol):
+class ReconnectingEngine(Protocol):
     """The current engine: see service.engine.client.current_engine."""
 
     @property
@@ -39,7 +39,7 @@ class ReplayingEngine:
     that crashes the engine twice more is quarantined: refused for ten minutes.
     """
 
-    def __init__(self, engine: Engine, counters: SharedCounters) -> None:
+    def __init__(self, engine: ReconnectingEngine, counters: SharedCounters) -> None:
         """counters: of replayed jobs and quarantined texts."""
         self._engine, self._quarantine = engine, Quarantine(counters)
         self._counters, self._replayed_slot = counters, counters.allocate()
@@ -51,7 +51,7 @@ class ReplayingEngine:
 
     @property
     def replayed_jobs(self) -> int:
-        """Number of resubmitted jobs, in all processes."""
+        """How often a job lost its engine, in all processes."""
         return int(self._counters.total(self._replayed_slot))
 
     @property

@@ -45,14 +45,17 @@ class BatchDispatcher:
         self._running = 0
 
     def next_for_leader(self) -> Batch | None:
-        """Return the leader's next batch, or None if no text waits."""
+        """Return the leader's next batch, or None if no text waits.
+
+        Blocks while an exclusive text is computed, or until one can be computed alone.
+        """
         with self._lock:
             while self._exclusive:
                 self._batch_finished.wait()
-            waiting, running = self._job_table.waiting, self._running
+            waiting, running = self._job_table.waiting_tokens, self._running
             sizing = self._throughput.sizing
-            self._single_threaded = single_threaded = sizing.single_threaded(waiting, running)
-            limit = sizing.size(waiting, single_threaded, len(self._job_table))
+            self._single_threaded = single_threaded = sizing.use_one_thread(waiting, running)
+            limit = sizing.next_batch_tokens(waiting, single_threaded, len(self._job_table))
             texts = self._job_table.take_batch(limit)
             longest = texts[0].item.length if len(texts) == 1 else 0
             if not sizing.is_long(longest):
@@ -69,13 +72,13 @@ class BatchDispatcher:
             if self._shutting_down:
                 return None
             job_table, sizing = self._job_table, self._throughput.sizing
-            limit = sizing.size(job_table.waiting, True, len(job_table))
+            limit = sizing.next_batch_tokens(job_table.waiting_tokens, True, len(job_table))
             return self._start(job_table.take_batch(limit))
 
     def next_for_spare_thread(self) -> Batch | None:
         """Return a batch of short texts if the leader is blocked and every follower is busy."""
         with self._lock:
-            if not self._leader_blocked or self._exclusive or self._job_table.idle:
+            if not self._leader_blocked or self._exclusive or self._job_table.nothing_waits:
                 return None
             if self._running < self._throughput.sizing.max_concurrent_batches:
                 self._work_available.notify()
@@ -114,7 +117,7 @@ class BatchDispatcher:
     def _start(
         self, texts: Sequence[BatchText], single_threaded: bool = True, blocks_leader: bool = False
     ) -> Batch | None:
-        if self._single_threaded and not self._job_table.idle:
+        if self._single_threaded and not self._job_table.nothing_waits:
             self._work_available.notify()
         if not texts:
             return None
@@ -134,4 +137,4 @@ class BatchDispatcher:
         return batch
 
     def _follower_needed(self) -> bool:
-        return self._single_threaded and not self._exclusive and not self._job_table.idle
+        return self._single_threaded and not self._exclusive and not self._job_table.nothing_waits

@@ -16,7 +16,7 @@ _MIN_SPEEDUP = 1.05  # of doubling the limit
 _TYPICAL_LENGTH = 256  # tokens of a text: in longer ones attention hides whether a GPU is full
 
 
-class Model(Protocol):
+class MeasuredModel(Protocol):
     """The parts of models.embedder.Embedder that are measured."""
 
     @property
@@ -34,8 +34,11 @@ class BatchLimit:
     rate: float
 
 
-def choose_batch_limit(model: Model, requested: int) -> BatchLimit:
-    """Return the requested limit; for 0 the default of a CPU, or one that fills the GPU."""
+def choose_batch_limit(model: MeasuredModel, requested: int) -> BatchLimit:
+    """Choose the maximum tokens of a batch, and measure the speed with it.
+
+    The limit is the requested one; for 0 the default of a CPU, or one that fills the GPU.
+    """
     if requested or model.device.type == "cpu":
         tokens = requested or _CPU_TOKENS
         return BatchLimit(tokens, _measure_rate(model, tokens, model.max_length))
@@ -61,7 +64,7 @@ def find_gpu_batch_limit(rate: Callable[[int], float]) -> BatchLimit:
     return best
 
 
-def _measure_rate(model: Model, tokens: int, longest: int) -> float:
+def _measure_rate(model: MeasuredModel, tokens: int, longest: int) -> float:
     length = min(longest, tokens)
     rows = [np.zeros(length, dtype=np.int32)] * (tokens // length)
     start = time.perf_counter()

@@ -32,13 +32,13 @@ class BatchSizing:
         """Return the same sizing at another rate."""
         return replace(self, rate=rate)
 
-    def single_threaded(self, waiting: int, batches: int) -> bool:
+    def use_one_thread(self, waiting: int, batches: int) -> bool:
         """Whether to compute on one thread. waiting: tokens. batches: how many are running."""
         return self.max_concurrent_batches > 1 and (
             batches > 0 or waiting > self.full_multi_threaded
         )
 
-    def size(self, waiting: int, single_threaded: bool, jobs: int = 1) -> int:
+    def next_batch_tokens(self, waiting: int, single_threaded: bool, jobs: int = 1) -> int:
         """Maximum tokens of the next batch; single-threaded ones are sized to end together.
 
         waiting: tokens. jobs: how many are unfinished.
@@ -71,10 +71,12 @@ class BatchSizing:
 
     @cached_property
     def full_single_threaded(self) -> int:
+        """Tokens of a batch on one thread when the engine is busy."""
         return self._full_batch(1, _MAX_TOKENS_SINGLE_THREADED)
 
     @cached_property
     def full_multi_threaded(self) -> int:
+        """Tokens of a batch on all threads, or a device, when the engine is busy."""
         return self._full_batch(
             self.max_concurrent_batches, _EFFICIENT_TOKENS_PER_THREAD * self.max_concurrent_batches
         )

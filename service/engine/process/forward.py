@@ -24,7 +24,7 @@ from service.engine.protocol.messages import (
 log = logging.getLogger(__name__)
 
 
-class Model(Protocol):
+class ForwardModel(Protocol):
     """The parts of models.embedder.Embedder that compute vectors."""
 
     def encode(
@@ -59,7 +59,7 @@ class BatchText:
     exclusive: bool
 
 
-def forward(model: Model, texts: Sequence[BatchText]) -> list[Floats | Failure]:
+def forward(model: ForwardModel, texts: Sequence[BatchText]) -> list[Floats | Failure]:
     """Compute the vectors of each text, or its failure; all texts are of one kind.
 
     If a pass fails, its halves are retried separately, so that one bad text fails alone, and a
@@ -88,7 +88,7 @@ def forward(model: Model, texts: Sequence[BatchText]) -> list[Floats | Failure]:
     return forward(model, texts[:half]) + forward(model, texts[half:])
 
 
-def _encode(model: Model, texts: Sequence[BatchText]) -> Iterable[Floats]:
+def _encode(model: ForwardModel, texts: Sequence[BatchText]) -> Iterable[Floats]:
     rows, output = [text.ids for text in texts], texts[0].output
     counts = [text.prompt_token_count for text in texts]
     if output == DENSE:

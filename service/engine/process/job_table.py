@@ -63,12 +63,12 @@ class JobTable:
         return len(self._open_jobs)
 
     @property
-    def idle(self) -> bool:
+    def nothing_waits(self) -> bool:
         """Whether no text waits; a waiting text may have no tokens."""
         return not self._scheduler
 
     @property
-    def waiting(self) -> int:
+    def waiting_tokens(self) -> int:
         """Tokens of all waiting texts."""
         return self._scheduler.tokens
 
@@ -90,10 +90,10 @@ class JobTable:
 
     def take_batch(self, max_tokens: int) -> list[BatchText]:
         """Take the texts of the next batch: `max_tokens` at most, or one longer text."""
-        return self._texts(self._scheduler.next(max_tokens))
+        return self._texts(self._scheduler.take_batch(max_tokens))
 
     def take_short_texts(self, max_tokens: int) -> list[BatchText]:
-        """Take a batch of texts that fit; empty if only longer ones wait."""
+        """Take a batch of texts of at most `max_tokens` each; [] if only longer ones wait."""
         return self._texts(self._scheduler.take_short_texts(max_tokens))
 
     def collect(

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from models.encoder.threads import single_threaded
 from service.engine.process.batch_dispatcher import Batch, BatchDispatcher
 from service.engine.process.batch_sizing import BatchSizing
-from service.engine.process.forward import Model, forward
+from service.engine.process.forward import ForwardModel, forward
 from service.engine.process.job_table import JobTable
-from service.engine.process.receiver import Connections, Receiver
+from service.engine.process.receiver import MessageSource, Receiver
 from service.engine.process.throughput import Throughput
 from service.engine.protocol.messages import pack_results
 from service.engine.protocol.progress import Progress
@@ -36,8 +36,8 @@ class Loop:
 
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
-        connections: Connections,
-        model: Model,
+        connections: MessageSource,
+        model: ForwardModel,
         sizing: BatchSizing,
         rate: float,
         *,

@@ -10,7 +10,7 @@ from service.engine.process.job_table import JobTable
 from service.engine.protocol.messages import unpack_jobs
 
 
-class Connections(Protocol):
+class MessageSource(Protocol):
     """Source of messages: see service.engine.process.connections."""
 
     def receive(self, wait: bool) -> ReceivedMessages: ...
@@ -21,7 +21,7 @@ class Receiver:
 
     def __init__(
         self,
-        connections: Connections,
+        connections: MessageSource,
         job_table: JobTable,
         lock: AbstractContextManager[object],
         linger: float = 0.0,
@@ -35,11 +35,11 @@ class Receiver:
         self._read_lock = threading.Lock()  # one thread at a time
 
     def poll_or_wait(self) -> None:
-        """Receive messages; without work, wait for one, and for a thread that already reads."""
-        if self._job_table.idle:
+        """Receive messages; sleep until there are some only if no text waits."""
+        if self._job_table.nothing_waits:
             with self._read_lock:
                 self._poll_until_work()
-                self._receive(wait=self._job_table.idle)
+                self._receive(wait=self._job_table.nothing_waits)
         else:
             self.poll()
 
@@ -60,7 +60,7 @@ class Receiver:
         # Clients often send the next request right after a result. Waking a sleeping thread would
         # cost a tenth of a short text's time, and its CPU caches.
         end = time.perf_counter() + self._linger
-        while self._job_table.idle and time.perf_counter() < end:
+        while self._job_table.nothing_waits and time.perf_counter() < end:
             self._receive(wait=False)
 
     def _receive(self, wait: bool) -> None:

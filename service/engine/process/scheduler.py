@@ -84,7 +84,7 @@ class Scheduler(Generic[JobKey]):
             self.tokens -= sum(item.length for item in waiting.items)
             self._remove(job, waiting)
 
-    def next(self, max_tokens: int) -> list[QueuedText[JobKey]]:
+    def take_batch(self, max_tokens: int) -> list[QueuedText[JobKey]]:
         """Take the next batch: `max_tokens` at most, or one longer text; [] if none waits."""
         if not self._jobs:
             return []

@@ -27,7 +27,7 @@ class Throughput:
         )
 
     def observe(self, tokens: int, start: float, end: float, single_threaded: bool) -> float:
-        """Record a batch and return when it really started.
+        """Record a batch, and return the time at which the device began it.
 
         A device starts a queued batch when it has finished the one before.
         """

@@ -18,9 +18,9 @@ def test_without_concurrent_batches_each_may_fill_the_budget(
     max_batch_tokens: int, waiting: int, busy: int
 ) -> None:
     sizing = BatchSizing(max_batch_tokens)
-    assert not sizing.single_threaded(waiting, busy)
+    assert not sizing.use_one_thread(waiting, busy)
     assert (
-        sizing.size(waiting, single_threaded=False)
+        sizing.next_batch_tokens(waiting, single_threaded=False)
         == sizing.full_batch(single_threaded=False)
         == max_batch_tokens
     )
@@ -37,7 +37,7 @@ def test_no_batch_is_larger_than_the_budget_or_empty(
 ) -> None:
     assert (
         1
-        <= BatchSizing(max_batch_tokens, max_concurrent_batches, rate=rate).size(
+        <= BatchSizing(max_batch_tokens, max_concurrent_batches, rate=rate).next_batch_tokens(
             waiting, single_threaded
         )
         <= max_batch_tokens
@@ -64,14 +64,14 @@ def test_a_full_batch_on_a_cpu_takes_about_thirty_milliseconds(
 ) -> None:
     sizing = BatchSizing(2048, max_concurrent_batches).with_rate(rate)
     assert sizing.full_batch(single_threaded) == tokens
-    assert sizing.size(10**6, single_threaded) in (tokens, tokens - 1)
+    assert sizing.next_batch_tokens(10**6, single_threaded) in (tokens, tokens - 1)
     assert sizing.is_long(sizing.full_single_threaded + 1)
 
 
 @pytest.mark.parametrize(("jobs", "tokens"), [(1, 90), (48, 90), (96, 180), (10_000, 512)])
 def test_batches_grow_with_the_jobs_that_wait_for_each_other(jobs: int, tokens: int) -> None:
     sizing = BatchSizing(2048, 2, rate=6_000)
-    assert tokens - 1 <= sizing.size(10**6, single_threaded=True, jobs=jobs) <= tokens
+    assert tokens - 1 <= sizing.next_batch_tokens(10**6, single_threaded=True, jobs=jobs) <= tokens
 
 
 def test_a_batch_on_a_gpu_fills_the_budget() -> None:
@@ -85,14 +85,14 @@ def test_a_batch_on_a_gpu_fills_the_budget() -> None:
 def test_many_tokens_and_concurrent_batches_are_computed_single_threaded(
     waiting: int, batches: int, single_threaded: bool
 ) -> None:
-    assert BatchSizing(2048, 2).single_threaded(waiting, batches) == single_threaded
+    assert BatchSizing(2048, 2).use_one_thread(waiting, batches) == single_threaded
 
 
 @pytest.mark.parametrize(
     ("waiting", "size"), [(10, 64), (200, 100), (600, 300), (1024, 512), (1100, 275), (9999, 500)]
 )
 def test_concurrent_batches_that_start_together_have_equal_sizes(waiting: int, size: int) -> None:
-    assert BatchSizing(2048, 2).size(waiting, single_threaded=True) == size
+    assert BatchSizing(2048, 2).next_batch_tokens(waiting, single_threaded=True) == size
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,11 @@ def vectors(count: int) -> list[np.ndarray]:
 
 def test_tokens_are_waiting_until_they_are_taken_or_removed() -> None:
     job_table = fill([[1, 2], [3]], [[4] * 5])
-    assert job_table.waiting == 8
+    assert job_table.waiting_tokens == 8
     job_table.take_batch(3)
-    assert job_table.waiting == 5
+    assert job_table.waiting_tokens == 5
     job_table.remove((CONNECTION, 1))
-    assert job_table.waiting == 0 and len(job_table) == 1
+    assert job_table.waiting_tokens == 0 and len(job_table) == 1
 
 
 def test_a_text_has_its_number_of_skipped_tokens() -> None:
@@ -88,7 +88,7 @@ def test_a_job_fails_with_the_first_text_that_fails_and_only_once() -> None:
         texts, [Failure("bad", 0), Failure("worse", 1)], 0.0, 1.0
     )
     assert results_by_connection == {CONNECTION: [(0, Failure("bad", 0))]}
-    assert job_table.waiting == 0, "the third job still waits"
+    assert job_table.waiting_tokens == 0, "the third job still waits"
 
 
 def test_a_removed_job_has_no_result() -> None:
@@ -104,16 +104,16 @@ def test_a_closed_connection_removes_its_jobs_and_no_others() -> None:
     job_table = fill([[1]], [[2]])
     job_table.add((OTHER, 0), Job("dense", [ids([3, 3])]))
     job_table.remove_connection(CONNECTION)
-    assert len(job_table) == 1 and job_table.waiting == 2
+    assert len(job_table) == 1 and job_table.waiting_tokens == 2
 
 
 def test_an_image_counts_as_its_tokens_and_not_as_its_pixels() -> None:
     pixels = pack_pixels(np.zeros((8, 8, 3), dtype=np.uint8))
     job_table = JobTable()
     job_table.add((CONNECTION, 0), Job(IMAGE, [pixels] * 3, image_tokens=5))
-    assert job_table.waiting == 15
+    assert job_table.waiting_tokens == 15
     batch = job_table.take_batch(10)
-    assert [text.item.length for text in batch] == [5, 5] and job_table.waiting == 5
+    assert [text.item.length for text in batch] == [5, 5] and job_table.waiting_tokens == 5
     results = job_table.collect([*batch, *job_table.take_batch(10)], vectors(3), 0.0, 9.0)
     ((_, result),) = results[CONNECTION]
     assert isinstance(result, Result) and result.vectors.shape == (3, 2)

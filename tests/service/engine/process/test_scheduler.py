@@ -23,7 +23,7 @@ def singles(*lengths: int) -> Scheduler[int]:
 def drain(scheduler: Scheduler[int], max_tokens: int) -> list[list[int]]:
     batches = []
     while scheduler:
-        batches.append([item.length for item in scheduler.next(max_tokens)])
+        batches.append([item.length for item in scheduler.take_batch(max_tokens)])
     return batches
 
 
@@ -32,7 +32,7 @@ def jobs(batch: list[QueuedText[int]]) -> list[int]:
 
 
 def test_an_empty_queue_has_no_batch() -> None:
-    assert singles().next(10) == []
+    assert singles().take_batch(10) == []
 
 
 def test_jobs_of_the_same_size_are_served_in_order_of_arrival() -> None:
@@ -42,24 +42,24 @@ def test_jobs_of_the_same_size_are_served_in_order_of_arrival() -> None:
 
 def test_half_of_a_batch_is_for_the_oldest_jobs_and_half_for_those_due_first() -> None:
     scheduler = fill(([10] * 20, 2), ([10] * 3, 1), ([10], 0), ([10] * 2, 1))
-    assert jobs(scheduler.next(80)) == [0, 0, 0, 0, 2, 1, 1, 1]
-    assert jobs(scheduler.next(80)) == [3, 0, 0, 0, 3, 0, 0, 0]
+    assert jobs(scheduler.take_batch(80)) == [0, 0, 0, 0, 2, 1, 1, 1]
+    assert jobs(scheduler.take_batch(80)) == [3, 0, 0, 0, 3, 0, 0, 0]
 
 
 def test_small_jobs_do_not_share_their_batch_with_much_larger_ones() -> None:
     scheduler = fill(([10] * 20, 4), ([10] * 20, 4), ([10], 1))
-    assert jobs(scheduler.next(80)) == [0, 0, 0, 0, 2]
-    assert jobs(scheduler.next(80)) == [0] * 8
-    assert jobs(fill(([10], 0), ([10] * 20, 4)).next(80)) == [0, 1, 1, 1]
+    assert jobs(scheduler.take_batch(80)) == [0, 0, 0, 0, 2]
+    assert jobs(scheduler.take_batch(80)) == [0] * 8
+    assert jobs(fill(([10], 0), ([10] * 20, 4)).take_batch(80)) == [0, 1, 1, 1]
     scheduler = fill(([10], 1), ([10] * 20, 4), ([10] * 20, 3))
-    assert jobs(scheduler.next(80)) == [0, 1, 1, 1, 2, 2, 2, 2], "1 as the oldest"
+    assert jobs(scheduler.take_batch(80)) == [0, 1, 1, 1, 2, 2, 2, 2], "1 as the oldest"
 
 
 def batches_until(scheduler: Scheduler[int], job: int, max_tokens: int, kind: str = "dense") -> int:
     """Count the batches until a job is served while a new query arrives before each."""
     for number in range(1, 2000):
         scheduler.add(1000 + number, [12], kind, 0)
-        if job in jobs(scheduler.next(max_tokens)):
+        if job in jobs(scheduler.take_batch(max_tokens)):
             return number
     raise AssertionError("never")
 
@@ -97,7 +97,7 @@ def test_the_oldest_job_progresses_while_smaller_ones_keep_coming() -> None:
     for query in range(1, 11):
         for part in range(20):
             scheduler.add(100 * query + part, [10], "dense", 0)
-        done += jobs(scheduler.next(80)).count(0)
+        done += jobs(scheduler.take_batch(80)).count(0)
     assert done == 35, "half the capacity, less the oldest text of every other batch"
 
 
@@ -105,9 +105,9 @@ def test_a_long_text_that_came_first_begins_every_other_batch() -> None:
     scheduler = fill(([70] * 2, 3))
     for query in range(1, 30):
         scheduler.add(query, [10], "dense", 0)
-    assert jobs(scheduler.next(100)) == [0, 1, 2, 3]
-    assert jobs(scheduler.next(100)) == [*range(4, 14)]
-    assert jobs(scheduler.next(100)) == [0, 14, 15, 16]
+    assert jobs(scheduler.take_batch(100)) == [0, 1, 2, 3]
+    assert jobs(scheduler.take_batch(100)) == [*range(4, 14)]
+    assert jobs(scheduler.take_batch(100)) == [0, 14, 15, 16]
 
 
 def test_a_text_longer_than_the_budget_is_a_batch() -> None:
@@ -118,21 +118,21 @@ def test_kinds_do_not_mix() -> None:
     scheduler = singles(2, 3)
     scheduler.add(7, [1], "tokens", 0)
     scheduler.add(8, [1], "dense", 0)
-    assert jobs(scheduler.next(10)) == [0, 1, 8]
-    assert jobs(scheduler.next(10)) == [7]
+    assert jobs(scheduler.take_batch(10)) == [0, 1, 8]
+    assert jobs(scheduler.take_batch(10)) == [7]
 
 
 def test_small_jobs_and_a_large_one_of_another_kind_alternate() -> None:
     scheduler = fill(([10] * 9, 4))
     for job in range(1, 7):
         scheduler.add(job, [10], "tokens", 0)
-    batches = [jobs(scheduler.next(20)) for _ in range(7)]
+    batches = [jobs(scheduler.take_batch(20)) for _ in range(7)]
     assert batches == [[0, 0], [1, 2], [0, 0], [3, 4], [0, 0], [5, 6], [0, 0]]
 
 
 def test_a_cancelled_job_is_removed_and_others_stay() -> None:
     scheduler = fill(([4, 1], 0), ([5], 0))
-    assert jobs(scheduler.next(4)) == [0]
+    assert jobs(scheduler.take_batch(4)) == [0]
     scheduler.cancel(0)
     scheduler.cancel("never seen")  # type: ignore[arg-type]
     assert scheduler.tokens == 5 and drain(scheduler, 10) == [[5]]
@@ -153,7 +153,7 @@ def test_every_text_is_served_once_within_the_budget_and_the_oldest_in_every_oth
     while remaining:
         assert scheduler
         assert scheduler.tokens == sum(submitted[job][0][index] for job, index in remaining)
-        batch = scheduler.next(max_tokens)
+        batch = scheduler.take_batch(max_tokens)
         taken = {(item.job, item.index) for item in batch}
         assert len(taken) == len(batch) and taken <= remaining
         # The first of every two passes begins with it.
@@ -162,7 +162,7 @@ def test_every_text_is_served_once_within_the_budget_and_the_oldest_in_every_oth
         assert len(batch) == 1 or sum(item.length for item in batch) <= max_tokens
         assert all(item.length == submitted[item.job][0][item.index] for item in batch)
         remaining -= taken
-    assert not scheduler and not scheduler.tokens and not scheduler.next(max_tokens)
+    assert not scheduler and not scheduler.tokens and not scheduler.take_batch(max_tokens)
 
 
 def test_of_short_texts_those_that_are_due_first_are_taken() -> None:
