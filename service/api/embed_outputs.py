@@ -15,7 +15,7 @@ from service.api.embed_request import EmbedRequest
 from service.api.sparse_vectors import as_arrays, count, sparse_output
 from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
-from service.request.limits import check_values
+from service.request.limits import check_response_numbers
 from service.request.request_context import RequestContext
 
 
@@ -34,7 +34,7 @@ async def embed_outputs(
     pipeline.check_outputs(names)
     rows = await pipeline.reader.read(context, input_list(body.inputs), body.token_options())
     if MULTI in requested:
-        check_values(context.tokens * dim, max_values)
+        check_response_numbers(context.tokens * dim, max_values)
         context.memory.grow_by_numbers(context.tokens * dim)
     outputs = await pipeline.outputs(context, rows, names)
     response: dict[str, Any] = {"inputs": [row.as_json() for row in rows]}
@@ -73,6 +73,6 @@ def _describe_sparse(
     context: RequestContext, vectors: Sequence[SparseVector], max_values: int
 ) -> list[dict[str, Any]]:
     numbers = count(vectors)
-    check_values(numbers, max_values)
+    check_response_numbers(numbers, max_values)
     context.memory.grow_by_numbers(numbers)
     return [as_arrays(vector) for vector in vectors]

@@ -20,7 +20,7 @@ from service.api.sparse_vectors import (
     sparse_output,
 )
 from service.inference.pipeline import Pipeline
-from service.request.limits import check_values
+from service.request.limits import check_response_numbers
 from service.request.request_context import RequestContext
 
 
@@ -63,7 +63,7 @@ class SparseService:
             if text_outputs.sparse is not None
         ]
         numbers = count(vectors)
-        check_values(numbers, self.max_values)
+        check_response_numbers(numbers, self.max_values)
         context.memory.grow_by_numbers(numbers)
         return [as_pairs(vector) for vector in vectors]
 

@@ -9,7 +9,7 @@ from service.api.scores import ranking
 from service.api.similarity_request import SimilarityRequest
 from service.errors import BadRequest, located
 from service.inference.multi_vectors import MultiVectors, TextVectors
-from service.request.limits import check_values
+from service.request.limits import check_response_numbers
 from service.request.request_context import RequestContext
 
 MAXSIM = "maxsim"
@@ -67,7 +67,7 @@ def _check_scores(a: int, b: int, body: SimilarityRequest, max_values: int) -> N
             raise BadRequest(f"a has {a} entries, b has {b}", param="mode")
         if body.top_k is not None:
             raise BadRequest("top_k goes with mode matrix", param="top_k")
-    check_values(a if body.mode == "pairwise" else a * b, max_values)
+    check_response_numbers(a if body.mode == "pairwise" else a * b, max_values)
 
 
 async def _scores(multi_vectors: MultiVectors, a: TextVectors, b: TextVectors, mode: str) -> Floats:

@@ -43,7 +43,7 @@ def router(models: ModelChoice[ServedModel], created: int) -> APIRouter:
                 "id": name,
                 "object": "model",
                 "created": created,
-                "stats": {"queued_tokens": model.admission.queued},
+                "stats": {"queued_tokens": model.admission.queued_tokens},
                 "capabilities": [model.task],
             }
             for name, model in _named(models)

@@ -15,7 +15,7 @@ from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.ollama import OllamaAnswer, OllamaEmbedding
 from service.errors import BadRequest
-from service.request.limits import check_length
+from service.request.limits import check_max_length
 from service.request.request_context import RequestContext
 
 
@@ -104,7 +104,7 @@ class OllamaService:
         num_ctx, tokenizer = body.num_ctx(), self.embedding.pipeline.reader.tokenizer
         if not 0 < num_ctx < tokenizer.max_length:
             return None
-        check_length(num_ctx, tokenizer, "options.num_ctx")
+        check_max_length(num_ctx, tokenizer, "options.num_ctx")
         return num_ctx
 
 

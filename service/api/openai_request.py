@@ -21,7 +21,7 @@ from service.api.openai_fields import (
 )
 from service.errors import BadRequest
 from service.inputs.prompts import Role
-from service.request.limits import check_length
+from service.request.limits import check_max_length
 
 _COMMON_FIELDS = {"input", "model", "encoding_format", "user"}
 """Most requests have no other fields, and skip the checks of those."""
@@ -101,7 +101,7 @@ class EmbeddingsRequest(Body):
         length = self.truncate_prompt_tokens
         if length is None or length == -1:
             return None
-        check_length(length, tokenizer, "truncate_prompt_tokens")
+        check_max_length(length, tokenizer, "truncate_prompt_tokens")
         return length
 
     def _check_supported(self) -> None:

@@ -23,7 +23,7 @@ from service.api.schemas.tokens import PositionsAnswer
 from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
 from service.inputs.tokenized_input import TokenizedInput
-from service.request.limits import check_values
+from service.request.limits import check_response_numbers
 from service.request.request_context import RequestContext
 from service.request.run_in_thread import run_in_thread
 
@@ -46,7 +46,7 @@ class PositionService:
     async def encode(self, context: RequestContext, body: PositionsRequest) -> Any:
         """Respond to /positions."""
         encoding = body.encoding(self.config)
-        check_values(encoding.max_values, self.max_values)
+        check_response_numbers(encoding.max_values, self.max_values)
         context.memory.grow_by_numbers(encoding.max_values)
         match encoding.scheme:
             case Learned(padding=padding):

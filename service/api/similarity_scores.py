@@ -9,7 +9,7 @@ import orjson
 
 from models.vectors import METRICS, Floats
 from service.errors import BadRequest
-from service.request.limits import check_values
+from service.request.limits import check_response_numbers
 from service.request.run_in_thread import FEW_OPERATIONS, run_in_thread
 
 _OPERATIONS_PER_SCORE = 256  # that take as long as to serialise one score
@@ -41,10 +41,12 @@ async def similarity_scores(
 def _compute(a: Floats, b: Floats, options: ScoreOptions, max_values: int) -> dict[str, Any]:
     if options.mode == "pairwise":
         return {"scores": _pairwise_scores(a, b, options)}
-    check_values(len(a) * len(b), max_values)
+    check_response_numbers(len(a) * len(b), max_values)
     if options.top_k is None:
         return {"scores": _score_matrix(options.metric, a, b)}
-    check_values(2 * len(a) * min(options.top_k, len(b)), max_values)  # an index and a score each
+    check_response_numbers(
+        2 * len(a) * min(options.top_k, len(b)), max_values
+    )  # an index and a score each
     return {"top": _top_entries(_score_matrix(options.metric, a, b), options.top_k)}
 
 

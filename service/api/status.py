@@ -72,7 +72,7 @@ def router(
         if not all(model.ready for model in needed):
             raise EngineUnavailable("the engine is not ready", retry_after=2)
         _check_some(needed)
-        return {"status": "ready", "queued_tokens": sum(m.admission.queued for m in models)}
+        return {"status": "ready", "queued_tokens": sum(m.admission.queued_tokens for m in models)}
 
     @routes.get(
         "/info",

@@ -18,7 +18,7 @@ from service.api.router import Context, api_router
 from service.api.schemas.tokens import TextToken
 from service.inputs.offsets import ByteOffsets, byte_offsets
 from service.inputs.reader import InputReader
-from service.request.limits import check_texts, check_tokens, unsplittable_text
+from service.request.limits import check_input_count, check_tokens, unsplittable_text_error
 from service.request.run_in_thread import run_in_thread
 
 _BYTES_PER_CHARACTER = 200  # of a response; a token has about four characters
@@ -73,7 +73,7 @@ def router(models: ModelChoice[InputReader], max_texts: int, max_tokens: int) ->
     )
     async def tokenize(context: Context, body: TokenizeRequest) -> Any:
         reader, texts = models.choose(body.model), text_list(body.inputs)
-        check_texts(len(texts), max_texts)
+        check_input_count(len(texts), max_texts)
         special, prompt = body.add_special_tokens, reader.prompt(body.prompt_options()).text
         steps = _tokenize(reader, texts, prompt, special, max_tokens)
         size = sum(map(len, texts)) + len(texts) * len(prompt)
@@ -87,7 +87,7 @@ def router(models: ModelChoice[InputReader], max_texts: int, max_tokens: int) ->
         reader = models.choose(body.model)
         rows: Any = body.ids if _ids_kind(body.ids) == "<rows>" else [body.ids]
         total = sum(map(len, rows))
-        check_texts(len(rows), max_texts)
+        check_input_count(len(rows), max_texts)
         check_tokens(total, max_tokens)
         for index, row in enumerate(rows):
             reader.check_ids(row, index)
@@ -110,7 +110,7 @@ def _tokenize(
                 check_tokens(total, max_tokens)
                 yield
         except UnsplittableTextError as error:
-            raise unsplittable_text(error, index) from None
+            raise unsplittable_text_error(error, index) from None
         to_byte = byte_offsets(prompted, tokens)
         results.append([_as_json(token, to_byte) for token in tokens])
     return results

@@ -31,7 +31,7 @@ from service.inputs.chunks import ChunkedDocument
 from service.inputs.options import Input, InputOptions
 from service.inputs.spans import check_spans
 from service.inputs.tokenized_input import TokenizedInput
-from service.request.limits import check_values
+from service.request.limits import check_response_numbers
 from service.request.request_context import RequestContext
 from service.request.run_in_thread import run_in_thread
 
@@ -84,7 +84,7 @@ class TokenVectorService:
         if body.spans is not None:
             check_spans(body.spans, texts)
             values = sum(map(len, body.spans)) * self.config.hidden_size
-            check_values(values, self.max_values)
+            check_response_numbers(values, self.max_values)
             context.memory.grow_by_numbers(values)
         rows, tokens = await self.pipeline.reader.read_with_tokens(
             context, texts, body.token_options()
@@ -148,7 +148,7 @@ class TokenVectorService:
         return await self.pipeline.hidden(context, rows, layer)
 
     def _check_values(self, context: RequestContext) -> None:
-        check_values(context.tokens * self.config.hidden_size, self.max_values)
+        check_response_numbers(context.tokens * self.config.hidden_size, self.max_values)
 
 
 def router(models: ModelChoice[TokenVectorService]) -> APIRouter:

@@ -26,7 +26,7 @@ from service.api.words_request import (
 from service.errors import BadRequest, located
 from service.inference.candidates import Candidates
 from service.inference.pipeline import Pipeline
-from service.request.limits import check_texts, check_values
+from service.request.limits import check_input_count, check_response_numbers
 from service.request.request_context import RequestContext
 from service.request.run_in_thread import FEW_OPERATIONS, run_in_thread
 
@@ -62,7 +62,9 @@ class WordService:
     async def neighbors(self, context: RequestContext, body: NeighborsRequest) -> Any:
         """Respond to /neighbors."""
         texts = texts_by_path(body.inputs, "inputs")
-        check_values(2 * len(texts) * body.k, self.max_values)  # an index and a score each
+        check_response_numbers(
+            2 * len(texts) * body.k, self.max_values
+        )  # an index and a score each
         search = await self._prepare(context, body, texts)
         question = neighbors.by_metric(body.metric, search.vectors, search.own_rows)
         lists = await self._nearest(search, question, body.k)
@@ -102,7 +104,7 @@ class WordService:
         candidates, places = body.candidates or [], defaultdict[str, set[int]](set)
         for index, candidate in enumerate(candidates):
             places[candidate].add(index)
-        check_values(len(texts) * len(candidates), self.max_values)
+        check_response_numbers(len(texts) * len(candidates), self.max_values)
         context.memory.grow_by_numbers(len(texts) * len(candidates))
         _, vectors = await self.pipeline.embed(
             context, [*texts, *candidates], body.search_options()
@@ -120,7 +122,7 @@ class WordService:
                 code="not_offered",
                 param="candidates",
             )
-        check_texts(len(texts), _MAX_QUESTIONS)
+        check_input_count(len(texts), _MAX_QUESTIONS)
         context.memory.grow_by_numbers(len(texts) * neighbors.BLOCK)
         rows = await self.pipeline.reader.read(context, texts, body.search_options())
         states = await self.pipeline.hidden(context, rows, "token")

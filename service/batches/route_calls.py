@@ -12,7 +12,7 @@ from starlette.types import Message, Scope
 from service.batches.ids import REQUEST, new_id
 from service.errors import BadRequest, InternalError, ServiceError
 from service.request.error_body import respond
-from service.request.error_responses import service_error
+from service.request.error_responses import to_service_error
 from service.request.memory_budget import MemoryBudget, Reservation
 from service.request.request_context import RequestContext
 
@@ -76,7 +76,7 @@ class RouteCalls:
         return b"".join(part["body"] for part in parts)
 
     def _failure(self, error: Exception, context: RequestContext) -> ServiceError:
-        failure = service_error(error)
+        failure = to_service_error(error)
         if isinstance(failure, InternalError):
             log.error("request %s of a batch failed", context.id, exc_info=error)
         return failure

@@ -63,7 +63,7 @@ def batch_service(
         settings.batch_folder,
         limits,
         calls,
-        busy=lambda: any(model.admission.queued for model in models),
+        busy=lambda: any(model.admission.queued_tokens for model in models),
         tokens_per_second=lambda: max(model.engine.rate.latest for model in models),
     )
 

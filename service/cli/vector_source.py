@@ -23,7 +23,7 @@ from service.client import Client, RequestFailed
 from service.client.request_builders import EmbedOptions
 from service.errors import ServiceError
 from service.inputs.prompts import Prompts, Role
-from service.request.limits import check_values
+from service.request.limits import check_response_numbers
 from service.settings.settings import Settings
 
 
@@ -135,7 +135,7 @@ class LocalModel:
             path, settings = model_folder(self.settings), self.settings
             folder = Folder.read(path, settings.pooling, settings.rerank_format, settings.adapter)
             encoding = PositionsRequest(**options).encoding(folder.spec.config)
-            check_values(encoding.max_values, self.settings.max_values)
+            check_response_numbers(encoding.max_values, self.settings.max_values)
             if isinstance(encoding.scheme, Learned):
                 size = folder.spec.config.max_positions
                 tables = self._learned_table(len(encoding.positions), size, encoding.scheme.padding)

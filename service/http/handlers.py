@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Match, Route
 
 from service.errors import NotFound, ServiceError, WrongMethod
 from service.request.error_body import respond
-from service.request.error_responses import service_error
+from service.request.error_responses import to_service_error
 from service.request.request_context import RequestContext
 
 _COMPARED = 100  # characters of an unknown path
@@ -29,7 +29,7 @@ def install(app: FastAPI) -> None:
 
 async def _respond(request: Request, error: Exception) -> Response:
     context: RequestContext = request.state.context
-    return respond(service_error(error), context.id, context.path)
+    return respond(to_service_error(error), context.id, context.path)
 
 
 async def _http(request: Request, error: Exception) -> Response:

@@ -37,7 +37,7 @@ from service.http.request_body import (
 from service.metrics.metrics import OTHER, Metrics
 from service.process.gc_tuning import return_free_memory
 from service.request.error_body import respond
-from service.request.error_responses import service_error
+from service.request.error_responses import to_service_error
 from service.request.memory_budget import SMALL, Reservation
 from service.request.request_context import RequestContext
 
@@ -205,7 +205,7 @@ def _service_error(error: BaseException, context: RequestContext) -> ServiceErro
         return context.fault
     if isinstance(error, asyncio.CancelledError):
         return _shutting_down()
-    failure = service_error(error)
+    failure = to_service_error(error)
     if isinstance(failure, InternalError):
         fields = {"request_id": context.id, "path": context.path, "status": failure.status}
         log.error("request %s failed", context.id, exc_info=error, extra=fields)

@@ -17,12 +17,12 @@ class Candidates:
 
     @classmethod
     def of_texts(cls, texts: Sequence[str], vectors: Floats) -> "Candidates":
-        """Look among texts with vectors (N, D)."""
+        """Build candidates from texts and their vectors (N, D)."""
         return cls(vectors, texts.__getitem__)
 
     @cached_property
     def lengths(self) -> Floats:
-        """The length of each row, computed once: (N,)."""
+        """The norm of each row, computed once: (N,)."""
         return lengths(self.table)
 
     def nearest(self, question: Question, k: int) -> list[Neighbors]:

@@ -16,7 +16,7 @@ from service.inference.pipeline import Pipeline
 from service.inputs.options import Input, InputOptions
 from service.inputs.text_pair import TextPair
 from service.inputs.tokenized_input import TokenizedInput
-from service.request.limits import check_values
+from service.request.limits import check_response_numbers
 from service.request.request_context import RequestContext
 from service.request.run_in_thread import FEW_OPERATIONS, run_in_thread
 
@@ -48,7 +48,7 @@ class MultiVectors:
 
     @property
     def offered(self) -> bool:
-        """Whether the model is one of these."""
+        """Whether the model is multi-vector."""
         return self._rules is not None
 
     async def vectors(
@@ -113,7 +113,7 @@ class MultiVectors:
         return texts[:count], texts[count:]
 
     async def compare(self, pairs: Sequence[tuple[Floats, Floats]]) -> Floats:
-        """Score pairs of the vectors of a query and a document, in a thread if they are many."""
+        """Score pairs of a query's and a document's vectors (B,), in a thread if they are many."""
         operations = sum(len(query) * document.size for query, document in pairs)
         mean = self._checked_rules().options.mean_scores
         work: Callable[[], Floats] = partial(_scores, pairs, mean)
@@ -151,7 +151,7 @@ class MultiVectors:
         if max_values is None:  # scores will be returned, and not the vectors
             context.memory.grow(_BYTES_PER_NUMBER * numbers)
         else:
-            check_values(self.dim * int(sum(mask.sum() for mask in masks)), max_values)
+            check_response_numbers(self.dim * int(sum(mask.sum() for mask in masks)), max_values)
             context.memory.grow_by_numbers(numbers)
         outputs = await self._pipeline.outputs(context, rows, [MULTI])
         vectors = [text.multi for text in outputs if text.multi is not None]

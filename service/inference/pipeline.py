@@ -63,7 +63,7 @@ class Pipeline:
 
     @property
     def classifier(self) -> ClassifierOptions:
-        """The labels of the model's scores; raises BadRequest for an embedder."""
+        """The classifier, which knows the labels; raises BadRequest for an embedder."""
         if self._classifier is None:
             raise BadRequest(
                 "this server's model embeds texts, and neither reranks nor classifies: "
@@ -75,7 +75,7 @@ class Pipeline:
     async def embed(
         self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> tuple[list[TokenizedInput], Floats]:
-        """Return rows, and their pooled vectors (B, D), not normalized."""
+        """Return the tokenized inputs, and their pooled vectors (B, D), not normalized."""
         self.check_outputs([DENSE])
         rows = await self.reader.read(context, inputs, options)
         if options.windows:
@@ -85,7 +85,7 @@ class Pipeline:
     async def outputs(
         self, context: RequestContext, rows: Sequence[TokenizedInput], names: Sequence[str]
     ) -> list[TextOutputs]:
-        """Compute outputs of rows in one pass, by the names of models.outputs.names."""
+        """Compute outputs of tokenized inputs in one pass, by the names of models.outputs.names."""
         if list(names) == [DENSE]:
             result = await self.submit(context, rows, DENSE)
             return [TextOutputs(dense=vector) for vector in result.vectors]
@@ -96,7 +96,7 @@ class Pipeline:
     async def score(
         self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
     ) -> tuple[list[TokenizedInput], Floats]:
-        """Return rows, and the logits of pairs of texts or of single texts: (B, labels).
+        """Return tokenized inputs, and the logits (B, labels) of pairs of texts or single texts.
 
         A pair that was split into windows has the maximum over them.
         """
@@ -138,14 +138,17 @@ class Pipeline:
     async def hidden(
         self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
     ) -> list[Floats]:
-        """Return hidden states after some layers, or a summand of the input: (T, D) of each row."""
+        """Return hidden states after some layers, or a summand of the input: (T, D) of each one.
+
+        rows: the tokenized inputs.
+        """
         states = (await self.submit(context, rows, output)).vectors
         return np.split(states, np.cumsum([len(row.ids) for row in rows])[:-1])
 
     async def submit(
         self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
     ) -> Result:
-        """Compute an output of rows.
+        """Compute an output of tokenized inputs.
 
         Raises EncodingFailed, Overloaded, TimedOut and EngineUnavailable.
         """

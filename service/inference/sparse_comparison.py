@@ -19,7 +19,7 @@ async def query_document_vectors(
     options: InputOptions,
     num_queries: int,
 ) -> tuple[list[TokenizedInput], list[SparseVector]]:
-    """Return rows and sparse vectors of inputs, the first of which are queries."""
+    """Return the tokenized inputs and their sparse vectors; the first ones are queries."""
     pipeline.check_outputs([SPARSE])
     rows = await pipeline.reader.read(context, inputs, options)
     of_queries = SPARSE_QUERY if SPARSE_QUERY in pipeline.output_names else SPARSE

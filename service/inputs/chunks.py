@@ -15,7 +15,7 @@ from service.errors import BadRequest, ServiceError
 from service.inputs.span_pooling import SpanPooling, pool
 from service.inputs.token_collector import TokenCollector
 from service.inputs.tokenized_input import TokenizedInput
-from service.request.limits import prompt_too_long, unsplittable_text
+from service.request.limits import prompt_too_long_error, unsplittable_text_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ChunkedDocument:
     dropped: list[int]
 
     def rows(self) -> list[TokenizedInput]:
-        """Return the token ids of each chunk."""
+        """Return each chunk as an input of its own."""
         ids = [self.row.ids[start:stop] for start, stop in self.ranges]
         return [
             TokenizedInput(sizes, dropped) for sizes, dropped in zip(ids, self.dropped, strict=True)
@@ -75,7 +75,7 @@ class ChunkReader:
         head = [*self._tokenizer.prefix, *first.ids[: first.leading_special_count]]
         room = self._tokenizer.max_length - len(head) - len(self._tokenizer.suffix)
         if room < 1:
-            raise prompt_too_long(self._tokenizer.max_length)
+            raise prompt_too_long_error(self._tokenizer.max_length)
         ids, total = [_as_array(first.ids[first.leading_special_count :])], 0
         for index, text in enumerate(texts):
             if index:
@@ -92,14 +92,14 @@ class ChunkReader:
                 collector.add(tokens)
                 yield
         except UnsplittableTextError as error:
-            raise unsplittable_text(error, 0) from None
+            raise unsplittable_text_error(error, 0) from None
         return collector
 
     def _ids(self, text: str, index: int) -> Cooperative[Sequence[int]]:
         try:
             return (yield from self._tokenizer.ids_without_special(text))
         except UnsplittableTextError as error:
-            raise unsplittable_text(error, index) from None
+            raise unsplittable_text_error(error, index) from None
 
     def _cut(
         self, head: Sequence[int], ids: list[TokenIds], room: int, side: Side

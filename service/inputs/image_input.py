@@ -41,7 +41,7 @@ class ImageInput(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class PreparedImage:
-    """The pixels of an image, or the error of one that cannot be read."""
+    """An image as a tokenized input, or the error of one that cannot be read."""
 
     result: TokenizedInput | ServiceError
 
@@ -50,7 +50,7 @@ class PreparedImage:
         return 0
 
     def row(self) -> TokenizedInput:
-        """Return the pixels; raises the error."""
+        """Return the tokenized input, which holds the pixels; raises the error."""
         if isinstance(self.result, ServiceError):
             raise self.result
         return self.result

@@ -13,7 +13,7 @@ from service.inputs.image_input import ImageInput, PreparedImage
 from service.inputs.options import Input, TextOrIds
 from service.inputs.tokenization_queue import TokenizationQueue
 from service.inputs.tokenized_input import TokenizedInput
-from service.request.limits import check_texts, check_tokens
+from service.request.limits import check_input_count, check_tokens
 from service.request.request_context import RequestContext
 
 
@@ -49,7 +49,7 @@ class ImageReader:
         images = {i: item for i, item in enumerate(inputs) if isinstance(item, ImageInput)}
         if not images:
             return [item for item in inputs if not isinstance(item, ImageInput)]
-        check_texts(len(inputs), self._max_texts)
+        check_input_count(len(inputs), self._max_texts)
         self._check(context, images)
         start = time.perf_counter()
         context.tokenize_start = context.tokenize_start or start

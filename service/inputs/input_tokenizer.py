@@ -17,14 +17,14 @@ from service.inputs.image_input import PreparedImage
 from service.inputs.options import InputOptions, TextOrIds
 from service.inputs.tokenized_input import TokenizedInput
 from service.inputs.windows import WindowSplitter
-from service.request.limits import prompt_too_long, unsplittable_text
+from service.request.limits import prompt_too_long_error, unsplittable_text_error
 
 TextOrImage = TextOrIds | PreparedImage
 """A text, token ids, or an image that needs no more work."""
 
 
 class InputTokenizer:
-    """Tokenizes inputs in steps, as texts may be long."""
+    """Tokenizes inputs in steps, as texts may be long; knows nothing of requests."""
 
     def __init__(  # noqa: PLR0913 - all but two by name
         self,
@@ -54,7 +54,7 @@ class InputTokenizer:
         try:
             return (yield from self._read(inputs, prompt, options, first_index))
         except UnsplittableTextError as error:  # such a text is long, and alone in its group
-            raise unsplittable_text(error, first_index) from None
+            raise unsplittable_text_error(error, first_index) from None
 
     def read_partial(
         self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
@@ -81,7 +81,7 @@ class InputTokenizer:
                     text, prompt, self._side(options), count_limit
                 )
             except UnsplittableTextError as error:
-                raise unsplittable_text(error, index) from None
+                raise unsplittable_text_error(error, index) from None
             results.append((self.row(index, ids, options), tokens))
         return results
 
@@ -102,7 +102,7 @@ class InputTokenizer:
         return document
 
     def max_characters(self, options: InputOptions) -> int:
-        """Return how many characters of a text are usually tokenized at most."""
+        """Estimate for the queue: how many characters of a text are tokenized at most."""
         unlimited = options.windows or self.count_limit(options)
         return sys.maxsize if unlimited else self._tokenizer.max_excerpt
 
@@ -148,7 +148,7 @@ class InputTokenizer:
         prompt_token_count: leading ids that are not pooled.
         """
         if prompt_token_count + len(self._tokenizer.suffix) >= max_length and side == "right":
-            raise prompt_too_long(max_length)
+            raise prompt_too_long_error(max_length)
         cut = self._tokenizer.truncate(ids.ids, side, max_length)
         return TruncatedIds(cut.ids, ids.dropped + cut.dropped)
 
@@ -182,7 +182,7 @@ class InputTokenizer:
     def row(
         self, index: int, row: TruncatedIds, options: InputOptions, prompt_token_count: int = 0
     ) -> TokenizedInput:
-        """Check the length and the ids of an input; raises BadRequest."""
+        """Return an input whose length and ids are checked; raises BadRequest."""
         if row.dropped and not self._may_cut(options.truncate):
             # Not len(row.ids): it lacks the unknown tokens that some models drop.
             limit = options.max_length or self._tokenizer.max_length

@@ -13,7 +13,7 @@ from service.inputs.input_tokenizer import InputTokenizer
 from service.inputs.options import InputOptions
 from service.inputs.text_pair import TextPair
 from service.inputs.tokenized_input import TokenizedInput
-from service.request.limits import check_window_tokens, unsplittable_text
+from service.request.limits import check_window_tokens, unsplittable_text_error
 
 
 class PairInputTokenizer:
@@ -56,7 +56,7 @@ class PairInputTokenizer:
         try:
             return (yield from self._read(pairs, options, first_index))
         except UnsplittableTextError as error:
-            raise unsplittable_text(error, first_index) from None
+            raise unsplittable_text_error(error, first_index) from None
         except UnpairedTextError as error:
             index = first_index + error.index
             raise BadRequest(

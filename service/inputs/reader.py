@@ -19,7 +19,7 @@ from service.inputs.prompts import Prompt, Prompts
 from service.inputs.text_pair import TextPair
 from service.inputs.tokenization_queue import TokenizationQueue
 from service.inputs.tokenized_input import TokenizedInput
-from service.request.limits import check_texts, check_tokens
+from service.request.limits import check_input_count, check_tokens
 from service.request.request_context import RequestContext
 
 _MAX_INLINE_CHARACTERS = 20_000  # of a request; more are tokenized in threads
@@ -32,7 +32,7 @@ RowsOf = Callable[[Sequence[R]], Sequence[TokenizedInput]]
 
 
 class InputReader:
-    """Tokenizes the inputs of requests, and counts them in the request context."""
+    """Reads a request's inputs: prompt, images, threads, limits and counts."""
 
     def __init__(  # noqa: PLR0913 - all but three by name
         self,
@@ -116,7 +116,7 @@ class InputReader:
         size: characters of all documents of the request.
         """
         for texts in (len(chunks), context.texts + len(chunks)):
-            check_texts(texts, self._max_texts)
+            check_input_count(texts, self._max_texts)
         prompt = self.prompt(options).text
         to_tokenize = sum(map(len, chunks), len(prompt))
         steps = self._input_tokenizer.document(chunks, prompt, options)
@@ -158,7 +158,7 @@ class InputReader:
         added: int = 0,
     ) -> list[R]:
         """added: number of characters that are put around each input."""
-        check_texts(len(inputs), self._max_texts)
+        check_input_count(len(inputs), self._max_texts)
         prompt = self.prompt(options).text
         added += len(prompt)
         size = sum(map(len, inputs)) + len(inputs) * added

@@ -1,4 +1,4 @@
-"""Tokenize long texts in time slices, in a few threads."""
+"""Tokenize long texts and decode images in time slices, in a few threads."""
 
 import asyncio
 import heapq

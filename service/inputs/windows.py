@@ -10,7 +10,7 @@ from models.tokenizer.tokenizer import Tokenizer
 from models.vectors import Floats
 from service.inputs.token_collector import TokenCollector
 from service.inputs.tokenized_input import TokenizedInput
-from service.request.limits import check_window_tokens, prompt_too_long
+from service.request.limits import check_window_tokens, prompt_too_long_error
 
 
 class WindowSplitter:
@@ -47,7 +47,7 @@ class WindowSplitter:
         head, body, tail = np.split(all_ids, [before, len(ids) - after])
         room = self._tokenizer.max_length - before - after
         if room < 1:
-            raise prompt_too_long(self._tokenizer.max_length)
+            raise prompt_too_long_error(self._tokenizer.max_length)
         if not len(body):  # the text has no tokens
             return TokenizedInput(all_ids, 0)
         starts = range(0, len(body), room)

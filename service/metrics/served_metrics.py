@@ -7,11 +7,11 @@ from service.inference.served_model import ServedModel
 from service.metrics.metrics import Metrics
 
 _GAUGES: Sequence[tuple[str, str, Callable[[ServedModel], float]]] = (
-    ("queued_tokens", "Tokens admitted and not answered.", lambda m: m.admission.queued),
+    ("queued_tokens", "Tokens admitted and not answered.", lambda m: m.admission.queued_tokens),
     (
         "wait_seconds",
         "Time in which all that is queued is answered.",
-        lambda m: m.admission.backlog,
+        lambda m: m.admission.backlog_seconds,
     ),
     ("tokens_per_second", "Of a full engine.", lambda m: m.engine.rate.latest),
     ("ready", "Whether the engine embeds.", lambda m: m.ready),

@@ -44,14 +44,14 @@ class Admission:
         self._class_slots = counters.allocate(SIZE_CLASSES, gauge=True)  # the first one
 
     @property
-    def queued(self) -> int:
+    def queued_tokens(self) -> int:
         """Tokens admitted and not computed yet, in all processes."""
         return int(self._counters.total(QUEUED_TOKENS))
 
     @property
-    def backlog(self) -> float:
+    def backlog_seconds(self) -> float:
         """Seconds to compute the whole queue; 0 if the rate is unknown."""
-        return self._seconds(self.queued)
+        return self._seconds(self.queued_tokens)
 
     def check(self, tokens: int) -> None:
         """Raise Overloaded if a request of this size would wait too long.
@@ -97,12 +97,12 @@ class Admission:
         return seconds
 
     def _expected_wait(self, tokens: int) -> float:
-        backlog = self.backlog
+        backlog = self.backlog_seconds
         if backlog <= self._max_wait:  # the usual case, checked cheaply
             return backlog
         slots = range(self._class_slots, self._class_slots + size_class(tokens) + 1)
         smaller = sum(self._counters.total(slot) for slot in slots)
-        return self._seconds(min(self.queued, 2 * smaller))
+        return self._seconds(min(self.queued_tokens, 2 * smaller))
 
     def _seconds(self, tokens: float) -> float:
         rate = self._rate()

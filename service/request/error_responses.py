@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from service.errors import BadRequest, InternalError, Path, ServiceError, describe_path
 
 
-def service_error(error: BaseException) -> ServiceError:
+def to_service_error(error: BaseException) -> ServiceError:
     """The error that a client receives for an exception."""
     if isinstance(error, ServiceError):
         return error

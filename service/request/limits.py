@@ -8,13 +8,13 @@ MAX_UNSPLIT_CHARACTERS = 1 << 18
 """Maximum characters of a text without split points, which takes one second and 160 MB."""
 
 
-def check_texts(texts: int, limit: int) -> None:
-    """Raise BadRequest for no texts, TooLarge for too many."""
-    if not texts:
+def check_input_count(count: int, limit: int) -> None:
+    """Raise BadRequest for no inputs, texts or images, and TooLarge for too many."""
+    if not count:
         raise BadRequest("give at least one text", code="no_input")
-    if texts > limit:
+    if count > limit:
         raise TooLarge(
-            f"the request has {texts} texts, the limit is {limit}", code="too_many_texts"
+            f"the request has {count} texts, the limit is {limit}", code="too_many_texts"
         )
 
 
@@ -36,7 +36,7 @@ def check_window_tokens(tokens: int, limit: int, index: int) -> None:
         )
 
 
-def check_values(values: int, limit: int) -> None:
+def check_response_numbers(values: int, limit: int) -> None:
     """Raise TooLarge for a response of too many numbers."""
     if values > limit:
         raise TooLarge(
@@ -44,7 +44,7 @@ def check_values(values: int, limit: int) -> None:
         )
 
 
-def check_length(requested: int, tokenizer: Tokenizer, param: str) -> None:
+def check_max_length(requested: int, tokenizer: Tokenizer, param: str) -> None:
     """Raise BadRequest for a maximum length that is too short for any text, or too long."""
     special = len(tokenizer.prefix) + len(tokenizer.suffix)
     if requested > tokenizer.max_length:
@@ -58,7 +58,7 @@ def check_length(requested: int, tokenizer: Tokenizer, param: str) -> None:
         )
 
 
-def prompt_too_long(max_length: int) -> BadRequest:
+def prompt_too_long_error(max_length: int) -> BadRequest:
     """Error for a prompt that leaves no room for a text."""
     return BadRequest(
         f"the prompt takes the {max_length} tokens that the model reads; shorten it",
@@ -67,6 +67,6 @@ def prompt_too_long(max_length: int) -> BadRequest:
     )
 
 
-def unsplittable_text(error: UnsplittableTextError, index: int) -> BadRequest:
+def unsplittable_text_error(error: UnsplittableTextError, index: int) -> BadRequest:
     """Error for an input that cannot be split for tokenization."""
     return BadRequest(f"input {index}: {error}", code="unbroken_text", index=index)

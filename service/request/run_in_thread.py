@@ -1,4 +1,4 @@
-"""Run long work in a thread, outside of the event loop."""
+"""Run long work in a thread, outside of the event loop, and short work inline."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,5 +16,5 @@ _THREAD = ThreadPoolExecutor(1, "large")
 
 
 async def run_in_thread(work: Callable[[], R], small: bool) -> R:
-    """Run small work inline, as a thread would cost more, and other work in a thread."""
+    """Run work in a thread, or inline if it is small, as a thread would cost more."""
     return work() if small else await asyncio.get_running_loop().run_in_executor(_THREAD, work)

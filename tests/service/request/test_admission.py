@@ -28,17 +28,17 @@ def is_open(admission: Admission) -> bool:
 def test_nothing_is_refused_while_the_rate_is_unknown() -> None:
     admission = Admission(1.0, lambda: 0.0, SharedCounters.private())
     with admission.admit(10**9), admission.admit(10**9):
-        assert is_open(admission) and admission.backlog == 0
+        assert is_open(admission) and admission.backlog_seconds == 0
 
 
 def test_a_wait_beyond_the_limit_is_refused_with_a_retry_time() -> None:
     admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
     with admission.admit(400):  # however large, a request that finds no queue is admitted
-        assert admission.backlog == 4
+        assert admission.backlog_seconds == 4
         with pytest.raises(Overloaded) as refused, admission.admit(400):
             raise AssertionError("admitted")
         assert 4.0 <= (refused.value.retry_after or 0) <= 6.0
-    assert admission.queued == 0 and is_open(admission)
+    assert admission.queued_tokens == 0 and is_open(admission)
 
 
 def test_a_wait_of_just_the_limit_is_admitted() -> None:
@@ -50,7 +50,7 @@ def test_a_wait_of_just_the_limit_is_admitted() -> None:
 def test_a_request_waits_for_at_most_twice_the_requests_no_larger_than_itself() -> None:
     admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
     with admission.admit(900), admission.admit(20), admission.admit(20):
-        assert admission.backlog == pytest.approx(9.4) and is_open(admission)
+        assert admission.backlog_seconds == pytest.approx(9.4) and is_open(admission)
         with (
             pytest.raises(Overloaded, match=r"wait 9\.4 s; the limit is 1\.0 s") as refused,
             admission.admit(1000),
@@ -59,7 +59,7 @@ def test_a_request_waits_for_at_most_twice_the_requests_no_larger_than_itself() 
         assert 9.4 <= (refused.value.retry_after or 0) <= 14.1
         with admission.admit(20), pytest.raises(Overloaded, match=r"1\.2 s"), admission.admit(20):
             raise AssertionError("admitted")
-    assert admission.queued == 0
+    assert admission.queued_tokens == 0
     with admission.admit(20), admission.admit(20):
         assert is_open(admission), "what was answered is waited for"
 
@@ -97,7 +97,7 @@ def test_a_wait_that_leaves_too_little_time_is_refused() -> None:
 def test_nothing_is_too_large_without_a_reliable_rate() -> None:
     admission = with_timeout(100.0, 0.0)
     with admission.admit(10**9):
-        assert admission.queued == 10**9
+        assert admission.queued_tokens == 10**9
 
 
 def test_a_request_without_tokens_to_compute_does_not_wait() -> None:
@@ -105,34 +105,34 @@ def test_a_request_without_tokens_to_compute_does_not_wait() -> None:
     with admission.admit(900), admission.admit(20), admission.admit(60):
         assert not is_open(admission)
         with admission.admit(0):
-            assert admission.queued == 980
+            assert admission.queued_tokens == 980
 
 
 def test_a_failed_request_is_not_queued_any_more() -> None:
     admission = Admission(1.0, lambda: 100.0, SharedCounters.private())
     with pytest.raises(RuntimeError), admission.admit(100):
         raise RuntimeError
-    assert admission.queued == 0
+    assert admission.queued_tokens == 0
 
 
 def test_the_queues_of_all_processes_count(tables: list[SharedCounters]) -> None:
     first, second = (Admission(1.0, lambda: 100.0, counters) for counters in tables)
     with first.admit(150):
-        assert second.queued == 150
+        assert second.queued_tokens == 150
         with pytest.raises(Overloaded), second.admit(150):
             raise AssertionError("admitted")
     with second.admit(50):
-        assert first.queued == 50
+        assert first.queued_tokens == 50
 
 
 def test_the_queue_of_a_dead_process_does_not_count(tables: list[SharedCounters]) -> None:
     first, second = (Admission(1.0, lambda: 100.0, counters) for counters in tables)
     with second.admit(60):
-        assert first.queued == 60
+        assert first.queued_tokens == 60
         tables[0].clear_gauges(1)
-        assert first.queued == 0
+        assert first.queued_tokens == 0
         with first.admit(500), first.admit(10):
-            assert first.queued == 510
+            assert first.queued_tokens == 510
 
 
 def test_retry_times_are_after_the_queue_and_spread() -> None:

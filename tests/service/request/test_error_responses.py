@@ -13,24 +13,24 @@ from service.api.positions_request import PositionsRequest
 from service.api.similarity_request import SimilarityRequest
 from service.api.tokenize import DecodeRequest
 from service.api.tokens_request import TokensRequest
-from service.request.error_responses import service_error
+from service.request.error_responses import to_service_error
 
 
 @pytest.mark.parametrize("name", ["<b>", "<text>", "<", "normalise"])
 def test_the_error_of_an_unknown_field_has_its_exact_name(name: str) -> None:
     with pytest.raises(ValidationError) as raised:
         EmbedRequest.model_validate({"inputs": "a", name: 1})
-    error = service_error(raised.value)
+    error = to_service_error(raised.value)
     assert (error.message, error.param) == (f"unknown field {name!r}", name)
     with pytest.raises(ValidationError) as raised:
         SimilarityRequest.model_validate({"inputs": {"source_sentence": "a", name: 1}})
-    assert service_error(raised.value).param == f"inputs.{name}"
+    assert to_service_error(raised.value).param == f"inputs.{name}"
 
 
 def test_the_error_does_not_name_branches_of_a_union() -> None:
     with pytest.raises(ValidationError) as raised:
         EmbedRequest.model_validate({"inputs": ["a", [1, "b"]]})
-    error = service_error(raised.value)
+    error = to_service_error(raised.value)
     assert error.message.startswith("inputs.1.1: ") and (error.param, error.index) == ("inputs", 1)
 
 
@@ -64,4 +64,4 @@ def test_the_error_has_the_index_of_the_input_if_there_is_one(
 ) -> None:
     with pytest.raises(ValidationError) as raised:
         body.model_validate_json(json.dumps(content))
-    assert service_error(raised.value).index == index
+    assert to_service_error(raised.value).index == index
