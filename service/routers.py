@@ -61,7 +61,7 @@ def create_routers(
     def choice(service: Callable[[ServedModel], S], *offers: str) -> ModelChoice[S]:
         # Without a model's name, the first model that offers this, or else the first of all.
         default = next(
-            (i for offer in offers for i, m in enumerate(models) if offer in m.offers), 0
+            (i for offer in offers for i, m in enumerate(models) if offer in m.task_and_outputs), 0
         )
         return ModelChoice(names, [service(model) for model in models], default)
 

@@ -36,7 +36,7 @@ async def embed_outputs(
     if MULTI in requested:
         check_response_numbers(context.tokens * dim, max_values)
         context.memory.grow_by_numbers(context.tokens * dim)
-    outputs = await pipeline.outputs(context, rows, names)
+    outputs = await pipeline.compute_outputs(context, rows, names)
     response: dict[str, Any] = {"inputs": [row.as_json() for row in rows]}
     if DENSE in requested:
         vectors = [text.dense for text in outputs if text.dense is not None]

@@ -56,7 +56,7 @@ class SparseService:
         self.pipeline.check_outputs([output])
         inputs = input_list(body.inputs)
         rows = await self.pipeline.reader.read(context, inputs, body.token_options())
-        outputs = await self.pipeline.outputs(context, rows, [output])
+        outputs = await self.pipeline.compute_outputs(context, rows, [output])
         vectors = [
             select(text_outputs.sparse, body.top_k, body.min_weight)
             for text_outputs in outputs

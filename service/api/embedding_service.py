@@ -12,7 +12,7 @@ from service.api.embed_request import EmbedRequest
 from service.api.multi_vector import MultiVectorService
 from service.api.partial_results import partial_results, stack_vectors
 from service.errors import BadRequest
-from service.inference.dimensions import Dimensions
+from service.inference.dimensions import AllowedDimensions
 from service.inference.item_result import ItemResult, stack_results
 from service.inference.pipeline import Pipeline
 from service.inputs.tokenized_input import TokenizedInput
@@ -30,7 +30,7 @@ class EmbeddingService:
 
     pipeline: Pipeline
     name: str
-    dimensions: Dimensions
+    dimensions: AllowedDimensions
     layers: int
     max_values: int
     multi_vector: MultiVectorService

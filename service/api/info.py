@@ -9,7 +9,7 @@ from models.sentence_transformers.sentence import SentenceConfig
 from models.vectors import INT8
 from service import __version__
 from service.engine.client.current_engine import CurrentEngine
-from service.inference.dimensions import Dimensions
+from service.inference.dimensions import AllowedDimensions
 from service.settings.settings import Settings
 
 _LIMIT_SETTINGS = (
@@ -30,7 +30,7 @@ def server_info(
     settings: Settings,
     engine: CurrentEngine,
     model: Folder,
-    dimensions: Dimensions,
+    dimensions: AllowedDimensions,
 ) -> dict[str, Any]:
     """Describe the server; fields that only the engine knows are None until it has started."""
     sentence, classifier = model.sentence, model.classifier

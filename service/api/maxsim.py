@@ -8,7 +8,7 @@ from service.api.comparison_input import TextsByPath, texts_by_path
 from service.api.scores import ranking
 from service.api.similarity_request import SimilarityRequest
 from service.errors import BadRequest, located
-from service.inference.multi_vectors import MultiVectors, TextVectors
+from service.inference.multi_vectors import MultiVectors, TokenVectors
 from service.request.limits import check_response_numbers
 from service.request.request_context import RequestContext
 
@@ -70,11 +70,11 @@ def _check_scores(a: int, b: int, body: SimilarityRequest, max_values: int) -> N
     check_response_numbers(a if body.mode == "pairwise" else a * b, max_values)
 
 
-async def _scores(multi_vectors: MultiVectors, a: TextVectors, b: TextVectors, mode: str) -> Floats:
+async def _scores(multi_vectors: MultiVectors, a: TokenVectors, b: TokenVectors, mode: str) -> Floats:
     if mode == "pairwise":
-        return await multi_vectors.compare([*zip(a.vectors, b.vectors, strict=True)])
+        return await multi_vectors.maxsim_scores([*zip(a.vectors, b.vectors, strict=True)])
     pairs = [(query, document) for query in a.vectors for document in b.vectors]
-    return (await multi_vectors.compare(pairs)).reshape(len(a.vectors), len(b.vectors))
+    return (await multi_vectors.maxsim_scores(pairs)).reshape(len(a.vectors), len(b.vectors))
 
 
 def _as_json(scores: Floats, body: SimilarityRequest) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _top(row: Floats, indices: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def _details(
-    context: RequestContext, body: SimilarityRequest, a: TextVectors, b: TextVectors
+    context: RequestContext, body: SimilarityRequest, a: TokenVectors, b: TokenVectors
 ) -> dict[str, Any]:
     first, second = ([row.as_json() for row in side.rows] for side in (a, b))
     inputs: dict[str, Any] = {"a": first, "b": second}

@@ -18,7 +18,7 @@ from service.api.router import Context, api_router
 from service.api.schemas.common import OpenAIError
 from service.api.schemas.multi_vector import JinaMultiVectors
 from service.errors import BadRequest, TooLarge
-from service.inference.multi_vectors import MultiVectors, TextVectors
+from service.inference.multi_vectors import MultiVectors, TokenVectors
 from service.inputs.options import Input, InputOptions
 from service.request.request_context import RequestContext
 
@@ -146,7 +146,7 @@ def router(models: ModelChoice[MultiVectorService]) -> APIRouter:
     return routes
 
 
-def _convert(texts: TextVectors, dtype: OutputType) -> list[Array]:
+def _convert(texts: TokenVectors, dtype: OutputType) -> list[Array]:
     return [convert_vectors(rows, dtype, index) for index, rows in enumerate(texts.vectors)]
 
 

@@ -20,7 +20,7 @@ from service.api.similarity_scores import similarity_scores
 from service.errors import BadRequest, located
 from service.inference.multi_vectors import MultiVectors
 from service.inference.pipeline import Pipeline
-from service.inference.sparse_comparison import as_matrix, query_document_vectors
+from service.inference.sparse_comparison import as_matrix, compute_sparse_vectors
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
 from service.request.run_in_thread import run_in_thread
@@ -110,7 +110,7 @@ class SimilarityService:
         texts, count = [*first.values(), *second.values()], len(first)
         with located(paths):
             if self._is_sparse:
-                rows, sparse = await query_document_vectors(
+                rows, sparse = await compute_sparse_vectors(
                     self.pipeline, context, texts, options, count
                 )
                 vectors = as_matrix(context, sparse, self.max_values)

@@ -44,9 +44,8 @@ def _compute(a: Floats, b: Floats, options: ScoreOptions, max_values: int) -> di
     check_response_numbers(len(a) * len(b), max_values)
     if options.top_k is None:
         return {"scores": _score_matrix(options.metric, a, b)}
-    check_response_numbers(
-        2 * len(a) * min(options.top_k, len(b)), max_values
-    )  # an index and a score each
+    numbers = 2 * len(a) * min(options.top_k, len(b))  # an index and a score each
+    check_response_numbers(numbers, max_values)
     return {"top": _top_entries(_score_matrix(options.metric, a, b), options.top_k)}
 
 

@@ -22,10 +22,10 @@ Info = Callable[[], dict[str, Any]]
 
 
 class ModelHealth(Protocol):
-    """Tells whether a model's engine is needed, and has computed vectors recently."""
+    """Tells whether a model should be loaded, and its engine has computed vectors recently."""
 
     @property
-    def needed(self) -> bool: ...
+    def should_be_loaded(self) -> bool: ...
     @property
     def ready(self) -> bool: ...
     @property
@@ -68,7 +68,7 @@ def router(
     async def ready() -> Any:
         if shutting_down():
             raise ShuttingDown("the server is shutting down", retry_after=1)
-        needed = [model for model in models if model.needed]
+        needed = [model for model in models if model.should_be_loaded]
         if not all(model.ready for model in needed):
             raise EngineUnavailable("the engine is not ready", retry_after=2)
         _check_some(needed)

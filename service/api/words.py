@@ -62,9 +62,8 @@ class WordService:
     async def neighbors(self, context: RequestContext, body: NeighborsRequest) -> Any:
         """Respond to /neighbors."""
         texts = texts_by_path(body.inputs, "inputs")
-        check_response_numbers(
-            2 * len(texts) * body.k, self.max_values
-        )  # an index and a score each
+        numbers = 2 * len(texts) * body.k  # an index and a score each
+        check_response_numbers(numbers, self.max_values)
         search = await self._prepare(context, body, texts)
         question = neighbors.by_metric(body.metric, search.vectors, search.own_rows)
         lists = await self._nearest(search, question, body.k)

@@ -21,10 +21,10 @@ class Candidates:
         return cls(vectors, texts.__getitem__)
 
     @cached_property
-    def lengths(self) -> Floats:
-        """The norm of each row, computed once: (N,)."""
+    def norms(self) -> Floats:
+        """The norm of each row, one where it is zero; computed once: (N,)."""
         return lengths(self.table)
 
     def nearest(self, question: Question, k: int) -> list[Neighbors]:
-        """Return the k nearest rows for each list of a question."""
-        return nearest(self.table, self.lengths, question, k)
+        """Return the k nearest rows for each of the lists that a question asks for."""
+        return nearest(self.table, self.norms, question, k)

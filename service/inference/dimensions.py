@@ -7,7 +7,7 @@ from models.errors import ModelError
 from service.errors import BadRequest
 
 
-class Dimensions:
+class AllowedDimensions:
     """The dimensions that the model declares (Matryoshka) or the operator allows.
 
     Truncated vectors are of little use unless the model was trained for them.
@@ -18,7 +18,7 @@ class Dimensions:
         self.full, self._allowed = full, allowed
 
     @classmethod
-    def from_setting(cls, setting: str, full: int, declared: Collection[int]) -> "Dimensions":
+    def from_setting(cls, setting: str, full: int, declared: Collection[int]) -> "AllowedDimensions":
         """Parse the setting: 'declared', 'any', 'none', or comma-separated numbers.
 
         Raises ModelError for a number that is not between 1 and `full`.

@@ -24,7 +24,7 @@ _BYTES_PER_NUMBER = 8  # as float32, in the engine's response and without what i
 
 
 @dataclass(frozen=True)
-class TextVectors:
+class TokenVectors:
     """The tokenized texts, and for each the vectors of its tokens that have one: (n, D).
 
     token_ids: of those tokens, for each text (n,).
@@ -34,9 +34,9 @@ class TextVectors:
     vectors: list[Floats]
     token_ids: list[TokenIds]
 
-    def __getitem__(self, part: slice) -> "TextVectors":
+    def __getitem__(self, part: slice) -> "TokenVectors":
         """Return those of some of the texts."""
-        return TextVectors(self.rows[part], self.vectors[part], self.token_ids[part])
+        return TokenVectors(self.rows[part], self.vectors[part], self.token_ids[part])
 
 
 class MultiVectors:
@@ -57,7 +57,7 @@ class MultiVectors:
         inputs: Sequence[Input],
         options: InputOptions,
         max_values: int,
-    ) -> TextVectors:
+    ) -> TokenVectors:
         """Compute the vectors of inputs, all of which are queries, or all documents.
 
         The prompt tells which; without one they are documents. max_values: limit of the numbers in
@@ -89,7 +89,7 @@ class MultiVectors:
         compared = [
             (query_of[pair.first], vectors) for pair, (_, vectors) in zip(pairs, texts, strict=True)
         ]
-        return [row for row, _ in texts], await self.compare(compared)
+        return [row for row, _ in texts], await self.maxsim_scores(compared)
 
     async def query_document_vectors(
         self,
@@ -97,7 +97,7 @@ class MultiVectors:
         queries: Sequence[str],
         documents: Sequence[str],
         options: InputOptions,
-    ) -> tuple[TextVectors, TextVectors]:
+    ) -> tuple[TokenVectors, TokenVectors]:
         """Compute the vectors of queries and of documents in one pass.
 
         options: of the documents; a query is cut where it is too long. The index of an error is
@@ -112,7 +112,7 @@ class MultiVectors:
         texts = await self._compute(context, rows, roles)
         return texts[:count], texts[count:]
 
-    async def compare(self, pairs: Sequence[tuple[Floats, Floats]]) -> Floats:
+    async def maxsim_scores(self, pairs: Sequence[tuple[Floats, Floats]]) -> Floats:
         """Score pairs of a query's and a document's vectors (B,), in a thread if they are many."""
         operations = sum(len(query) * document.size for query, document in pairs)
         mean = self._checked_rules().options.mean_scores
@@ -143,7 +143,7 @@ class MultiVectors:
         rows: list[TokenizedInput],
         roles: Sequence[TextRole],
         max_values: int | None = None,
-    ) -> TextVectors:
+    ) -> TokenVectors:
         """Compute the vectors of queries and documents, as the roles of the rows say."""
         rules = self._checked_rules()
         masks = [rules.has_vector(row.ids, role) for row, role in zip(rows, roles, strict=True)]
@@ -153,9 +153,9 @@ class MultiVectors:
         else:
             check_response_numbers(self.dim * int(sum(mask.sum() for mask in masks)), max_values)
             context.memory.grow_by_numbers(numbers)
-        outputs = await self._pipeline.outputs(context, rows, [MULTI])
+        outputs = await self._pipeline.compute_outputs(context, rows, [MULTI])
         vectors = [text.multi for text in outputs if text.multi is not None]
-        return TextVectors(
+        return TokenVectors(
             rows,
             [part[mask] for part, mask in zip(vectors, masks, strict=True)],
             [row.ids[mask] for row, mask in zip(rows, masks, strict=True)],

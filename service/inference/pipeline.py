@@ -82,7 +82,7 @@ class Pipeline:
             return rows, await self._submit_windows(context, rows, average)
         return rows, (await self.submit(context, rows, DENSE)).vectors
 
-    async def outputs(
+    async def compute_outputs(
         self, context: RequestContext, rows: Sequence[TokenizedInput], names: Sequence[str]
     ) -> list[TextOutputs]:
         """Compute outputs of tokenized inputs in one pass, by the names of models.outputs.names."""

@@ -15,7 +15,7 @@ from service.engine.client.current_engine import CurrentEngine
 from service.engine.client.replaying_engine import ReplayingEngine
 from service.engine.protocol.model_state import EngineState
 from service.inference.candidates import Candidates
-from service.inference.dimensions import Dimensions
+from service.inference.dimensions import AllowedDimensions
 from service.inference.multi_vectors import MultiVectors
 from service.inference.pipeline import Pipeline
 from service.inference.vector_cache import VectorCache
@@ -68,7 +68,7 @@ class ServedModel:
         tokens = folder.multi_vector_rules(self.reader.tokenizer)
         self.multi_vectors = MultiVectors(self.pipeline, tokens, folder.dim)
         lengths = declared_dimensions(folder.encoder, folder.dim)
-        self.dimensions = Dimensions.from_setting(settings.dimensions, folder.dim, lengths)
+        self.dimensions = AllowedDimensions.from_setting(settings.dimensions, folder.dim, lengths)
 
     @property
     def name(self) -> str:
@@ -86,12 +86,12 @@ class ServedModel:
         return self.folder.task
 
     @property
-    def offers(self) -> tuple[str, ...]:
+    def task_and_outputs(self) -> tuple[str, ...]:
         """The task, and what is computed of a text, by the names of models.outputs."""
         return (self.task, *self.folder.outputs)
 
     @property
-    def needed(self) -> bool:
+    def should_be_loaded(self) -> bool:
         """Whether the model should be loaded: it is kept, and no operator has unloaded it."""
         unloaded = self.engine.state.engine is EngineState.UNLOADED
         return self.settings.keep == "always" and not unloaded

@@ -12,7 +12,7 @@ from service.inputs.tokenized_input import TokenizedInput
 from service.request.request_context import RequestContext
 
 
-async def query_document_vectors(
+async def compute_sparse_vectors(
     pipeline: Pipeline,
     context: RequestContext,
     inputs: Sequence[Input],
@@ -34,7 +34,7 @@ async def query_document_vectors(
 async def _vectors(
     pipeline: Pipeline, context: RequestContext, rows: Sequence[TokenizedInput], output: str
 ) -> list[SparseVector]:
-    outputs = await pipeline.outputs(context, rows, [output]) if rows else []
+    outputs = await pipeline.compute_outputs(context, rows, [output]) if rows else []
     return [text.sparse for text in outputs if text.sparse is not None]
 
 

@@ -13,7 +13,7 @@ from models.sentence_transformers.sentence import SentenceConfig
 from service.api.info import server_info
 from service.engine.client.current_engine import CurrentEngine
 from service.engine.protocol.fd_handoff import request_connection
-from service.inference.dimensions import Dimensions
+from service.inference.dimensions import AllowedDimensions
 from service.process.shared_counters import SharedCounters
 from service.settings.settings import Settings
 from tests.service.server import Server
@@ -24,7 +24,7 @@ ENDLESS = 1 << 30
 def info(sentence: SentenceConfig, rate: float = 0.0, **settings: object) -> dict[str, object]:
     """Return /info before the engine has started. rate: of the engine, in tokens per second."""
     values = Settings(_env_file=None, **settings)  # type: ignore[call-arg, arg-type]
-    dimensions = Dimensions.from_setting("none", 384, ())
+    dimensions = AllowedDimensions.from_setting("none", 384, ())
     link = CurrentEngine(partial(request_connection, 0), SharedCounters.private())
     link.rate.update(rate)
     config = EncoderConfig(

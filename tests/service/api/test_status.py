@@ -36,7 +36,7 @@ class Health:
     """A model, kept loaded and ready unless said otherwise."""
 
     admission: Admission
-    needed: bool = True
+    should_be_loaded: bool = True
     ready: bool = True
 
 
@@ -64,14 +64,14 @@ def ready(*models: Health) -> int:
 
 def test_a_server_of_several_models_is_ready_with_those_that_it_needs() -> None:
     idle = Admission(1.0, lambda: 60.0, SharedCounters.private())
-    assert ready(Health(idle), Health(idle, needed=False, ready=False)) == 200
+    assert ready(Health(idle), Health(idle, should_be_loaded=False, ready=False)) == 200
     assert ready(Health(idle), Health(idle, ready=False)) == 503
-    assert ready(Health(idle, needed=False, ready=False)) == 200
+    assert ready(Health(idle, should_be_loaded=False, ready=False)) == 200
     full = Admission(1.0, lambda: 60.0, SharedCounters.private())
     with full.admit(60), full.admit(60):
         assert ready(Health(full), Health(idle)) == 200, "one of them takes a query"
         assert ready(Health(full), Health(full)) == 429
-        assert ready(Health(full), Health(idle, needed=False)) == 429
+        assert ready(Health(full), Health(idle, should_be_loaded=False)) == 429
 
 
 def test_info_has_the_model_its_precision_and_the_limits(server: Server) -> None:

@@ -9,7 +9,7 @@ from models.errors import ModelError
 from models.hub.sources import DEFAULT
 from models.vectors import normalize
 from service.errors import BadRequest
-from service.inference.dimensions import Dimensions
+from service.inference.dimensions import AllowedDimensions
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
@@ -65,7 +65,7 @@ def test_a_model_is_truncated_to_its_declared_dimensions(tiny_bert: Folder) -> N
 def test_the_setting_overrides_the_declared_dimensions(
     setting: str, declared: Collection[int], allowed: set[int]
 ) -> None:
-    dimensions = Dimensions.from_setting(setting, 8, declared)
+    dimensions = AllowedDimensions.from_setting(setting, 8, declared)
     for requested in range(1, 8):
         if requested in allowed:
             dimensions.check(requested)
@@ -81,7 +81,7 @@ def test_the_setting_overrides_the_declared_dimensions(
 @pytest.mark.parametrize(("setting", "wrong"), [("0", 0), ("4,9", 9)])
 def test_impossible_dimensions_are_refused_at_the_start(setting: str, wrong: int) -> None:
     with pytest.raises(ModelError, match=f"dimensions: {wrong} is not between 1 and 8"):
-        Dimensions.from_setting(setting, 8, ())
+        AllowedDimensions.from_setting(setting, 8, ())
 
 
 @pytest.mark.parametrize("requested", [64, 385])

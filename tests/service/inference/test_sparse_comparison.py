@@ -11,7 +11,7 @@ from models.outputs.text_outputs import SparseVector, TextOutputs
 from service.engine.protocol.messages import Job, Result
 from service.errors import EncodingFailed
 from service.inference.pipeline import Pipeline
-from service.inference.sparse_comparison import query_document_vectors
+from service.inference.sparse_comparison import compute_sparse_vectors
 from service.inputs.options import InputOptions
 from service.inputs.reader import InputReader
 from service.process.shared_counters import SharedCounters
@@ -45,7 +45,7 @@ def test_a_failure_has_the_index_among_all_inputs(
         *(reader, Admission(1, lambda: 0.0, SharedCounters.private()), FailingEngine(output), 1),
         output_names=(SPARSE, SPARSE_QUERY),
     )
-    compared = query_document_vectors(
+    compared = compute_sparse_vectors(
         *(pipeline, RequestContext("a"), ["a", "b", "c", "d", "e"], InputOptions(), 3)
     )
     with pytest.raises(EncodingFailed) as failed:
