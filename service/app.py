@@ -20,7 +20,7 @@ from service.http.middleware import Middleware
 from service.http.request_body import HttpLimits
 from service.http.timeouts import Timeouts
 from service.inference.served_model import ServedModel
-from service.inputs.tokenization_queue import TokenizationQueue
+from service.inputs.input_queue import InputQueue
 from service.metrics import served_metrics
 from service.request.memory_budget import MemoryBudget
 from service.routers import create_routers
@@ -87,7 +87,7 @@ def wrap(app: Middleware, context: ServerContext) -> ASGIApp:
 def served_models(context: ServerContext, engines: Sequence[CurrentEngine]) -> list[ServedModel]:
     """Read the folder of each model; raises ModelError."""
     settings = context.settings
-    queue = TokenizationQueue(settings.request_timeout, settings.max_wait)
+    queue = InputQueue(settings.request_timeout, settings.max_wait)
     models = [
         ServedModel(
             model.settings,

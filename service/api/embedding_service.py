@@ -130,7 +130,7 @@ class EmbeddingService:
         return {
             "model": self.name,
             "dimensions": dimensions,
-            "prompt": self.pipeline.reader.prompt(body.input_options()).as_json(),
+            "prompt": self.pipeline.reader.resolve_prompt(body.input_options()).as_json(),
             **context.usage_and_timing(),
         }
 

@@ -70,7 +70,9 @@ def _check_scores(a: int, b: int, body: SimilarityRequest, max_values: int) -> N
     check_response_numbers(a if body.mode == "pairwise" else a * b, max_values)
 
 
-async def _scores(multi_vectors: MultiVectors, a: TokenVectors, b: TokenVectors, mode: str) -> Floats:
+async def _scores(
+    multi_vectors: MultiVectors, a: TokenVectors, b: TokenVectors, mode: str
+) -> Floats:
     if mode == "pairwise":
         return await multi_vectors.maxsim_scores([*zip(a.vectors, b.vectors, strict=True)])
     pairs = [(query, document) for query in a.vectors for document in b.vectors]

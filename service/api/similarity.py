@@ -121,7 +121,7 @@ class SimilarityService:
 
     def _details(self, context: RequestContext, body: SimilarityRequest) -> dict[str, Any]:
         return {
-            "prompt": self.pipeline.reader.prompt(body.input_options()).as_json(),
+            "prompt": self.pipeline.reader.resolve_prompt(body.input_options()).as_json(),
             **context.usage_and_timing(),
         }
 

@@ -100,7 +100,7 @@ def chunk_vectors(
         if isinstance(vector, ServiceError):
             raise BadRequest(vector.message, code=vector.code, param="chunks", index=index)
         vectors.append(vector)
-    items = [row.as_json() for row in document.rows()]
+    items = [row.as_json() for row in document.chunk_inputs()]
     return InputVectors("chunks", items, np.stack(vectors), document.row)
 
 

@@ -134,7 +134,7 @@ class TokenVectorService:
         size: int,
     ) -> ChunkedDocument:
         try:
-            return await self.pipeline.reader.document(context, chunks, options, size)
+            return await self.pipeline.reader.read_chunks(context, chunks, options, size)
         except BadRequest as error:
             if error.param is None:  # its index is a chunk's; a document is an input here
                 error.param, error.index = "chunks", index

@@ -18,7 +18,9 @@ class AllowedDimensions:
         self.full, self._allowed = full, allowed
 
     @classmethod
-    def from_setting(cls, setting: str, full: int, declared: Collection[int]) -> "AllowedDimensions":
+    def from_setting(
+        cls, setting: str, full: int, declared: Collection[int]
+    ) -> "AllowedDimensions":
         """Parse the setting: 'declared', 'any', 'none', or comma-separated numbers.
 
         Raises ModelError for a number that is not between 1 and `full`.

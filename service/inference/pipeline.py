@@ -19,7 +19,12 @@ from service.inputs.options import Input, InputOptions
 from service.inputs.reader import InputReader
 from service.inputs.text_pair import TextPair
 from service.inputs.tokenized_input import TokenizedInput
-from service.inputs.windows import average, maximum, split_windows, window_input_indices
+from service.inputs.windows import (
+    merge_by_average,
+    merge_by_maximum,
+    split_windows,
+    window_input_indices,
+)
 from service.request.admission import Admission
 from service.request.request_context import RequestContext
 
@@ -79,7 +84,7 @@ class Pipeline:
         self.check_outputs([DENSE])
         rows = await self.reader.read(context, inputs, options)
         if options.windows:
-            return rows, await self._submit_windows(context, rows, average)
+            return rows, await self._submit_windows(context, rows, merge_by_average)
         return rows, (await self.submit(context, rows, DENSE)).vectors
 
     async def compute_outputs(
@@ -101,7 +106,7 @@ class Pipeline:
         A pair that was split into windows has the maximum over them.
         """
         rows = await self.reader.read_pairs(context, pairs, options)
-        return rows, await self._submit_windows(context, rows, maximum)
+        return rows, await self._submit_windows(context, rows, merge_by_maximum)
 
     async def embed_partial(
         self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
@@ -121,16 +126,16 @@ class Pipeline:
                 result.index = index
                 item_results[index] = result
             else:
-                item_results[index] = row, average([row], result.vectors)[0]
+                item_results[index] = row, merge_by_average([row], result.vectors)[0]
         return [item_results[index] for index in range(len(rows))]
 
     async def embed_chunks(
         self, context: RequestContext, chunks: Sequence[str], options: InputOptions, layers: int
     ) -> list[ItemResult]:
         """Late chunking: pool the hidden states of each chunk, computed with all as context."""
-        document = await self.reader.document(context, chunks, options, sum(map(len, chunks)))
+        document = await self.reader.read_chunks(context, chunks, options, sum(map(len, chunks)))
         (states,) = await self.hidden(context, [document.row], layers)
-        results = zip(document.rows(), document.pool(states, "mean"), strict=True)
+        results = zip(document.chunk_inputs(), document.pool(states, "mean"), strict=True)
         return [
             vector if isinstance(vector, ServiceError) else (row, vector) for row, vector in results
         ]

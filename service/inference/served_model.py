@@ -20,8 +20,8 @@ from service.inference.multi_vectors import MultiVectors
 from service.inference.pipeline import Pipeline
 from service.inference.vector_cache import VectorCache
 from service.inputs.image_reader import ImageReader
+from service.inputs.input_queue import InputQueue
 from service.inputs.reader import InputReader
-from service.inputs.tokenization_queue import TokenizationQueue
 from service.process.shared_counters import Slot
 from service.request.admission import Admission
 from service.request.limits import MAX_UNSPLIT_CHARACTERS
@@ -42,7 +42,7 @@ class ServedModel:
         settings: Settings,
         folder: Folder,
         engine: CurrentEngine,
-        queue: TokenizationQueue,
+        queue: InputQueue,
         *,
         vector_cache_bytes: int = 0,
         index: int = 0,
@@ -124,7 +124,7 @@ def _words(folder: Folder, tokenizer: Tokenizer) -> Candidates | None:
     return None if table is None else Candidates(table, tokenizer.name)
 
 
-def _reader(settings: Settings, model: Folder, queue: TokenizationQueue, index: int) -> InputReader:
+def _reader(settings: Settings, model: Folder, queue: InputQueue, index: int) -> InputReader:
     tokenizer = model.tokenizer(MAX_UNSPLIT_CHARACTERS)
     return InputReader(
         tokenizer,

@@ -29,7 +29,7 @@ class ChunkedDocument:
     ranges: list[tuple[int, int]]
     dropped: list[int]
 
-    def rows(self) -> list[TokenizedInput]:
+    def chunk_inputs(self) -> list[TokenizedInput]:
         """Return each chunk as an input of its own."""
         ids = [self.row.ids[start:stop] for start, stop in self.ranges]
         return [
@@ -72,11 +72,11 @@ class ChunkReader:
         for the first chunk that does not fit.
         """
         first = yield from self._first_chunk(texts[0], prompt)
-        head = [*self._tokenizer.prefix, *first.ids[: first.leading_special_count]]
+        head = [*self._tokenizer.prefix, *first.ids[: first.tokens_before_text]]
         room = self._tokenizer.max_length - len(head) - len(self._tokenizer.suffix)
         if room < 1:
             raise prompt_too_long_error(self._tokenizer.max_length)
-        ids, total = [_as_array(first.ids[first.leading_special_count :])], 0
+        ids, total = [_as_array(first.ids[first.tokens_before_text :])], 0
         for index, text in enumerate(texts):
             if index:
                 ids.append(_as_array((yield from self._ids(text, index))))

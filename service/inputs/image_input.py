@@ -24,7 +24,7 @@ class ImageInput(BaseModel):
         """Count the characters to tokenize: none."""
         return 0
 
-    def data(self) -> bytes:
+    def file_bytes(self) -> bytes:
         """Decode the file; raises ImageError."""
         start, _, content = self.image.partition(",")
         if "://" in self.image[:_SCHEME]:

@@ -10,8 +10,8 @@ from models.tokenizer.cooperative import Cooperative
 from service.engine.protocol.messages import pack_pixels
 from service.errors import BadRequest
 from service.inputs.image_input import ImageInput, PreparedImage
+from service.inputs.input_queue import InputQueue
 from service.inputs.options import Input, TextOrIds
-from service.inputs.tokenization_queue import TokenizationQueue
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.limits import check_input_count, check_tokens
 from service.request.request_context import RequestContext
@@ -22,7 +22,7 @@ class ImageReader:
 
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
-        queue: TokenizationQueue,
+        queue: InputQueue,
         spec: ImageSpec | None = None,
         preprocessing: Preprocessing | None = None,
         *,
@@ -83,7 +83,7 @@ class ImageReader:
     def _prepared(self, image: ImageInput, index: int) -> PreparedImage:
         assert self._spec is not None and self._preprocessing is not None
         try:
-            pixels = self._preprocessing.pixels(image.data(), self._max_pixels)
+            pixels = self._preprocessing.pixels(image.file_bytes(), self._max_pixels)
         except ImageError as error:
             return PreparedImage(
                 BadRequest(

@@ -74,7 +74,7 @@ class InputTokenizer:
         self, texts: Sequence[str], prompt: str, options: InputOptions, first_index: int
     ) -> Cooperative[list[tuple[TokenizedInput, list[Token]]]]:
         """Like `read` for texts, with the tokens of each row."""
-        results, count_limit = [], self.count_limit(options)
+        results, count_limit = [], self.max_counted_tokens(options)
         for index, text in enumerate(texts, first_index):
             try:
                 ids, tokens = yield from self._tokenizer.encode_with_tokens(
@@ -82,10 +82,10 @@ class InputTokenizer:
                 )
             except UnsplittableTextError as error:
                 raise unsplittable_text_error(error, index) from None
-            results.append((self.row(index, ids, options), tokens))
+            results.append((self.checked_row(index, ids, options), tokens))
         return results
 
-    def document(
+    def read_chunks(
         self, chunks: Sequence[str], prompt: str, options: InputOptions
     ) -> Cooperative[ChunkedDocument]:
         """Tokenize consecutive chunks of a text as one row; raises BadRequest."""
@@ -96,14 +96,14 @@ class InputTokenizer:
         side = self._side(options) if self._may_cut(options.truncate) else None
         document = yield from self._chunks.read(chunks, prompt, side)
         if self._ids_beyond_table:
-            for index, row in enumerate(document.rows()):
+            for index, row in enumerate(document.chunk_inputs()):
                 self._check_ids_in_table(row, index)
             self._check_ids_in_table(document.row, 0)  # ids of the prompt and special tokens
         return document
 
     def max_characters(self, options: InputOptions) -> int:
         """Estimate for the queue: how many characters of a text are tokenized at most."""
-        unlimited = options.windows or self.count_limit(options)
+        unlimited = options.windows or self.max_counted_tokens(options)
         return sys.maxsize if unlimited else self._tokenizer.max_excerpt
 
     def check_ids(self, ids: Sequence[int], index: int) -> None:
@@ -121,8 +121,8 @@ class InputTokenizer:
     ) -> Cooperative[list[TokenizedInput]]:
         texts = [prompt + item for item in inputs if isinstance(item, str)]
         prompt_token_count, rows = self._sentence.prompt_token_count(prompt, self._tokenizer), []
-        side, count_limit = self._side(options), self.count_limit(options, prompt_token_count)
-        encoded = iter((yield from self._tokenizer.encode_cooperatively(texts, side, count_limit)))
+        side, limit = self._side(options), self.max_counted_tokens(options, prompt_token_count)
+        encoded = iter((yield from self._tokenizer.encode_cooperatively(texts, side, limit)))
         for index, item in enumerate(inputs, first_index):
             if isinstance(item, PreparedImage):
                 rows.append(item.row())
@@ -137,7 +137,7 @@ class InputTokenizer:
             if options.max_length is not None:
                 ids = self._cut(ids, side, options.max_length, prompt_token_count)
             prompt_tokens = ids.remaining(prompt_token_count, side) if is_text else 0
-            rows.append(self.row(index, ids, options, prompt_tokens))
+            rows.append(self.checked_row(index, ids, options, prompt_tokens))
         return rows
 
     def _cut(
@@ -152,7 +152,7 @@ class InputTokenizer:
         cut = self._tokenizer.truncate(ids.ids, side, max_length)
         return TruncatedIds(cut.ids, ids.dropped + cut.dropped)
 
-    def count_limit(self, options: InputOptions, prompt_token_count: int = 0) -> float:
+    def max_counted_tokens(self, options: InputOptions, prompt_token_count: int = 0) -> float:
         """Return how many tokens of a long text to count, to know how many are cut off."""
         if options.windows:
             return 0
@@ -166,11 +166,11 @@ class InputTokenizer:
         self, index: int, item: TextOrIds, prompt: str, prompt_token_count: int
     ) -> Cooperative[TokenizedInput]:
         if isinstance(item, str):
-            row = yield from self._windows.of_text(item, prompt, index)
+            row = yield from self._windows.split_text(item, prompt, index)
             return self._check_ids_in_table(
                 replace(row, prompt_token_count=prompt_token_count), index
             )
-        return self._windows.of_ids(item, index)
+        return self._windows.split_ids(item, index)
 
     def _token_ids(self, index: int, ids: list[int], side: Side) -> TruncatedIds:
         # Ids are not changed: they include the special tokens.
@@ -179,7 +179,7 @@ class InputTokenizer:
         self.check_ids(ids, index)
         return self._tokenizer.truncate(ids, side)
 
-    def row(
+    def checked_row(
         self, index: int, row: TruncatedIds, options: InputOptions, prompt_token_count: int = 0
     ) -> TokenizedInput:
         """Return an input whose length and ids are checked; raises BadRequest."""

@@ -42,7 +42,7 @@ class PairInputTokenizer:
         return PairInputTokenizer(pairs, self._input_tokenizer, self._max_tokens)
 
     @property
-    def characters(self) -> int:
+    def added_characters(self) -> int:
         """The number of characters that are added to each pair."""
         return self._pairs.characters
 
@@ -72,7 +72,7 @@ class PairInputTokenizer:
         encoded = yield from self._pairs.encode(
             [(pair.first, pair.second) for pair in pairs],
             options.side,
-            self._input_tokenizer.count_limit(options),
+            self._input_tokenizer.max_counted_tokens(options),
             options.max_length,
         )
         rows = []
@@ -80,7 +80,7 @@ class PairInputTokenizer:
             if ids.dropped and options.windows and pair.second is not None:
                 rows.append((yield from self._windows(pair.first, pair.second, index)))
             else:
-                rows.append(self._input_tokenizer.row(index, ids, options))
+                rows.append(self._input_tokenizer.checked_row(index, ids, options))
         return rows
 
     def _windows(self, first: str, second: str, index: int) -> Cooperative[TokenizedInput]:

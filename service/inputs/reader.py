@@ -12,12 +12,12 @@ from models.tokenizer.tokenizer import Token, Tokenizer
 from service.errors import ServiceError
 from service.inputs.chunks import ChunkedDocument
 from service.inputs.image_reader import ImageReader
+from service.inputs.input_queue import InputQueue
 from service.inputs.input_tokenizer import InputTokenizer
 from service.inputs.options import Input, InputOptions
 from service.inputs.pair_input_tokenizer import PairInputTokenizer
 from service.inputs.prompts import Prompt, Prompts
 from service.inputs.text_pair import TextPair
-from service.inputs.tokenization_queue import TokenizationQueue
 from service.inputs.tokenized_input import TokenizedInput
 from service.request.limits import check_input_count, check_tokens
 from service.request.request_context import RequestContext
@@ -38,7 +38,7 @@ class InputReader:
         self,
         tokenizer: Tokenizer,
         sentence: SentenceConfig,
-        queue: TokenizationQueue,
+        queue: InputQueue,
         *,
         vocabulary_rows: int,
         min_tokens: int,
@@ -95,7 +95,7 @@ class InputReader:
         assert self._pairs is not None
         tokenizer = self._pairs.for_instruction(options.instruction)
         return await self._tokenize_all(
-            context, pairs, options, tokenizer.read, list, tokenizer.characters
+            context, pairs, options, tokenizer.read, list, tokenizer.added_characters
         )
 
     async def read_with_tokens(
@@ -108,7 +108,7 @@ class InputReader:
         )
         return _described_rows(results), [tokens for _, tokens in results]
 
-    async def document(
+    async def read_chunks(
         self, context: RequestContext, chunks: Sequence[str], options: InputOptions, size: int
     ) -> ChunkedDocument:
         """Tokenize consecutive chunks of a text as one row; raises like `read`.
@@ -117,9 +117,9 @@ class InputReader:
         """
         for texts in (len(chunks), context.texts + len(chunks)):
             check_input_count(texts, self._max_texts)
-        prompt = self.prompt(options).text
+        prompt = self.resolve_prompt(options).text
         to_tokenize = sum(map(len, chunks), len(prompt))
-        steps = self._input_tokenizer.document(chunks, prompt, options)
+        steps = self._input_tokenizer.read_chunks(chunks, prompt, options)
         document = await self.run_steps(context, steps, size + len(prompt), to_tokenize)
         self._count(context, [document.row], len(chunks))
         return document
@@ -144,7 +144,7 @@ class InputReader:
         finally:
             context.tokenize_us += round((time.perf_counter() - start) * 1e6)
 
-    def prompt(self, options: InputOptions) -> Prompt:
+    def resolve_prompt(self, options: InputOptions) -> Prompt:
         """Resolve the prompt of the request; raises BadRequest."""
         return self._prompts.resolve(options.prompt, options.prompt_name, options.role)
 
@@ -159,7 +159,7 @@ class InputReader:
     ) -> list[R]:
         """added: number of characters that are put around each input."""
         check_input_count(len(inputs), self._max_texts)
-        prompt = self.prompt(options).text
+        prompt = self.resolve_prompt(options).text
         added += len(prompt)
         size = sum(map(len, inputs)) + len(inputs) * added
         if size <= _MAX_INLINE_CHARACTERS:

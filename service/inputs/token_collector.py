@@ -18,12 +18,12 @@ class TokenCollector:
         self._outside.extend(outside for _, outside in batch)
 
     @property
-    def leading_special_count(self) -> int:
+    def tokens_before_text(self) -> int:
         """Number of tokens before the first one of the text."""
         return _leading(self._outside)
 
     @property
-    def trailing_special_count(self) -> int:
+    def tokens_after_text(self) -> int:
         """Number of tokens after the last one of the text."""
         return _leading(reversed(self._outside))
 

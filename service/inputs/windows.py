@@ -24,7 +24,7 @@ class WindowSplitter:
         """max_tokens: limit for all windows of one input."""
         self._tokenizer, self._max_tokens = tokenizer, max_tokens
 
-    def of_text(self, text: str, prompt: str, index: int) -> Cooperative[TokenizedInput]:
+    def split_text(self, text: str, prompt: str, index: int) -> Cooperative[TokenizedInput]:
         """Split a text, in steps; raises BadRequest, TooLarge and UnsplittableTextError."""
         collector = TokenCollector()
         for tokens in self._tokenizer.id_chunks(text, prompt):
@@ -32,10 +32,10 @@ class WindowSplitter:
             check_window_tokens(len(collector.ids), self._max_tokens, index)
             yield
         return self._cut(
-            collector.ids, collector.leading_special_count, collector.trailing_special_count, index
+            collector.ids, collector.tokens_before_text, collector.tokens_after_text, index
         )
 
-    def of_ids(self, ids: list[int], index: int) -> TokenizedInput:
+    def split_ids(self, ids: list[int], index: int) -> TokenizedInput:
         """Split token ids; raises BadRequest and TooLarge."""
         prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
         before = len(prefix) if ids[: len(prefix)] == prefix else 0
@@ -69,13 +69,13 @@ def window_input_indices(rows: Sequence[TokenizedInput]) -> list[int]:
     return [index for index, row in enumerate(rows) for _ in _windows_of(row)]
 
 
-def maximum(rows: Sequence[TokenizedInput], scores: Floats) -> Floats:
+def merge_by_maximum(rows: Sequence[TokenizedInput], scores: Floats) -> Floats:
     """Take the maximum of the windows of each row: (windows, D) -> (B, D)."""
     best: Floats = np.maximum.reduceat(scores, _window_starts(rows), axis=0)
     return best
 
 
-def average(rows: Sequence[TokenizedInput], vectors: Floats) -> Floats:
+def merge_by_average(rows: Sequence[TokenizedInput], vectors: Floats) -> Floats:
     """Average the windows of each row, weighted by `weights`: (windows, D) -> (B, D)."""
     weights = np.array([w for row in rows for w in (row.weights or [1])], dtype=np.float64)
     starts = _window_starts(rows)

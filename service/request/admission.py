@@ -10,7 +10,7 @@ from service.engine.protocol.sizes import SIZE_CLASSES, size_class
 from service.errors import Overloaded, TooLarge
 from service.process.shared_counters import QUEUED_TOKENS, SharedCounters, Slot
 
-_SMALL_TOKENS = 2048  # or characters, in the tokenization queue
+_SMALL_TOKENS = 2048  # or characters, in the input queue
 _LARGE_FACTOR = 5  # larger requests may wait this many times longer
 # Plain integers index faster than an enum's members.
 _LAST_USED = int(Slot.LAST_USED)

@@ -7,8 +7,8 @@ from models.sentence_transformers.sentence import SentenceConfig
 from models.tokenizer.cooperative import Cooperative
 from models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
 from service.inputs.image_reader import ImageReader
+from service.inputs.input_queue import InputQueue
 from service.inputs.reader import InputReader
-from service.inputs.tokenization_queue import TokenizationQueue
 
 LONG = "many words " * 300
 
@@ -41,7 +41,7 @@ def reader_with(
     max_texts: int = 10,
     max_tokens: int = 10_000,
 ) -> InputReader:
-    queue = TokenizationQueue(timeout=60, max_wait=60)
+    queue = InputQueue(timeout=60, max_wait=60)
     return InputReader(
         tokenizer,
         sentence or SentenceConfig(max_length=256),

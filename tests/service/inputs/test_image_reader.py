@@ -14,8 +14,8 @@ from service.engine.protocol.messages import unpack_pixels
 from service.errors import BadRequest, TooLarge
 from service.inputs.image_input import ImageInput, PreparedImage
 from service.inputs.image_reader import ImageReader
+from service.inputs.input_queue import InputQueue
 from service.inputs.options import Input
-from service.inputs.tokenization_queue import TokenizationQueue
 from service.request.request_context import RequestContext
 from tests.models.image_models import SIDE, encoded, picture, write_clip
 
@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 def reader(folder: Folder, max_pixels: int = 10_000, max_tokens: int = 100) -> ImageReader:
     assert folder.preprocessing is not None
     return ImageReader(
-        TokenizationQueue(timeout=60, max_wait=60),
+        InputQueue(timeout=60, max_wait=60),
         folder.images,
         ThreadNames(**vars(folder.preprocessing)),
         max_pixels=max_pixels,
@@ -87,7 +87,7 @@ def test_the_memory_of_the_pixels_is_reserved(folder: Folder) -> None:
 
 
 def test_a_model_of_texts_alone_takes_no_image() -> None:
-    queue = TokenizationQueue(timeout=60, max_wait=60)
+    queue = InputQueue(timeout=60, max_wait=60)
     without = ImageReader(queue, max_pixels=9, max_texts=9, max_tokens=9)
     with pytest.raises(BadRequest, match="reads texts alone") as caught:
         asyncio.run(without.prepare(RequestContext("a"), ["a text", IMAGE]))

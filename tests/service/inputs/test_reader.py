@@ -137,8 +137,8 @@ def test_a_text_that_cannot_be_split_is_refused_with_its_index(
     for call in (
         reader.read(context, texts, plain),
         reader.read_with_tokens(context, texts, plain),
-        reader.document(context, texts, plain, 200_000),
-        reader.document(context, texts[::-1], plain, 200_000),
+        reader.read_chunks(context, texts, plain, 200_000),
+        reader.read_chunks(context, texts[::-1], plain, 200_000),
     ):
         with pytest.raises(BadRequest, match="more than 150000 characters in a row") as refused:
             asyncio.run(call)
@@ -167,9 +167,11 @@ def test_a_long_input_is_cut_at_the_side_of_the_model_or_the_request(
         options = InputOptions(side=side, prompt="any license ")
         rows = asyncio.run(ends.read(RequestContext("a"), [text, ids], options))
         described, _ = asyncio.run(ends.read_with_tokens(RequestContext("a"), [text], options))
-        late = asyncio.run(ends.document(RequestContext("a"), ["the ", "of " * 99], options, 300))
+        late = asyncio.run(
+            ends.read_chunks(RequestContext("a"), ["the ", "of " * 99], options, 300)
+        )
         assert described[0].ids.tolist() == rows[0].ids.tolist()
-        expected = [len(row.ids) for row in late.rows()]
+        expected = [len(row.ids) for row in late.chunk_inputs()]
         return [*([*row.ids.tolist(), row.prompt_token_count] for row in rows), expected]
 
     assert read(None) == read("left") != read("right")
@@ -243,7 +245,7 @@ def test_a_token_that_is_not_in_the_table_is_refused_by_every_method(
         short.read(context, texts, plain),
         short.read(context, long, windows),
         short.read_with_tokens(context, texts, plain),
-        short.document(context, texts, plain, 99),
+        short.read_chunks(context, texts, plain, 99),
     ):
         with pytest.raises(BadRequest, match=MISSING) as refused:
             asyncio.run(call)
@@ -260,9 +262,9 @@ def test_token_ids_must_be_in_the_table(short: InputReader) -> None:
 def test_all_documents_count_together_against_the_limit_of_texts(reader: InputReader) -> None:
     context, chunks = RequestContext("a"), ["a", "b", "c", "d", "e"]
     for _ in range(2):
-        asyncio.run(reader.document(context, chunks, InputOptions(), 5))
+        asyncio.run(reader.read_chunks(context, chunks, InputOptions(), 5))
     with pytest.raises(TooLarge, match="has 11 texts, the limit is 10"):
-        asyncio.run(reader.document(context, ["f"], InputOptions(), 1))
+        asyncio.run(reader.read_chunks(context, ["f"], InputOptions(), 1))
 
 
 def test_the_prompt_of_every_window_is_not_pooled(minilm_folder: Path) -> None:

@@ -125,17 +125,17 @@ def test_a_prompt_that_leaves_no_room_is_refused(server: Server) -> None:
 def test_windows_are_counted_before_they_are_built(minilm_folder: Path) -> None:
     tokenizer = Tokenizer(minilm_folder, 256)
     windows = WindowSplitter(tokenizer, max_tokens=10_000)
-    assert len(run_to_completion(windows.of_text("a " * 2540, "", 0)).windows) == 10
+    assert len(run_to_completion(windows.split_text("a " * 2540, "", 0)).windows) == 10
     with pytest.raises(TooLarge, match="input 3 has 128000 tokens or more in windows") as refused:
-        run_to_completion(windows.of_text("a " * 1000, "b " * 252, 3))
+        run_to_completion(windows.split_text("a " * 1000, "b " * 252, 3))
     assert refused.value.index == 3
     with pytest.raises(BadRequest, match="shorten it"):
-        run_to_completion(windows.of_text("a " * 1000, "b " * 254, 0))
+        run_to_completion(windows.split_text("a " * 1000, "b " * 254, 0))
 
 
 def test_no_more_of_a_text_is_tokenized_than_its_windows_may_have(minilm_folder: Path) -> None:
     windows = WindowSplitter(Tokenizer(minilm_folder, 256, chunk_size=1000), max_tokens=10_000)
-    steps = windows.of_text("a " * 50_000, "", 0)
+    steps = windows.split_text("a " * 50_000, "", 0)
     for _ in range(19):
         next(steps)
     with pytest.raises(TooLarge, match=r"input 0 has 10[0-9]{3} tokens or more"):
@@ -149,8 +149,8 @@ def test_windows_of_ids_have_special_tokens_in_a_vocabulary_without_letters(tmp_
     kinds.frame(rust, "< $A >")
     rust.save(str(tmp_path / "tokenizer.json"))
     windows = WindowSplitter(Tokenizer(tmp_path, 4), max_tokens=100)
-    text = run_to_completion(windows.of_text("12345", "", 0))
-    for row in (text, windows.of_ids([10, 1, 2, 3, 4, 5, 11], 0)):
+    text = run_to_completion(windows.split_text("12345", "", 0))
+    for row in (text, windows.split_ids([10, 1, 2, 3, 4, 5, 11], 0)):
         assert [window.tolist() for window in row.windows] == [
             *([10, 1, 2, 11], [10, 3, 4, 11], [10, 5, 11])
         ]

@@ -1,4 +1,4 @@
-"""Tests of the tokenization queue, with steps that the test controls."""
+"""Tests of the input queue, with steps that the test controls."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ import pytest
 
 from models.tokenizer.cooperative import Cooperative
 from service.errors import BadRequest, Overloaded, TimedOut
-from service.inputs.tokenization_queue import TokenizationQueue
+from service.inputs.input_queue import InputQueue
 
 LARGE = 8_000_000
 
@@ -44,7 +44,7 @@ async def wait_for_steps(recorder: Recorder, count: int) -> None:
 
 def test_a_smaller_text_is_tokenized_between_the_steps_of_larger_ones(recorder: Recorder) -> None:
     async def run() -> list[str]:
-        queue = TokenizationQueue(timeout=10, max_wait=10, slice_seconds=0)
+        queue = InputQueue(timeout=10, max_wait=10, slice_seconds=0)
         large = [asyncio.create_task(queue.run(recorder.steps(n, 3), LARGE)) for n in "abc"]
         await wait_for_steps(recorder, 2)
         small = asyncio.create_task(queue.run(recorder.steps("small", 1), 30_000))
@@ -63,7 +63,7 @@ def test_a_smaller_text_is_tokenized_between_the_steps_of_larger_ones(recorder: 
 
 def test_a_cancelled_request_is_tokenized_no_further(recorder: Recorder) -> None:
     async def run() -> None:
-        queue = TokenizationQueue(timeout=10, max_wait=10, slice_seconds=0)
+        queue = InputQueue(timeout=10, max_wait=10, slice_seconds=0)
         tasks = [asyncio.create_task(queue.run(recorder.steps(n, 9), LARGE)) for n in "abcd"]
         await wait_for_steps(recorder, 2)
         await asyncio.sleep(0.01)
@@ -78,7 +78,7 @@ def test_a_cancelled_request_is_tokenized_no_further(recorder: Recorder) -> None
 
 def test_waiting_and_started_requests_time_out(recorder: Recorder) -> None:
     async def run() -> None:
-        queue = TokenizationQueue(timeout=0.1, max_wait=10, slice_seconds=0)
+        queue = InputQueue(timeout=0.1, max_wait=10, slice_seconds=0)
         requests = [queue.run(recorder.steps(name, 9), LARGE) for name in "ab"]
         requests.append(queue.run(recorder.steps("c", 9), LARGE, spent=1))
         errors = await asyncio.gather(*requests, return_exceptions=True)
@@ -92,7 +92,7 @@ def test_waiting_and_started_requests_time_out(recorder: Recorder) -> None:
 
 def test_the_time_spent_before_counts(recorder: Recorder) -> None:
     async def run() -> None:
-        queue = TokenizationQueue(timeout=30, max_wait=10, slice_seconds=0)
+        queue = InputQueue(timeout=30, max_wait=10, slice_seconds=0)
         with pytest.raises(TimedOut):
             await asyncio.wait_for(queue.run(recorder.steps("a", 9), LARGE, spent=29.9), 60)
 
@@ -109,7 +109,7 @@ def test_a_large_request_that_would_wait_too_long_is_refused(
     recorder: Recorder,
 ) -> None:
     async def run() -> None:
-        queue = TokenizationQueue(timeout=10, max_wait=1, slice_seconds=0)
+        queue = InputQueue(timeout=10, max_wait=1, slice_seconds=0)
         assert await queue.run(slow(), 100_000) == "measured"  # 4 MB/s or less
         first = asyncio.create_task(queue.run(recorder.steps("a", 1), 10 * LARGE))
         await wait_for_steps(recorder, 1)
@@ -129,7 +129,7 @@ def test_an_error_is_raised_and_the_next_text_is_tokenized() -> None:
         raise BadRequest("it is wrong")
 
     async def run() -> None:
-        queue = TokenizationQueue(timeout=10, max_wait=10, slice_seconds=0)
+        queue = InputQueue(timeout=10, max_wait=10, slice_seconds=0)
         for _ in range(5):
             with pytest.raises(BadRequest, match="it is wrong"):
                 await queue.run(wrong(), LARGE)

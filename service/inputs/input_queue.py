@@ -20,7 +20,7 @@ _SLICE_SECONDS = 0.05  # a single step may take longer
 _SMOOTHING = 0.2  # weight of the latest request
 
 
-class TokenizationQueue:
+class InputQueue:
     """Runs the steps of requests in time slices: smaller requests first, then older ones.
 
     Steps are short, so a cancelled request stops soon, and the process can exit without waiting.
