@@ -15,7 +15,7 @@ from models.errors import ModelError
 from models.families import FAMILIES, read
 from models.vectors import Floats
 from service.api.model_choice import ModelChoice
-from service.api.router import JsonRoute
+from service.api.router import DirectRoute
 from service.api.served_names import ServedNames
 from service.errors import BadRequest, ServiceError
 from service.request.request_context import RequestContext
@@ -67,7 +67,7 @@ class Axes:
 
 
 @pytest.fixture(scope="module")
-def nearest() -> JsonRoute:
+def nearest() -> DirectRoute:
     """The route of the example on the architecture page, for two models."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
@@ -75,24 +75,24 @@ def nearest() -> JsonRoute:
     exec(compile(textwrap.dedent(block), "nearest.py", "exec"), module)
     models = ModelChoice(ServedNames(["axes"], ["others"]), [Axes(), Axes()])
     (route,) = module["router"](models).routes
-    assert isinstance(route, JsonRoute)
+    assert isinstance(route, DirectRoute)
     return route
 
 
-def call(route: JsonRoute, **fields: Any) -> Any:
+def call(route: DirectRoute, **fields: Any) -> Any:
     assert route.body_type is not None
     body = route.body_type.model_validate(fields)
     endpoint: Any = route.endpoint(RequestContext("an id"), body)
     return asyncio.run(endpoint)
 
 
-def test_the_example_endpoint_works(nearest: JsonRoute) -> None:
+def test_the_example_endpoint_works(nearest: DirectRoute) -> None:
     expected = {"index": 1, "cosine": 1.0}
     assert call(nearest, query="a query", texts=["b", "an answer"]) == expected
     assert call(nearest, query="a query", texts=["b", "an answer"], model="others") == expected
 
 
-def test_the_example_endpoint_names_what_is_at_fault(nearest: JsonRoute) -> None:
+def test_the_example_endpoint_names_what_is_at_fault(nearest: DirectRoute) -> None:
     for fields, param, index in (
         ({"query": "", "texts": ["a"]}, "query", None),
         ({"query": "a", "texts": ["a", ""]}, "texts", 1),

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
 from service.api.body import Body, examples
-from service.api.listing import page
+from service.api.listing import newest_first_page
 from service.api.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.batches import Batches
@@ -70,7 +70,7 @@ def router(service: BatchService | None) -> APIRouter:
         name="batches",
     )
     def list_batches(limit: Annotated[int, Query(ge=1, le=100)] = 20, after: str = "") -> Any:
-        return page(require_enabled(service).batches.all(), limit, after)
+        return newest_first_page(require_enabled(service).batches.all(), limit, after)
 
     @routes.get(
         "/v1/batches/{id}",

@@ -10,11 +10,11 @@ from models.vectors import Floats
 from service.api.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
 from service.api.model_choice import ModelChoice
 from service.api.openapi_responses import route_responses
-from service.api.rerank import token_usage
 from service.api.rerank_request import PairBody
 from service.api.router import Context, api_router
 from service.api.schemas.rerank import Classes, Predictions
 from service.api.scores import ScoreFunction, labelled, logits_to_scores
+from service.api.token_usage import token_usage
 from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
 from service.inputs.options import InputOptions

@@ -12,7 +12,7 @@ from service.api.array_format import convert_vectors, encode_block, encode_rows
 from service.api.binary_response import check_json_fields
 from service.api.body import input_list
 from service.api.embed_request import EmbedRequest
-from service.api.sparse_vectors import as_arrays, count, sparse_output
+from service.api.sparse_vectors import as_arrays, response_numbers, sparse_output_name
 from service.errors import BadRequest
 from service.inference.pipeline import Pipeline
 from service.request.limits import check_response_numbers
@@ -29,10 +29,12 @@ async def embed_outputs(
     """
     requested = body.outputs or []
     _check_fields(context, body)
-    kinds = {DENSE: DENSE, SPARSE: sparse_output(pipeline, body), MULTI: MULTI}
+    kinds = {DENSE: DENSE, SPARSE: sparse_output_name(pipeline, body), MULTI: MULTI}
     names = list(dict.fromkeys(kinds[name] for name in requested))
     pipeline.check_outputs(names)
-    rows = await pipeline.reader.read(context, input_list(body.inputs), body.token_options())
+    rows = await pipeline.reader.read(
+        context, input_list(body.inputs), body.options_without_windows()
+    )
     if MULTI in requested:
         check_response_numbers(context.tokens * dim, max_values)
         context.memory.grow_by_numbers(context.tokens * dim)
@@ -72,7 +74,7 @@ def _encode_dense(vectors: Floats, body: EmbedRequest) -> Any:
 def _describe_sparse(
     context: RequestContext, vectors: Sequence[SparseVector], max_values: int
 ) -> list[dict[str, Any]]:
-    numbers = count(vectors)
+    numbers = response_numbers(vectors)
     check_response_numbers(numbers, max_values)
     context.memory.grow_by_numbers(numbers)
     return [as_arrays(vector) for vector in vectors]

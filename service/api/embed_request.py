@@ -7,14 +7,14 @@ from pydantic import Field, PositiveInt
 
 from service.api.array_format import EncodingFormat, OutputType
 from service.api.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
-from service.api.options_body import HuggingFaceBody
+from service.api.options_body import InputBody
 
 OutputName = Literal["dense", "sparse", "multi"]
 """A kind of vectors, as in models.outputs.names."""
 OutputNames = Annotated[list[OutputName], Field(min_length=1), FAIL_FAST]
 
 
-class EmbedRequest(HuggingFaceBody):
+class EmbedRequest(InputBody):
     """inputs: a text, its token ids, an image, or a list of these.
 
     late_chunking: the inputs are consecutive chunks of one text; each is embedded with the whole

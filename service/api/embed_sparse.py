@@ -8,23 +8,23 @@ from fastapi import APIRouter
 from service.api.body import Inputs, examples, input_list
 from service.api.model_choice import ModelChoice
 from service.api.openapi_responses import route_responses
-from service.api.options_body import HuggingFaceBody
+from service.api.options_body import InputBody
 from service.api.router import Context, api_router
 from service.api.schemas.embed import SparseEntry
 from service.api.sparse_vectors import (
     MinWeight,
     TopK,
     as_pairs,
-    count,
-    select,
-    sparse_output,
+    keep_largest,
+    response_numbers,
+    sparse_output_name,
 )
 from service.inference.pipeline import Pipeline
 from service.request.limits import check_response_numbers
 from service.request.request_context import RequestContext
 
 
-class SparseRequest(HuggingFaceBody):
+class SparseRequest(InputBody):
     """inputs: a text, its token ids, or a list of either.
 
     top_k: how many of the largest weights to return; by default all. min_weight: the least weight
@@ -52,17 +52,17 @@ class SparseService:
 
     async def embed(self, context: RequestContext, body: SparseRequest) -> Any:
         """Respond to /embed_sparse."""
-        output = sparse_output(self.pipeline, body)
+        output = sparse_output_name(self.pipeline, body)
         self.pipeline.check_outputs([output])
         inputs = input_list(body.inputs)
-        rows = await self.pipeline.reader.read(context, inputs, body.token_options())
+        rows = await self.pipeline.reader.read(context, inputs, body.options_without_windows())
         outputs = await self.pipeline.compute_outputs(context, rows, [output])
         vectors = [
-            select(text_outputs.sparse, body.top_k, body.min_weight)
+            keep_largest(text_outputs.sparse, body.top_k, body.min_weight)
             for text_outputs in outputs
             if text_outputs.sparse is not None
         ]
-        numbers = count(vectors)
+        numbers = response_numbers(vectors)
         check_response_numbers(numbers, self.max_values)
         context.memory.grow_by_numbers(numbers)
         return [as_pairs(vector) for vector in vectors]

@@ -78,7 +78,7 @@ class EmbeddingService:
         dimensions_param: str = "dimensions",
         max_length: int | None = None,
     ) -> tuple[list[TokenizedInput], Floats]:
-        """Compute the tokenized inputs and their finished vectors (B, dimensions).
+        """Compute the tokenized inputs, and their vectors cut and normalised as the body says.
 
         dimensions_param: the client's name for that field, for errors. max_length: maximum
         tokens of an input; ignored for late chunking.
@@ -103,7 +103,7 @@ class EmbeddingService:
                 param="late_chunking",
             )
         return await self.pipeline.embed_chunks(
-            context, _chunk_texts(body.inputs), body.token_options(), self.layers
+            context, _chunk_texts(body.inputs), body.options_without_windows(), self.layers
         )
 
     async def _embed_partial(self, context: RequestContext, body: EmbedRequest) -> Any:

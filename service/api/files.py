@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import FileResponse
 from starlette.datastructures import FormData, UploadFile
 
-from service.api.listing import page
+from service.api.listing import newest_first_page
 from service.api.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from service.api.router import api_router
 from service.api.schemas.batches import DeletedFile, Files
@@ -30,7 +30,7 @@ _FORM = {
 }
 
 
-class JsonLines(FileResponse):
+class JsonLinesResponse(FileResponse):
     """A file of JSON lines."""
 
     media_type = "application/jsonl"
@@ -78,7 +78,9 @@ def router(service: BatchService | None) -> APIRouter:
         after: str = "",
     ) -> Any:
         kept = require_enabled(service).files.all()
-        return page([file for file in kept if purpose in (None, file.purpose)], limit, after)
+        return newest_first_page(
+            [file for file in kept if purpose in (None, file.purpose)], limit, after
+        )
 
     @routes.get(
         "/v1/files/{id}",
@@ -93,13 +95,13 @@ def router(service: BatchService | None) -> APIRouter:
     @routes.get(
         "/v1/files/{id}/content",
         summary="The bytes of a file: JSON lines",
-        response_class=JsonLines,
+        response_class=JsonLinesResponse,
         responses=responses,
         name="file_content",
     )
-    def get_content(id: Annotated[str, _ID]) -> JsonLines:
-        return JsonLines(
-            require_enabled(service).files.content(id), media_type=JsonLines.media_type
+    def get_content(id: Annotated[str, _ID]) -> JsonLinesResponse:
+        return JsonLinesResponse(
+            require_enabled(service).files.content(id), media_type=JsonLinesResponse.media_type
         )
 
     @routes.delete(

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def page(items: Sequence[Any], limit: int, after: str) -> dict[str, Any]:
-    """Some of a list, as OpenAI's clients page through one. after: the name of the last seen."""
+def newest_first_page(items: Sequence[Any], limit: int, after: str) -> dict[str, Any]:
+    """Some of a list, the newest first, as OpenAI's clients page through it.
+
+    after: the id of the last one seen.
+    """
     rest = [item for item in items if not after or item.id < after]
     shown = [item.model_dump() for item in rest[:limit]]
     return {

@@ -17,6 +17,7 @@ from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.common import OpenAIError
 from service.api.schemas.multi_vector import JinaMultiVectors
+from service.api.token_usage import token_usage
 from service.errors import BadRequest, TooLarge
 from service.inference.multi_vectors import MultiVectors, TokenVectors
 from service.inputs.options import Input, InputOptions
@@ -64,7 +65,7 @@ class MultiVectorService:
             context, outputs=described, encoding_format=body.encoding_format != "float"
         )
         texts = await self.vectors.vectors(
-            context, input_list(body.inputs), body.token_options(), self.max_values
+            context, input_list(body.inputs), body.options_without_windows(), self.max_values
         )
         matrices = _convert(texts, body.output_dtype)
         if response := _binary_response(context, matrices):
@@ -75,7 +76,7 @@ class MultiVectorService:
         inputs = [row.as_json() for row in texts.rows]
         return {"multi": values, "token_ids": texts.token_ids, "inputs": inputs}
 
-    async def encoded(
+    async def encoded_vectors(
         self,
         context: RequestContext,
         inputs: Sequence[Input],
@@ -90,7 +91,7 @@ class MultiVectorService:
             for matrix in _convert(texts, body.output_dtype)
         ]
 
-    async def jina(self, context: RequestContext, body: MultiVectorRequest) -> Any:
+    async def respond_as_jina(self, context: RequestContext, body: MultiVectorRequest) -> Any:
         """Respond to /v1/multi-vector."""
         self._check_dimensions(body.dimensions)
         options = InputOptions(truncate=body.truncate, role=body.input_type)
@@ -103,7 +104,7 @@ class MultiVectorService:
         return {
             "model": self.name,
             "object": "list",
-            "usage": {"prompt_tokens": context.tokens, "total_tokens": context.tokens},
+            "usage": token_usage(context),
             "data": [
                 {"object": "embeddings", "index": index, "embeddings": value}
                 for index, value in enumerate(values)
@@ -141,7 +142,7 @@ def router(models: ModelChoice[MultiVectorService]) -> APIRouter:
         responses=route_responses(error_schema=OpenAIError),
     )
     async def multi_vector(context: Context, body: MultiVectorRequest) -> Any:
-        return await models.choose(body.model).jina(context, body)
+        return await models.choose(body.model).respond_as_jina(context, body)
 
     return routes
 

@@ -16,6 +16,7 @@ from service.api.openapi_responses import route_responses
 from service.api.router import Context, api_router
 from service.api.schemas.common import OpenAIError
 from service.api.schemas.vendors import OpenAIAnswer
+from service.api.token_usage import token_usage
 from service.api.tokens import TokenVectorService
 from service.request.request_context import RequestContext
 
@@ -47,7 +48,7 @@ def router(
             options = request.input_options().with_max_length(max_length)
             inputs, multi_vectors = input_list(request.inputs), embedding.multi_vector
             if multi_vectors.vectors.offered:
-                encoded = await multi_vectors.encoded(context, inputs, options, request)
+                encoded = await multi_vectors.encoded_vectors(context, inputs, options, request)
                 return _response("embeddings", encoded, embedding.name, context)
             service, _ = token_vectors.choose_with_role(body.model or None)
             states = await service.last_layer(context, inputs, options)
@@ -84,5 +85,5 @@ def _response_of(results: Sequence[Any], model: str, context: RequestContext) ->
     data = [
         {"object": "embedding", "index": index, **result} for index, result in enumerate(results)
     ]
-    usage = {"prompt_tokens": context.tokens, "total_tokens": context.tokens}
+    usage = token_usage(context)
     return {"id": context.id, "object": "list", "data": data, "model": model, "usage": usage}

@@ -76,7 +76,7 @@ class ReadingBody(PromptBody):
             count_dropped=count_dropped,
         )
 
-    def token_options(self) -> InputOptions:
+    def options_without_windows(self) -> InputOptions:
         """Build options for other vectors; raises BadRequest for a mean of windows, too."""
         options = self.input_options()
         if options.windows:
@@ -95,8 +95,8 @@ class Options(Body):
     use_gpu: bool | None = None
 
 
-class HuggingFaceBody(ReadingBody):
-    """Fields for prompts and long texts, and Hugging Face's `options`, which are ignored.
+class InputBody(ReadingBody):
+    """Fields for the model, prompts and long texts, and Hugging Face's `options`, not used.
 
     model: one of those that the server has; by default the first one that embeds.
     """

@@ -70,8 +70,8 @@ class PositionEncoding:
         return {option: values[option] for option in option_names(self.name, scaling)}
 
     @property
-    def max_values(self) -> int:
-        """Upper bound for the numbers in the response, and in intermediate arrays."""
+    def value_bound(self) -> int:
+        """Upper bound for the numbers in the response and in intermediate arrays, estimated."""
         rows = len(self.positions)
         match self.scheme:
             case Alibi():

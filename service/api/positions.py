@@ -46,14 +46,14 @@ class PositionService:
     async def encode(self, context: RequestContext, body: PositionsRequest) -> Any:
         """Respond to /positions."""
         encoding = body.encoding(self.config)
-        check_response_numbers(encoding.max_values, self.max_values)
-        context.memory.grow_by_numbers(encoding.max_values)
+        check_response_numbers(encoding.value_bound, self.max_values)
+        context.memory.grow_by_numbers(encoding.value_bound)
         match encoding.scheme:
             case Learned(padding=padding):
                 tables = await self._learned_table(context, encoding.positions, padding)
             case scheme:
                 work = partial(compute_tables, scheme, encoding)
-                tables = await run_in_thread(work, encoding.max_values <= _FEW_VALUES)
+                tables = await run_in_thread(work, encoding.value_bound <= _FEW_VALUES)
         if encoding.trained and self.bias_table is not None and "buckets" in tables:
             tables["bias"] = np.ascontiguousarray(self.bias_table.T[:, tables["buckets"]])
         array = _binary_array(tables)

@@ -13,6 +13,7 @@ from service.api.rerank_request import RerankRequest
 from service.api.router import Context, api_router
 from service.api.schemas.rerank import JinaRanking, TEIRanks, VoyageRanking
 from service.api.scores import ranking, sigmoid
+from service.api.token_usage import token_usage
 from service.errors import BadRequest
 from service.inference.multi_vectors import MultiVectors
 from service.inference.pipeline import Pipeline
@@ -79,7 +80,7 @@ class RerankService:
         order = ranking(logits, body.top_n or body.top_k)
         if body.texts is not None and not body.details:
             texts = contents if body.return_text else None
-            return ranked(scores, order, texts, ("score", "text"))
+            return ranked_results(scores, order, texts, ("score", "text"))
         documents: list[Any] | None = contents if body.return_documents else None
         if documents is not None and not body.wants_plain_documents:
             documents = [{"text": text} for text in documents]
@@ -90,7 +91,7 @@ class RerankService:
             "object": "rerank",
             "model": self.name,
             "usage": token_usage(context),
-            "results": ranked(scores, order, documents),
+            "results": ranked_results(scores, order, documents),
         }
         if body.details:
             response["inputs"] = [row.as_json() for row in rows]
@@ -105,7 +106,7 @@ class RerankService:
     ) -> Any:
         return {
             "object": "list",
-            "data": ranked(scores, order, documents),
+            "data": ranked_results(scores, order, documents),
             "model": self.name,
             "usage": {"total_tokens": context.tokens},
         }
@@ -128,7 +129,7 @@ def router(models: ModelChoice[RerankService]) -> APIRouter:
     return routes
 
 
-def ranked(
+def ranked_results(
     scores: Floats,
     order: Sequence[int],
     documents: Sequence[Any] | None,
@@ -146,8 +147,3 @@ def ranked(
         for result in results:
             result[document] = documents[result["index"]]
     return results
-
-
-def token_usage(context: RequestContext) -> dict[str, int]:
-    """Return the tokens of a request in OpenAI's words."""
-    return {"prompt_tokens": context.tokens, "total_tokens": context.tokens}

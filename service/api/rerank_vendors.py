@@ -8,12 +8,13 @@ from service.api.body import Texts, examples, text_list
 from service.api.cohere import response_meta
 from service.api.model_choice import ModelChoice
 from service.api.openapi_responses import route_responses
-from service.api.rerank import RerankService, ranked, token_usage
+from service.api.rerank import RerankService, ranked_results
 from service.api.rerank_request import CohereRerankRequest, PairBody, document_texts
 from service.api.router import Context, api_router
 from service.api.schemas.common import CohereError
 from service.api.schemas.rerank import CohereRanking, Scores
 from service.api.scores import ranking, sigmoid
+from service.api.token_usage import token_usage
 from service.errors import BadRequest
 from service.inputs.options import InputOptions
 from service.inputs.text_pair import TextPair
@@ -72,7 +73,9 @@ def router(models: ModelChoice[RerankService]) -> APIRouter:
         documents = [{"text": text} for text in texts] if body.return_documents else None
         return {
             "id": context.id,
-            "results": ranked(service.scores(logits), ranking(logits, body.top_n), documents),
+            "results": ranked_results(
+                service.scores(logits), ranking(logits, body.top_n), documents
+            ),
             "meta": response_meta(rows, context, "2"),
         }
 

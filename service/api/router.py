@@ -52,7 +52,7 @@ def request_context(
 Context = Annotated[RequestContext, Depends(request_context)]
 
 
-class JsonRoute(APIRoute):
+class DirectRoute(APIRoute):
     """Calls an endpoint `(context: Context, body: …)`, whose body type is a Body, directly.
 
     The endpoint returns content for JSON, or a BinaryResponse. FastAPI would parse the body to a
@@ -92,7 +92,7 @@ def api_router(tag: str) -> APIRouter:
     """Create a router for the routes of an API. tag: groups them in the OpenAPI document."""
     return APIRouter(
         tags=[tag],
-        route_class=JsonRoute,
+        route_class=DirectRoute,
         dependencies=[Depends(request_context)],
         generate_unique_id_function=lambda route: route.name,
     )
@@ -103,7 +103,7 @@ def direct_routes(routes: Iterable[BaseRoute]) -> dict[str, Route]:
 
     Other paths of the same endpoint map to its documented route, under which metrics count them.
     """
-    direct = [route for route in routes if isinstance(route, JsonRoute) and route.body_type]
+    direct = [route for route in routes if isinstance(route, DirectRoute) and route.body_type]
     documented = {route.endpoint: route for route in direct if route.include_in_schema}
     return {route.path: documented.get(route.endpoint, route) for route in direct}
 
@@ -119,13 +119,13 @@ def head_routes(routes: Iterable[BaseRoute]) -> list[Route]:
     return heads
 
 
-async def read_body(model: type[B], context: RequestContext, receive: Receive) -> B:
+async def read_body(body_type: type[B], context: RequestContext, receive: Receive) -> B:
     """Read and validate the body of a request; raises ValidationError and ServiceError."""
     content = await _receive_body(receive)
     context.body_bytes = len(content)
     if context.body_bytes <= _SMALL_BODY:
-        return _parse(model, content)
-    return await run_in_thread(partial(_parse, model, content), small=False)
+        return _parse(body_type, content)
+    return await run_in_thread(partial(_parse, body_type, content), small=False)
 
 
 def _body_type(endpoint: Callable[..., Any]) -> type[Body] | None:
@@ -136,9 +136,9 @@ def _body_type(endpoint: Callable[..., Any]) -> type[Body] | None:
     return None
 
 
-def _parse(model: type[B], content: bytes) -> B:
+def _parse(body_type: type[B], content: bytes) -> B:
     check_parts(content)
-    return model.model_validate_json(content)
+    return body_type.model_validate_json(content)
 
 
 async def _receive_body(receive: Receive) -> bytes:

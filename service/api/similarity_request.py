@@ -6,7 +6,7 @@ from pydantic import PositiveInt
 
 from service.api.body import FAIL_FAST, Body, examples
 from service.api.comparison_input import ComparisonInput
-from service.api.options_body import OPTION_FIELDS, HuggingFaceBody, ReadingBody
+from service.api.options_body import OPTION_FIELDS, InputBody, ReadingBody
 from service.errors import BadRequest
 from service.inputs.options import InputOptions
 
@@ -18,7 +18,7 @@ class Sentences(Body):
     sentences: Annotated[list[str], FAIL_FAST]
 
 
-class SimilarityRequest(HuggingFaceBody):
+class SimilarityRequest(InputBody):
     """Either inputs (TEI's format), or a and b: texts, images
     ({"image": …}), or vectors.
 

@@ -15,13 +15,13 @@ TopK = PositiveInt | None
 MinWeight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-def sparse_output(pipeline: Pipeline, body: PromptBody) -> str:
-    """Choose the output: of queries, if the request is of one and the model tells them apart."""
+def sparse_output_name(pipeline: Pipeline, body: PromptBody) -> str:
+    """Choose the output: that of queries for a query, if the model tells them apart."""
     is_query = "query" in (body.input_type, body.prompt_name)
     return SPARSE_QUERY if is_query and SPARSE_QUERY in pipeline.output_names else SPARSE
 
 
-def select(vector: SparseVector, top_k: int | None, min_weight: float) -> SparseVector:
+def keep_largest(vector: SparseVector, top_k: int | None, min_weight: float) -> SparseVector:
     """Keep the largest `top_k` weights, of those that are at least `min_weight`."""
     chosen = np.flatnonzero(vector.weights >= min_weight)
     if top_k is not None and top_k < len(chosen):
@@ -30,7 +30,7 @@ def select(vector: SparseVector, top_k: int | None, min_weight: float) -> Sparse
     return SparseVector(vector.indices[chosen], vector.weights[chosen])
 
 
-def count(vectors: Sequence[SparseVector]) -> int:
+def response_numbers(vectors: Sequence[SparseVector]) -> int:
     """Count the numbers of a response: an index and a weight for each entry."""
     return 2 * sum(len(vector.indices) for vector in vectors)
 

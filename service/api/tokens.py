@@ -87,7 +87,7 @@ class TokenVectorService:
             check_response_numbers(values, self.max_values)
             context.memory.grow_by_numbers(values)
         rows, tokens = await self.pipeline.reader.read_with_tokens(
-            context, texts, body.token_options()
+            context, texts, body.options_without_windows()
         )
         states = await self._hidden_states(context, rows, layer)
         read_texts = list(zip(texts, rows, tokens, states, strict=True))
@@ -113,7 +113,7 @@ class TokenVectorService:
             message = "words of this model have several ids each: send spans instead of chunks"
             raise BadRequest(message, code="not_offered", param="chunks")
         size = sum(len(text) for texts in chunks for text in texts)
-        options, documents = body.token_options(), []
+        options, documents = body.options_without_windows(), []
         for index, texts in enumerate(chunks):
             documents.append(await self._read_document(context, index, texts, options, size))
             self._check_values(context)
@@ -173,6 +173,8 @@ def router(models: ModelChoice[TokenVectorService]) -> APIRouter:
     )
     async def embed_all(context: Context, body: EmbedAllRequest) -> Any:
         service = models.choose(body.model)
-        return await service.last_layer(context, input_list(body.inputs), body.token_options())
+        return await service.last_layer(
+            context, input_list(body.inputs), body.options_without_windows()
+        )
 
     return routes

@@ -7,7 +7,7 @@ from pydantic import Discriminator, NonNegativeInt, Tag
 from models.config.encoder_config import EncoderConfig
 from service.api.array_format import EncodingFormat, OutputType
 from service.api.body import FAIL_FAST, Inputs, Texts, examples
-from service.api.options_body import HuggingFaceBody, ReadingBody
+from service.api.options_body import InputBody, ReadingBody
 from service.errors import BadRequest
 from service.inputs.span_pooling import SpanPooling
 from service.inputs.spans import Span
@@ -68,7 +68,7 @@ class TokensRequest(ReadingBody):
         return layer
 
 
-class EmbedAllRequest(HuggingFaceBody):
+class EmbedAllRequest(InputBody):
     """TEI's request. inputs: a text, its token ids, or a list of either."""
 
     model_config = examples({"inputs": [[101, 7592, 102], "one"]}, inputs="Hello, world")

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from service.api.body import FAIL_FAST, Texts, examples
-from service.api.options_body import OPTION_FIELDS, HuggingFaceBody
+from service.api.options_body import OPTION_FIELDS, InputBody
 from service.errors import BadRequest
 from service.inputs.options import InputOptions
 
@@ -17,7 +17,7 @@ _Candidates = Annotated[list[str], FAIL_FAST, Field(min_length=1)]
 _Count = Annotated[int, Field(ge=1, le=MAX_NEIGHBORS)]
 
 
-class SearchBody(HuggingFaceBody):
+class SearchBody(InputBody):
     """candidates: texts to look among; without them, the words of a model that is a table.
 
     k: number of neighbours. The fields about prompts and long texts go with candidates.
@@ -64,7 +64,7 @@ class AnalogyRequest(SearchBody):
     method: Literal["3CosAdd", "3CosMul"] = "3CosAdd"
 
 
-class DoesntMatchRequest(HuggingFaceBody):
+class DoesntMatchRequest(InputBody):
     """inputs: at least two texts, of which one is to be told from the others."""
 
     model_config = examples(inputs=["breakfast", "cereal", "dinner", "lunch"])

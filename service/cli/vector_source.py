@@ -135,7 +135,7 @@ class LocalModel:
             path, settings = model_folder(self.settings), self.settings
             folder = Folder.read(path, settings.pooling, settings.rerank_format, settings.adapter)
             encoding = PositionsRequest(**options).encoding(folder.spec.config)
-            check_response_numbers(encoding.max_values, self.settings.max_values)
+            check_response_numbers(encoding.value_bound, self.settings.max_values)
             if isinstance(encoding.scheme, Learned):
                 size = folder.spec.config.max_positions
                 tables = self._learned_table(len(encoding.positions), size, encoding.scheme.padding)

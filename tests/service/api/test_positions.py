@@ -217,7 +217,7 @@ def test_only_the_models_scheme_has_trained_biases_which_count_for_each_head(
     model: dict[str, Any], options: dict[str, Any], trained: bool
 ) -> None:
     actual = PositionsRequest.model_validate({"count": 10, **options}).encoding(config(**model))
-    assert actual.max_values == (500 if trained else 100) and actual.trained == trained
+    assert actual.value_bound == (500 if trained else 100) and actual.trained == trained
 
 
 FIELDS = PositionsRequest.model_json_schema()["properties"]
@@ -400,7 +400,7 @@ def test_a_response_of_too_many_numbers_is_refused(server: Server, body: object)
 
 def test_the_scheme_none_has_no_limit_of_positions() -> None:
     body = PositionsRequest(scheme="none", count=1_000_000)
-    assert body.encoding(config()).max_values == 0
+    assert body.encoding(config()).value_bound == 0
 
 
 @pytest.mark.parametrize(
