@@ -28,9 +28,11 @@ class BatchRequest(Body):
     """
 
     model_config = examples(
-        input_file_id="file-000000000000000000000000",
-        endpoint="/v1/embeddings",
-        completion_window="24h",
+        {
+            "input_file_id": "file-000000000000000000000000",
+            "endpoint": "/v1/embeddings",
+            "completion_window": "24h",
+        }
     )
 
     input_file_id: str

@@ -17,9 +17,9 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-def examples(*others: dict[str, Any], **first: Any) -> ConfigDict:
-    """Model configuration with examples for the OpenAPI document: `first`, then `others`."""
-    return ConfigDict(json_schema_extra={"examples": [first, *others]})
+def examples(*bodies: dict[str, Any]) -> ConfigDict:
+    """Model configuration with examples of a body for the OpenAPI document."""
+    return ConfigDict(json_schema_extra={"examples": [*bodies]})
 
 
 def input_kind(value: Any) -> str:

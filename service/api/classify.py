@@ -59,8 +59,8 @@ class PredictRequest(PairBody):
     """
 
     model_config = examples(
+        {"inputs": "I like it."},
         {"inputs": [["I like it."], ["It rained.", "It was dry."]], "raw_scores": True},
-        inputs="I like it.",
     )
 
     inputs: PredictInputs
@@ -83,7 +83,7 @@ class ClassifyRequest(Body):
     """With raw_scores, which Infinity's clients send, the response is Infinity's, else vLLM's."""
 
     model_config = examples(
-        {"input": ["I like it."], "raw_scores": False}, input=["I like it.", "Never again."]
+        {"input": ["I like it.", "Never again."]}, {"input": ["I like it."], "raw_scores": False}
     )
 
     input: Texts

@@ -80,14 +80,16 @@ class CohereRequest(Body):
     model_config = examples(
         {
             "model": "all-MiniLM-L6-v2",
+            "input_type": "search_query",
+            "texts": ["Hello, world"],
+            "embedding_types": ["float", "ubinary"],
+        },
+        {
+            "model": "all-MiniLM-L6-v2",
             "input_type": "clustering",
             "inputs": [{"content": [{"type": "text", "text": "Hello, world"}]}],
             "truncate": "NONE",
         },
-        model="all-MiniLM-L6-v2",
-        input_type="search_query",
-        texts=["Hello, world"],
-        embedding_types=["float", "ubinary"],
     )
 
     model: str

@@ -26,10 +26,8 @@ class CohereV1Request(Body):
     """Without embedding_types, the embeddings are a list of floats. images must be null."""
 
     model_config = examples(
+        {"model": "all-MiniLM-L6-v2", "input_type": "search_query", "texts": ["Hello, world"]},
         {"texts": ["Hello, world"], "embedding_types": ["int8"], "truncate": "START"},
-        model="all-MiniLM-L6-v2",
-        input_type="search_query",
-        texts=["Hello, world"],
     )
 
     texts: Annotated[list[str], FAIL_FAST]

@@ -24,13 +24,12 @@ class EmbedRequest(InputBody):
     """
 
     model_config = examples(
+        {"inputs": ["Hello, world", "A second text"], "details": True},
         {"inputs": "Hello, world"},
         {"inputs": [101, 7592, 102], "encoding_format": "base64", "output_dtype": "int8"},
         {"inputs": ["a long text", ""], "on_overflow": "mean", "partial": True},
         {"inputs": ["One chunk.", "And another."], "late_chunking": True, "prompt": "text: "},
         {"inputs": "Hello, world", "outputs": ["dense"]},
-        inputs=["Hello, world", "A second text"],
-        details=True,
     )
 
     inputs: Inputs

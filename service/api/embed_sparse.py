@@ -32,10 +32,8 @@ class SparseRequest(InputBody):
     """
 
     model_config = examples(
+        {"inputs": ["Hello, world", "A second text"], "top_k": 64, "min_weight": 0.1},
         {"inputs": "Hello, world", "input_type": "query", "truncate": True},
-        inputs=["Hello, world", "A second text"],
-        top_k=64,
-        min_weight=0.1,
     )
 
     inputs: Inputs

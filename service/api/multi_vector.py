@@ -34,8 +34,8 @@ class MultiVectorRequest(Body):
     """
 
     model_config = examples(
+        {"input": ["A fungus.", "Iron oxide."]},
         {"input": "What is rust?", "input_type": "query", "embedding_type": "base64"},
-        input=["A fungus.", "Iron oxide."],
     )
 
     input: str | Annotated[list[str], FAIL_FAST]

@@ -44,6 +44,7 @@ class OllamaRequest(OllamaBody):
     """
 
     model_config = examples(
+        {"model": "all-MiniLM-L6-v2", "input": "Hello, world"},
         {"model": "all-MiniLM-L6-v2:latest", "input": ["Hello", "world"], "truncate": False},
         {
             "model": "all-MiniLM-L6-v2",
@@ -51,8 +52,6 @@ class OllamaRequest(OllamaBody):
             "options": {"num_ctx": 64},
             "keep_alive": "5m",
         },
-        model="all-MiniLM-L6-v2",
-        input="Hello, world",
     )
 
     input: Texts
@@ -63,7 +62,7 @@ class OllamaRequest(OllamaBody):
 class OllamaPromptRequest(OllamaBody):
     """prompt: one text, whose vector is not normalised."""
 
-    model_config = examples(model="all-MiniLM-L6-v2", prompt="Hello, world")
+    model_config = examples({"model": "all-MiniLM-L6-v2", "prompt": "Hello, world"})
 
     prompt: str
 

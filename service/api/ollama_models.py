@@ -26,7 +26,7 @@ _QUANTIZATION_LEVELS = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", 
 class OllamaShowRequest(Body):
     """model, or name as older clients call it; the other fields are ignored."""
 
-    model_config = examples({"name": "all-MiniLM-L6-v2"}, model="all-MiniLM-L6-v2")
+    model_config = examples({"model": "all-MiniLM-L6-v2"}, {"name": "all-MiniLM-L6-v2"})
 
     model: str | None = None
     name: str | None = None

@@ -41,13 +41,12 @@ class EmbeddingsRequest(Body):
     """
 
     model_config = examples(
+        {"input": "Hello, world", "encoding_format": "base64"},
         {"input": ["Hello", "world"], "model": "all-MiniLM-L6-v2", "user": "someone"},
         {"input": "Hello, world", "input_type": "query", "output_dtype": "int8"},
         {"input": [[101, 7592, 102]], "task": "retrieval.passage", "embedding_type": "float"},
         {"input": "Hello, world", "return_multivector": True, "embedding_type": "binary"},
         {"input": [{"text": "Hello, world"}], "truncate_prompt_tokens": 4, "dimensions": 0},
-        input="Hello, world",
-        encoding_format="base64",
     )
 
     input: OpenAIInputs

@@ -48,13 +48,11 @@ class PositionsRequest(Body):
     """
 
     model_config = examples(
+        {"scheme": "rotary", "count": 2, "dim": 8},
         {},
         {"scheme": "alibi", "heads": 2, "positions": [0, 1, 5]},
         {"scheme": "relative", "count": 3, "buckets": 8},
         {"scheme": "transformer_xl", "count": 3, "dim": 4},
-        scheme="rotary",
-        count=2,
-        dim=8,
     )
 
     scheme: SchemeName | None = None

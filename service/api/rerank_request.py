@@ -88,10 +88,8 @@ class RerankRequest(PairBody):
     """
 
     model_config = examples(
+        {"query": "What is rust?", "documents": ["A fungus.", "Iron oxide."], "top_n": 1},
         {"query": "What is rust?", "texts": ["A fungus.", "Iron oxide."], "return_text": True},
-        query="What is rust?",
-        documents=["A fungus.", "Iron oxide."],
-        top_n=1,
     )
 
     query: str
@@ -143,7 +141,12 @@ class CohereRerankRequest(Body):
     """
 
     model_config = examples(
-        model="reranker", query="What is rust?", documents=["A fungus.", "Iron oxide."], top_n=1
+        {
+            "model": "reranker",
+            "query": "What is rust?",
+            "documents": ["A fungus.", "Iron oxide."],
+            "top_n": 1,
+        }
     )
 
     model: str

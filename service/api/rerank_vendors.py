@@ -27,9 +27,8 @@ class ScoreRequest(PairBody):
     """
 
     model_config = examples(
+        {"text_1": "What is rust?", "text_2": ["A fungus.", "Iron oxide."]},
         {"queries": ["What is rust?", "What is gold?"], "documents": ["A fungus.", "A metal."]},
-        text_1="What is rust?",
-        text_2=["A fungus.", "Iron oxide."],
     )
 
     text_1: Texts | None = None

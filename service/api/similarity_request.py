@@ -30,11 +30,10 @@ class SimilarityRequest(InputBody):
     """
 
     model_config = examples(
+        {"a": ["A cat sleeps."], "b": ["A kitten naps.", "The car is red."]},
         {"inputs": {"source_sentence": "A cat sleeps.", "sentences": ["A kitten naps."]}},
         {"a": [[1.0, 0.0]], "b": [[0.6, 0.8], [0.0, 1.0]], "top_k": 1, "metric": "euclidean"},
         {"a": "A cat sleeps.", "b": ["A kitten naps."], "mode": "pairwise", "details": True},
-        a=["A cat sleeps."],
-        b=["A kitten naps.", "The car is red."],
     )
 
     inputs: Sentences | None = None

@@ -39,7 +39,9 @@ class TokenizeRequest(PromptBody):
     server's first one.
     """
 
-    model_config = examples({"inputs": ["Hi"], "add_special_tokens": False}, inputs="Hello, world")
+    model_config = examples(
+        {"inputs": "Hello, world"}, {"inputs": ["Hi"], "add_special_tokens": False}
+    )
 
     inputs: Texts
     model: str | None = None
@@ -50,7 +52,7 @@ class DecodeRequest(Body):
     """ids: token ids of a text, or of several. model: by default the server's first one."""
 
     model_config = examples(
-        {"ids": [[101, 7592, 102]], "skip_special_tokens": False}, ids=[7592, 2088]
+        {"ids": [7592, 2088]}, {"ids": [[101, 7592, 102]], "skip_special_tokens": False}
     )
 
     ids: Annotated[

@@ -36,10 +36,9 @@ class TokensRequest(ReadingBody):
     """
 
     model_config = examples(
+        {"inputs": "Hello, world", "spans": [[[0, 5]]]},
         {"inputs": ["one", "two"], "layer": 0, "layout": "block", "encoding_format": "base64"},
         {"chunks": [["One chunk.", "And another."]], "pooling": "max", "normalize": True},
-        inputs="Hello, world",
-        spans=[[[0, 5]]],
     )
 
     inputs: Texts | None = None
@@ -71,6 +70,6 @@ class TokensRequest(ReadingBody):
 class EmbedAllRequest(InputBody):
     """TEI's request. inputs: a text, its token ids, or a list of either."""
 
-    model_config = examples({"inputs": [[101, 7592, 102], "one"]}, inputs="Hello, world")
+    model_config = examples({"inputs": "Hello, world"}, {"inputs": [[101, 7592, 102], "one"]})
 
     inputs: Inputs

@@ -39,10 +39,8 @@ class NeighborsRequest(SearchBody):
     """inputs: a text or texts; the neighbours of each are returned, without its own words."""
 
     model_config = examples(
+        {"inputs": ["wheat", "iron"], "candidates": ["a cereal", "a metal", "a colour"], "k": 1},
         {"inputs": "wheat", "candidates": ["rust of wheat", "iron oxide"], "metric": "dot"},
-        inputs=["wheat", "iron"],
-        candidates=["a cereal", "a metal", "a colour"],
-        k=1,
     )
 
     inputs: Texts
@@ -56,7 +54,12 @@ class AnalogyRequest(SearchBody):
     """
 
     model_config = examples(
-        positive=["king", "woman"], negative=["man"], candidates=["queen", "prince"], k=1
+        {
+            "positive": ["king", "woman"],
+            "negative": ["man"],
+            "candidates": ["queen", "prince"],
+            "k": 1,
+        }
     )
 
     positive: Annotated[_List, Field(min_length=1)]
@@ -67,6 +70,6 @@ class AnalogyRequest(SearchBody):
 class DoesntMatchRequest(InputBody):
     """inputs: at least two texts, of which one is to be told from the others."""
 
-    model_config = examples(inputs=["breakfast", "cereal", "dinner", "lunch"])
+    model_config = examples({"inputs": ["breakfast", "cereal", "dinner", "lunch"]})
 
     inputs: Annotated[_List, Field(min_length=2)]
