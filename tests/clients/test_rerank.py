@@ -197,6 +197,7 @@ def test_dify_gets_results_with_index_and_score(
         ]
 
 
+@pytest.mark.full
 def test_mem0_gets_scores_by_coheres_client(reranker: HttpServer, relevance: list[float]) -> None:
     code = f"""
 import os

@@ -32,6 +32,7 @@ def words(folder: Path) -> None:
     convert_words(write_fasttext(folder.with_suffix(".bin")), folder)
 
 
+@pytest.mark.full(after=3)
 @pytest.mark.parametrize(
     ("write", "task", "has_dimensions"),
     [

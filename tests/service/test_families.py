@@ -34,7 +34,7 @@ BIASES: dict[
 
 
 @pytest.mark.parametrize("case", EVERY, ids=str)
-@pytest.mark.full(after=8)
+@pytest.mark.full(after=3)
 def test_every_family_is_served(case: Case, tmp_path: Path) -> None:
     model: Any = write_model(case, tmp_path / "model")
     if case.model_type == "dpr":  # its output has no hidden states

@@ -69,6 +69,7 @@ def test_a_model_that_nobody_uses_is_unloaded_and_comes_back(source: str, tmp_pa
         assert set(statuses) == {200}
 
 
+@pytest.mark.full
 def test_the_least_recently_used_makes_room_for_another(source: str, tmp_path: Path) -> None:
     models = {name: {"source": source, "keep": "on_demand"} for name in NAMES}
     room_for_two = 2.5 * 4 * _parameters(source)
@@ -81,6 +82,7 @@ def test_the_least_recently_used_makes_room_for_another(source: str, tmp_path: P
         assert len(server.engines()) == 2
 
 
+@pytest.mark.full
 def test_a_model_without_room_beside_those_that_are_kept_is_refused(
     source: str, tmp_path: Path
 ) -> None:
@@ -114,6 +116,7 @@ def test_the_death_of_an_engine_disturbs_no_other_model(source: str, tmp_path: P
         assert 'replayed_requests_total{model="b"} 0.0' in metrics(server)
 
 
+@pytest.mark.full
 def test_all_engines_are_replaced_when_the_fork_server_dies(source: str, tmp_path: Path) -> None:
     models = {name: {"source": source} for name in NAMES[:2]}
     with SeveralModels(tmp_path, models) as server:
@@ -128,6 +131,7 @@ def test_all_engines_are_replaced_when_the_fork_server_dies(source: str, tmp_pat
         assert not before & server.engines()
 
 
+@pytest.mark.full
 def test_a_model_that_cannot_be_loaded_refuses_its_requests_alone(
     source: str, tiny_bert: Folder, tmp_path: Path
 ) -> None:
@@ -146,6 +150,7 @@ def test_a_model_that_cannot_be_loaded_refuses_its_requests_alone(
         assert server.client.get("/ready").status_code == 200
 
 
+@pytest.mark.full
 def test_a_server_ends_if_a_model_that_it_keeps_cannot_be_loaded(
     source: str, tiny_bert: Folder, tmp_path: Path
 ) -> None:
@@ -158,6 +163,7 @@ def test_a_server_ends_if_a_model_that_it_keeps_cannot_be_loaded(
     assert server.process.wait(60) == 1
 
 
+@pytest.mark.full
 def test_a_single_model_may_be_loaded_on_demand_too(source: str, tmp_path: Path) -> None:
     with SeveralModels(tmp_path, {"a": {"source": source, "keep": "on_demand"}}) as server:
         assert server.state("a") == "unloaded"

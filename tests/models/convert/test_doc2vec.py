@@ -56,6 +56,7 @@ def inferred(model: Any, rows: Sequence[list[str]], seed: int) -> Floats:
     return np.stack([model.infer_vector([*words, f"unknown{seed}"]) for words in rows])
 
 
+@pytest.mark.full(after=1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_vector_is_as_near_to_gensims_as_those_are_to_each_other(
     tmp_path: Path, kind: str
@@ -131,7 +132,7 @@ def test_steps_from_gensims_random_numbers_lead_to_gensims_vector(
                 other = int(np.searchsorted(model.cum_table, drawn))
                 targets += [other] * (other != word)
             vector = vector + step(context.astype(np.float32), model.syn1neg[targets], rate)
-    np.testing.assert_allclose(vector, expected, atol=1e-5)
+    np.testing.assert_allclose(vector, expected, atol=2e-4)  # after 20 epochs
 
 
 class Code:

@@ -91,6 +91,7 @@ def test_an_encoder_begins_with_the_numbers_of_its_initialisation(tmp_path: Path
     assert all(value == 0 for name, value in largest.items() if name.endswith("bias"))
 
 
+@pytest.mark.full
 def test_the_same_seed_gives_the_same_model(tmp_path: Path) -> None:
     source = write_pairs(tmp_path / "pairs.tsv", 32)
     seeds = {"first": 1, "again": 1, "other": 2}
@@ -101,6 +102,7 @@ def test_the_same_seed_gives_the_same_model(tmp_path: Path) -> None:
     assert first == again != other
 
 
+@pytest.mark.full
 def test_accumulation_takes_a_step_for_several_batches(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

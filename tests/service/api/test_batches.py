@@ -219,6 +219,7 @@ def test_files_and_batches_need_the_key(tmp_path: Path) -> None:
         assert finished(server, id)["request_counts"]["completed"] == 2
 
 
+@pytest.mark.full
 def test_kills_and_restarts_lose_and_repeat_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "batches"
     content = requests(4000)

@@ -147,6 +147,7 @@ def test_a_server_without_dense_vectors_is_refused(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.full
 def test_a_run_goes_on_when_one_of_two_servers_is_killed(
     folder: Path, small: LocalModel, tmp_path: Path
 ) -> None:

@@ -9,6 +9,8 @@ from playwright.sync_api import Page, ViewportSize
 from tests.service.playground.conftest import OpenView
 from tests.service.several import SeveralModels
 
+pytestmark = pytest.mark.full
+
 VIEWS = ["tokens", "positions", "similarity", "document", "map", "server"]
 LOADED = {  # what each view shows when all is there
     "tokens": "figure.chart",

@@ -14,6 +14,8 @@ from tests.service.playground.conftest import OpenView
 from tests.service.server import Server
 from tests.service.several import SeveralModels
 
+pytestmark = pytest.mark.full
+
 
 def choice(page: Page) -> Locator:
     """The selector of the model."""

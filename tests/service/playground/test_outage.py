@@ -8,6 +8,8 @@ from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.service.server import Server
 
+pytestmark = pytest.mark.full
+
 
 class Outage:
     """Fails requests to the server's routes, but for the page itself, while it is `on`."""

@@ -20,7 +20,10 @@ from tests.service.bulk.jobs import prose, vectors_of, write_parquet
 from tests.service.ray.cluster import kill_process, ray_cluster
 from tests.service.server import MAX_ISA
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")  # its own
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data"),  # its own
+]
 
 
 @pytest.fixture(scope="module")

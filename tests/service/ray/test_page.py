@@ -27,12 +27,15 @@ PAGE = (ROOT / "docs" / "ray.md").read_text(encoding="utf-8")
 [COMMAND] = re.findall(r"^embedding-service (embed .*)$", PAGE, re.MULTILINE)
 DATASET, REQUESTS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning:ray",  # all of these are its own
-    "ignore::pydantic.warnings.PydanticDeprecationWarning",
-    "ignore::ResourceWarning",
-    "ignore:The minimum number of concurrent actors:UserWarning",
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning:ray",  # all of these are its own
+        "ignore::pydantic.warnings.PydanticDeprecationWarning",
+        "ignore::ResourceWarning",
+        "ignore:The minimum number of concurrent actors:UserWarning",
+    ),
+]
 
 
 @pytest.fixture
