@@ -68,7 +68,7 @@ def parity(  # noqa: PLR0913 - options
 @task_options
 @json_option
 @source_options
-def tasks(precisions: Sequence[str], **flags: Any) -> None:
+def tasks(precisions: Sequence[str], baselines: Sequence[str], **flags: Any) -> None:
     """Score vectors on files: similarity, analogies, clustering, classification, retrieval.
 
     Every option of a file may be given several times. With several precisions, dimensions or
@@ -76,6 +76,7 @@ def tasks(precisions: Sequence[str], **flags: Any) -> None:
     """
     require("evaluate", "scipy", "sklearn")
     from service.cli.task_files import read_tasks
+    from service.evaluation.baselines import Baseline
     from service.evaluation.scoring import score
 
     report = take_report_options(flags)
@@ -84,7 +85,8 @@ def tasks(precisions: Sequence[str], **flags: Any) -> None:
     results: list[Result] = []
     for source in _sources(precisions, flags):
         results += score(files, source.embed, source.precision, dimensions, output_types)
-    report_results(results, source.model, **report)
+    compared = [result for name in baselines for result in score(files, Baseline(name).embed, name)]
+    report_results(results, source.model, baselines=compared, **report)
 
 
 @evaluate.command("mteb")

@@ -11,6 +11,7 @@ from service.cli.plot_options import TEXT_FILE, output_path
 F = TypeVar("F", bound=Callable[..., Any])
 
 PRECISIONS = ("float32", "bfloat16", "float16", "int8")
+BASELINES = ("one-hot", "bag-of-words", "n-grams")
 OUTPUT_TYPES = ("float32", "float16", "int8", "uint8", "binary", "ubinary")
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -74,6 +75,12 @@ def task_options(command: F) -> F:
         ),
         click.option(
             "--split", default="test", show_default=True, help="File of qrels in that folder."
+        ),
+        click.option(
+            "--baselines",
+            callback=comma_separated(click.Choice(BASELINES)),
+            metavar="LIST",
+            help=f"Vectors without a model, scored too: {', '.join(BASELINES)}.",
         ),
         cost_options,
     )

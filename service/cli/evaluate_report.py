@@ -17,21 +17,26 @@ def take_report_options(flags: dict[str, Any]) -> dict[str, Any]:
     return {name: flags.pop(name) for name in ("min_score", "plot", "as_json")}
 
 
-def report_results(
+def report_results(  # noqa: PLR0913 - all but two by name
     results: "Sequence[Result]",
     model: str,
     *,
+    baselines: "Sequence[Result]" = (),
     min_score: float | None,
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Print results, draw them, and exit with status 1 if one is less than wanted."""
+    """Print results, draw them, and exit with status 1 if one of the model is less than wanted.
+
+    baselines: results without the model.
+    """
     from service.evaluation.report import result_json, result_lines
 
-    report = {"model": model, "results": list(map(result_json, results))}
-    print_report(report if as_json else result_lines(results))
+    all_results = [*results, *baselines]
+    report = {"model": model, "results": list(map(result_json, all_results))}
+    print_report(report if as_json else result_lines(all_results))
     if plot:
-        _draw(results, plot, model)
+        _draw(all_results, plot, model)
     low = [result for result in results if min_score is not None and result.main[1] < min_score]
     for result in low:
         name, value = result.main

@@ -180,6 +180,14 @@ def test_precisions_are_scored_one_after_the_other(pairs: Path) -> None:
     assert [result["precision"] for result in report["results"]] == ["float32"] * 2
 
 
+def test_baselines_are_scored_beside_the_model_and_may_be_worse(pairs: Path) -> None:
+    chosen = ("--baselines", "bag-of-words,n-grams", "--dimensions", "64", *FLOAT32)
+    results = run_json("tasks", "--sts", pairs, *chosen, "--min-score", "50")["results"]
+    rows = [(result["precision"], result["dimensions"]) for result in results]
+    assert rows == [("float32", 64), ("bag-of-words", 8192), ("n-grams", 8192)]
+    assert results[1]["scores"]["spearman"] < 50 < results[0]["scores"]["spearman"]
+
+
 def test_a_score_that_is_too_low_is_named(pairs: Path) -> None:
     chosen = ("tasks", "--sts", pairs, *FLOAT32, "--min-score")
     assert "similarity pairs.csv: spearman" in (low := run(*chosen, "100.1", status=1))
