@@ -5,6 +5,7 @@ import random
 import re
 import subprocess
 import sys
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from deploy.scaling.__main__ import Outcome, outcome, table
 from deploy.scaling.autoscaler import Autoscaler, Rule
 from deploy.scaling.cluster import Load, ServerModel, Window, simulate
+from deploy.scaling.nodes import Cost, needs
+from deploy.scaling.nodes import table as nodes_table
 
 pytestmark = pytest.mark.full
 
@@ -106,3 +109,18 @@ def test_the_page_has_what_the_simulation_prints() -> None:
         [sys.executable, *command.split()], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert process.stdout == expected
+
+
+COST = Cost(http=0.0005, engine=0.0015, gateway=0.0001, received=300, sent=5000)
+
+
+def test_what_servers_need_grows_with_their_number() -> None:
+    for nodes in (1, 100):
+        found = astuple(needs(COST, nodes, threads=2))
+        assert found == pytest.approx((1000 * nodes, 0.1 * nodes, 0.04 * nodes))
+
+
+def test_the_tables_have_a_row_for_each_form_and_number_of_servers() -> None:
+    lines = nodes_table({"numbers": COST, "base64": COST}, 2).splitlines()
+    assert lines[2] == "| numbers | 0.50 ms | 1.50 ms | 0.100 ms | 300 | 5,000 |"
+    assert lines[-1] == "| 100 | base64 | 100,000 | 10.0 | 4.00 |" and len(lines) == 4 + 1 + 2 + 6
