@@ -1,5 +1,6 @@
 """A Ray cluster of several nodes, each a set of processes of this machine."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +27,8 @@ def ray_cluster(nodes: int, cpus: int = 1) -> Iterator[Cluster]:
 def kill_process(name: str) -> None:
     """Kill one process whose title begins so, as Ray titles its actors."""
     for process in psutil.Process().children(recursive=True):  # of this test's cluster alone
-        if " ".join(process.cmdline()).startswith(name):
-            process.kill()
-            return
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended since, as zombies have
+            if " ".join(process.cmdline()).startswith(name):
+                process.kill()
+                return
     raise LookupError(name)

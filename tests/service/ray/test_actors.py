@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+import ray
 from ray.cluster_utils import Cluster
 
 from service.bulk.errors import BulkError
@@ -78,6 +79,7 @@ def test_a_run_goes_on_when_a_part_of_the_cluster_is_killed(
 ) -> None:
     path, out = write_parquet(tmp_path / "in.parquet", 12000), tmp_path / "out"
     with connect(cluster.address, settings, None) as actors:
+        ray.get([actor.description_ref for actor in actors.actors])  # all have loaded the model
         arguments, options = (actors, path, out), {"part_rows": 500}
         thread = threading.Thread(target=run_job, args=arguments, kwargs=options)
         thread.start()
