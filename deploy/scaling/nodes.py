@@ -1,4 +1,4 @@
-"""What many servers need of a gateway and of the network: `python -m deploy.scaling.nodes --help`.
+"""Measure the load of many servers on gateway and network: `python -m deploy.scaling.nodes`.
 
 One server and nginx in front of it, both on this machine, are measured under load; what a hundred
 need is that times a hundred. wrk sends the requests, each with one short text.
@@ -40,7 +40,7 @@ FORMS: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Cost:
-    """What a request takes. Seconds of a processor, and bytes with headers, each way."""
+    """The cost of a request: seconds of CPU time, and bytes with headers, each way."""
 
     http: float
     engine: float
@@ -51,7 +51,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a number of servers take of what they share.
+    """The load of a number of servers on the gateway and the network.
 
     requests: a second. gateway_cores: of the gateways together. gigabits: a second, the larger of
     both ways, which is that of the gateway's answers.
@@ -63,7 +63,7 @@ class Needs:
 
 
 def needs(cost: Cost, nodes: int, threads: int) -> Needs:
-    """What so many servers of so many processors need when all are busy."""
+    """Compute the needs of `nodes` servers of `threads` processors each, all of them busy."""
     requests = nodes * threads / (cost.http + cost.engine)
     gigabits = requests * max(cost.received, cost.sent) * 8 / 1e9
     return Needs(requests, requests * cost.gateway, gigabits)
@@ -92,7 +92,7 @@ def table(costs: Mapping[str, Cost], threads: int) -> str:
 
 
 def measure(model: str, dtype: str, threads: int, seconds: int) -> dict[str, Cost]:
-    """What a request costs in each of FORMS, through nginx. Raises SystemExit without wrk."""
+    """Measure the cost of a request in each of FORMS, through nginx; needs wrk."""
     load.require()
     folder = resolve(model)
     with tempfile.TemporaryDirectory() as name:

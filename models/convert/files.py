@@ -15,7 +15,7 @@ ENCODERS: Mapping[str, Callable[[Path, Path], None]] = {
     elmo.SUFFIX: convert_elmo,
     laser.SUFFIX: convert_laser,
 }
-"""What converts the file of an encoder, by its suffix; all others are of word vectors."""
+"""The converter of an older encoder's file, by suffix; other files are word vectors."""
 
 
 def convert_file(source: Path, target: Path, choices: Choices) -> None:

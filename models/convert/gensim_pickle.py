@@ -30,7 +30,7 @@ _FUNCTIONS = {("builtins", "hash")}
 
 
 class Attributes:
-    """What stands for an object of gensim, or a generator of random numbers: its attributes."""
+    """The attributes of a pickled object of gensim or numpy, without its class or code."""
 
     def __init__(self, *args: Any) -> None:
         """args: are dropped."""

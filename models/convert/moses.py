@@ -1,4 +1,4 @@
-"""What LASER does to a text before SentencePiece reads it, as steps of a normalizer.
+"""The normalizer of LASER's texts, before SentencePiece splits them.
 
 Characters that are not printed become spaces, punctuation is normalised as Moses does it for
 English (normalize-punctuation.perl, in the form of its release 4), and letters become small.

@@ -20,6 +20,8 @@ REPLACED = (*loader.OLDER_FILES, *added_tokens.FILES, "entity_vocab.json")
 """Files that tokenizer.json and a new tokenizer_config.json replace."""
 _PLAIN_TEXT = "the first word of this text and the last one of it"  # no family normalises it
 _NO_LIMIT = 1 << 20  # tokens
+_UNPRINTABLE = [*range(33), *range(127, 161), 173]
+"""Bytes that GPT-2's alphabet replaces by the characters from 256 on, in this order."""
 _SPECIAL = ("cls", "eos", "mask", "pad", "unk")
 
 
@@ -84,8 +86,8 @@ def _byte_tokenizer(original: Any) -> Any:
 
     added = sorted(original.added_tokens_decoder.items())
     special = {token.content: id for id, token in added}
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet(), key=_byte_of)
-    vocabulary = {letter: original.offset + byte for byte, letter in enumerate(letters)}
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    vocabulary = {letter: original.offset + _byte_for_letter(letter) for letter in letters}
     rust = Rust(BPE({**special, **vocabulary}, [], unk_token=original.unk_token))
     rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     rust.decoder = decoders.ByteLevel()
@@ -99,14 +101,12 @@ def _byte_tokenizer(original: Any) -> Any:
     return wrap(tokenizer_object=rust, model_max_length=original.model_max_length, **roles)
 
 
-def _byte_of(letter: str) -> int:
+def _byte_for_letter(letter: str) -> int:
     """Return the byte that a letter of ByteLevel's alphabet stands for."""
     point = ord(letter)
     return point if point < 256 else _UNPRINTABLE[point - 256]
 
 
-_UNPRINTABLE = [*range(33), *range(127, 161), 173]
-"""Bytes that GPT-2's alphabet replaces by the characters from 256 on, in this order."""
 _OF_PYTHON = {"EsmTokenizer": _protein_tokenizer, "ByT5Tokenizer": _byte_tokenizer}
 """Tokenizers that transformers has only in Python, and that are written anew here."""
 

@@ -34,3 +34,17 @@ class Encoder(Protocol):
     def warm(self) -> None:
         """Prepare what the first batches would otherwise wait for."""
         ...
+
+
+class SequentialEncoder:
+    """Base of encoders that compute one batch after another, as Python holds the GIL meanwhile."""
+
+    @property
+    def max_concurrent_batches(self) -> int:
+        """One: concurrent forward passes would wait for the GIL at every operation."""
+        return 1
+
+    @property
+    def prefetch_depth(self) -> int:
+        """None: the host takes part in every step."""
+        return 0

@@ -15,6 +15,7 @@ import torch
 
 from models.config.encoder_config import EncoderConfig
 from models.encoder.batch import Batch, Integers
+from models.encoder.encoder import SequentialEncoder
 from models.vectors import Floats
 
 _LARGEST = 6.0  # of a score that is learned from
@@ -72,22 +73,12 @@ def step(context: Floats, targets: Floats, rate: float) -> Floats:
     return gradient
 
 
-class Doc2VecEncoder:
+class Doc2VecEncoder(SequentialEncoder):
     """Infers vectors of texts from numbers that are drawn by a generator seeded with the text."""
 
     def __init__(self, config: EncoderConfig, options: Inference, tables: WordTables) -> None:
         self.config, self.device = config, torch.device("cpu")
         self._options, self._tables = options, tables
-
-    @property
-    def max_concurrent_batches(self) -> int:
-        """One: concurrent steps would wait for the GIL at every operation."""
-        return 1
-
-    @property
-    def prefetch_depth(self) -> int:
-        """None: there is no device beside the CPU."""
-        return 0
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return the vectors of words that predict; zeros for an unknown one: (T, D)."""

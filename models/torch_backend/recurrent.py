@@ -12,6 +12,7 @@ from torch import Tensor
 
 from models.config.encoder_config import EncoderConfig
 from models.encoder.batch import Batch, Integers
+from models.encoder.encoder import SequentialEncoder
 from models.encoder.pooling import pool
 from models.encoder.sequence_layout import SequenceLayout
 from models.torch_backend.linear import LinearFactory
@@ -33,21 +34,11 @@ class PooledStates:
     prompt_counts: Integers
 
 
-class RecurrentEncoder(ABC):
+class RecurrentEncoder(SequentialEncoder, ABC):
     """An encoder whose layers read the tokens of a text one after another, in float32."""
 
     def __init__(self, config: EncoderConfig, device: torch.device) -> None:
         self.config, self.device = config, device
-
-    @property
-    def max_concurrent_batches(self) -> int:
-        """One: concurrent forward passes would wait for the GIL at every operation."""
-        return 1
-
-    @property
-    def prefetch_depth(self) -> int:
-        """None: the host starts every step of a layer."""
-        return 0
 
     @abstractmethod
     def hidden(self, batch: Batch, num_layers: int) -> Tensor:
@@ -77,7 +68,7 @@ class RecurrentEncoder(ABC):
         vectors: Floats = pooled.cpu().numpy()
         return vectors
 
-    def warm(self) -> None:  # noqa: B027 - no subclass needs more
+    def warm(self) -> None:
         """Do nothing: no code is compiled."""
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from models.config.encoder_config import EncoderConfig
 from models.encoder.batch import Batch, Integers
+from models.encoder.encoder import SequentialEncoder
 from models.encoder.pooling import pool
 from models.encoder.sequence_layout import SequenceLayout
 from models.vectors import Floats
@@ -49,7 +50,7 @@ class _Words:
     known: npt.NDArray[np.bool_]
 
 
-class WordVectorEncoder:
+class WordVectorEncoder(SequentialEncoder):
     """An encoder without layers: a table (rows, D) of the vectors of words and n-grams.
 
     unknown_id of the config, the id after the last row, is that of a word without a vector: it has
@@ -70,16 +71,6 @@ class WordVectorEncoder:
         """
         self.config, self.device, self._scales = config, _CPU, scales
         self.tokens, self._weights = table, weights
-
-    @property
-    def max_concurrent_batches(self) -> int:
-        """One: concurrent look-ups would wait for the GIL at every operation."""
-        return 1
-
-    @property
-    def prefetch_depth(self) -> int:
-        """None: there is no device beside the CPU."""
-        return 0
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return the vectors of words, without their weights, for each id: (T, D)."""

@@ -15,7 +15,7 @@ INITIALIZATIONS: Mapping[Initialization, Callable[[Tensor], Tensor]] = {
     "xavier": nn.init.xavier_normal_,
     "he": nn.init.kaiming_normal_,
 }
-"""How a matrix (outputs, inputs), or a table (rows, D), is drawn.
+"""Functions that fill a matrix (outputs, inputs) or a table (rows, D) with random numbers.
 
 normal: N(0, 0.02²), as BERT. scaled: N(0, 1/D). uniform: from -0.1 to 0.1. xavier: N(0, 2 /
 (inputs + outputs)), Glorot and Bengio 2010. he: N(0, 2 / inputs), He et al. 2015.

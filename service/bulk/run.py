@@ -43,7 +43,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class BulkJob:
-    """What to embed, and where to write it.
+    """A bulk run: the files to embed, and the folder to write.
 
     inputs, output: paths or addresses. part_rows: most rows of a part.
     """

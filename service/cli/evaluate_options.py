@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
+from service.cli.decorate import decorate
 from service.cli.plot_options import TEXT_FILE, output_path
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,7 +32,7 @@ def comma_separated(item: "click.ParamType[Any]") -> Callable[..., list[Any]]:
 
 def parity_options(command: F) -> F:
     """Options of `evaluate parity`."""
-    return _decorate(
+    return decorate(
         command,
         click.option(
             "--texts", "file", type=TEXT_FILE, help="File of texts; by default 24 sentences."
@@ -62,7 +63,7 @@ def task_options(command: F) -> F:
         "clustering": "Texts with labels.",
         "classification": "Texts with labels.",
     }
-    return _decorate(
+    return decorate(
         command,
         *(
             click.option(f"--{name}", type=TEXT_FILE, multiple=True, help=text)
@@ -88,7 +89,7 @@ def task_options(command: F) -> F:
 
 def cost_options(command: F) -> F:
     """Options of what is scored: precisions, dimensions and output types; and of the report."""
-    return _decorate(
+    return decorate(
         command,
         click.option("--prompt", help="Put before every text; by default the model's."),
         click.option(
@@ -117,9 +118,3 @@ def cost_options(command: F) -> F:
             help="Draw scores over bytes of a vector: .png, .svg or .html.",
         ),
     )
-
-
-def _decorate(command: F, *decorators: Callable[[F], F]) -> F:
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command

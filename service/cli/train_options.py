@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import click
 
+from service.cli.decorate import decorate
+
 EXTRA = "train"
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,7 +49,8 @@ def corpus_and_output(command: F) -> F:
 
 def tokenizer_options(command: F) -> F:
     """Add the options of a tokenizer."""
-    options = (
+    return decorate(
+        command,
         click.option(
             "--algorithm",
             type=click.Choice(["bpe", "wordpiece", "unigram"]),
@@ -58,19 +61,12 @@ def tokenizer_options(command: F) -> F:
         number("--vocabulary", 8000, "Tokens, of which a small corpus yields fewer."),
         click.option("--lower", is_flag=True, help="Put texts in lower case."),
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def seed_option(command: F) -> F:
-    """Add --seed."""
-    return _SEED(command)
 
 
 def word_options(command: F) -> F:
     """Add the options of word vectors."""
-    options = (
+    return decorate(
+        command,
         click.option(
             "--algorithm",
             type=click.Choice(["word2vec", "fasttext", "glove"]),
@@ -92,14 +88,12 @@ def word_options(command: F) -> F:
         number("--threads", 1, "Of word2vec and fasttext; with several, a seed decides less."),
         _SEED,
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def sentence_options(command: F) -> F:
     """Add the options of a sentence encoder."""
-    options = (
+    return decorate(
+        command,
         number("--layers", 2, "Of the encoder."),
         number("--dimensions", 128, "Of a vector; multiples of 64 are the quickest to serve."),
         number("--heads", 4, "Of attention, a divisor of the dimensions."),
@@ -119,6 +113,3 @@ def sentence_options(command: F) -> F:
         ),
         _SEED,
     )
-    for option in reversed(options):
-        command = option(command)
-    return command

@@ -51,7 +51,7 @@ class ReplayingEngine:
 
     @property
     def replayed_jobs(self) -> int:
-        """How often a job lost its engine, in all processes."""
+        """Number of times that an engine died before a job was done, in all processes."""
         return int(self._counters.total(self._replayed_slot))
 
     @property
