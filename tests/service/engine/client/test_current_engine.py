@@ -1,4 +1,4 @@
-"""Tests of the connection to engines that the test controls."""
+"""Tests of the current to engines that the test controls."""
 
 import asyncio
 import errno
@@ -66,16 +66,16 @@ def test_a_hung_engine_receives_no_more_jobs_and_is_reported() -> None:
     async def run() -> None:
         stalls, computing = list[None](), [True]
         connect, counters = Engine(lambda tokens: computing[0]).connect, SharedCounters.private()
-        connection = CurrentEngine(
+        current = CurrentEngine(
             connect, counters, on_stall=lambda: stalls.append(None), probe_interval=0.01
         )
-        running = asyncio.create_task(connection.run())
-        await until(lambda: connection.ready)
+        running = asyncio.create_task(current.run())
+        await until(lambda: current.ready)
         computing.clear()
         computing.append(False)
-        await until(lambda: not connection.ready)
+        await until(lambda: not current.ready)
         with pytest.raises(EngineUnavailable, match="does not respond"):
-            await connection.submit(job(9), 60)
+            await current.submit(job(9), 60)
         assert not stalls
         await until(lambda: stalls)
         running.cancel()
@@ -88,17 +88,17 @@ def test_an_engine_that_computes_a_long_batch_is_not_hung() -> None:
     async def run() -> None:
         stalls, computing = list[None](), [True]
         connect, counters = Engine(lambda tokens: computing[0]).connect, SharedCounters.private()
-        connection = CurrentEngine(
+        current = CurrentEngine(
             connect, counters, on_stall=lambda: stalls.append(None), probe_interval=0.01
         )
-        running = asyncio.create_task(connection.run())
-        await until(lambda: connection.ready)
+        running = asyncio.create_task(current.run())
+        await until(lambda: current.ready)
         computing[0], progress = False, Progress(counters)
-        waiting = asyncio.create_task(connection.submit(job(9), 60))
+        waiting = asyncio.create_task(current.submit(job(9), 60))
         progress.begin("long", 1e6)
         for _ in range(50):
             await asyncio.sleep(0.01)
-            assert connection.ready
+            assert current.ready
         assert not stalls and not waiting.done()
         running.cancel()
         await asyncio.wait([running, waiting])
@@ -118,8 +118,8 @@ def test_a_connection_that_fails_is_requested_again(
             return engine.connect()
 
         ready = asyncio.Event()
-        connection = CurrentEngine(connect, SharedCounters.private(), lambda _: ready.set())
-        running = asyncio.create_task(connection.run())
+        current = CurrentEngine(connect, SharedCounters.private(), lambda _: ready.set())
+        running = asyncio.create_task(current.run())
         async with asyncio.timeout(120):
             await ready.wait()
         running.cancel()
@@ -133,14 +133,14 @@ def test_a_connection_that_fails_is_requested_again(
 def test_the_description_is_known_before_the_first_result() -> None:
     # Else the vector cache could mix vectors of two engines.
     async def run() -> None:
-        connection = CurrentEngine(
+        current = CurrentEngine(
             Engine(lambda tokens: tokens == 9).connect, SharedCounters.private()
         )
-        running = asyncio.create_task(connection.run())
+        running = asyncio.create_task(current.run())
         await asyncio.sleep(0.1)
-        assert not connection.ready
-        await connection.submit(Job(DENSE, [np.zeros(9, dtype=np.int32)]), 5)
-        assert connection.description is not None
+        assert not current.ready
+        await current.submit(Job(DENSE, [np.zeros(9, dtype=np.int32)]), 5)
+        assert current.description is not None
         running.cancel()
         await asyncio.wait([running])
 
@@ -171,26 +171,26 @@ class Mortal(Engine):
 def test_a_wait_for_an_engine_that_died_ends_with_the_next_one() -> None:
     async def run() -> None:
         engine = Mortal()
-        connection = CurrentEngine(engine.connect, SharedCounters.private())
+        current = CurrentEngine(engine.connect, SharedCounters.private())
         with pytest.raises(EngineUnavailable, match="no engine"):
-            await connection.wait_connected(60)  # it was never connected
-        serving = asyncio.create_task(connection.run())
-        while connection.description is None:
+            await current.wait_connected(60)  # it was never connected
+        serving = asyncio.create_task(current.run())
+        while current.description is None:
             await asyncio.sleep(0.01)
-        await connection.wait_connected(60)
+        await current.wait_connected(60)
         engine.starting = False
         engine.die()
-        while connection.ready:
+        while current.ready:
             await asyncio.sleep(0.01)
         with pytest.raises(TimeoutError):
-            await connection.wait_connected(0.01)
+            await current.wait_connected(0.01)
         with pytest.raises(EngineUnavailable):
-            await connection.wait_connected(60, max_downtime=0.01)
-        waiting = asyncio.create_task(connection.wait_connected(60))
+            await current.wait_connected(60, max_downtime=0.01)
+        waiting = asyncio.create_task(current.wait_connected(60))
         engine.starting = True
         await waiting
         job = Job(DENSE, [np.zeros(9, dtype=np.int32)])
-        assert (await connection.submit(job, 60)).vectors.tolist() == [[1]]
+        assert (await current.submit(job, 60)).vectors.tolist() == [[1]]
         engine.die()
         serving.cancel()
         await asyncio.wait([serving])
@@ -201,14 +201,14 @@ def test_a_wait_for_an_engine_that_died_ends_with_the_next_one() -> None:
 def test_the_first_requests_of_a_restarted_process_wait_for_the_engine() -> None:
     async def run() -> None:
         engine = Mortal()
-        connection = CurrentEngine(engine.connect, SharedCounters.private())
-        connection.treat_as_restarting()
+        current = CurrentEngine(engine.connect, SharedCounters.private())
+        current.treat_as_restarting()
         with pytest.raises(TimeoutError):
-            await connection.wait_connected(0.01)
-        waiting = asyncio.create_task(connection.wait_connected(60))
-        serving = asyncio.create_task(connection.run())
+            await current.wait_connected(0.01)
+        waiting = asyncio.create_task(current.wait_connected(60))
+        serving = asyncio.create_task(current.run())
         await waiting
-        assert (await connection.submit(job(9), 60)).vectors.tolist() == [[1]]
+        assert (await current.submit(job(9), 60)).vectors.tolist() == [[1]]
         engine.die()
         serving.cancel()
         await asyncio.wait([serving])
@@ -217,7 +217,7 @@ def test_the_first_requests_of_a_restarted_process_wait_for_the_engine() -> None
 
 
 class OnDemand:
-    """A connection to an engine that is loaded when the test says so."""
+    """A current to an engine that is loaded when the test says so."""
 
     def __init__(self) -> None:
         self.counters, self.wanted = SharedCounters.private(), 0
@@ -225,7 +225,7 @@ class OnDemand:
         self.state.set(EngineState.UNLOADED)
         self.loaded = asyncio.Event()
         self._engine = Engine(lambda _: True)
-        self.connection = CurrentEngine(
+        self.current = CurrentEngine(
             self._connect, self.counters, probe_interval=0.01, on_wanted=self._want
         )
 
@@ -242,14 +242,14 @@ def test_a_request_has_a_model_loaded_and_waits_for_that() -> None:
     async def run() -> None:
         model = OnDemand()
         with pytest.raises(EngineUnavailable):
-            await model.connection.submit(job(2), 60)
-        waiting = asyncio.create_task(model.connection.wait_connected(60))
+            await model.current.submit(job(2), 60)
+        waiting = asyncio.create_task(model.current.wait_connected(60))
         await until(lambda: model.wanted)
         model.state.set(EngineState.RUNNING)
         model.loaded.set()
-        running = asyncio.create_task(model.connection.run())
+        running = asyncio.create_task(model.current.run())
         await waiting
-        assert (await model.connection.submit(job(2), 60)).vectors == 1
+        assert (await model.current.submit(job(2), 60)).vectors == 1
         running.cancel()
         await asyncio.wait([running])
 
@@ -261,7 +261,7 @@ def test_a_request_that_would_wait_too_long_is_told_when_its_model_is_loaded() -
         model = OnDemand()
         model.state.note_loaded(90.0)
         with pytest.raises(EngineUnavailable, match="in about 90 s") as lost:
-            await model.connection.wait_connected(60)
+            await model.current.wait_connected(60)
         assert lost.value.retry_after == 90
         assert model.wanted == 1, "it is loaded nevertheless"
 
@@ -273,7 +273,7 @@ def test_a_model_that_could_not_be_loaded_is_not_tried_again_at_once() -> None:
         model = OnDemand()
         model.state.set(EngineState.FAILED)
         with pytest.raises(EngineUnavailable, match="could not be loaded") as lost:
-            await model.connection.wait_connected(60)
+            await model.current.wait_connected(60)
         assert 29 <= (lost.value.retry_after or 0) <= 30
         assert model.wanted == 0
 
