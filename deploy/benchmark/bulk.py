@@ -53,26 +53,32 @@ def speed(texts: int, rounds: int, dtype: str, model: str) -> None:
 @main.command()
 @click.option("--texts", default=8000, help="Of 4 to 16 words.")
 @click.option("--kills", default=10, help="At random moments; the run is resumed after each.")
+@click.option("--part-rows", default=512, help="Most rows of a part.")
 @click.option("--dtype", default="float32")
-def kills(texts: int, kills: int, dtype: str) -> None:
-    """Kill runs at random moments, resume each, and compare with an undisturbed one."""
+def kills(texts: int, kills: int, part_rows: int, dtype: str) -> None:
+    """Kill a run again and again at random moments, and compare it with an undisturbed one."""
     generator = random.Random(7)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source = write_texts(folder / "in.parquet", texts)
+        undisturbed, killed = (
+            [*embed(source, folder / out, dtype), "--part-rows", str(part_rows)]
+            for out in ("undisturbed", "killed")
+        )
         start = time.perf_counter()
-        subprocess.run(embed(source, folder / "undisturbed", dtype), check=True)
+        subprocess.run(undisturbed, check=True)
         seconds = time.perf_counter() - start
-        for number in range(kills):
-            out = folder / f"killed{number}"
-            moment = generator.uniform(0, seconds)
-            with subprocess.Popen(embed(source, out, dtype)) as process:
+        click.echo(f"undisturbed: {seconds:,.0f} s")
+        for _ in range(kills):
+            moment = generator.uniform(0, 2 * seconds / (kills + 1))
+            with subprocess.Popen(killed) as process:
                 time.sleep(moment)
                 process.kill()
-            parts = len([*out.glob("part-*")]) if out.exists() else 0
-            subprocess.run(embed(source, out, dtype), check=True)
-            same = contents(out) == contents(folder / "undisturbed")
-            click.echo(f"killed after {moment:.1f} s with {parts} parts: same bytes: {same}")
+            parts = len([*(folder / "killed").glob("part-*")])
+            click.echo(f"killed after {moment:,.1f} s, with {parts} parts")
+        subprocess.run(killed, check=True)
+        same = contents(folder / "killed") == contents(folder / "undisturbed")
+        click.echo(f"the same bytes: {same}")
 
 
 @main.command(hidden=True)
@@ -114,8 +120,8 @@ def child(kind: str, source: Path, out: Path, model: str, dtype: str) -> Any:
 
 
 def embed(source: Path, out: Path, dtype: str) -> list[str]:
-    """The command of a run with small parts."""
-    options = ["--dtype", dtype, "--id", "id", "--part-rows", "512", "--resume"]
+    """The command of a run."""
+    options = ["--dtype", dtype, "--id", "id", "--resume"]
     return [sys.executable, "-m", "service", "embed", str(source), "-o", str(out), *options]
 
 
