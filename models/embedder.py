@@ -32,8 +32,8 @@ class Embedder:
     fingerprint: identifies everything that decides the vectors, except rounding.
 
     output_names: what `outputs` can compute. classifier: of a model that reranks or classifies,
-    whose vectors are logits; None otherwise. multi_vector: of a model with a vector for each token;
-    None otherwise.
+    whose vectors are logits; None otherwise. multi_vector: of a model with vectors of tokens; None
+    otherwise.
 
     images: the image encoder, if the model has one, and None otherwise.
 
@@ -202,7 +202,7 @@ class Embedder:
         """
         if (tokens := self.multi_vector) is None:
             raise ValueError("the model has one vector for each text")
-        prompt = self.sentence.prompts[role]
+        prompt = self.sentence.prompts.get(role, "")
         ids = self.tokenizer.encode([prompt + text for text in texts])
         limit = tokens.max_length(role)
         cut = [self.tokenizer.truncate(row.ids, max_length=limit).ids for row in ids]
@@ -210,7 +210,10 @@ class Embedder:
         vectors: dict[int, Floats] = {}
         for batch in batches_of_similar_length([*map(len, rows)], budget):
             vectors |= zip(batch, self.encode_tokens([rows[i] for i in batch]), strict=True)
-        return [vectors[i][tokens.has_vector(row, role)] for i, row in enumerate(rows)]
+        return [
+            tokens.select(vectors[i], np.array(row, dtype=np.int32), role)[0]
+            for i, row in enumerate(rows)
+        ]
 
     def score(
         self, pairs: Sequence[Pair], *, instruction: str | None = None, budget: int = 2048
@@ -269,7 +272,7 @@ class Embedder:
 
     def try_out(self, ids: Rows) -> None:
         """Compute the vectors of sequences of token ids as for a request, and drop them."""
-        _ = self.encode_tokens(ids) if self.multi_vector else self.encode(ids)
+        _ = self.encode_tokens(ids) if isinstance(self._head, TokenHead) else self.encode(ids)
 
     def _cut(self, ids: Rows) -> Rows:
         """Drop what a model of images reads after the token of a text's end."""

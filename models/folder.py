@@ -18,7 +18,7 @@ from models.images.preprocessing import Preprocessing
 from models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.positions.schemes import Buckets, Disentangled
 from models.sentence_transformers import chat_template, modules
-from models.sentence_transformers.bge_m3 import TOKEN_VECTORS
+from models.sentence_transformers.bge_m3 import MULTI_VECTOR, TOKEN_VECTORS
 from models.sentence_transformers.classifier import ClassifierOptions, Task, has_second_segment
 from models.sentence_transformers.modules import LOGIT_SCORE, STATIC, TABLES, WORDS, Entry
 from models.sentence_transformers.multi_vector import METADATA, MultiVectorOptions
@@ -164,12 +164,13 @@ class Folder:
         return tokenizer
 
     def multi_vector_rules(self, tokenizer: Tokenizer) -> MultiVectorRules | None:
-        """Return what a multi-vector model does with token ids; None for other models.
+        """Return what a model with vectors of tokens does with token ids; None for others.
 
         Raises ModelError for a token that the tokenizer lacks.
         """
-        options = self.multi_vector
-        return MultiVectorRules(options, tokenizer, self.encoder) if options else None
+        if MULTI not in self.outputs:
+            return None
+        return MultiVectorRules(self.multi_vector or MULTI_VECTOR, tokenizer, self.encoder)
 
     def bias_table(self) -> Floats | None:
         """Read the trained bias of each bucket of distances (buckets, H); None if there is none.

@@ -10,7 +10,9 @@ from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.sentence_transformers.multi_vector import MultiVectorOptions, TextRole
 from models.tokenizer.tokenizer import Tokenizer
+from models.vectors import Floats
 
+Ids = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
 
@@ -49,11 +51,20 @@ class MultiVectorRules:
             return [*ids]
         return [*ids, *[id] * (expansion.length - len(ids))]
 
-    def has_vector(self, ids: Sequence[int] | npt.NDArray[np.integer], role: TextRole) -> Mask:
+    def has_vector(self, ids: Sequence[int] | Ids, role: TextRole) -> Mask:
         """Return which tokens have a vector: (T,), those that the role does not skip."""
         if role not in self.options.skipped_roles:
             return np.ones(len(ids), dtype=np.bool_)
         return np.isin(np.asarray(ids), self._skipped, invert=True)
+
+    def select(self, vectors: Floats, ids: Ids, role: TextRole) -> tuple[Floats, Ids]:
+        """Keep the vectors of tokens that have one, and their ids: (n, D), (n,).
+
+        vectors: of the last tokens of a text, all of them or all but the first. ids: (T,).
+        """
+        last = ids[len(ids) - len(vectors) :]
+        mask = self.has_vector(last, role)
+        return vectors[mask], last[mask]
 
 
 def stated_max_length(options: MultiVectorOptions, role: TextRole, default: int) -> int:

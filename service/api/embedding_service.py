@@ -37,7 +37,7 @@ class EmbeddingService:
 
     async def embed(self, context: RequestContext, body: EmbedRequest) -> Any:
         """Respond to /embed."""
-        if self.multi_vector.vectors.offered:
+        if self.multi_vector.vectors.alone:
             return await self._embed_tokens(context, body)
         if body.outputs is not None:
             self.dimensions.check(body.dimensions)

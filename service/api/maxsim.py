@@ -20,8 +20,10 @@ async def maxsim_similarity(
 ) -> Any:
     """Score queries (`a`, or the source sentence) against documents (`b`, or the sentences).
 
-    max_values: limit of the scores. Raises BadRequest for vectors, and for another metric.
+    max_values: limit of the scores. Raises BadRequest for vectors, for another metric, and for a
+    model without vectors of tokens.
     """
+    multi_vectors.check_offered()
     if "metric" in body.model_fields_set and body.metric != MAXSIM:
         raise BadRequest(f"this model's only metric is {MAXSIM}", param="metric")
     queries, documents, paths = _texts(body)
@@ -48,9 +50,7 @@ def _texts(body: SimilarityRequest) -> tuple[list[str], list[str], list[Any]]:
     a, b = texts_by_path(body.a, "a"), texts_by_path(body.b, "b")
     for name, texts in (("a", a), ("b", b)):
         if not texts:
-            raise BadRequest(
-                f"{name}: give texts: this model has a vector for each token", param=name
-            )
+            raise BadRequest(f"{name}: give texts: {MAXSIM} compares their tokens", param=name)
     return _only_texts(a), _only_texts(b), [*a, *b]
 
 

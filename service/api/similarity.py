@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter
 
-from models.outputs.names import DENSE, MULTI, SPARSE
+from models.outputs.names import DENSE, SPARSE
 from models.vectors import Floats, finish
 from service.api.comparison_input import TextsByPath, texts_by_path, vector_array
 from service.api.maxsim import MAXSIM, maxsim_similarity
@@ -42,10 +42,8 @@ class SimilarityService:
 
     async def similarity(self, context: RequestContext, body: SimilarityRequest) -> Any:
         """Respond to /similarity."""
-        if self.multi_vectors.offered:
+        if self.multi_vectors.alone or body.metric == MAXSIM:
             return await maxsim_similarity(self.multi_vectors, context, body, self.max_values)
-        if body.metric == MAXSIM:
-            self.pipeline.check_outputs([MULTI])
         if body.inputs is not None:
             return await self._source_similarity(context, body, body.inputs)
         body.check_a_and_b()

@@ -40,7 +40,7 @@ class TokenVectors:
 
 
 class MultiVectors:
-    """Computes the vectors of a multi-vector model, for every API."""
+    """Computes the vectors of texts' tokens, for every API."""
 
     def __init__(self, pipeline: Pipeline, rules: MultiVectorRules | None, dim: int) -> None:
         """rules: which tokens have a vector; None for another kind of model. dim: of a vector."""
@@ -48,8 +48,13 @@ class MultiVectors:
 
     @property
     def offered(self) -> bool:
-        """Whether the model is multi-vector."""
+        """Whether the model has such vectors."""
         return self._rules is not None
+
+    @property
+    def alone(self) -> bool:
+        """Whether the model has no other vectors: ColBERT, but not BGE-M3."""
+        return self._pipeline.output_names == (MULTI,)
 
     async def vectors(
         self,
@@ -154,17 +159,21 @@ class MultiVectors:
             check_response_numbers(self.dim * int(sum(mask.sum() for mask in masks)), max_values)
             context.memory.grow_by_numbers(numbers)
         outputs = await self._pipeline.compute_outputs(context, rows, [MULTI])
-        vectors = [text.multi for text in outputs if text.multi is not None]
-        return TokenVectors(
-            rows,
-            [part[mask] for part, mask in zip(vectors, masks, strict=True)],
-            [row.ids[mask] for row, mask in zip(rows, masks, strict=True)],
-        )
+        selected = [
+            rules.select(text.multi, row.ids, role)
+            for text, row, role in zip(outputs, rows, roles, strict=True)
+            if text.multi is not None
+        ]
+        vectors, ids = zip(*selected, strict=True) if selected else ((), ())
+        return TokenVectors(rows, [*vectors], [*ids])
+
+    def check_offered(self) -> None:
+        """Raise BadRequest for a model without such vectors."""
+        self._pipeline.check_outputs([MULTI])
 
     def _checked_rules(self) -> MultiVectorRules:
-        if self._rules is None:
-            self._pipeline.check_outputs([MULTI])
-            raise AssertionError("the model has no vectors of tokens")
+        self.check_offered()
+        assert self._rules is not None
         return self._rules
 
 

@@ -4,10 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tokenizers import models, pre_tokenizers
-
 from models.config.json_config import JsonConfig
-from models.tokenizer.words.word_tokenizer import WordEncoding
+from models.tokenizer.words.python_tokenizer import PythonTokenizer, WordEncoding
 
 FILE = "character_tokenizer.json"
 _BYTES = 256
@@ -15,22 +13,16 @@ _AT_SPACES = re.compile(r"\S+")
 _AT_PUNCTUATION = re.compile(r"\w+(?:[-.'’]\w+)*|[^\w\s]")
 
 
-class CharacterTokenizer:
-    """A tokenizer with the methods of `tokenizers.Tokenizer` that this package calls.
+class CharacterTokenizer(PythonTokenizer):
+    """A tokenizer whose ids are the bytes of words.
 
     The ids of a word are its bytes in UTF-8, plus 256 for each but the first. All have the word's
     name and offsets.
     """
 
-    normalizer = None
-    pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    post_processor = None
-    truncation = None
-    decoder = None
-
     def __init__(self, split_punctuation: bool) -> None:
         """split_punctuation: whether a mark that is not inside of a word is one of its own."""
-        self.model = models.WordLevel({}, unk_token="")
+        super().__init__(unknown="")
         self._words = _AT_PUNCTUATION if split_punctuation else _AT_SPACES
 
     @classmethod
@@ -41,10 +33,6 @@ class CharacterTokenizer:
     def get_vocab_size(self) -> int:
         """The number of ids that begin a word."""
         return _BYTES
-
-    def get_added_tokens_decoder(self) -> dict[int, object]:
-        """Return no tokens: none are added."""
-        return {}
 
     def id_to_token(self, id: int) -> str | None:
         """Return the character of a byte, <0x…> for one that is none; None for other ids."""
@@ -69,14 +57,6 @@ class CharacterTokenizer:
             tokens += [word[0]] * (1 + len(others))
             offsets += [word.span()] * (1 + len(others))
         return WordEncoding(ids, tokens, offsets)
-
-    def encode_batch(
-        self, texts: Sequence[str], add_special_tokens: bool = True
-    ) -> list[WordEncoding]:
-        """Return the ids of texts with their offsets."""
-        return [self.encode(text) for text in texts]
-
-    encode_batch_fast = encode_batch
 
     def decode_batch(
         self, rows: Sequence[Sequence[int]], skip_special_tokens: bool = True

@@ -3,13 +3,11 @@
 import re
 import string
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tokenizers import models, pre_tokenizers
-
 from models.tokenizer.words.options import WordOptions, read_vocabulary
+from models.tokenizer.words.python_tokenizer import PythonTokenizer, WordEncoding
 from models.tokenizer.words.vocabulary import Vocabulary
 
 _WORD = re.compile(r"\S+")
@@ -26,22 +24,8 @@ class Match(NamedTuple):
     stop: int
 
 
-@dataclass(frozen=True, slots=True)
-class WordEncoding:
-    """Ids of a text with names and offsets, as an Encoding of the library tokenizers has them."""
-
-    ids: list[int]
-    tokens: list[str]
-    offsets: list[tuple[int, int]]
-
-    @property
-    def special_tokens_mask(self) -> list[int]:
-        """Zeros: there are no special tokens."""
-        return [0] * len(self.ids)
-
-
-class WordTokenizer:
-    """A tokenizer with the methods of `tokenizers.Tokenizer` that this package calls.
+class WordTokenizer(PythonTokenizer):
+    """A tokenizer that finds whole words in a vocabulary.
 
     With V words and N buckets of n-grams, the id of a word is its row (0 to V - 1), that of an
     n-gram V plus its bucket, and V + N stands for an unknown word. An unknown word of several
@@ -51,16 +35,10 @@ class WordTokenizer:
     case, as the WhitespaceTokenizer of sentence-transformers does.
     """
 
-    normalizer = None
-    pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    post_processor = None
-    truncation = None
-    decoder = None
-
     def __init__(self, vocabulary: Vocabulary, options: WordOptions) -> None:
         """options: of the look-up."""
         self.vocabulary, self.options = vocabulary, options
-        self.model = models.WordLevel({}, unk_token=UNKNOWN)
+        super().__init__(unknown=UNKNOWN)
         self.unknown_id = len(vocabulary)
         self.unknown_id += options.subwords.buckets if options.subwords else 0
         self._cache: dict[str, Match] = {}
@@ -73,10 +51,6 @@ class WordTokenizer:
     def get_vocab_size(self) -> int:
         """The number of ids, without those of further n-grams of a word."""
         return self.unknown_id + 1
-
-    def get_added_tokens_decoder(self) -> dict[int, object]:
-        """Return no tokens: none are added to the vocabulary."""
-        return {}
 
     def id_to_token(self, id: int) -> str | None:
         """Return the word of an id; None for an id that does not exist."""
@@ -98,14 +72,6 @@ class WordTokenizer:
             offsets += [(start + match.start, start + match.stop)] * len(match.ids)
         tokens = [text[slice(*span)] for span in offsets]
         return WordEncoding(ids, tokens, offsets)
-
-    def encode_batch(
-        self, texts: Sequence[str], add_special_tokens: bool = True
-    ) -> list[WordEncoding]:
-        """Return the ids of texts with their offsets."""
-        return [self.encode(text) for text in texts]
-
-    encode_batch_fast = encode_batch
 
     def decode_batch(
         self, rows: Sequence[Sequence[int]], skip_special_tokens: bool = True
