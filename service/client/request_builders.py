@@ -65,7 +65,7 @@ class TokensOptions(InputOptions, total=False):
 
 
 class SimilarityOptions(InputOptions, total=False):
-    """metric: cosine, dot, euclidean or manhattan. mode: matrix or pairwise."""
+    """metric: cosine, dot, euclidean, manhattan or maxsim. mode: matrix or pairwise."""
 
     metric: str
     mode: str

@@ -13,7 +13,7 @@ export const VIEWS = {
   images: { title: "Images", can: ({ modalities }) => modalities.includes("image"), lacks: "reads no images" },
   sparse: { title: "Sparse", can: gives("sparse"), lacks: "has no sparse vectors" },
   multi_vector: { title: "Multi-vector", can: gives("multi"), lacks: "has no vectors of tokens to compare" },
-  rerank: { title: "Rerank", can: is("rerank", "multi_vector"), lacks: "does not rerank" },
+  rerank: { title: "Rerank", can: (model) => is("rerank")(model) || gives("multi")(model), lacks: "does not rerank" },
   classify: { title: "Classify", can: is("classify"), lacks: "has no labels" },
   server: { title: "Server", can: any },
 };

@@ -21,12 +21,12 @@ async function rank(request, signal) {
 export default function Rerank({ model }) {
   const [state, update] = useUrlState("rerank", DEFAULTS);
   const documents = lines(state.documents), ready = state.query.trim() !== "" && documents.length > 0;
-  const isMaxSim = model?.task === "multi_vector", raw = !isMaxSim && state.scores === "logit";
+  const isMaxSim = model?.outputs.includes("multi"), raw = !isMaxSim && state.scores === "logit";
   const request = { path: "/rerank", body: { query: state.query, documents, details: true, ...(raw ? { raw_scores: true } : {}) } };
   const result = useLoad(async (signal) => (ready ? { ...await rank(request, signal), raw } : null), [state.query, state.documents, raw]);
   const data = ready && result.data;
   return html`
-    <p class="lead">${isMaxSim ? "A multi-vector model compares each token of the query with each of a document; its score (MaxSim) is the sum of the best cosines."
+    <p class="lead">${isMaxSim ? "A multi-vector model compares each token of the query with each of a document; its score (MaxSim) is the sum of the best cosines, or their mean."
       : "A reranker reads the query and a document together: slower than comparing vectors, and more exact. Retrieve by vectors, then rank the best again."}</p>
     <${TextArea} label="Query" rows=${1} value=${state.query} onInput=${(query) => update({ query })} />
     <${TextArea} label="Documents, one per line" rows=${6} value=${state.documents} onInput=${(documents) => update({ documents })} />
