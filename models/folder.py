@@ -18,10 +18,10 @@ from models.images.preprocessing import Preprocessing
 from models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from models.positions.schemes import Buckets, Disentangled
 from models.sentence_transformers import chat_template, modules
-from models.sentence_transformers.bge_m3 import MULTI_VECTOR, TOKEN_VECTORS
+from models.sentence_transformers.bge_m3 import TOKEN_VECTORS
 from models.sentence_transformers.classifier import ClassifierOptions, Task, has_second_segment
 from models.sentence_transformers.modules import LOGIT_SCORE, STATIC, TABLES, WORDS, Entry
-from models.sentence_transformers.multi_vector import METADATA, MultiVectorOptions
+from models.sentence_transformers.multi_vector import BGE_M3, METADATA, MultiVectorOptions
 from models.sentence_transformers.multi_vector_rules import MultiVectorRules
 from models.sentence_transformers.pooling import AUTO
 from models.sentence_transformers.refusals import (
@@ -170,7 +170,7 @@ class Folder:
         """
         if MULTI not in self.outputs:
             return None
-        return MultiVectorRules(self.multi_vector or MULTI_VECTOR, tokenizer, self.encoder)
+        return MultiVectorRules(self.multi_vector or BGE_M3, tokenizer, self.encoder)
 
     def bias_table(self) -> Floats | None:
         """Read the trained bias of each bucket of distances (buckets, H); None if there is none.

@@ -1,6 +1,4 @@
-"""BGE-M3 (Chen et al. 2024, arXiv 2402.03216): its files beside the encoder's, and its options."""
-
-from models.sentence_transformers.multi_vector import MultiVectorOptions
+"""Files of BGE-M3 (Chen et al. 2024, arXiv 2402.03216) beside those of its encoder."""
 
 TOKEN_WEIGHTS = "sparse_linear.safetensors"  # noqa: S105 - a file
 """A linear layer from a token's state to its weight."""
@@ -10,6 +8,3 @@ TOKEN_VECTORS = "colbert_linear.safetensors"  # noqa: S105 - a file
 
 PICKLED_HEADS = ("sparse_linear.pt", "colbert_linear.pt")
 """The linear layers of sparse and multi-vector outputs as published."""
-
-MULTI_VECTOR = MultiVectorOptions(modules=(), normalize=True, mean_scores=True)
-"""Every token but the first has a vector, of queries and documents alike."""

@@ -101,6 +101,10 @@ class MultiVectorOptions:
         return None
 
 
+BGE_M3 = MultiVectorOptions(modules=(), normalize=True, mean_scores=True)
+"""Every token but the first has a vector, of queries and documents alike (arXiv 2402.03216)."""
+
+
 def _read_modules(
     folder: Path, entries: Sequence[Entry], hidden_size: int, native: bool
 ) -> MultiVectorOptions:

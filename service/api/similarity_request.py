@@ -25,8 +25,8 @@ class SimilarityRequest(InputBody):
     parameters: TEI's place for the fields about prompts and long texts, which may also stand
     beside it. mode: matrix scores every a with every b; pairwise the first a with the first b, and
     so on. top_k: for each a, the closest b, best first, equal scores in the order of b; each is
-    two numbers. details: describe each text, too. metric: maxsim compares the vectors of tokens, a being
-    queries and b documents; it is the only one of a multi-vector model.
+    two numbers. details: describe each text, too. metric: maxsim compares the vectors of tokens, a
+    being queries and b documents; it is the only one of a multi-vector model.
     """
 
     model_config = examples(
