@@ -29,6 +29,7 @@ from service.process.gc_tuning import settle_heap
 from service.process.logging import configure_logging
 from service.server.bootstrap import open_model_contexts
 from service.server.model_engines import ModelEngines
+from service.settings.adapters import expand_adapters
 from service.settings.model_settings import model_settings
 from service.settings.settings import Settings
 
@@ -45,7 +46,11 @@ def create(**values: Any) -> ASGIApp:
         settings = read({**values, "workers": 1})
         if settings.tracing:
             require_tracing()
-        models = [(model, _folder(model)) for model in model_settings(settings)]
+        models = [
+            each
+            for model in model_settings(settings)
+            for each in expand_adapters(model, _folder(model))
+        ]
     except (click.ClickException, ValueError, ModelError) as error:
         raise SystemExit(f"Error: {error}") from None
     configure_logging(settings.log_level, settings.log_format)

@@ -1,7 +1,7 @@
 """The routers of all APIs, each with the service of every model that it may be asked for."""
 
-import functools
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import APIRouter
@@ -34,6 +34,7 @@ from service.api.embedding_service import EmbeddingService
 from service.api.info import server_info
 from service.api.model_choice import ModelChoice
 from service.api.served_names import ServedNames
+from service.api.served_tasks import ServedTasks
 from service.context import ServerContext
 from service.http.headers import Headers
 from service.http.keys import ApiKeys
@@ -57,13 +58,14 @@ def create_routers(
     """
     settings, max_values = context.settings, context.settings.max_values
     names = ServedNames(*[m.settings.names for m in models], any_name=settings.any_name)
+    tasks = ServedTasks([(m.name, m.adapter) for m in models])
 
     def choice(service: Callable[[ServedModel], S], *offers: str) -> ModelChoice[S]:
         # Without a model's name, the first model that offers this, or else the first of all.
         default = next(
             (i for offer in offers for i, m in enumerate(models) if offer in m.task_and_outputs), 0
         )
-        return ModelChoice(names, [service(model) for model in models], default)
+        return ModelChoice(names, [service(model) for model in models], default, tasks)
 
     def multi_vectors_of(model: ServedModel) -> multi_vector.MultiVectorService:
         return multi_vector.MultiVectorService(model.multi_vectors, model.name, max_values)
@@ -116,15 +118,15 @@ def create_routers(
         ollama_models.router(choice(ollama_models.OllamaModel)),
         model_admin.router(served, _admin_check(settings), settings.request_timeout),
         feature_extraction.router(embeddings),
-        status.router(models, metrics, shutting_down, choice(_info)),
+        status.router(models, metrics, shutting_down, choice(partial(_info, tasks))),
     ]
     return [*created, pages.router()] if settings.playground else created
 
 
-def _info(model: ServedModel) -> Callable[[], dict[str, Any]]:
-    return functools.partial(
+def _info(tasks: ServedTasks, model: ServedModel) -> Callable[[], dict[str, Any]]:
+    return partial(
         server_info,
-        *(model.settings, model.engine, model.folder, model.dimensions),
+        *(model.settings, model.engine, model.folder, model.dimensions, tasks.of(model.index)),
     )
 
 

@@ -98,6 +98,14 @@ class CheckpointSpec:
         chosen = None if name == NO_ADAPTER else names.index(name)
         return replace(self, adapters=replace(self.adapters, chosen=chosen))
 
+    @property
+    def adapter(self) -> str | None:
+        """Name of the chosen adapter, or `none`; None for a checkpoint without adapters."""
+        if self.adapters is None:
+            return None
+        chosen = self.adapters.chosen
+        return NO_ADAPTER if chosen is None else self.adapters.names[chosen]
+
     def without(self, names: Sequence[str]) -> "CheckpointSpec":
         """Return this spec for an encoder whose checkpoint has other tensors of these names."""
         return replace(self, unused=(*self.unused, *map(self._strip, names)))

@@ -24,6 +24,6 @@ def router(models: ModelChoice[EmbeddingService]) -> APIRouter:
     )
     @routes.post("/", include_in_schema=False)
     async def embed(context: Context, body: EmbedRequest) -> Any:
-        return await models.choose(body.model).embed(context, body)
+        return await models.choose(body.model, body.task).embed(context, body)
 
     return routes

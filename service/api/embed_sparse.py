@@ -77,6 +77,6 @@ def router(models: ModelChoice[SparseService]) -> APIRouter:
         responses=route_responses(),
     )
     async def embed_sparse(context: Context, body: SparseRequest) -> Any:
-        return await models.choose(body.model).embed(context, body)
+        return await models.choose(body.model, body.task).embed(context, body)
 
     return routes

@@ -17,9 +17,11 @@ def router(models: ModelChoice[EmbeddingService]) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
 
     async def feature_extraction(request: Request) -> Response:
-        embedding = models.choose("/".join(request.path_params.values()))
         context = request_context(request)
+        name = "/".join(request.path_params.values())
+        models.choose(name)  # before the body is read
         body = await read_body(EmbedRequest, context, request.receive)
+        embedding = models.choose(name, body.task)
         return await fastapi_response(context, await embedding.embed(context, body))
 
     for path in _PATHS:

@@ -1,5 +1,6 @@
 """Response of /info: the model, its precision and the limits, and TEI's fields."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -31,13 +32,19 @@ def server_info(
     engine: CurrentEngine,
     model: Folder,
     dimensions: AllowedDimensions,
+    adapters: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Describe the server; fields that only the engine knows are None until it has started."""
+    """Describe the server; fields that only the engine knows are None until it has started.
+
+    adapters: those among which the task of a request chooses.
+    """
     sentence, classifier = model.sentence, model.classifier
     return {
         "version": __version__,
         "model": settings.name,
         "task": model.task,
+        "adapter": model.spec.adapter,
+        "adapters": [*adapters],
         "outputs": list(model.outputs),
         "modalities": ["text", "image"] if model.images else ["text"],
         "labels": list(classifier.labels) if classifier else None,

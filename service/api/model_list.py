@@ -74,6 +74,7 @@ def _entry(name: str, model: ServedModel, created: int) -> dict[str, Any]:
         "created": created,
         "owned_by": "self-hosted",
         "task": model.task,
+        "adapter": model.adapter,
         "dimensions": model.dimensions.full if model.folder.outputs else None,
         "state": model.state,
     }

@@ -38,7 +38,7 @@ def router(
     )
     @routes.post("/embeddings", include_in_schema=False)
     async def embeddings(context: Context, body: EmbeddingsRequest) -> Any:
-        embedding, role = models.choose_with_role(body.model or None)
+        embedding, role = models.choose_with_role(body.model or None, body.task)
         request = body.to_embed_request(role)
         if request.outputs is not None:
             outputs = await embedding.embed(context, request)
@@ -50,7 +50,7 @@ def router(
             if multi_vectors.vectors.offered:
                 encoded = await multi_vectors.encoded_vectors(context, inputs, options, request)
                 return _response("embeddings", encoded, embedding.name, context)
-            service, _ = token_vectors.choose_with_role(body.model or None)
+            service, _ = token_vectors.choose_with_role(body.model or None, body.task)
             states = await service.last_layer(context, inputs, options)
             multivectors = _encode_multivectors(states, request)
             return _response("embeddings", multivectors, embedding.name, context)

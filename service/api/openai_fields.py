@@ -13,9 +13,6 @@ from service.inputs.prompts import Role
 
 Dtype = Literal["float", "int8", "uint8", "binary", "ubinary"]
 InputType = Literal["query", "document", "passage"]
-Task = Literal[
-    "retrieval.query", "retrieval.passage", "text-matching", "classification", "separation"
-]
 TruncateWord = Literal["NONE", "START", "END"]
 """Cohere's and NIM's terms for the handling of a text that is too long."""
 
@@ -31,10 +28,6 @@ ROLES: dict[str | None, Role] = {
     "query": "query",
     "document": "document",
     "passage": "document",
-    "retrieval.query": "query",
-    "retrieval.passage": "document",
-    "classification": "classification",
-    "separation": "clustering",
 }
 
 

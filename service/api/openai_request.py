@@ -15,12 +15,11 @@ from service.api.openai_fields import (
     InputType,
     Modality,
     OpenAIInputs,
-    Task,
     Truncate,
     with_modality,
 )
 from service.errors import BadRequest
-from service.inputs.prompts import Role
+from service.inputs.prompts import TASK_ROLES, Role
 from service.request.limits import check_max_length
 
 _COMMON_FIELDS = {"input", "model", "encoding_format", "user"}
@@ -58,7 +57,7 @@ class EmbeddingsRequest(Body):
     truncation: bool | None = None
     output_dtype: Dtype | None = None
     output_dimension: PositiveInt | None = None
-    task: Task | None = None
+    task: str | None = None
     truncate: Truncate | None = None
     embedding_type: Literal[Dtype, "base64"] | None = None
     encoding_type: Literal[Dtype, "base64"] | None = None
@@ -87,6 +86,7 @@ class EmbeddingsRequest(Body):
             inputs=inputs if self.modality is None else with_modality(inputs, self.modality),
             **self._overflow(),
             input_type=self._role(model_role),
+            task=self.task,
             dimensions=self._only_value("dimensions", "output_dimension") or None,
             normalize=self._only_value("normalize", "normalized") is not False,
             output_dtype=dtype,
@@ -139,7 +139,7 @@ class EmbeddingsRequest(Body):
         return "float32" if dtype == "float" else dtype, self.encoding_format or "float"
 
     def _role(self, model_role: Role | None) -> Role | None:
-        candidates = (model_role, ROLES.get(self.input_type), ROLES.get(self.task))
+        candidates = (model_role, ROLES.get(self.input_type), TASK_ROLES.get(self.task or ""))
         roles = {role for role in candidates if role is not None}
         if len(roles) > 1:
             raise BadRequest(

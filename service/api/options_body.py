@@ -8,7 +8,7 @@ from models.tokenizer.tokenizer import Side
 from service.api.body import Body
 from service.errors import BadRequest
 from service.inputs.options import InputOptions
-from service.inputs.prompts import Role
+from service.inputs.prompts import TASK_ROLES, Role
 
 Overflow = Literal["error", "start", "end", "mean"]
 """Handling of a text that is too long; `mean` averages the vectors of its windows."""
@@ -31,16 +31,31 @@ TruncationDirection = Annotated[
 class PromptBody(Body):
     """Fields that select the prompt before each text; the model's default prompt without any.
 
-    input_type: the role whose prompt is used.
+    input_type: the role whose prompt is used. task: one of Jina's, whose prompt is used unless
+    there is another; of a model with adapters that of the vectors, too.
     """
 
     prompt_name: str | None = None
     prompt: str | None = None
     input_type: Role | None = None
+    task: str | None = None
+
+    @property
+    def role(self) -> Role | None:
+        """The role of the texts, by input_type or task; raises BadRequest for two."""
+        role = None if self.task is None else TASK_ROLES.get(self.task)
+        if None not in (role, self.input_type) and role != self.input_type:
+            raise BadRequest(
+                f"input_type and task select different roles: {self.input_type}, {role}",
+                param="task",
+            )
+        return role or self.input_type
 
     def prompt_options(self) -> InputOptions:
-        """Build options with the prompt alone."""
-        return InputOptions(prompt=self.prompt, prompt_name=self.prompt_name, role=self.input_type)
+        """Build options with the prompt alone; raises BadRequest."""
+        return InputOptions(
+            prompt=self.prompt, prompt_name=self.prompt_name, role=self.role, task=self.task
+        )
 
 
 class ReadingBody(PromptBody):
@@ -71,7 +86,7 @@ class ReadingBody(PromptBody):
             side = _TRUNCATION_SIDES.get(self.on_overflow)
             truncate = side is not None
         return InputOptions(
-            *(truncate, side, self.prompt, self.prompt_name, self.input_type),
+            *(truncate, side, self.prompt, self.prompt_name, self.role, self.task),
             windows=self.on_overflow == "mean",
             count_dropped=count_dropped,
         )

@@ -135,7 +135,7 @@ def router(models: ModelChoice[SimilarityService]) -> APIRouter:
         responses=route_responses(),
     )
     async def similarity(context: Context, body: SimilarityRequest) -> Any:
-        return await models.choose(body.model).similarity(context, body)
+        return await models.choose(body.model, body.requested_task).similarity(context, body)
 
     return routes
 

@@ -55,6 +55,11 @@ class SimilarityRequest(InputBody):
             )
         return self.parameters.input_options(count_dropped)
 
+    @property
+    def requested_task(self) -> str | None:
+        """The task, in `parameters` or beside it."""
+        return self.task if self.parameters is None else self.parameters.task or self.task
+
     def check_source(self) -> None:
         """Raise BadRequest if the fields do not fit `inputs`."""
         for name in ("a", "b", "mode", "top_k"):

@@ -17,7 +17,7 @@ MinWeight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 def sparse_output_name(pipeline: Pipeline, body: PromptBody) -> str:
     """Choose the output: that of queries for a query, if the model tells them apart."""
-    is_query = "query" in (body.input_type, body.prompt_name)
+    is_query = "query" in (body.role, body.prompt_name)
     return SPARSE_QUERY if is_query and SPARSE_QUERY in pipeline.output_names else SPARSE
 
 

@@ -74,7 +74,7 @@ def router(models: ModelChoice[InputReader], max_texts: int, max_tokens: int) ->
         responses=responses,
     )
     async def tokenize(context: Context, body: TokenizeRequest) -> Any:
-        reader, texts = models.choose(body.model), text_list(body.inputs)
+        reader, texts = models.choose(body.model, body.task), text_list(body.inputs)
         check_input_count(len(texts), max_texts)
         special, prompt = body.add_special_tokens, reader.resolve_prompt(body.prompt_options()).text
         steps = _tokenize(reader, texts, prompt, special, max_tokens)

@@ -163,7 +163,7 @@ def router(models: ModelChoice[TokenVectorService]) -> APIRouter:
         name="tokens",
     )
     async def tokens(context: Context, body: TokensRequest) -> Any:
-        return await models.choose(body.model).tokens(context, body)
+        return await models.choose(body.model, body.task).tokens(context, body)
 
     @routes.post(
         "/embed_all",
@@ -172,7 +172,7 @@ def router(models: ModelChoice[TokenVectorService]) -> APIRouter:
         responses=route_responses(),
     )
     async def embed_all(context: Context, body: EmbedAllRequest) -> Any:
-        service = models.choose(body.model)
+        service = models.choose(body.model, body.task)
         return await service.last_layer(
             context, input_list(body.inputs), body.options_without_windows()
         )

@@ -151,13 +151,13 @@ def router(models: ModelChoice[WordService]) -> APIRouter:
         responses=responses,
     )
     async def nearest(context: Context, body: NeighborsRequest) -> Any:
-        return await models.choose(body.model).neighbors(context, body)
+        return await models.choose(body.model, body.task).neighbors(context, body)
 
     @routes.post(
         "/analogy", summary="Analogies", response_model=AnalogyResponse, responses=responses
     )
     async def analogy(context: Context, body: AnalogyRequest) -> Any:
-        return await models.choose(body.model).analogy(context, body)
+        return await models.choose(body.model, body.task).analogy(context, body)
 
     @routes.post(
         "/doesnt_match",
@@ -166,7 +166,7 @@ def router(models: ModelChoice[WordService]) -> APIRouter:
         responses=responses,
     )
     async def odd_one_out(context: Context, body: DoesntMatchRequest) -> Any:
-        return await models.choose(body.model).doesnt_match(context, body)
+        return await models.choose(body.model, body.task).doesnt_match(context, body)
 
     return routes
 

@@ -31,6 +31,7 @@ from service.cli.plot import plot
 from service.cli.train import train
 from service.process.logging import announce, configure_logging
 from service.process.signals import install_signal_handlers
+from service.settings.adapters import expand_adapters
 from service.settings.settings import Settings
 
 
@@ -63,7 +64,8 @@ def serve(**flags: Any) -> None:
         message = f"warning: {name} is no setting; see embedding-service serve --help"
         announce(message, logging.WARNING, settings.log_format)
     try:
-        status = run(settings, [(model, model_folder(model)) for model in models])
+        served = [each for model in models for each in expand_adapters(model, model_folder(model))]
+        status = run(settings, served)
     except ModelError as error:
         raise click.ClickException(str(error)) from None
     sys.exit(status)

@@ -28,13 +28,17 @@ log = logging.getLogger(__name__)
 
 
 class InputOptions(TypedDict, total=False):
-    """Prompt and truncation of texts; see docs/inputs.md. model: of a server that has several."""
+    """Prompt and truncation of texts; see docs/inputs.md. model: of a server that has several.
+
+    task: of Jina; see docs/models.md.
+    """
 
     model: str | None
     on_overflow: str | None
     prompt: str | None
     prompt_name: str | None
     input_type: str | None
+    task: str | None
 
 
 class EmbedOptions(InputOptions, total=False):

@@ -33,8 +33,8 @@ State = Literal["loaded", "loading", "unloaded"]
 class ServedModel:
     """One served model in an HTTP process: its reader, admission, engine and pipeline.
 
-    engine: the current one. replay: submits again what an engine has lost. words: the vocabulary
-    of a model that is a table of vectors; None for others.
+    engine: the current one. index: among the models. replay: submits again what an engine has lost.
+    words: the vocabulary of a model that is a table of vectors; None for others.
     """
 
     def __init__(  # noqa: PLR0913 - the last ones by name
@@ -52,7 +52,7 @@ class ServedModel:
         vector_cache_bytes: memory for the vectors of the model; 0 for no cache. index: among the
         models.
         """
-        self.settings, self.folder, self.engine = settings, folder, engine
+        self.settings, self.folder, self.engine, self.index = settings, folder, engine, index
         self.reader = _reader(settings, folder, queue, index)
         self.admission = _admission(settings, engine)
         self.replay = ReplayingEngine(engine, engine.counters)
@@ -79,6 +79,11 @@ class ServedModel:
     def config(self) -> EncoderConfig:
         """The sizes and options of the encoder."""
         return self.folder.spec.config
+
+    @property
+    def adapter(self) -> str | None:
+        """The task of a model with adapters, by its name there; None for other models."""
+        return self.folder.spec.adapter
 
     @property
     def task(self) -> Task:

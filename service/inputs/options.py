@@ -17,6 +17,7 @@ class InputOptions:
     """Prompt and truncation of the inputs of one request.
 
     truncate: None for the server's setting. side: where to cut; None for that of the model's files.
+    role, task: select a prompt, unless there is one; a task has a role.
     max_length: tokens of an input, or of the second text of a pair; None for the model's maximum.
     windows: split an input that is too long into windows instead of cutting it.
     count_dropped: count all tokens that are cut off, which means to tokenize long texts completely.
@@ -28,6 +29,7 @@ class InputOptions:
     prompt: str | None = None
     prompt_name: str | None = None
     role: Role | None = None
+    task: str | None = None
     windows: bool = False
     count_dropped: bool = False
     instruction: str | None = None

@@ -1,5 +1,6 @@
-"""Resolve the prompt of a request: by name, by text, or by role."""
+"""Resolve the prompt of a request: by name, by text, by role, or by task."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -7,6 +8,15 @@ from models.sentence_transformers.sentence import SentenceConfig
 from service.errors import BadRequest
 
 Role = Literal["query", "document", "classification", "clustering"]
+
+TASK_ROLES: Mapping[str, Role | None] = {
+    "retrieval.query": "query",
+    "retrieval.passage": "document",
+    "text-matching": None,
+    "classification": "classification",
+    "separation": "clustering",
+}
+"""The roles of texts in Jina's tasks."""
 
 # Prompt names of each role, in the order in which sentence-transformers looks for them.
 _NAMES = {
@@ -37,25 +47,29 @@ class Prompts:
         names = (name for name, text in self._texts.items() if text == sentence.default_prompt)
         self._default = Prompt(next(names, None), sentence.default_prompt)
 
-    def resolve(self, text: str | None, name: str | None, role: Role | None) -> Prompt:
+    def resolve(
+        self, text: str | None, name: str | None, role: Role | None, task: str | None = None
+    ) -> Prompt:
         """Return the requested prompt, or the model's default.
 
+        A task has the prompt of its name, or that of its role, and goes with another prompt, too.
         For a role without a prompt, that is the default, too, as in sentence-transformers.
-        Raises BadRequest for an unknown name, and for more than one of the three arguments.
+        Raises BadRequest for an unknown name, and for more than one of the first three arguments.
         """
-        if text is name is role is None:
+        if text is name is role is task is None:
             return self._default
-        if (text is not None) + (name is not None) + (role is not None) > 1:
+        by_role = role is not None and task is None
+        if (text is not None) + (name is not None) + by_role > 1:
             raise BadRequest("give one of prompt, prompt_name and input_type", param="prompt")
         if text is not None:
             return Prompt(None, text)
-        if role is not None:
-            names = (name for name in _NAMES[role] if name in self._texts)
-            name = next(names, None)
-            return self._default if name is None else Prompt(name, self._texts[name])
-        return self._named(name)
+        if name is not None:
+            return self._named(name)
+        names = (*(() if task is None else (task,)), *(() if role is None else _NAMES[role]))
+        found = next((name for name in names if name in self._texts), None)
+        return self._default if found is None else Prompt(found, self._texts[found])
 
-    def _named(self, name: str | None) -> Prompt:
+    def _named(self, name: str) -> Prompt:
         if name not in self._texts:
             raise BadRequest(
                 f"no prompt {name!r}; the model has {sorted(self._texts)}",

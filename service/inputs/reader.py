@@ -146,7 +146,9 @@ class InputReader:
 
     def resolve_prompt(self, options: InputOptions) -> Prompt:
         """Resolve the prompt of the request; raises BadRequest."""
-        return self._prompts.resolve(options.prompt, options.prompt_name, options.role)
+        return self._prompts.resolve(
+            options.prompt, options.prompt_name, options.role, options.task
+        )
 
     async def _tokenize_all(  # noqa: PLR0913, PLR0917 - of one call
         self,

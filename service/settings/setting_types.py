@@ -48,6 +48,13 @@ def _model_names(names: str | None) -> str | None:
     return ",".join(stripped) or None
 
 
+def _adapter_names(names: str) -> str:
+    stripped = [name.strip() for name in names.split(",")]
+    if not all(stripped):
+        raise ValueError("a task is empty; give one, or leave the setting out")
+    return ",".join(dict.fromkeys(stripped))
+
+
 def _address(host: str) -> str:
     if not host.strip():
         raise ValueError("it is empty; give an address, such as 127.0.0.1, or leave it out")
@@ -96,6 +103,7 @@ _EMPTY_IS_UNSET = BeforeValidator(lambda text: text or None)
 OptionalText = Annotated[str | None, _EMPTY_IS_UNSET]
 Model = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]
 ModelNames = Annotated[str | None, _EMPTY_IS_UNSET, AfterValidator(_model_names)]
+AdapterNames = Annotated[str, AfterValidator(_adapter_names)]
 NamedModels = Annotated[str, AfterValidator(_named_models)]
 OptionalFile = Annotated[Path | None, _EMPTY_IS_UNSET]
 CacheFolder = Annotated[Path, BeforeValidator(_cache_folder)]

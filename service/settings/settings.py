@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from models.hub.sources import BUNDLES, DEFAULT, default_cache
 from models.sentence_transformers.pooling import MODES, Mode
 from service.settings.setting_types import (
+    AdapterNames,
     Address,
     ApiKeys,
     CacheFolder,
@@ -32,6 +33,7 @@ from service.settings.setting_types import (
 )
 
 PREFIX, FILE = "EMBEDDING_", ".env"
+ALL_ADAPTERS = "all"
 _ANY_NAME = "*"
 
 
@@ -98,10 +100,11 @@ class Settings(BaseSettings):
         "(sparse vectors of a masked language model), or auto: the one that the model's files "
         "name.",
     )
-    adapter: str = Field(
+    adapter: AdapterNames = Field(
         default="auto",
         description="Task for which a model with adapters (Jina v3) computes vectors, such as "
-        "retrieval.query, or none; auto for a model without adapters.",
+        "retrieval.query, or none; auto for a model without adapters. Several, with commas "
+        "between, or all: the field task of a request chooses, and each has an engine.",
     )
     rerank_format: Literal[
         "auto", "pair", "qwen3-reranker", "bge-reranker-v2-gemma", "mxbai-rerank-v2"

@@ -56,6 +56,8 @@ class ModelType(TypedDict, total=False):
 class Info(TypedDict):
     """engine, model_dtype: null until the engine has started.
 
+    adapter: the task of a model with adapters. adapters: those among which a
+    request's task chooses.
     outputs: what an embedder computes of a text: dense, sparse, sparse_query (the sparse vector of
     a query, where it differs), multi (a vector for each token).
     modalities: of the inputs.
@@ -71,6 +73,8 @@ class Info(TypedDict):
     version: str
     model: str
     task: Task
+    adapter: str | None
+    adapters: list[str]
     outputs: list[str]
     modalities: list[Literal["text", "image"]]
     labels: list[str] | None

@@ -58,7 +58,8 @@ class OpenAIAnswer(TypedDict):
 class Model(TypedDict):
     """created: when the server was started, in seconds since 1970.
 
-    dimensions: of the vectors; null for a model that reranks or classifies.
+    adapter: the task of a model with adapters. dimensions: of the vectors; null for a model that
+    reranks or classifies.
     """
 
     id: str
@@ -66,6 +67,7 @@ class Model(TypedDict):
     created: int
     owned_by: str
     task: Task
+    adapter: str | None
     dimensions: NonNegativeInt | None
     state: Literal["loaded", "loading", "unloaded"]
 

@@ -1,16 +1,13 @@
 """Tests of Jina v3 against transformers, in both layouts; transformers has no adapters of it."""
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from transformers import AutoModel, JinaEmbeddingsV3ForMaskedLM
 
 from models import families
 from models.checkpoint import weights
-from models.config.json_config import read_json
 from models.errors import ModelError
 from models.folder import Folder
 from models.positions.schemes import Rotary
@@ -22,6 +19,7 @@ from tests.models.families.files import (
     edit,
     loaded,
 )
+from tests.models.jina_adapters import TASKS, write_adapters, write_modules
 
 TURNS = {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}
 CASES = [
@@ -60,36 +58,6 @@ def test_the_keys_of_its_own_code_say_the_same(tmp_path: Path) -> None:
     assert families.read(tmp_path).config.family == "jina_embeddings_v3"
 
 
-TASKS = ["retrieval.query", "retrieval.passage", "text-matching"]
-
-
-def write_adapters(plain: Path, folder: Path, chosen: int) -> None:
-    """Save a model with adapters to a folder, and to another one with an adapter merged."""
-    write(CASES[0], plain)
-    write(CASES[0], folder)
-    noise = torch.Generator().manual_seed(8)
-    base, merged = {}, {}
-    for name, tensor in load_file(plain / "model.safetensors").items():
-        base[f"roberta.{name}"] = merged[name] = tensor
-        if tensor.ndim < 2:
-            continue
-        (outputs, inputs), count = tensor.shape, len(TASKS)
-        is_table = "embeddings" in name  # its rows are inputs: x (W + A B)
-        shapes = ((outputs, 4), (4, inputs)) if is_table else ((4, inputs), (outputs, 4))
-        a, b = (torch.randn(count, *shape, generator=noise) * 0.3 for shape in shapes)
-        added = a[chosen] @ b[chosen] if is_table else b[chosen] @ a[chosen]
-        merged[name] = tensor + added * (2 / 4)
-        module = f"roberta.{name.removesuffix('weight')}parametrizations.weight"
-        del base[f"roberta.{name}"]
-        base |= {f"{module}.original": tensor, f"{module}.0.lora_A": a, f"{module}.0.lora_B": b}
-    save_file(merged, plain / "model.safetensors", {"format": "pt"})
-    save_file(base, folder / "model.safetensors", {"format": "pt"})
-    own = {"model_type": "xlm-roberta", "position_embedding_type": "rotary"}
-    theta = read_json(plain / "config.json")["rope_parameters"]["rope_theta"]
-    adapters = {"lora_adaptations": TASKS, "lora_rank": 4, "lora_alpha": 2}
-    edit(folder, "rope_parameters", **own, **adapters, rotary_emb_base=theta)
-
-
 def test_an_adapter_is_added_to_every_matrix_and_table(tmp_path: Path) -> None:
     write_adapters(tmp_path / "merged", tmp_path / "own", 1)
     assert_equal_states(AutoModel.from_pretrained(tmp_path / "merged"), tmp_path / "merged")
@@ -123,12 +91,8 @@ def test_an_adapter_that_lacks_a_task_is_refused(tmp_path: Path) -> None:
 
 def test_the_module_of_its_own_code_is_read_as_a_transformer(tmp_path: Path) -> None:
     write_adapters(tmp_path / "merged", tmp_path / "own", 1)
-    modules = [{"type": "custom_st.Transformer", "path": ""}]
-    modules.append({"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"})
     for folder in (tmp_path / "own", tmp_path / "merged"):
-        (folder / "modules.json").write_text(json.dumps(modules))
-        (folder / "1_Pooling").mkdir()
-        (folder / "1_Pooling/config.json").write_text('{"pooling_mode": "mean"}')
+        write_modules(folder)
     chosen = [Folder.read(tmp_path / "own", adapter=task).fingerprint() for task in TASKS]
     assert len({*chosen}) == len(TASKS)
     with pytest.raises(ModelError, match="code of the model, which is not run"):

@@ -1,0 +1,64 @@
+"""Models of the tasks that EMBEDDING_ADAPTER lists."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.errors import ModelError
+from models.folder import Folder as ModelFolder
+from service.settings.adapters import expand_adapters
+from service.settings.settings import Settings
+from tests.conftest import Folder
+from tests.models.jina_adapters import TASKS, write_sentence_model
+
+
+def settings(**values: Any) -> Settings:
+    return Settings(_env_file=None, **values)  # type: ignore[call-arg]
+
+
+def expanded(folder: Path, **values: Any) -> list[tuple[str, list[str]]]:
+    """The adapter and the names of each model."""
+    models = expand_adapters(settings(**values), folder)
+    assert all(path == folder for _, path in models)
+    return [(model.adapter, model.names) for model, _ in models]
+
+
+@pytest.mark.parametrize("adapter", ["auto", "none", "text-matching"])
+def test_one_task_is_the_model_itself(adapter: str) -> None:
+    before = settings(served_name="a,*", adapter=adapter)
+    assert expand_adapters(before, Path("x")) == [(before, Path("x"))]
+
+
+def test_each_task_has_the_names_of_the_model_and_the_first_these_too() -> None:
+    assert expanded(Path("x"), model="org/jina", adapter=" b, a ,b", keep="on_demand") == [
+        ("b", ["org/jina:b", "jina:b", "org/jina", "jina"]),
+        ("a", ["org/jina:a", "jina:a"]),
+    ]
+    [model, _] = expand_adapters(settings(adapter="a,b", keep="on_demand"), Path("x"))
+    assert model[0].keep == "on_demand"
+
+
+def test_all_are_those_of_the_model(tmp_path: Path) -> None:
+    folder = write_sentence_model(tmp_path)
+    models = expanded(folder, served_name="jina", adapter="all")
+    assert models == [
+        (TASKS[0], ["jina:retrieval.query", "jina"]),
+        *((task, [f"jina:{task}"]) for task in TASKS[1:]),
+    ]
+
+
+@pytest.mark.parametrize("adapter", ["all", "a,b"])
+def test_a_model_without_adapters_is_refused_by_the_setting(
+    adapter: str, tiny_bert: Folder
+) -> None:
+    folder = tiny_bert()
+    (model, _), *_ = expand_adapters(settings(adapter=adapter), folder)
+    with pytest.raises(ModelError, match=f"no adapters: EMBEDDING_ADAPTER={adapter[:1]}"):
+        ModelFolder.read(folder, adapter=model.adapter)
+
+
+@pytest.mark.parametrize("adapter", ["", "a,", "a,,b"])
+def test_an_empty_task_is_refused(adapter: str) -> None:
+    with pytest.raises(ValueError, match="a task is empty"):
+        settings(adapter=adapter)
