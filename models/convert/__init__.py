@@ -13,6 +13,7 @@ from models import families
 from models.checkpoint import safetensors_files
 from models.errors import ModelError
 from models.sentence_transformers import modules
+from models.tokenizer.segmented import readers
 from models.tokenizer.words.options import is_word_tokenizer
 
 EXTRA = (
@@ -35,6 +36,7 @@ def missing_files(folder: Path) -> list[str]:
     encoder = folder / modules.read_entries(folder)[0].path
     missing = ["safetensors"] if parts_without_safetensors(folder) else []
     has_tokenizer = (encoder / "tokenizer.json").is_file() or is_word_tokenizer(encoder)
+    has_tokenizer = has_tokenizer or readers.find(encoder) is not None
     return missing + ["tokenizer.json"] * (not has_tokenizer)
 
 

@@ -14,7 +14,9 @@ from models.new_folder import new_folder
 from models.sentence_transformers import modules
 from models.sentence_transformers.bge_m3 import PICKLED_HEADS
 
-_COPIED_SUFFIXES = (*(".jinja", ".json", ".md", ".metadata", ".model", ".safetensors", ".txt"),)
+_COPIED_SUFFIXES = (
+    *(".codes", ".jinja", ".json", ".md", ".metadata", ".model", ".safetensors", ".txt"),
+)
 
 log = logging.getLogger(__name__)
 

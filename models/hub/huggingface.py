@@ -8,6 +8,7 @@ from models.errors import ModelError
 from models.sentence_transformers.bge_m3 import PICKLED_HEADS
 
 _PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.metadata"]
+_PATTERNS += ["bpe.codes"]
 _ACCESS_HINT = "; one that is not public needs a token in HF_TOKEN"
 
 

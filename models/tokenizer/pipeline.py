@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models
 def pipeline_steps(rust: Tokenizer) -> list[dict[str, Any]]:
     """Return the options of all normalizers, then of all pre-tokenizers; sequences flattened."""
     parts = [part for part in (rust.normalizer, rust.pre_tokenizer) if part is not None]
-    return [step for part in parts for step in _flatten(json.loads(part.__getstate__()))]
+    return [step for part in parts for step in _flatten(_state(part))]
 
 
 def unknown_id(rust: Tokenizer) -> int | None:
@@ -18,6 +18,13 @@ def unknown_id(rust: Tokenizer) -> int | None:
     if isinstance(rust.model, models.Unigram):
         return json.loads(rust.to_str())["model"]["unk_id"]  # type: ignore[no-any-return]
     return rust.token_to_id(getattr(rust.model, "unk_token", None) or "")
+
+
+def _state(part: Any) -> dict[str, Any]:
+    try:
+        return json.loads(part.__getstate__())  # type: ignore[no-any-return]
+    except Exception:  # of a step in Python, which has no JSON; the library raises nothing narrower
+        return {"type": "Custom"}
 
 
 def _flatten(state: dict[str, Any]) -> Iterator[dict[str, Any]]:

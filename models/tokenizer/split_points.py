@@ -49,10 +49,13 @@ _INNER_SPLIT_POINT = re.compile(r"[^\s▁][\s▁]|.[，。、,]", re.DOTALL)
 class SplitPoints:
     """Finds points where the texts of a tokenizer can be split before they are tokenized."""
 
-    def __init__(self, rust: Tokenizer, max_characters: int = sys.maxsize) -> None:
-        """max_characters: of a chunk."""
+    def __init__(
+        self, rust: Tokenizer, max_characters: int = sys.maxsize, known_local: bool = False
+    ) -> None:
+        """max_characters: of a chunk. known_local: whether all steps look at single words alone."""
         self._rust, self._max_characters = rust, max_characters
-        local = self._all_steps_local() and not self._added_tokens_cross()
+        local = known_local or self._all_steps_local()
+        local = local and not self._added_tokens_cross()
         items = _PATTERNS_BY_SAMPLE.items()
         right = [pattern for sample, pattern in items if local and self._ends_token(*sample)]
         left = [pattern for sample, pattern in items if local and self._begins_token(*sample)]

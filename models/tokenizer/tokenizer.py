@@ -70,7 +70,9 @@ class Tokenizer:
         if max_length <= len(self._special_tokens):
             raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
         self.max_excerpt = max_excerpt_size(max_length)
-        split_points = SplitPoints(self._rust, max(max_chunk_size, self.max_excerpt))
+        split_points = SplitPoints(
+            self._rust, max(max_chunk_size, self.max_excerpt), loaded.splits_at_spaces
+        )
         self._chunked = ChunkedTokenizer(self._rust, self._special_tokens, split_points, chunk_size)
         self._excerpts = ExcerptTokenizer(
             self._chunked, self._special_tokens, split_points, max_length

@@ -39,7 +39,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def jina(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server of all tasks, whose engines are started on demand."""
     log = tmp_path_factory.mktemp("tasks") / "log"
-    settings = {"adapter": "all", "keep": "on_demand", "served_name": "jina,org/jina"}
+    settings: dict[str, Any] = {
+        "adapter": "all",
+        "keep": "on_demand",
+        "served_name": "jina,org/jina",
+    }
     with Server(log, model=folder, **settings) as server:
         yield server
 

@@ -12,6 +12,7 @@ from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.tokenizer import truncation
 from models.tokenizer.loading import added_tokens, tokenizer_json
+from models.tokenizer.segmented import readers
 from models.tokenizer.truncation import Side
 from models.tokenizer.words import character_tokenizer
 from models.tokenizer.words.character_tokenizer import CharacterTokenizer
@@ -33,11 +34,13 @@ class LoadedTokenizer:
     """rust: tokenizer without padding, truncation and dropout. side: where to truncate.
 
     special: the token of each role (bos, eos, unk, sep, pad, cls, mask) that the files name.
+    splits_at_spaces: whether a step in Python splits each word between spaces alone.
     """
 
     rust: Tokenizer
     side: Side
     special: Mapping[str, str]
+    splits_at_spaces: bool = False
 
 
 def load(
@@ -54,7 +57,8 @@ def load(
         return LoadedTokenizer(cast(Tokenizer, WordTokenizer.read(folder)), "right", {})
     if (folder / character_tokenizer.FILE).is_file():
         return LoadedTokenizer(cast(Tokenizer, CharacterTokenizer.read(folder)), "right", {})
-    if not (folder / "tokenizer.json").exists():
+    reader = None if file_only else readers.find(folder)
+    if not (reader or (folder / "tokenizer.json").exists()):
         raise ModelError(_missing(folder))
     try:
         rust = tokenizer_json.load_file_only(folder) if file_only else tokenizer_json.load(folder)
@@ -74,7 +78,10 @@ def load(
     if lowercase:
         steps = [] if rust.normalizer is None else [rust.normalizer]
         rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
-    return LoadedTokenizer(rust, side, {} if file_only else added_tokens.by_role(folder))
+    return LoadedTokenizer(
+        *(rust, side, {} if file_only else tokenizer_json.special(folder)),
+        splits_at_spaces=bool(reader and reader.splits_at_spaces),
+    )
 
 
 def register_markers(rust: Tokenizer, markers: Sequence[str]) -> None:
@@ -92,7 +99,10 @@ def register_markers(rust: Tokenizer, markers: Sequence[str]) -> None:
 
 def files(folder: Path) -> list[Path]:
     """Return the files of a folder that determine the token ids of a text."""
-    names = ("tokenizer.json", *added_tokens.FILES, MAPPED, LISTED, character_tokenizer.FILE)
+    names: tuple[str, ...] = ("tokenizer.json", *added_tokens.FILES, MAPPED, LISTED)
+    names += (character_tokenizer.FILE,)
+    reader = None if is_word_tokenizer(folder) else readers.find(folder)
+    names += reader.files if reader else ()
     return [path for name in names if (path := folder / name).exists()]
 
 

@@ -8,7 +8,8 @@ from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.tokenizer.loading import class_overrides
 
-# Keys of BertJapaneseTokenizer, which a folder may use without naming that class.
+JAPANESE = "BertJapaneseTokenizer"
+# Keys of that class, which a folder may use without naming that class.
 _SUPPORTED = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece"}
 
 
@@ -35,9 +36,10 @@ class TokenizerClass:
             raise ModelError(
                 f"{folder}: its tokenizer {custom} is code of the model, which is not run"
             )
-        for key, value in _SUPPORTED.items():
-            options.require(key, value)
         named = custom or options.get("tokenizer_class", "") or config.get("tokenizer_class", "")
+        if named != JAPANESE or options.get("word_tokenizer_type", "basic") == "basic":
+            for key, value in _SUPPORTED.items():
+                options.require(key, value)
         name = named or config.get("model_type", "")
         if name.lower().startswith("roformer"):
             raise ModelError(f"{folder}: RoFormerTokenizer splits words by jieba: not supported")

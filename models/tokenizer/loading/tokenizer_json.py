@@ -1,12 +1,13 @@
-"""Load tokenizer.json, and apply the options of the JSON files beside it."""
+"""Load tokenizer.json or a vocabulary, and apply the options of the JSON files beside it."""
 
 from pathlib import Path
 
 from tokenizers import Tokenizer, processors
 
-from models.tokenizer.loading import class_overrides
+from models.tokenizer.loading import added_tokens, class_overrides
 from models.tokenizer.loading.added_tokens import AddedTokens
 from models.tokenizer.loading.tokenizer_class import TokenizerClass
+from models.tokenizer.segmented import readers
 
 
 def load(folder: Path) -> Tokenizer:
@@ -15,7 +16,8 @@ def load(folder: Path) -> Tokenizer:
     Raises ModelError for a class that is the repository's own code.
     """
     tokenizer_class = TokenizerClass.read(folder)
-    rust = _from_file(folder)
+    reader = readers.find(folder)
+    rust = reader.read(folder, special(folder)) if reader else _from_file(folder)
     added = AddedTokens(folder, rust.get_added_tokens_decoder())
     override = class_overrides.find(tokenizer_class.name)
     if override is not None:
@@ -25,6 +27,12 @@ def load(folder: Path) -> Tokenizer:
     if tokenizer_class.custom and added.options.get("add_eos_token"):
         _append_eos(rust, added.name("eos"))
     return rust
+
+
+def special(folder: Path) -> dict[str, str]:
+    """Return the special token of each role that a folder's files or its class name."""
+    reader = readers.find(folder)
+    return {**(reader.special if reader else {}), **added_tokens.by_role(folder)}
 
 
 def load_file_only(folder: Path) -> Tokenizer:

@@ -1,0 +1,1 @@
+"""Tokenizers of transformers whose words are found in Python, from vocab.txt."""
