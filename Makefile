@@ -77,9 +77,10 @@ format: .venv/dev              ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-openapi: .venv/dev             ## write docs/openapi.json and docs/settings.md, as the code has them
+openapi: .venv/dev             ## write docs/openapi.json, docs/settings.md and the tables of docs/models.md
 	$(BIN)/python -m deploy.openapi
 	$(BIN)/python -m deploy.settings_page
+	$(BIN)/python -m deploy.families_page
 
 docs: .venv/dev                ## build the documentation as a site, with all links checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

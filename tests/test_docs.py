@@ -1,7 +1,6 @@
 """Consistency of the docs with the code."""
 
 import asyncio
-import json
 import re
 import textwrap
 from pathlib import Path
@@ -11,8 +10,6 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from models.errors import ModelError
-from models.families import FAMILIES, read
 from models.vectors import Floats
 from service.api.model_choice import ModelChoice
 from service.api.router import DirectRoute
@@ -35,25 +32,6 @@ def test_the_table_of_errors_lists_exactly_the_codes_of_the_source() -> None:
     }
     cells = re.findall(r"^\| \d+ \|(.*?)\|", ERRORS, re.MULTILINE)
     assert codes - NEVER_SENT - IN_BATCHES == set(re.findall(r"`([a-z_]+)`", "".join(cells)))
-
-
-MODELS = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
-
-
-def test_the_table_of_families_has_every_model_type() -> None:
-    table = MODELS[MODELS.index("| family |") : MODELS.index("Not served")]
-    rows = re.findall(r"^\| [^|]+ \| (`[^|]+`[^|]*) \|", table, re.MULTILINE)
-    conditions = {"alibi", "rotary", "use_bidirectional_attention", "model_type"}
-    listed = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
-    assert listed - conditions == {*FAMILIES}
-
-
-def test_the_model_types_that_are_listed_as_refused_are_not_read(tmp_path: Path) -> None:
-    [row] = re.findall(r"^\| by `model_type` \| (.*) \|$", MODELS, re.MULTILINE)
-    for name in re.findall(r"`([^`]+)`", row):
-        (tmp_path / "config.json").write_text(json.dumps({"model_type": name}))
-        with pytest.raises(ModelError, match=f"model_type = '{name}' is not supported"):
-            read(tmp_path)
 
 
 class Axes:

@@ -7,8 +7,10 @@ from pathlib import Path, PurePosixPath
 from models.errors import ModelError
 from models.sentence_transformers.bge_m3 import PICKLED_HEADS
 
-_PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.metadata"]
-_PATTERNS += ["bpe.codes"]
+_PATTERNS = [
+    *("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.metadata"),
+    "bpe.codes",  # of PhoBERT
+]
 _ACCESS_HINT = "; one that is not public needs a token in HF_TOKEN"
 
 
