@@ -27,6 +27,7 @@ FILES = {
     "tokenizer.json": b"{}",
     "vocab.txt": b"a\nb\n",
     "spiece.model": b"pieces",
+    "bpe.codes": b"a b 9\n",
     "artifact.metadata": b"{}",
 }
 OTHERS = {"pytorch_model.bin": b"a pickle", "onnx/model.onnx": b"a graph", "modeling.py": b"code"}
