@@ -17,7 +17,7 @@ OUTSIDE_ENGINE = [path for path in SERVICE if "engine" not in path.parts]
 
 # Each package imports only from those before it, and from itself.
 ORDER = {
-    "models": "errors checksum vectors neighbors outputs positions config checkpoint images "
+    "models": "errors checksum vectors neighbors outputs positions config tables checkpoint images "
     "tokenizer sentence_transformers encoder torch_backend cpu_backend precision families folder "
     "word_table footprint new_folder convert compress training hub assembly embedder",
     "service": "settings errors process engine request inputs "

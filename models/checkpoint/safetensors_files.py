@@ -133,6 +133,12 @@ def map_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
     return arrays
 
 
+def map_folder(folder: Path) -> dict[str, npt.NDArray[np.generic]]:
+    """Map the arrays of all files of a checkpoint; raises ModelError as `map_arrays` does."""
+    files = map(map_arrays, require_weight_files(folder))
+    return {name: array for arrays in files for name, array in arrays.items()}
+
+
 def write_arrays(
     path: Path, arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str] | None = None
 ) -> None:

@@ -13,6 +13,8 @@ from models.config.checkpoint_spec import CheckpointSpec
 from models.config.encoder_config import EncoderConfig
 from models.errors import ModelError
 from models.positions.schemes import Buckets, Disentangled, Learned
+from models.tables import stored
+from models.tables.names import TABLE, is_part
 
 Weights = dict[str, Tensor]
 
@@ -29,7 +31,7 @@ def load(folder: Path, spec: CheckpointSpec) -> Weights:
     wrong shape, or a file that cannot be read.
     """
     weights: Weights = {}
-    static = not spec.config.num_layers  # model2vec's table may hold integers
+    static = not spec.config.num_layers  # a table may hold integers
 
     def is_of_layer(name: str) -> bool:
         return any(ours.startswith("layers.") for ours in spec.rename(name))
@@ -45,7 +47,9 @@ def load(folder: Path, spec: CheckpointSpec) -> Weights:
         raise ModelError(f"{folder}: config.json knows no {sorted(unknown)[:4]}")
     if missing := expected - weights.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)[:4]}")
-    weights = {name: _without_mapping(name, tensor) for name, tensor in _fold(weights).items()}
+    weights = {
+        name: _without_mapping(name, tensor) for name, tensor in _fold(weights, spec).items()
+    }
     check_shapes(weights, spec.config, spec.shapes)
     return weights
 
@@ -97,11 +101,13 @@ def read_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Weights:
 
 
 def to_finite_float32(folder: Path, name: str, tensor: Tensor, integers: bool = False) -> Tensor:
-    """Convert a checkpoint's tensor to float32. integers: whether it may hold integers, too.
+    """Convert a checkpoint's tensor to float32. integers: whether those stay as they are.
 
     Raises ModelError for a quantised tensor, whose scale is unknown, and for NaN or infinity.
     """
-    if tensor.dtype not in _FLOATS and not integers:
+    if tensor.dtype not in _FLOATS:
+        if integers:
+            return tensor
         raise ModelError(f"{folder}: {name} is of type {tensor.dtype}; supported: {_FLOATS}")
     tensor = tensor.to(torch.float32)
     # Minimum and maximum are NaN if any value is; several times faster than isfinite on all.
@@ -139,7 +145,7 @@ def _parts(spec: CheckpointSpec, names: list[str], tensor: Tensor) -> Weights:
         tensor = tensor + spec.norm_shift
     if kind.endswith("bias"):  # XLNet's have a dimension of heads, as its matrices below
         tensor = tensor.flatten()
-    if tensor.ndim > 2:
+    if tensor.ndim > 2 and not is_part(kind):
         tensor = tensor.flatten(1)
     if kind == "token_table":
         tensor = tensor.view(-1, tensor.shape[-1])  # a class token is a single vector
@@ -163,16 +169,15 @@ def _without_mapping(name: str, tensor: Tensor) -> Tensor:
     return tensor.clone() if name.startswith("layers.") and tensor.ndim == 1 else tensor
 
 
-def _fold(weights: Weights) -> Weights:
-    # Expand a table in which tokens share rows to one row per token.
-    if "token_table" not in weights:  # of an image encoder without a class token
+def _fold(weights: Weights, spec: CheckpointSpec) -> Weights:
+    # Decode a table of integers or of several parts to one row of float32 per token.
+    parts = {name: part for name, part in weights.items() if is_part(name)}
+    if all(name == TABLE and part.is_floating_point() for name, part in parts.items()):
         return weights
-    table = weights["token_table"]
-    if (rows := weights.pop("token_rows", None)) is not None:
-        table = table[rows.to(torch.int64)]
-    if (scales := weights.pop("token_scales", None)) is not None:
-        table = table * scales[:, None]
-    return {**weights, "token_table": table}
+    arrays = {name: part.numpy() for name, part in parts.items()}
+    stored.check(arrays, spec.tensors)
+    others = {name: part for name, part in weights.items() if name not in parts}
+    return {**others, TABLE: torch.from_numpy(stored.decode(stored.build(arrays)))}
 
 
 def _kind(name: str) -> str:

@@ -2,8 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,33 +12,21 @@ import numpy.typing as npt
 
 from models.checkpoint import safetensors_files
 from models.compress import tokenizer as tokenizers
-from models.compress.table import blocks, principal_directions, quantize_rows
+from models.compress.methods import Compression
+from models.compress.table import principal_directions
 from models.config.json_config import JsonConfig, read_json
 from models.errors import ModelError
-from models.families import word_vectors
+from models.families import static, word_vectors
 from models.folder import Folder
 from models.new_folder import new_folder
 from models.sentence_transformers.vector_modules import Normalize
+from models.tables.table import Array, blocks
 from models.tokenizer.words.options import LISTED, MAPPED
 from models.tokenizer.words.vocabulary import Vocabulary
 from models.tokenizer.words.word_tokenizer import WordTokenizer
-from models.vectors import Floats
 from models.word_table import WordTable
 
 Ids = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Compression:
-    """Options of `compress_folder`.
-
-    corpus: texts whose words remain; None for all. dimensions: None for all. int8: whether rows are
-    8-bit integers with a scale each.
-    """
-
-    corpus: Sequence[str] | None = None
-    dimensions: int | None = None
-    int8: bool = False
 
 
 def compress_folder(source: Path, target: Path, compression: Compression) -> None:
@@ -73,23 +60,21 @@ def _tables(folder: Folder, directory: str, names: Sequence[str]) -> set[str]:
 def _compress(folder: Folder, table: WordTable, scratch: Path, compression: Compression) -> None:
     encoder = scratch / folder.encoder.relative_to(folder.path)
     is_words = folder.spec.config.family == word_vectors.FAMILY
-    words = len(table)
-    if is_words:  # with the buckets of n-grams after the words
-        table = replace(table, count=len(table.table))
-    kept_ids = np.arange(len(table))
+    words, all_rows = len(table), table.table  # with the n-grams of words after them
+    kept_ids = np.arange(len(all_rows))
     if compression.corpus is not None:
         used = _used(folder, compression.corpus)
         cut = _cut_words if is_words else _cut_tokens
-        kept_ids = np.concatenate([cut(folder, encoder, used), np.arange(words, len(table))])
+        kept_ids = np.concatenate([cut(folder, encoder, used), np.arange(words, len(all_rows))])
         _cut_weights(folder, scratch, kept_ids)
     rows = np.concatenate(
-        [table[chunk] for chunk in np.array_split(kept_ids, len(kept_ids) // 4096 + 1)]
+        [all_rows[chunk] for chunk in np.array_split(kept_ids, len(kept_ids) // 4096 + 1)]
     )
     if compression.dimensions:
         directions = principal_directions(rows, compression.dimensions)
         rows = np.concatenate([block @ directions for block in blocks(rows)])
         _write_dimensions(scratch, compression.dimensions)
-    _save(encoder, folder, rows, compression.int8)
+    _save(encoder, folder, compression.parts(rows))
 
 
 def _used(folder: Folder, corpus: Sequence[str]) -> list[int]:
@@ -135,14 +120,10 @@ def _write_dimensions(scratch: Path, dimensions: int) -> None:
         _update(path, **dict.fromkeys(names, dimensions))
 
 
-def _save(encoder: Path, folder: Folder, rows: Floats, int8: bool) -> None:
+def _save(encoder: Path, folder: Folder, parts: Mapping[str, Array]) -> None:
     family = folder.spec.config.family
-    names = {word_vectors.FAMILY: word_vectors.TABLE, "model2vec": "embeddings"}
-    table = names.get(family, "embedding.weight")
-    scales = word_vectors.SCALES if family == word_vectors.FAMILY else "weights"
-    tensors: dict[str, npt.NDArray[Any]] = {table: np.ascontiguousarray(rows)}
-    if int8:
-        tensors = dict(zip((table, scales), quantize_rows(rows), strict=True))
+    names = word_vectors.NAMES if family == word_vectors.FAMILY else static.FAMILIES[family]
+    tensors = {names.theirs(part): array for part, array in parts.items()}
     safetensors_files.write_arrays(encoder / "model.safetensors", tensors)
 
 

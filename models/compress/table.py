@@ -1,18 +1,16 @@
-"""A table in fewer dimensions and in 8-bit rows, computed block by block.
+"""A table in fewer dimensions, and in 8-bit rows, computed block by block.
 
 V rows, D dimensions.
 """
-
-from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from models.errors import ModelError
 from models.neighbors import Rows
+from models.tables.table import blocks
 from models.vectors import Doubles, Floats
 
-_BLOCK = 1 << 14  # rows
 Integers8 = npt.NDArray[np.int8]
 
 
@@ -39,9 +37,3 @@ def quantize_rows(rows: Floats) -> tuple[Integers8, Floats]:
     scales = np.abs(rows).max(axis=1, initial=0) / np.float32(127)
     divisors = np.where(scales == 0, np.float32(1), scales)
     return np.rint(rows / divisors[:, None]).astype(np.int8), scales.astype(np.float32)
-
-
-def blocks(table: Rows) -> Iterator[Floats]:
-    """Yield the rows of a table, some at once."""
-    for start in range(0, len(table), _BLOCK):
-        yield table[start : min(start + _BLOCK, len(table))]

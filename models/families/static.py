@@ -4,6 +4,7 @@ sentence-transformers calls it StaticEmbedding, model2vec (Tulkens and van Donge
 StaticModel.
 """
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from models.checkpoint import safetensors_files
@@ -11,12 +12,12 @@ from models.config.checkpoint_spec import CheckpointSpec
 from models.config.encoder_config import UNLIMITED, EncoderConfig
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
+from models.tables import stored
+from models.tables.names import TensorNames
 
-_TENSORS = {
-    "embedding.weight": "token_table",
-    "embeddings": "token_table",
-    "mapping": "token_rows",
-    "weights": "token_scales",
+FAMILIES: Mapping[str, TensorNames] = {
+    "static": TensorNames("embedding", "embedding.weight", "weights", "mapping"),
+    "model2vec": TensorNames("embeddings", "embeddings", "weights", "mapping"),
 }
 
 
@@ -25,23 +26,28 @@ def read_folder(folder: Path) -> CheckpointSpec:
 
     Raises ModelError if there is no table.
     """
-    headers = safetensors_files.headers(folder)
-    shapes = {name: head.shape for name, head in headers.items() if name in _TENSORS}
-    table = next((name for name in ("embedding.weight", "embeddings") if name in shapes), None)
-    if table is None:
+    arrays = safetensors_files.map_folder(folder)
+    tensors = {family: names.ours(arrays) for family, names in FAMILIES.items()}
+    family = next((family for family in FAMILIES if _has_rows(family, tensors[family])), None)
+    if family is None:
         raise ModelError(f"{folder}: the checkpoint lacks 'embedding.weight' and 'embeddings'")
-    rows, width = shapes[table]
+    table = stored.build({ours: arrays[name] for name, ours in tensors[family].items()})
     config = EncoderConfig(
-        family="model2vec" if table == "embeddings" else "static",
-        vocab_size=shapes["mapping"][0] if "mapping" in shapes else rows,
-        hidden_size=width,
+        family=family,
+        vocab_size=len(table),
+        hidden_size=table.width,
         num_layers=0,
         num_heads=1,
         intermediate_size=0,
-        max_positions=_max_length(folder) if table == "embeddings" else UNLIMITED,
+        max_positions=_max_length(folder) if family == "model2vec" else UNLIMITED,
         norm_eps=0.0,
     )
-    return CheckpointSpec(config=config, tensors={name: _TENSORS[name] for name in shapes})
+    return CheckpointSpec(config=config, tensors=tensors[family])
+
+
+def _has_rows(family: str, tensors: Iterable[str]) -> bool:
+    names = FAMILIES[family]
+    return bool({*tensors} - {names.scales, names.rows})
 
 
 def _max_length(folder: Path) -> int:

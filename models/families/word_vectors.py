@@ -6,17 +6,20 @@ Word2Vec (Mikolov et al. 2013, arXiv 1301.3781), GloVe (Pennington et al. 2014),
 
 from pathlib import Path
 
+import numpy as np
+
 from models.checkpoint import safetensors_files
 from models.config.checkpoint_spec import CheckpointSpec
 from models.config.encoder_config import UNLIMITED, EncoderConfig
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
+from models.tables import stored
+from models.tables.names import TensorNames
 from models.tokenizer.words.options import WordOptions
 
 FAMILY = "word_vectors"
 TABLE = "emb_layer.weight"
-SCALES = "emb_layer.scales"
-"""The tensor with a scale for each row of a table of 8-bit integers."""
+NAMES = TensorNames("emb_layer", TABLE, "emb_layer.scales")
 OPTIONS = "wordembedding_config.json"
 _TOKENIZER = "WhitespaceTokenizer"
 
@@ -30,11 +33,14 @@ def read_folder(folder: Path) -> CheckpointSpec:
     tokenizer = options.get("tokenizer_class", "").rpartition(".")[2]
     if tokenizer != _TOKENIZER:
         raise options.unsupported("tokenizer_class", tokenizer, (_TOKENIZER,))
-    headers = safetensors_files.headers(folder)
-    header = headers.get(TABLE)
-    if header is None or len(header.shape) != 2:
+    arrays = safetensors_files.map_folder(folder)
+    tensors = NAMES.ours(arrays)
+    if not {*tensors} - {NAMES.scales}:
         raise ModelError(f"{folder}: the checkpoint lacks a table {TABLE!r}")
-    rows, width = header.shape
+    if {*tensors} == {TABLE, NAMES.scales} and arrays[TABLE].dtype != np.int8:
+        raise ModelError(f"{folder}: {NAMES.scales} go with rows of int8, one for each")
+    table = stored.build({ours: arrays[name] for name, ours in tensors.items()})
+    rows, width = len(table), table.width
     config = EncoderConfig(
         family=FAMILY,
         vocab_size=rows + 1,
@@ -47,6 +53,4 @@ def read_folder(folder: Path) -> CheckpointSpec:
         norm_eps=0.0,
         subwords=WordOptions.read(folder).subwords is not None,
     )
-    tensors = {TABLE: "token_table", **({SCALES: "token_scales"} if SCALES in headers else {})}
-    shapes = {"token_table": (rows, width), "token_scales": (rows,)}
-    return CheckpointSpec(config=config, tensors=tensors, shapes=shapes)
+    return CheckpointSpec(config=config, tensors=tensors)

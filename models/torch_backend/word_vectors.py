@@ -17,6 +17,7 @@ from models.encoder.batch import Batch, Integers
 from models.encoder.encoder import SequentialEncoder
 from models.encoder.pooling import pool
 from models.encoder.sequence_layout import SequenceLayout
+from models.tables.table import Table
 from models.vectors import Floats
 
 _CPU = torch.device("cpu")
@@ -61,16 +62,12 @@ class WordVectorEncoder(SequentialEncoder):
     def __init__(
         self,
         config: EncoderConfig,
-        table: Tensor,
+        table: Table,
         weights: Tensor | None,
-        scales: Tensor | None = None,
     ) -> None:
-        """weights: (rows,) of each word in the mean; None for equal ones.
-
-        scales: (rows,) of a table of 8-bit integers; None for one of float32.
-        """
-        self.config, self.device, self._scales = config, _CPU, scales
-        self.tokens, self._weights = table, weights
+        """weights: (rows,) of each word in the mean; None for equal ones."""
+        self.config, self.device = config, _CPU
+        self.table, self._weights = table, weights
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return the vectors of words, without their weights, for each id: (T, D)."""
@@ -113,11 +110,8 @@ class WordVectorEncoder(SequentialEncoder):
         return _Words(self._means(rows, counts, known), rows[starts], counts, text[starts], pooled)
 
     def _means(self, rows: Integers, counts: Integers, known: npt.NDArray[np.bool_]) -> Tensor:
-        last_row = len(self.tokens) - 1
-        indices = torch.from_numpy(np.minimum(rows, last_row))
-        vectors = self.tokens[indices]
-        if self._scales is not None:
-            vectors = vectors * self._scales[indices, None]
+        last_row = len(self.table) - 1
+        vectors = torch.from_numpy(self.table[np.minimum(rows, last_row)])
         lengths = torch.from_numpy(counts)
         if len(counts) < len(rows):
             sums = torch.segment_reduce(vectors, "sum", lengths=lengths, axis=0, unsafe=True)

@@ -1,5 +1,6 @@
 """`embedding-service compress`: a smaller table, and what it costs."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,33 +32,32 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--int8", is_flag=True, help="Store rows as 8-bit integers, with a scale each.")
 @click.option(
+    "--codes",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="Store a row as so many bytes, each for an equal part of it (product quantisation).",
+)
+@click.option(
     "--sts",
     type=_FILE,
     help="Score both tables on pairs of texts, as `evaluate tasks` does. Needs the extra "
     "'evaluate'.",
 )
 @options("revision", "cache")
-def compress(
-    output: Path,
-    corpus: Path | None,
-    dimensions: int | None,
-    *,
-    int8: bool,
-    sts: Path | None,
-    **flags: Any,
-) -> None:
+def compress(output: Path, corpus: Path | None, sts: Path | None, **flags: Any) -> None:
     """Write a smaller copy of MODEL, a table: word vectors, StaticEmbedding or model2vec.
 
     Prints the bytes of both, and their scores on pairs.
     """
-    if corpus is None and dimensions is None and not int8:
-        raise click.UsageError("give at least one of --corpus, --dimensions and --int8")
+    choices = {name: flags.pop(name) for name in ("dimensions", "int8", "codes")}
+    if not any((corpus, *choices.values())):
+        raise click.UsageError("give at least one option that makes the table smaller")
     if sts:
         require("evaluate", "scipy")
     settings = read(flags)
     source = model_folder(settings)
     try:
-        _compress(source, output, corpus, dimensions, int8)
+        _compress(source, output, corpus, choices)
     except ModelError as error:
         raise click.ClickException(str(error)) from None
     sizes = [_size(source), _size(output)]
@@ -72,14 +72,13 @@ def compress(
     click.echo(output)
 
 
-def _compress(
-    source: Path, output: Path, corpus: Path | None, dimensions: int | None, int8: bool
-) -> None:
-    from models.compress.folder import Compression, compress_folder
+def _compress(source: Path, output: Path, corpus: Path | None, choices: Mapping[str, Any]) -> None:
+    from models.compress.folder import compress_folder
+    from models.compress.methods import Compression
     from models.convert.words.weighting import lines
 
     texts = lines(corpus) if corpus else None
-    compress_folder(source, output, Compression(texts, dimensions, int8))
+    compress_folder(source, output, Compression(texts, **choices))
 
 
 def _size(folder: Path) -> int:

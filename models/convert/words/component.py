@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from models.checkpoint import safetensors_files, weights
+from models.checkpoint import safetensors_files
 from models.encoder.batch import Batch
 from models.families import word_vectors
+from models.tables import stored
 from models.tokenizer.words.word_tokenizer import WordTokenizer
 from models.torch_backend.word_vectors import WordVectorEncoder
 from models.vectors import Doubles, Floats
+from models.word_table import mapped_parts
 
 MODULE = "3_Dense"
 _TEXTS = 1024  # that are computed at once
@@ -27,9 +29,9 @@ def remove_common_component(
     but tough-to-beat baseline for sentence embeddings". word_weights: (rows,).
     """
     spec = word_vectors.read_folder(folder)
-    table = weights.load(folder, spec)["token_table"]
+    table = stored.build(mapped_parts(folder, spec))
     encoder = WordVectorEncoder(spec.config, table, torch.from_numpy(word_weights))
-    products: Doubles = np.zeros((table.shape[1],) * 2)
+    products: Doubles = np.zeros((table.width,) * 2)
     for start in range(0, len(texts), _TEXTS):
         rows = [tokenizer.encode(text).ids for text in texts[start : start + _TEXTS]]
         vectors = encoder.vectors(Batch.of(rows), ["mean"]).astype(np.float64)

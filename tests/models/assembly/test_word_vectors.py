@@ -8,13 +8,16 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from models.assembly.word_vectors import load_word_vector_encoder
-from models.compress.folder import Compression, compress_folder
+from models.compress.folder import compress_folder
+from models.compress.methods import Compression
 from models.convert.words.folder import Choices, convert_words
 from models.embedder import Embedder
 from models.errors import ModelError
 from models.folder import Folder
+from models.tables.codes import CodedTable
+from models.tables.table import Array, PlainTable, ScaledTable, Table
 from models.word_table import WordTable
-from tests.models.word_files import vectors, write_fasttext, write_text
+from tests.models.word_files import WIDTH, vectors, write_fasttext, write_text
 
 WORDS = [f"w{number}" for number in range(2000)]
 
@@ -35,29 +38,47 @@ def mapped_file(address: int) -> str:
     return ""
 
 
-@pytest.mark.parametrize("int8", [False, True])
-def test_a_table_stays_in_its_file(folder: Path, tmp_path: Path, int8: bool) -> None:
-    if int8:
-        compress_folder(folder, tmp_path / "small", Compression(int8=True))
+def stored_rows(table: Table) -> Array:
+    """The largest array of a table."""
+    if isinstance(table, ScaledTable):
+        return stored_rows(table.table)
+    if isinstance(table, CodedTable):
+        return table.codes
+    assert isinstance(table, PlainTable)
+    return table.values
+
+
+@pytest.mark.parametrize(
+    ("compression", "bytes_of_a_row"),
+    [(None, 4 * WIDTH), (Compression(int8=True), WIDTH), (Compression(codes=3), 3)],
+    ids=["float32", "int8", "codes"],
+)
+def test_a_table_stays_in_its_file(
+    folder: Path, tmp_path: Path, compression: Compression | None, bytes_of_a_row: int
+) -> None:
+    if compression is not None:
+        compress_folder(folder, tmp_path / "small", compression)
         folder = tmp_path / "small"
     read = Folder.read(folder)
-    tokens = load_word_vector_encoder(read).tokens
-    assert mapped_file(tokens.data_ptr()) == str(folder / "model.safetensors")
-    table = WordTable.of(read)
-    assert table is not None
-    assert mapped_file(table.table.ctypes.data) == str(folder / "model.safetensors")
+    words_table = WordTable.of(read)
+    assert words_table is not None
+    for table in (load_word_vector_encoder(read).table, words_table.table):
+        array = stored_rows(table)
+        assert array.nbytes == bytes_of_a_row * len(WORDS)
+        assert mapped_file(array.ctypes.data) == str(folder / "model.safetensors")
     words = read.tokenizer().words
     assert words is not None
     keys = words.vocabulary.arrays["keys"]
     assert mapped_file(keys.ctypes.data) == str(folder / "vocabulary.safetensors")
 
 
-def test_a_table_of_another_type_becomes_float32(folder: Path) -> None:
+def test_a_table_of_another_type_is_read_as_float32(folder: Path) -> None:
     path = folder / "model.safetensors"
     table = load_file(path)["emb_layer.weight"]
     save_file({"emb_layer.weight": table.astype(np.float16)}, path)
-    tokens = load_word_vector_encoder(Folder.read(folder)).tokens
-    np.testing.assert_array_equal(tokens, table.astype(np.float16).astype(np.float32))
+    rows = load_word_vector_encoder(Folder.read(folder)).table[:]
+    assert rows.dtype == np.float32
+    np.testing.assert_array_equal(rows, table.astype(np.float16).astype(np.float32))
 
 
 def test_a_table_that_is_not_finite_is_refused(folder: Path) -> None:

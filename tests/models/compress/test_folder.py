@@ -12,15 +12,18 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from tokenizers import models, pre_tokenizers
 
-from models.compress.folder import Compression, compress_folder
+from models.compress.folder import compress_folder
+from models.compress.methods import Compression
 from models.convert.words.folder import Choices, convert_words
 from models.embedder import Embedder
 from models.errors import ModelError
 from models.folder import Folder
+from models.footprint import Footprint
+from models.neighbors import by_metric, lengths, nearest
 from models.vectors import Floats
 from models.word_table import WordTable
 from tests.conftest import Folder as WriteModel
-from tests.models.word_files import vectors, write_fasttext, write_text
+from tests.models.word_files import WORDS, vectors, write_fasttext, write_text
 from tests.service.static_model import write_static_model
 
 CORPUS = ["the king and the queen", "a Woman in Berlin: unknwn", ""]
@@ -177,3 +180,67 @@ def test_the_original_is_left_as_it_is(words: Path, tmp_path: Path) -> None:
     assert before == {path: path.read_bytes() for path in words.rglob("*") if path.is_file()}
     config = json.loads((tmp_path / "small" / "2_Pooling" / "config.json").read_text())
     assert config["word_embedding_dimension"] == 4
+
+
+SMALLER: dict[str, Compression] = {
+    "codes": Compression(codes=4),
+    "codes of fewer dimensions": Compression(dimensions=8, codes=4),
+}
+
+
+@pytest.mark.parametrize("name", SMALLER)
+def test_every_form_serves_the_same_rows_in_every_way(
+    words: Path, tmp_path: Path, name: str
+) -> None:
+    compress_folder(words, tmp_path / "small", SMALLER[name])
+    embedder = Embedder.load(tmp_path / "small", device="cpu")
+    vectors_of_corpus = embedder.embed(CORPUS)
+    alone = np.concatenate([embedder.embed([text]) for text in CORPUS])
+    assert vectors_of_corpus.tobytes() == alone.tobytes()
+    table = WordTable.of(Folder.read(tmp_path / "small"))
+    assert table is not None and len(table) == len(WORDS)
+    ids = np.array(embedder.tokenize(["king the"])[0])
+    np.testing.assert_array_equal(embedder.hidden([ids.tolist()], "token")[0], table[ids])
+    everything: Floats = table[:]
+    np.testing.assert_array_equal(everything[ids], table[ids])
+    products = (everything @ table[ids[:1]].T)[: len(table), 0]
+    [[(best, score), *_]] = nearest(
+        table, lengths(table), by_metric("dot", table[ids[:1]], [[]]), 3
+    )
+    assert best == products.argmax() and score == pytest.approx(products.max())
+
+
+@pytest.mark.parametrize("name", SMALLER)
+def test_every_form_of_a_static_table_is_decoded_when_it_is_loaded(
+    tmp_path: Path, name: str
+) -> None:
+    source, target = write_static_model(tmp_path), tmp_path / "small"
+    compress_folder(source, target, SMALLER[name])
+    table = WordTable.of(Folder.read(target))
+    assert table is not None
+    ids = Embedder.load(target, device="cpu").tokenize(["the work"])[0]
+    expected = table[np.array(ids)].mean(axis=0)
+    [actual] = Embedder.load(target, device="cpu", dtype="float32").encode([ids], normalized=False)
+    np.testing.assert_allclose(actual, expected, atol=1e-6)
+    assert Footprint.of(Folder.read(target)).parameters == len(table) * table.table.width
+
+
+def test_memory_is_that_of_the_rows_as_they_are_stored(words: Path, tmp_path: Path) -> None:
+    rows = len(WORDS) + 97  # with the buckets
+    assert footprint_bytes(words, None) == rows * 12 * 4
+    assert footprint_bytes(words, Compression(int8=True)) == rows * (12 + 4)
+    assert footprint_bytes(words, Compression(codes=4)) == rows * 4 + 4 * rows * 3 * 4
+
+
+def footprint_bytes(words: Path, compression: Compression | None) -> int:
+    """The bytes in memory of a table, without the weights of its words."""
+    folder = words
+    if compression is not None:
+        folder = words.parent / repr(compression)
+        compress_folder(words, folder, compression)
+    return Footprint.of(Folder.read(folder)).memory["int8"] - 4 * (len(WORDS) + 97)
+
+
+def test_forms_that_exclude_each_other_are_refused() -> None:
+    with pytest.raises(ModelError, match="give one of int8 and codes"):
+        Compression(int8=True, codes=4)

@@ -123,7 +123,7 @@ def test_a_folder_is_described_without_its_weights(tmp_path: Path) -> None:
     save(tmp_path, [weights(), st.Pooling(WIDTH)])
     folder = Folder.read(tmp_path)
     assert (folder.task, folder.outputs) == ("embed", ("dense",))
-    assert Footprint.of(folder).parameters == TABLE.size + WIDTH + len(TABLE)
+    assert Footprint.of(folder).parameters == TABLE.size + len(TABLE)
     table = WordTable.of(folder)
     assert table is not None and len(table) == len(VOCABULARY)
     np.testing.assert_array_equal(table[2:5], TABLE[2:5])

@@ -7,6 +7,7 @@ import torch
 from models.config.encoder_config import EncoderConfig
 from models.encoder.batch import Batch
 from models.sentence_transformers.pooling import MODES, MODES_WITHOUT_WORD_WEIGHTS
+from models.tables.table import PlainTable
 from models.torch_backend.word_vectors import WEIGHT_SUM_POWERS, WordVectorEncoder
 from tests.models.word_files import vectors
 
@@ -29,8 +30,9 @@ WEIGHTS = np.random.default_rng(4).uniform(0, 2, ROWS).astype(np.float32)
 
 
 def encoder(weights: bool = False) -> WordVectorEncoder:
-    table = torch.from_numpy(TABLE)
-    return WordVectorEncoder(CONFIG, table, torch.from_numpy(WEIGHTS) if weights else None)
+    return WordVectorEncoder(
+        CONFIG, PlainTable(TABLE), torch.from_numpy(WEIGHTS) if weights else None
+    )
 
 
 def more(id: int) -> int:

@@ -139,7 +139,7 @@ def test_compress_prints_bytes_and_scores_before_and_after(tmp_path: Path) -> No
     assert output[0].split()[1:] == [f"{whole:,}", f"{small:,}", f"{small / whole:.1%}"]
     before, after, difference = map(float, output[1].split()[1:])
     assert difference == pytest.approx(after - before, abs=0.01)
-    assert "at least one of" in run("compress", "model", "-o", str(target), status=2)
+    assert "at least one option" in run("compress", "model", "-o", str(target), status=2)
     assert "no table of vectors" in run(
         "compress", DEFAULT, "-o", str(tmp_path / "other"), "--int8", status=1
     )

@@ -1,0 +1,1 @@
+"""Tables of vectors whose rows are decoded when they are read, in numpy."""

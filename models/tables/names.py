@@ -1,0 +1,45 @@
+"""Names of a table's parts: in the files of each family, and ours."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+TABLE, ROWS, SCALES = "token_table", "token_rows", "token_scales"
+CODES, CODEBOOKS = "token_codes", "token_codebooks"
+_PLAIN = (TABLE, ROWS, SCALES)
+_PREFIX = "token_"
+_COMPRESSED = re.compile("token_(codes|codebooks)")
+
+
+def is_part(name: str) -> bool:
+    """Whether a tensor of our name is a part of a table."""
+    return name in _PLAIN or bool(_COMPRESSED.fullmatch(name))
+
+
+@dataclass(frozen=True)
+class TensorNames:
+    """Names of a family's tensors; other parts than these are 'stem.codes' and so on.
+
+    rows: None for a family whose ids share no rows.
+    """
+
+    stem: str
+    table: str
+    scales: str
+    rows: str | None = None
+
+    def ours(self, names: Iterable[str]) -> dict[str, str]:
+        """Return our names of those that are parts of a table, by the names in the file."""
+        return {name: ours for name in names if (ours := self._ours(name))}
+
+    def theirs(self, part: str) -> str:
+        """Return the name in a file of a part that has our name."""
+        plain = {TABLE: self.table, SCALES: self.scales}
+        return plain.get(part, f"{self.stem}.{part.removeprefix(_PREFIX)}")
+
+    def _ours(self, name: str) -> str | None:
+        plain = {self.table: TABLE, self.scales: SCALES, self.rows: ROWS}
+        if name in plain:
+            return plain[name]
+        ours = name.replace(f"{self.stem}.", _PREFIX, 1)
+        return ours if name.startswith(f"{self.stem}.") and _COMPRESSED.fullmatch(ours) else None

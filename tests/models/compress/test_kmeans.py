@@ -1,0 +1,24 @@
+"""k-means, beside scikit-learn's."""
+
+import numpy as np
+from sklearn.cluster import KMeans  # type: ignore[import-untyped]
+
+from models.compress.kmeans import centroids, nearest_centroids
+from tests.models.word_files import vectors
+
+ROWS = vectors(6000, 3)
+
+
+def test_centroids_are_about_as_good_as_those_of_scikit_learn() -> None:
+    centers = centroids(ROWS, 20, np.random.default_rng(0))
+    nearest, errors = nearest_centroids(ROWS, centers)
+    np.testing.assert_allclose(errors, np.square(ROWS - centers[nearest]).sum(axis=1), atol=1e-5)
+    theirs = KMeans(20, n_init=1, random_state=0).fit(ROWS)
+    assert errors.sum() < 1.05 * theirs.inertia_
+
+
+def test_a_centroid_without_rows_moves_to_rows_that_are_far() -> None:
+    places = np.repeat(np.array([[0, 0], [9, 9], [0, 9], [5, 0]], np.float32), 50, axis=0)
+    places[0] = 0, 1  # so that five of the first choices are alike
+    centers = centroids(places, 5, np.random.default_rng(0))
+    assert nearest_centroids(places, centers)[1].sum() < 1e-3

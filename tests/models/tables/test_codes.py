@@ -1,0 +1,20 @@
+"""Rows of codes are the vectors of the codebooks, one after another."""
+
+import numpy as np
+
+from models.tables.codes import CodedTable
+
+SOME = np.random.default_rng(1)
+CODES = SOME.integers(0, 9, (50, 4)).astype(np.uint8)
+CODEBOOKS = SOME.normal(size=(4, 9, 3)).astype(np.float32)
+TABLE = CodedTable(CODES, CODEBOOKS)
+EXPECTED = [np.concatenate([CODEBOOKS[i, code] for i, code in enumerate(row)]) for row in CODES]
+
+
+def test_a_row_is_the_vector_of_each_code() -> None:
+    assert (len(TABLE), TABLE.width) == (50, 12)
+    np.testing.assert_array_equal(TABLE[:], EXPECTED)
+    np.testing.assert_array_equal(TABLE[7:9], EXPECTED[7:9])
+    chosen = np.array([40, 3, 3])
+    np.testing.assert_array_equal(TABLE[chosen], np.array(EXPECTED)[chosen])
+    assert TABLE[:].dtype == np.float32 and TABLE[chosen[:0]].shape == (0, 12)

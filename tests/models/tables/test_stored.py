@@ -1,0 +1,54 @@
+"""Parts of tables that do not fit together are refused by name."""
+
+import numpy as np
+import pytest
+
+from models.errors import ModelError
+from models.tables import stored
+from models.tables.names import TensorNames
+from models.tables.table import Array
+
+NAMES = TensorNames("emb_layer", "emb_layer.weight", "emb_layer.scales")
+CODES = np.zeros((5, 3), np.uint8)
+CODEBOOKS = np.ones((3, 4, 2), np.float32)
+
+
+def test_names_of_parts_are_translated_both_ways() -> None:
+    ours = {
+        "emb_layer.weight": "token_table",
+        "emb_layer.scales": "token_scales",
+        "emb_layer.codes": "token_codes",
+        "emb_layer.codebooks": "token_codebooks",
+    }
+    assert NAMES.ours([*ours, "emb_layer.other", "codes", "token_codes"]) == ours
+    assert {NAMES.theirs(part): part for part in ours.values()} == ours
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"token_codes": CODES}, "lacks the table's codebooks"),
+        ({"token_codes": CODES.astype(int), "token_codebooks": CODEBOOKS}, "a byte for each"),
+        ({"token_codes": CODES[:, :2], "token_codebooks": CODEBOOKS}, "a byte for each"),
+        ({"token_codes": CODES, "token_codebooks": CODEBOOKS[0]}, "a byte for each"),
+        ({"token_table": CODEBOOKS}, "a table of shape"),
+        ({"token_table": CODES, "token_scales": np.ones(4)}, r"scales of shape \(4,\) for 5 rows"),
+    ],
+    ids=str,
+)
+def test_parts_that_do_not_fit_are_refused(parts: dict[str, Array], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        stored.build(parts)
+
+
+def test_a_code_without_a_vector_and_infinity_are_refused() -> None:
+    parts: dict[str, Array] = {"token_codes": CODES, "token_codebooks": CODEBOOKS}
+    names = {"a.codes": "token_codes", "a.codebooks": "token_codebooks"}
+    stored.check(parts, names)
+    with pytest.raises(ModelError, match=r"a\.codes has codes beyond the 4"):
+        stored.check(parts | {"token_codes": CODES + np.uint8(4)}, names)
+    with pytest.raises(ModelError, match=r"a\.codebooks has NaN or infinity"):
+        stored.check(parts | {"token_codebooks": CODEBOOKS * np.inf}, names)
+    brain = np.full((2, 2), 0x7F80, np.uint16)  # infinity in bfloat16
+    with pytest.raises(ModelError, match="a has NaN or infinity"):
+        stored.check({"token_table": brain}, {"a": "token_table"})
