@@ -12,7 +12,7 @@ from models.errors import ModelError
 from models.tables.codes import CODEBOOK_SIZE
 from models.vectors import Floats
 
-_SAMPLE = 1 << 15  # rows that codebooks are made of
+_SAMPLE = 1 << 14  # rows that codebooks are made of
 Codes = npt.NDArray[np.uint8]
 
 
@@ -32,7 +32,7 @@ def product_quantize(rows: Floats, slices: int) -> tuple[Codes, Floats]:
     codes = np.empty((count, slices), np.uint8)
     codebooks = []
     for index in range(slices):
-        part = slice(index * width // slices, (index + 1) * width // slices)
-        codebooks.append(centroids(np.ascontiguousarray(sample[:, part]), CODEBOOK_SIZE, generator))
-        codes[:, index] = nearest_centroids(rows[:, part], codebooks[-1])[0]
+        part = np.ascontiguousarray(sample[:, index::slices])
+        codebooks.append(centroids(part, CODEBOOK_SIZE, generator))
+        codes[:, index] = nearest_centroids(rows[:, index::slices], codebooks[-1])[0]
     return codes, np.stack(codebooks)

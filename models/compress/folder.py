@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -63,7 +64,7 @@ def _compress(folder: Folder, table: WordTable, scratch: Path, compression: Comp
     words, all_rows = len(table), table.table  # with the n-grams of words after them
     kept_ids = np.arange(len(all_rows))
     if compression.corpus is not None:
-        used = _used(folder, compression.corpus)
+        used = _used(folder, compression.corpus, by_frequency=compression.tiers is not None)
         cut = _cut_words if is_words else _cut_tokens
         kept_ids = np.concatenate([cut(folder, encoder, used), np.arange(words, len(all_rows))])
         _cut_weights(folder, scratch, kept_ids)
@@ -77,9 +78,10 @@ def _compress(folder: Folder, table: WordTable, scratch: Path, compression: Comp
     _save(encoder, folder, compression.parts(rows))
 
 
-def _used(folder: Folder, corpus: Sequence[str]) -> list[int]:
-    used = {id for row in folder.tokenizer().encode(corpus) for id in row.ids}
-    return sorted(id for id in used if id < folder.spec.config.num_vectors)
+def _used(folder: Folder, corpus: Sequence[str], by_frequency: bool) -> list[int]:
+    counts = Counter(id for row in folder.tokenizer().encode(corpus) for id in row.ids)
+    ids = sorted(id for id in counts if id < folder.spec.config.num_vectors)
+    return sorted(ids, key=lambda id: -counts[id]) if by_frequency else ids
 
 
 def _cut_words(folder: Folder, encoder: Path, used: Sequence[int]) -> Ids:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from models.neighbors import Rows
 from models.vectors import Floats
 
-_ROUNDS = 20
+_ROUNDS = 12
 _BLOCK = 1 << 12  # rows, of which all distances are in memory at once
 
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.compress.codes import product_quantize
+from models.compress.hashed import fit_pool
 from models.compress.table import quantize_rows
+from models.compress.tiers import Band, Tier, as_parts, split_rows
 from models.errors import ModelError
-from models.tables import names
+from models.tables.names import CODEBOOKS, CODES, IMPORTANCE, POOL, SCALES, TABLE
 from models.tables.table import Array
 from models.vectors import Floats
 
@@ -19,7 +21,8 @@ class Compression:
 
     corpus: texts whose words remain; None for all. dimensions: None for all. int8: whether rows are
     8-bit integers with a scale each. codes: bytes of a row, each the number of a vector in a
-    codebook; None for none.
+    codebook; None for none. tiers: bands of rows, the most frequent first; None for none.
+    hash_rows: of a pool that all rows share; None for none.
 
     Raises ModelError for options that exclude each other.
     """
@@ -28,16 +31,33 @@ class Compression:
     dimensions: int | None = None
     int8: bool = False
     codes: int | None = None
+    tiers: Sequence[Band] | None = None
+    hash_rows: int | None = None
 
     def __post_init__(self) -> None:
-        if self.int8 and self.codes:
-            raise ModelError("a table is stored in one way: give one of int8 and codes")
+        forms = {"codes": self.codes, "hash rows": self.hash_rows, "tiers": self.tiers}
+        chosen = [name for name, value in forms.items() if value]
+        if len(chosen) > 1 or (self.int8 and chosen not in ([], ["tiers"])):
+            names = " and ".join([*chosen, *["int8"] * self.int8])
+            raise ModelError(f"a table is stored in one form, not by {names}: int8 goes with tiers")
 
     def parts(self, rows: Floats) -> dict[str, Array]:
         """Return the parts of rows (V, D), by our names, as they are stored."""
         if self.codes:
             codes, codebooks = product_quantize(rows, self.codes)
-            return {names.CODES: codes, names.CODEBOOKS: codebooks}
+            return {CODES: codes, CODEBOOKS: codebooks}
+        if self.hash_rows:
+            return dict(zip((POOL, IMPORTANCE), fit_pool(rows, self.hash_rows), strict=True))
+        if self.tiers:
+            return self._tiers(split_rows(rows, self.tiers))
         if self.int8:
-            return dict(zip((names.TABLE, names.SCALES), quantize_rows(rows), strict=True))
-        return {names.TABLE: np.ascontiguousarray(rows)}
+            return dict(zip((TABLE, SCALES), quantize_rows(rows), strict=True))
+        return {TABLE: np.ascontiguousarray(rows)}
+
+    def _tiers(self, tiers: Sequence[Tier]) -> dict[str, Array]:
+        if not self.int8:
+            return as_parts(tiers)
+        integers, scales = zip(*(quantize_rows(values) for values, _ in tiers), strict=True)
+        directions = [directions for _, directions in tiers]
+        parts = as_parts(list(zip(integers, directions, strict=True)))
+        return parts | {SCALES: np.concatenate(scales)}

@@ -1,7 +1,7 @@
 """Cuts the vocabulary of a tokenizer.json to the tokens of some texts."""
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from models.errors import ModelError
@@ -10,9 +10,10 @@ NewIds = Mapping[int, int]
 """The new id of each token that remains."""
 
 
-def cut(tokenizer: dict[str, Any], used: Collection[int]) -> tuple[dict[str, Any], list[int]]:
+def cut(tokenizer: dict[str, Any], used: Sequence[int]) -> tuple[dict[str, Any], list[int]]:
     """Return a tokenizer without tokens that are not used, and the ids of those that remain.
 
+    Used tokens come first, in the order given; those outside of the model's vocabulary last.
     A text whose tokens are all among those used has the same ones: WordPiece takes the longest, and
     Unigram the likeliest tokens, also of fewer. Added tokens, the one for unknown words and single
     characters remain. Raises ModelError for another kind of model.
@@ -24,7 +25,11 @@ def cut(tokenizer: dict[str, Any], used: Collection[int]) -> tuple[dict[str, Any
     names = _names(tokenizer["model"])
     single = {id for id, name in names.items() if len(name.removeprefix("##")) == 1}
     unknown = {id for id in names if id == _unknown(tokenizer["model"], names)}
-    kept_ids = sorted(({*used} | added | single | unknown) & {*names, *added})
+    order = {id: place for place, id in enumerate(used)}
+    kept_ids = sorted(
+        ({*used} | added | single | unknown) & {*names, *added},
+        key=lambda id: (id not in names, order.get(id, len(order)), id),
+    )
     new_ids = {id: new_id for new_id, id in enumerate(kept_ids)}
     result = json.loads(json.dumps(tokenizer))
     _CUTS[kind](result["model"], new_ids)

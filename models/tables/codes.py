@@ -18,7 +18,9 @@ CODEBOOK_SIZE = 256
 class CodedTable:
     """Rows of M codes. codes: (N, M) of uint8. codebooks: (M, K, D / M) of float32.
 
-    A row is codebooks[0][code 0], codebooks[1][code 1] and so on, one after another.
+    A slice of a row is every M-th of its numbers: codebooks[m][code m] are the numbers m, M + m,
+    2 M + m and so on. So a slice has its part of all dimensions where these come in an order, as
+    principal components do.
     """
 
     codes: Array
@@ -38,4 +40,4 @@ class CodedTable:
         slices, size, width = self.codebooks.shape
         places = self.codes[rows] + np.arange(0, slices * size, size)
         vectors: Floats = self.codebooks.reshape(-1, width).take(places, axis=0)
-        return vectors.reshape(len(places), slices * width)
+        return vectors.swapaxes(1, 2).reshape(len(places), slices * width)

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 TABLE, ROWS, SCALES = "token_table", "token_rows", "token_scales"
 CODES, CODEBOOKS = "token_codes", "token_codebooks"
+POOL, IMPORTANCE = "token_pool", "token_importance"
+TIER, DIRECTIONS = "token_tier", "token_directions"
+"""With the number of the tier, from 0."""
 _PLAIN = (TABLE, ROWS, SCALES)
 _PREFIX = "token_"
-_COMPRESSED = re.compile("token_(codes|codebooks)")
+_COMPRESSED = re.compile(r"token_(codes|codebooks|tier\d+|directions\d+|pool|importance)")
 
 
 def is_part(name: str) -> bool:

@@ -10,7 +10,18 @@ import numpy as np
 from models.errors import ModelError
 from models.neighbors import BLOCK
 from models.tables.codes import CODEBOOK_SIZE, CodedTable
-from models.tables.names import CODEBOOKS, CODES, ROWS, SCALES, TABLE
+from models.tables.hashed import HashedTable
+from models.tables.names import (
+    CODEBOOKS,
+    CODES,
+    DIRECTIONS,
+    IMPORTANCE,
+    POOL,
+    ROWS,
+    SCALES,
+    TABLE,
+    TIER,
+)
 from models.tables.table import (
     Array,
     PlainTable,
@@ -20,6 +31,7 @@ from models.tables.table import (
     blocks,
     to_float32,
 )
+from models.tables.tiers import Tier, TieredTable
 from models.vectors import Floats
 
 
@@ -66,7 +78,9 @@ def _rows(parts: Mapping[str, Array]) -> Table:
         if parts[TABLE].ndim != 2:
             raise ModelError(f"a table of shape {parts[TABLE].shape}")
         return PlainTable(parts[TABLE])
-    return _coded(parts)
+    if f"{TIER}0" in parts:
+        return _tiered(parts)
+    return _hashed(parts) if POOL in parts else _coded(parts)
 
 
 def _coded(parts: Mapping[str, Array]) -> CodedTable:
@@ -78,6 +92,30 @@ def _coded(parts: Mapping[str, Array]) -> CodedTable:
             f"{codebooks.shape}: a row needs a byte for each codebook"
         )
     return CodedTable(codes, np.array(to_float32(codebooks)))
+
+
+def _tiered(parts: Mapping[str, Array]) -> TieredTable:
+    count = sum(name.startswith(TIER) for name in parts)
+    tiers = []
+    for index in range(count):
+        values = _required(parts, f"{TIER}{index}")
+        directions = parts.get(f"{DIRECTIONS}{index}")
+        if values.ndim != 2 or (directions is not None and len(directions) != values.shape[1]):
+            raise ModelError(f"the numbers of tier {index} do not fit its directions")
+        tiers.append(Tier(values, None if directions is None else np.array(to_float32(directions))))
+    if len({tier.width for tier in tiers}) > 1:
+        raise ModelError(f"tiers of different widths: {[tier.width for tier in tiers]}")
+    return TieredTable(tiers)
+
+
+def _hashed(parts: Mapping[str, Array]) -> HashedTable:
+    pool, importance = parts[POOL], _required(parts, IMPORTANCE)
+    if pool.ndim != 2 or len(pool) < 2 or importance.shape[1:] != (2,):
+        raise ModelError(
+            f"a pool of shape {pool.shape} and importance of shape {importance.shape}: a row is a "
+            "sum of two rows of the pool"
+        )
+    return HashedTable(to_float32(pool), importance)
 
 
 def _required(parts: Mapping[str, Array], name: str) -> Array:

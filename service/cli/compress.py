@@ -10,6 +10,7 @@ from models.errors import ModelError
 from service.cli.extras import require
 from service.cli.options import load_embedder, model_folder, options, read
 
+_CHOICES = ("dimensions", "int8", "codes", "tiers", "hash_rows")
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -38,6 +39,17 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Store a row as so many bytes, each for an equal part of it (product quantisation).",
 )
 @click.option(
+    "--tiers",
+    metavar="ROWS:DIMENSIONS,...",
+    help="Fewer dimensions for rarer words: 20000:300,50000:100,rest:25.",
+)
+@click.option(
+    "--hash-rows",
+    type=click.IntRange(min=2),
+    metavar="NUMBER",
+    help="Store a pool of so many rows; each row is a sum of two of them (hash embeddings).",
+)
+@click.option(
     "--sts",
     type=_FILE,
     help="Score both tables on pairs of texts, as `evaluate tasks` does. Needs the extra "
@@ -49,7 +61,7 @@ def compress(output: Path, corpus: Path | None, sts: Path | None, **flags: Any) 
 
     Prints the bytes of both, and their scores on pairs.
     """
-    choices = {name: flags.pop(name) for name in ("dimensions", "int8", "codes")}
+    choices = {name: flags.pop(name) for name in _CHOICES}
     if not any((corpus, *choices.values())):
         raise click.UsageError("give at least one option that makes the table smaller")
     if sts:
@@ -75,10 +87,12 @@ def compress(output: Path, corpus: Path | None, sts: Path | None, **flags: Any) 
 def _compress(source: Path, output: Path, corpus: Path | None, choices: Mapping[str, Any]) -> None:
     from models.compress.folder import compress_folder
     from models.compress.methods import Compression
+    from models.compress.tiers import parse_bands
     from models.convert.words.weighting import lines
 
     texts = lines(corpus) if corpus else None
-    compress_folder(source, output, Compression(texts, **choices))
+    tiers = parse_bands(choices["tiers"]) if choices["tiers"] else None
+    compress_folder(source, output, Compression(texts, **{**choices, "tiers": tiers}))
 
 
 def _size(folder: Path) -> int:

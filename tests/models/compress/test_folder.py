@@ -3,6 +3,7 @@
 import json
 import string
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tokenizers import models, pre_tokenizers
 
 from models.compress.folder import compress_folder
 from models.compress.methods import Compression
+from models.compress.tiers import parse_bands
 from models.convert.words.folder import Choices, convert_words
 from models.embedder import Embedder
 from models.errors import ModelError
@@ -89,7 +91,7 @@ def test_sentence_transformers_reads_what_stays_in_float32(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("options", [{}, {"int8": True}, {"dimensions": 12}], ids=str)
 def test_a_static_models_vocabulary_is_cut_with_its_tokenizer(
-    tmp_path: Path, options: dict[str, bool]
+    tmp_path: Path, options: dict[str, Any]
 ) -> None:
     source, target = write_static_model(tmp_path), tmp_path / "small"
     compress_folder(source, target, Compression(STATIC_CORPUS, **options))
@@ -185,6 +187,11 @@ def test_the_original_is_left_as_it_is(words: Path, tmp_path: Path) -> None:
 SMALLER: dict[str, Compression] = {
     "codes": Compression(codes=4),
     "codes of fewer dimensions": Compression(dimensions=8, codes=4),
+    "tiers": Compression(tiers=parse_bands("4:12,3:6,rest:2")),
+    "tiers of integers": Compression(tiers=parse_bands("4:8,rest:2"), int8=True),
+    "pool": Compression(hash_rows=9),
+    "pool of fewer dimensions": Compression(dimensions=8, hash_rows=3),
+    "tiers of fewer dimensions": Compression(dimensions=8, tiers=parse_bands("4:8,rest:2")),
 }
 
 
@@ -230,6 +237,9 @@ def test_memory_is_that_of_the_rows_as_they_are_stored(words: Path, tmp_path: Pa
     assert footprint_bytes(words, None) == rows * 12 * 4
     assert footprint_bytes(words, Compression(int8=True)) == rows * (12 + 4)
     assert footprint_bytes(words, Compression(codes=4)) == rows * 4 + 4 * rows * 3 * 4
+    tiers = Compression(tiers=parse_bands("4:12,rest:5"))
+    assert footprint_bytes(words, tiers) == 4 * (4 * 12 + (rows - 4) * 5 + 5 * 12)
+    assert footprint_bytes(words, Compression(hash_rows=7)) == 4 * (7 * 12 + rows * 2)
 
 
 def footprint_bytes(words: Path, compression: Compression | None) -> int:
@@ -241,6 +251,31 @@ def footprint_bytes(words: Path, compression: Compression | None) -> int:
     return Footprint.of(Folder.read(folder)).memory["int8"] - 4 * (len(WORDS) + 97)
 
 
-def test_forms_that_exclude_each_other_are_refused() -> None:
-    with pytest.raises(ModelError, match="give one of int8 and codes"):
-        Compression(int8=True, codes=4)
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"codes": 4, "int8": True}, "codes and int8"),
+        ({"hash_rows": 4, "int8": True}, "hash rows and int8"),
+        ({"codes": 4, "tiers": parse_bands("rest:2")}, "codes and tiers"),
+        ({"codes": 4, "hash_rows": 4}, "codes and hash rows"),
+    ],
+    ids=str,
+)
+def test_forms_that_exclude_each_other_are_refused(options: dict[str, Any], names: str) -> None:
+    with pytest.raises(ModelError, match=f"in one form, not by {names}: int8 goes with tiers"):
+        Compression(**options)
+
+
+def test_the_words_of_a_corpus_are_in_the_order_of_their_frequency(
+    words: Path, tmp_path: Path
+) -> None:
+    texts = ["queen man man king", "man king"]
+    compress_folder(words, tmp_path / "w", Compression(texts, tiers=parse_bands("1:12,rest:1")))
+    tokenizer = Embedder.load(tmp_path / "w", device="cpu").tokenizer
+    assert [tokenizer.name(id) for id in range(3)] == ["man", "king", "queen"]
+    np.testing.assert_array_equal(embed(tmp_path / "w", ["man"]), embed(words, ["man"]))
+    source, target = write_static_model(tmp_path), tmp_path / "small"
+    texts = ["work the the", "the work of"]
+    compress_folder(source, target, Compression(texts, tiers=parse_bands("2:12,rest:3")))
+    np.testing.assert_array_equal(embed(target, ["the work"]), embed(source, ["the work"]))
+    assert not np.allclose(embed(target, ["of"]), embed(source, ["of"]), atol=1e-3)

@@ -1,4 +1,4 @@
-"""Rows of codes are the vectors of the codebooks, one after another."""
+"""Rows of codes are the numbers of the vectors in codebooks, by turns."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ SOME = np.random.default_rng(1)
 CODES = SOME.integers(0, 9, (50, 4)).astype(np.uint8)
 CODEBOOKS = SOME.normal(size=(4, 9, 3)).astype(np.float32)
 TABLE = CodedTable(CODES, CODEBOOKS)
-EXPECTED = [np.concatenate([CODEBOOKS[i, code] for i, code in enumerate(row)]) for row in CODES]
+EXPECTED = [[CODEBOOKS[m, row[m], j] for j in range(3) for m in range(4)] for row in CODES]
 
 
 def test_a_row_is_the_vector_of_each_code() -> None:

@@ -19,6 +19,10 @@ def test_names_of_parts_are_translated_both_ways() -> None:
         "emb_layer.scales": "token_scales",
         "emb_layer.codes": "token_codes",
         "emb_layer.codebooks": "token_codebooks",
+        "emb_layer.pool": "token_pool",
+        "emb_layer.importance": "token_importance",
+        "emb_layer.tier0": "token_tier0",
+        "emb_layer.directions12": "token_directions12",
     }
     assert NAMES.ours([*ours, "emb_layer.other", "codes", "token_codes"]) == ours
     assert {NAMES.theirs(part): part for part in ours.values()} == ours
@@ -31,6 +35,12 @@ def test_names_of_parts_are_translated_both_ways() -> None:
         ({"token_codes": CODES.astype(int), "token_codebooks": CODEBOOKS}, "a byte for each"),
         ({"token_codes": CODES[:, :2], "token_codebooks": CODEBOOKS}, "a byte for each"),
         ({"token_codes": CODES, "token_codebooks": CODEBOOKS[0]}, "a byte for each"),
+        ({"token_tier0": CODES, "token_directions0": CODEBOOKS[0]}, "tier 0 do not fit"),
+        ({"token_tier0": CODES, "token_tier2": CODES}, "lacks the table's tier1"),
+        ({"token_tier0": CODES, "token_tier1": CODES[:, :2]}, "different widths"),
+        ({"token_pool": CODEBOOKS[0]}, "lacks the table's importance"),
+        ({"token_pool": CODEBOOKS[0], "token_importance": CODES}, "a sum of two rows"),
+        ({"token_pool": CODEBOOKS[0, :1], "token_importance": CODES[:, :2]}, "a sum of two rows"),
         ({"token_table": CODEBOOKS}, "a table of shape"),
         ({"token_table": CODES, "token_scales": np.ones(4)}, r"scales of shape \(4,\) for 5 rows"),
     ],
