@@ -1,1 +1,1 @@
-"""Smaller tables: fewer words, fewer dimensions, and rows of 8-bit integers."""
+"""Smaller tables: fewer words or dimensions, and rows of integers, codes, tiers or shared rows."""

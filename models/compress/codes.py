@@ -12,7 +12,7 @@ from models.errors import ModelError
 from models.tables.codes import CODEBOOK_SIZE
 from models.vectors import Floats
 
-_SAMPLE = 1 << 14  # rows that codebooks are made of
+_SAMPLE = 1 << 15  # rows that codebooks are made of
 Codes = npt.NDArray[np.uint8]
 
 

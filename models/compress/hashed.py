@@ -28,18 +28,18 @@ def fit_pool(rows: Floats, size: int) -> tuple[Floats, Floats]:
     chosen = np.stack(pool_rows(np.arange(len(rows)), size), axis=1)
     importance = np.random.default_rng(0).choice(np.array([-1.0, 1.0]), chosen.shape)
     pool = np.zeros((size, rows.shape[1]))
-    scatter = _Scatter(chosen, size)
+    products = Importance(chosen, size)
     for _ in range(_ROUNDS):
         for start in range(0, rows.shape[1], _COLUMNS):
             columns = slice(start, start + _COLUMNS)
-            pool[:, columns] = scatter.improve(pool[:, columns], importance, rows[:, columns])
+            pool[:, columns] = products.improve(pool[:, columns], importance, rows[:, columns])
         for start in range(0, len(rows), _ROWS):
             part = slice(start, start + _ROWS)
             importance[part] = _best_importance(pool[chosen[part]], rows[part])
     return pool.astype(np.float32), importance.astype(np.float32)
 
 
-class _Scatter:
+class Importance:
     """Products with the sparse matrix (V, B) of importance. chosen: (V, 2) rows of the pool."""
 
     def __init__(self, chosen: Ids, size: int) -> None:

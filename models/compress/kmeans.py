@@ -9,8 +9,10 @@ import numpy.typing as npt
 from models.neighbors import Rows
 from models.vectors import Floats
 
-_ROUNDS = 12
-_BLOCK = 1 << 12  # rows, of which all distances are in memory at once
+_ROUNDS = 20
+_PRODUCTS = 1 << 18
+"""Multiplications at once: OpenBLAS starts threads for more, which take up to a hundred times as
+long where other processes are at work."""
 
 
 def centroids(rows: Floats, count: int, generator: np.random.Generator) -> Floats:
@@ -35,11 +37,12 @@ def nearest_centroids(rows: Rows, centers: Floats) -> tuple[npt.NDArray[np.int64
     """Return the nearest centroid of each row (N,), and the squares of the distances (N,)."""
     half_squares = np.vecdot(centers, centers) / 2
     nearest, errors = np.empty(len(rows), np.int64), np.empty(len(rows), np.float32)
-    for start in range(0, len(rows), _BLOCK):
-        block = rows[start : start + _BLOCK]
+    size = max(16, _PRODUCTS // centers.size)
+    for start in range(0, len(rows), size):
+        block = rows[start : start + size]
         distances = half_squares - block @ centers.T  # half of the squares, less a constant
         chosen = distances.argmin(axis=1)
         least = np.take_along_axis(distances, chosen[:, None], axis=1)[:, 0]
-        nearest[start : start + _BLOCK] = chosen
-        errors[start : start + _BLOCK] = 2 * least + np.vecdot(block, block)
+        nearest[start : start + size] = chosen
+        errors[start : start + size] = 2 * least + np.vecdot(block, block)
     return nearest, errors

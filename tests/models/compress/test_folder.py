@@ -232,6 +232,31 @@ def test_every_form_of_a_static_table_is_decoded_when_it_is_loaded(
     assert Footprint.of(Folder.read(target)).parameters == len(table) * table.table.width
 
 
+def test_tiers_of_integers_are_near_to_those_of_floats(words: Path, tmp_path: Path) -> None:
+    rows = []
+    for int8 in (False, True):
+        target = tmp_path / f"{int8}"
+        compress_folder(words, target, Compression(int8=int8, tiers=parse_bands("4:12,rest:5")))
+        table = WordTable.of(Folder.read(target))
+        assert table is not None
+        rows.append(table[:])
+    np.testing.assert_allclose(rows[1], rows[0], atol=0.02)
+    assert not np.array_equal(rows[1], rows[0])
+
+
+@pytest.mark.parametrize("model", ["words", "static"])
+def test_codes_without_a_vector_are_refused(words: Path, tmp_path: Path, model: str) -> None:
+    source = words if model == "words" else write_static_model(tmp_path)
+    compress_folder(source, tmp_path / "small", Compression(codes=4))
+    path = tmp_path / "small" / "model.safetensors"
+    tensors = load_file(path)
+    name = next(name for name in tensors if name.endswith(".codes"))
+    tensors[name][3] = 255
+    save_file(tensors, path)
+    with pytest.raises(ModelError, match="codes has codes beyond"):
+        Embedder.load(tmp_path / "small", device="cpu")
+
+
 def test_memory_is_that_of_the_rows_as_they_are_stored(words: Path, tmp_path: Path) -> None:
     rows = len(WORDS) + 97  # with the buckets
     assert footprint_bytes(words, None) == rows * 12 * 4

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.compress.hashed import fit_pool
+from models.compress.hashed import Importance, fit_pool
 from models.errors import ModelError
 from models.tables.hashed import HashedTable, pool_rows
 from tests.models.word_files import vectors
@@ -18,6 +18,17 @@ def test_importance_is_that_of_least_squares_by_numpy() -> None:
         pair = np.stack([pool[first[id]], pool[second[id]]], axis=1)
         expected = np.linalg.lstsq(pair.astype(float), TABLE[id].astype(float), rcond=None)[0]
         np.testing.assert_allclose(importance[id], expected, atol=1e-3)
+
+
+def test_as_many_steps_as_rows_of_a_pool_are_least_squares() -> None:
+    chosen = np.stack(pool_rows(np.arange(400), 4), axis=1)
+    weights = np.random.default_rng(5).normal(size=chosen.shape)
+    matrix = np.zeros((400, 4))
+    for column in (0, 1):
+        matrix[np.arange(400), chosen[:, column]] += weights[:, column]
+    actual = Importance(chosen, 4).improve(np.ones((4, 70)), weights, TABLE)
+    expected = np.linalg.lstsq(matrix, TABLE.astype(float), rcond=None)[0]
+    np.testing.assert_allclose(actual, expected, atol=1e-9)
 
 
 def test_the_pool_is_nearly_as_good_as_least_squares_by_numpy() -> None:

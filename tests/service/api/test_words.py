@@ -10,9 +10,14 @@ import pytest
 from gensim.models import KeyedVectors
 from gensim.models.fasttext import load_facebook_vectors
 
+from models.compress.folder import compress_folder
+from models.compress.methods import Compression
+from models.compress.tiers import parse_bands
 from models.convert.words.folder import Choices, convert_words
 from models.embedder import Embedder
+from models.folder import Folder
 from models.vectors import METRICS
+from models.word_table import WordTable
 from tests.conftest import Folder as WriteModel
 from tests.models.word_files import WORDS, vectors, write_fasttext, write_text
 from tests.service.local_server import local_server
@@ -153,6 +158,31 @@ def test_every_dense_model_finds_neighbours_among_candidates(
     np.testing.assert_allclose([each["score"] for each in second], scores[1][order], rtol=1e-5)
     assert {each["index"] for each in first} == {1, 2, 4}  # without the question itself
     assert analogy[0]["text"] in texts and odd["text"] in texts
+
+
+FORMS = {
+    "codes": Compression(codes=3),
+    "tiers": Compression(tiers=parse_bands("50:12,rest:4"), int8=True),
+    "pool": Compression(hash_rows=90),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_smaller_table_answers_by_its_decoded_rows(tmp_path: Path, form: str) -> None:
+    names = [f"w{number}" for number in range(300)]
+    convert_words(write_text(tmp_path / "a.txt", vectors(300), names), tmp_path / "words")
+    compress_folder(tmp_path / "words", tmp_path / "small", FORMS[form])
+    table = WordTable.of(Folder.read(tmp_path / "small"))
+    assert table is not None
+    rows = table[np.array([7, 250])]
+    with local_server(tmp_path / "small") as server:
+        vector = post(server, "/embed", inputs="w7 w250", normalize=False)[0]
+        np.testing.assert_allclose(vector, rows.mean(axis=0), atol=1e-6)
+        tokens = post(server, "/tokens", inputs="w7 w250")["results"][0]["tokens"]
+        np.testing.assert_allclose([token["embedding"] for token in tokens], rows, atol=1e-6)
+        (nearest,) = post(server, "/neighbors", inputs="w250", k=299)["neighbors"]
+    cosines = METRICS["cosine"](rows[1:], table[:])[0]
+    assert [each["index"] for each in nearest[:5]] == np.argsort(-cosines)[1:6].tolist()
 
 
 def test_a_static_models_tokens_are_its_words(tmp_path: Path) -> None:
