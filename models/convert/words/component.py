@@ -29,7 +29,9 @@ def remove_common_component(
     but tough-to-beat baseline for sentence embeddings". word_weights: (rows,).
     """
     spec = word_vectors.read_folder(folder)
-    table = stored.build(mapped_parts(folder, spec))
+    parts = mapped_parts(folder, spec)
+    stored.check(parts, spec.tensors)
+    table = stored.build(parts)
     encoder = WordVectorEncoder(spec.config, table, torch.from_numpy(word_weights))
     products: Doubles = np.zeros((table.width,) * 2)
     for start in range(0, len(texts), _TEXTS):
