@@ -7,7 +7,7 @@ import torch
 
 from models.assembly.doc2vec import load_doc2vec_encoder
 from models.assembly.image_embedder import ImageEmbedder
-from models.assembly.recurrent import ENCODERS, load_recurrent_encoder
+from models.assembly.state_encoders import ENCODERS, load_state_encoder
 from models.assembly.word_vectors import load_word_vector_encoder
 from models.checkpoint import weights
 from models.cpu_backend import library
@@ -30,12 +30,12 @@ from models.tokenizer.tokenizer import Tokenizer
 from models.torch_backend.doc2vec import Doc2VecEncoder
 from models.torch_backend.encoder import InputEmbeddings
 from models.torch_backend.linear import LinearFactory
-from models.torch_backend.recurrent import RecurrentEncoder
 from models.torch_backend.splade import SpladeHead
+from models.torch_backend.state_encoder import StateEncoder
 from models.torch_backend.token_head import TokenHead
 from models.torch_backend.word_vectors import WordVectorEncoder
 
-_Float32Encoder = Doc2VecEncoder | RecurrentEncoder | WordVectorEncoder
+_Float32Encoder = Doc2VecEncoder | StateEncoder | WordVectorEncoder
 _OF_WORDS: Mapping[str, Callable[[Folder], _Float32Encoder]] = {
     doc2vec.FAMILY: load_doc2vec_encoder,
     word_vectors.FAMILY: load_word_vector_encoder,
@@ -75,7 +75,7 @@ class LoadedModel:
         cpu_features = library.features(isa)
         linear = row_exact_linear_factory(cpu_features)
         if config.family in ENCODERS:
-            encoder = load_recurrent_encoder(folder, device, linear)
+            encoder = load_state_encoder(folder, device, linear)
             return cls._of_float32(folder, tokenizer, encoder, linear)
         head = _head(folder, linear)
         tensors = weights.load(folder.encoder, folder.spec)

@@ -14,6 +14,7 @@ from models.checkpoint import safetensors_files
 from models.errors import ModelError
 from models.sentence_transformers import modules
 from models.tokenizer.segmented import readers
+from models.tokenizer.words.code_points import is_code_point_tokenizer
 from models.tokenizer.words.options import is_word_tokenizer
 
 EXTRA = (
@@ -35,7 +36,8 @@ def missing_files(folder: Path) -> list[str]:
     """
     encoder = folder / modules.read_entries(folder)[0].path
     missing = ["safetensors"] if parts_without_safetensors(folder) else []
-    has_tokenizer = (encoder / "tokenizer.json").is_file() or is_word_tokenizer(encoder)
+    needs_no_file = is_word_tokenizer(encoder) or is_code_point_tokenizer(encoder)
+    has_tokenizer = (encoder / "tokenizer.json").is_file() or needs_no_file
     has_tokenizer = has_tokenizer or readers.find(encoder) is not None
     return missing + ["tokenizer.json"] * (not has_tokenizer)
 

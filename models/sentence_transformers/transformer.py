@@ -9,6 +9,7 @@ from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.tokenizer import truncation
 from models.tokenizer.truncation import Side
+from models.tokenizer.words.code_points import MAX_LENGTH, is_code_point_tokenizer
 
 # The first of these that exists counts.
 NAMES = tuple(
@@ -154,4 +155,5 @@ def _chat_template(options: JsonConfig, output: Output) -> ChatTemplateOptions |
 
 def _tokenizer_max_length(folder: Path, default: int) -> float:
     tokenizer = JsonConfig.optional(folder / "tokenizer_config.json")
-    return min(tokenizer.get("model_max_length") or default, default)
+    of_class = MAX_LENGTH if is_code_point_tokenizer(folder) else default
+    return min(tokenizer.get("model_max_length") or of_class, default)

@@ -17,7 +17,8 @@ from models.encoder.batch import Batch, Integers
 from models.torch_backend.character_cnn import BYTES, TEXT_START, TEXT_STOP, CharacterCnn, spell
 from models.torch_backend.linear import LinearFactory
 from models.torch_backend.lstm import Clips, LstmLayer, layer_weights, time_steps
-from models.torch_backend.recurrent import DIRECTIONS, PooledStates, RecurrentEncoder
+from models.torch_backend.recurrent import DIRECTIONS
+from models.torch_backend.state_encoder import PooledStates, StateEncoder
 from models.vectors import Floats
 
 
@@ -56,7 +57,7 @@ class _Words:
         )
 
 
-class ElmoEncoder(RecurrentEncoder):
+class ElmoEncoder(StateEncoder):
     """Token ids are bytes of words: plus BYTES for each but the first of a word.
 
     All ids of a word have its states. The last layer is the sum of those before it, and of the

@@ -1,78 +1,24 @@
 """Encoders of bidirectional LSTMs on torch, over packed sequences without padding.
 
-B sequences, T tokens, D width of the states.
+T tokens, D width of the states.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from models.config.encoder_config import EncoderConfig
-from models.encoder.batch import Batch, Integers
-from models.encoder.encoder import SequentialEncoder
-from models.encoder.pooling import pool
-from models.encoder.sequence_layout import SequenceLayout
+from models.encoder.batch import Batch
 from models.torch_backend.linear import LinearFactory
 from models.torch_backend.lstm import LstmLayer, layer_weights, time_steps
+from models.torch_backend.state_encoder import StateEncoder
 from models.vectors import Floats
 
 DIRECTIONS = ("forward", "backward")
 
 
-@dataclass(frozen=True)
-class PooledStates:
-    """States (rows, D) that are pooled, on the device. lengths: rows of each of B texts.
-
-    prompt_counts: (B,) how many first rows of each are left out.
-    """
-
-    states: Tensor
-    lengths: Sequence[int]
-    prompt_counts: Integers
-
-
-class RecurrentEncoder(SequentialEncoder, ABC):
-    """An encoder whose layers read the tokens of a text one after another, in float32."""
-
-    def __init__(self, config: EncoderConfig, device: torch.device) -> None:
-        self.config, self.device = config, device
-
-    @abstractmethod
-    def hidden(self, batch: Batch, num_layers: int) -> Tensor:
-        """Compute the states after the first `num_layers` layers, on the device: (T, D)."""
-
-    @abstractmethod
-    def part(self, name: str, batch: Batch) -> Floats:
-        """Return the vectors of tokens that the first layer reads."""
-
-    def pooled_states(self, batch: Batch) -> PooledStates:
-        """Compute the last states of what is pooled: the tokens."""
-        states = self.hidden(batch, self.config.num_layers)
-        return PooledStates(states, batch.lengths.tolist(), batch.prompt_token_counts)
-
-    @torch.inference_mode()
-    def states(self, batch: Batch, num_layers: int) -> Floats:
-        """Return the states after the first `num_layers` layers: (T, D)."""
-        states: Floats = self.hidden(batch, num_layers).cpu().numpy()
-        return states
-
-    @torch.inference_mode()
-    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
-        """Pool the last states, concatenating the poolings: (B, poolings * D)."""
-        rows = self.pooled_states(batch)
-        layout = SequenceLayout(rows.lengths, self.device)
-        pooled = pool(rows.states, layout, poolings, torch.from_numpy(rows.prompt_counts))
-        vectors: Floats = pooled.cpu().numpy()
-        return vectors
-
-    def warm(self) -> None:
-        """Do nothing: no code is compiled."""
-
-
-class BiLstmEncoder(RecurrentEncoder):
+class BiLstmEncoder(StateEncoder):
     """A table of token vectors, and layers that read the states of both directions (LASER)."""
 
     def __init__(

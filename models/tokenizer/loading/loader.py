@@ -11,11 +11,12 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from models.config.json_config import JsonConfig
 from models.errors import ModelError
 from models.tokenizer import truncation
-from models.tokenizer.loading import added_tokens, tokenizer_json
+from models.tokenizer.loading import added_tokens, code_points, tokenizer_json
 from models.tokenizer.segmented import readers
 from models.tokenizer.truncation import Side
 from models.tokenizer.words import character_tokenizer
 from models.tokenizer.words.character_tokenizer import CharacterTokenizer
+from models.tokenizer.words.code_points import ROLES, is_code_point_tokenizer
 from models.tokenizer.words.options import LISTED, MAPPED, is_word_tokenizer
 from models.tokenizer.words.word_tokenizer import WordTokenizer
 
@@ -57,6 +58,8 @@ def load(
         return LoadedTokenizer(cast(Tokenizer, WordTokenizer.read(folder)), "right", {})
     if (folder / character_tokenizer.FILE).is_file():
         return LoadedTokenizer(cast(Tokenizer, CharacterTokenizer.read(folder)), "right", {})
+    if is_code_point_tokenizer(folder):
+        return _code_points(folder, lowercase, special_tokens)
     reader = None if file_only else readers.find(folder)
     if not (reader or (folder / "tokenizer.json").exists()):
         raise ModelError(_missing(folder))
@@ -104,6 +107,13 @@ def files(folder: Path) -> list[Path]:
     reader = None if is_word_tokenizer(folder) else readers.find(folder)
     names += reader.files if reader else ()
     return [path for name in names if (path := folder / name).exists()]
+
+
+def _code_points(folder: Path, lowercase: bool, special_tokens: bool) -> LoadedTokenizer:
+    tokenizer = code_points.read(folder, lowercase, special_tokens)
+    side = truncation.read_side(JsonConfig.optional(folder / "tokenizer_config.json"))
+    special = {role: chr(point) for role, point in ROLES.items()}
+    return LoadedTokenizer(cast(Tokenizer, tokenizer), side or "right", special)
 
 
 def _missing(folder: Path) -> str:

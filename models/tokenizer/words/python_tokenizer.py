@@ -24,11 +24,11 @@ class WordEncoding:
 class PythonTokenizer(ABC):
     """A tokenizer with the attributes and methods of `tokenizers.Tokenizer` that are used here.
 
-    It splits texts at white space, and adds no tokens.
+    Unless a subclass says otherwise, it splits texts at white space, and adds no tokens.
     """
 
     normalizer = None
-    pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    pre_tokenizer: pre_tokenizers.PreTokenizer = pre_tokenizers.WhitespaceSplit()
     post_processor = None
     truncation = None
     decoder = None
@@ -55,13 +55,13 @@ class PythonTokenizer(ABC):
 
     @abstractmethod
     def encode(self, text: str, add_special_tokens: bool = True) -> WordEncoding:
-        """Return the ids of a text with their offsets; there are no special tokens."""
+        """Return the ids of a text with their offsets."""
 
     def encode_batch(
         self, texts: Sequence[str], add_special_tokens: bool = True
     ) -> list[WordEncoding]:
         """Return the ids of texts with their offsets."""
-        return [self.encode(text) for text in texts]
+        return [self.encode(text, add_special_tokens) for text in texts]
 
     encode_batch_fast = encode_batch
 

@@ -1,4 +1,4 @@
-"""Loads encoders of LSTMs."""
+"""Loads encoders with layers of their own: of LSTMs, and CANINE."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,40 +8,58 @@ from torch import Tensor
 from models.checkpoint import weights
 from models.config.json_config import JsonConfig
 from models.encoder.device import resolve_device
-from models.families import elmo, laser
+from models.families import canine, elmo, laser
 from models.folder import Folder
+from models.torch_backend.canine import CanineEncoder, CanineOptions
 from models.torch_backend.elmo import ElmoEncoder, ElmoOptions
 from models.torch_backend.linear import LinearFactory, TorchLinearFactory
 from models.torch_backend.lstm import Clips
-from models.torch_backend.recurrent import BiLstmEncoder, RecurrentEncoder
+from models.torch_backend.recurrent import BiLstmEncoder
+from models.torch_backend.state_encoder import StateEncoder
 
-_Build = Callable[[Folder, Mapping[str, Tensor], LinearFactory, torch.device], RecurrentEncoder]
+_Build = Callable[[Folder, Mapping[str, Tensor], LinearFactory, torch.device], StateEncoder]
 
 
 def _laser(
     folder: Folder, tensors: Mapping[str, Tensor], linear: LinearFactory, device: torch.device
-) -> RecurrentEncoder:
+) -> StateEncoder:
     return BiLstmEncoder(folder.spec.config, tensors, linear, device)
 
 
 def _elmo(
     folder: Folder, tensors: Mapping[str, Tensor], linear: LinearFactory, device: torch.device
-) -> RecurrentEncoder:
+) -> StateEncoder:
     file = JsonConfig(folder.encoder / "config.json")
     clips = Clips(*(file.get(name, float("inf")) for name in ("cell_clip", "state_clip")))
     options = ElmoOptions(file.get("max_characters", 50), folder.spec.config.activation, clips)
     return ElmoEncoder(folder.spec.config, options, tensors, linear, device)
 
 
-ENCODERS: Mapping[str, _Build] = {elmo.FAMILY: _elmo, laser.LSTM: _laser}
-"""The encoders of LSTMs by the family of their model."""
+def _canine(
+    folder: Folder, tensors: Mapping[str, Tensor], linear: LinearFactory, device: torch.device
+) -> StateEncoder:
+    file = JsonConfig(folder.encoder / "config.json")
+    options = CanineOptions(
+        rate=file.get("downsampling_rate", canine.RATE),
+        block=file.get("local_transformer_stride", canine.BLOCK),
+    )
+    return CanineEncoder(folder.spec.config, options, tensors, linear, device)
+
+
+ENCODERS: Mapping[str, _Build] = {
+    canine.FAMILY: _canine,
+    elmo.FAMILY: _elmo,
+    laser.LSTM: _laser,
+}
+"""The encoders with layers of their own by the family of their model."""
 
 
 @torch.inference_mode()
-def load_recurrent_encoder(
-    folder: Folder, device: str, row_exact: LinearFactory
-) -> RecurrentEncoder:
-    """Load an encoder of LSTMs. row_exact: builds its linear layers on a CPU. Raises ModelError."""
+def load_state_encoder(folder: Folder, device: str, row_exact: LinearFactory) -> StateEncoder:
+    """Load an encoder of ENCODERS; raises ModelError.
+
+    row_exact: builds its linear layers on a CPU.
+    """
     place = resolve_device(device)
     linear = row_exact if place.type == "cpu" else TorchLinearFactory(place, torch.float32)
     tensors = weights.load(folder.encoder, folder.spec)
