@@ -214,6 +214,9 @@ def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
         "experts_up": (config.experts * inner, width),
         "experts_down": (config.experts * inner, width),
         "experts": (width, inner),
+        "convolution_input": (3 * width, width),
+        "convolution": (width, config.convolution_width),
+        "convolution_output": (width, width),
     }
     if kind in shapes:
         return shapes[kind]

@@ -26,6 +26,8 @@ class EncoderConfig:
     windows: for each layer, how many tokens are visible on each side; None for the whole text.
     expert_layers: indices of layers whose feed-forward network is a mixture of `experts`, of which
     each token passes `top_experts`.
+    convolution_layers: indices of layers in which a convolution over `convolution_width` tokens
+    takes the place of the attention.
     distinct_layers: layers with weights of their own, which the others repeat.
     segments: whether a vector of the token's segment is added. two_segments: whether the
     second text of a pair is in the second segment, see models.encoder.batch.
@@ -57,6 +59,8 @@ class EncoderConfig:
     expert_layers: tuple[int, ...] = ()
     experts: int = 0
     top_experts: int = 0
+    convolution_layers: tuple[int, ...] = ()
+    convolution_width: int = 0
     norm: str = "layer"
     arrangement: str = "post"
     gated: bool = False

@@ -104,6 +104,17 @@ class SequenceLayout:
         return cu_seqlens
 
     @cached_property
+    def attended(self) -> Tensor:
+        """Whether each row is attended to; padding rows count: (rows,)."""
+        positions = torch.full((self.rows,), -1)
+        positions[: self.tokens] = torch.arange(self.tokens)
+        positions[: self.tokens] -= self._host_starts.repeat_interleave(self._host_counts)
+        counts = torch.zeros(self.rows, dtype=torch.int64)
+        counts[: self.tokens] = self._key_counts.repeat_interleave(self._host_counts)
+        (attended,) = to_device(self._device, positions < counts)
+        return attended
+
+    @cached_property
     def groups(self) -> list[PaddedGroup]:
         """The sequences by padded length, for padded attention."""
         members = defaultdict(list)

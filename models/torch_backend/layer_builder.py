@@ -12,6 +12,7 @@ from models.config.encoder_config import EncoderConfig
 from models.encoder.position_tensors import layer_position_hooks
 from models.encoder.sequence_layout import SequenceLayout, rounded_rows
 from models.torch_backend.attention import AttentionFunction, AttentionOptions, padded_attention
+from models.torch_backend.convolution import ShortConvolution
 from models.torch_backend.flash_attention import FlashAttention, choose_attention
 from models.torch_backend.layers import (
     LAYER_CLASSES,
@@ -42,6 +43,8 @@ class TorchLayers:
         self._device, self._width = device, config.hidden_size
         build = _Builder(config, weights, linear_factory, device, attention)
         self._layers = [build.layer(i) for i in range(config.num_layers)]
+        mixers = [layer.attention for layer in self._layers]
+        self._attentions = [mixer for mixer in mixers if isinstance(mixer, Attention)]
         self._final = build.norm("final_norm")
 
     def __len__(self) -> int:
@@ -50,12 +53,14 @@ class TorchLayers:
     @property
     def recordable(self) -> bool:
         """Whether batches of one shape launch the same kernels, so CUDA graphs can record them."""
-        kinds = {(type(layer.attention.attend), type(layer.ffn)) for layer in self._layers}
-        return kinds == {(FlashAttention, FeedForward)}
+        attention = {type(each.attend) for each in self._attentions}
+        others = {type(layer.ffn) for layer in self._layers}
+        everywhere = len(self._attentions) == len(self)
+        return everywhere and attention == {FlashAttention} and others == {FeedForward}
 
     def prepare_layout(self, layout: SequenceLayout) -> None:
         """Compute what attention reads of a layout, while the device may compute another batch."""
-        if any(layer.attention.attend is padded_attention for layer in self._layers):
+        if any(each.attend is padded_attention for each in self._attentions):
             _ = layout.groups
 
     def __call__(self, hidden: Tensor, layout: SequenceLayout, num_layers: int) -> Tensor:
@@ -68,11 +73,12 @@ class TorchLayers:
     def warm(self) -> None:
         """Let oneDNN build its kernels for the most frequent row counts; all layers share them."""
         sizes = sorted({rounded_rows(tokens) for tokens in range(1, 513)})
-        for layer, rows in product(self._layers[:1], sizes):
+        first = zip(self._attentions[:1], self._layers[:1], strict=False)
+        for (attention, layer), rows in product(first, sizes):
             x = torch.zeros(rows, self._width, dtype=self.dtype, device=self._device)
-            heads = layer.attention.heads
-            mixed = layer.attention.qkv(x).view(rows, sum(heads), -1)
-            layer.attention.output(mixed[:, : heads[0]].flatten(1), residual=x)
+            heads = attention.heads
+            mixed = attention.qkv(x).view(rows, sum(heads), -1)
+            attention.output(mixed[:, : heads[0]].flatten(1), residual=x)
             layer.ffn(x, residual=x)
 
 
@@ -98,7 +104,7 @@ class _Builder:
         config = self.config
         name = f"layers.{index * config.distinct_layers // config.num_layers}"
         return LAYER_CLASSES[config.arrangement](
-            attention=self.attention(name, index),
+            attention=self.mixer(name, index),
             attention_norm=self.norm(f"{name}.attention_norm"),
             ffn=self.ffn(name, index),
             ffn_norm=self.norm(f"{name}.ffn_norm"),
@@ -129,6 +135,25 @@ class _Builder:
 
     def unbiased(self, name: str, weight: Tensor, activation: str = "none") -> Linear:
         return self.linear_factory(weight, weight.new_zeros(len(weight)), activation, name=name)
+
+    def mixer(self, name: str, index: int) -> Attention | ShortConvolution:
+        if index in self.config.convolution_layers:
+            return self.convolution(f"{name}.convolution")
+        return self.attention(name, index)
+
+    def convolution(self, name: str) -> ShortConvolution:
+        parts = {part: self.biased(f"{name}{part}") for part in ("_input", "", "_output")}
+        weight, bias = (each.to(self.device, self.linear_factory.dtype) for each in parts[""])
+        return ShortConvolution(
+            input=self.linear_factory(*parts["_input"], name=f"{name}_input"),
+            output=self.linear_factory(*parts["_output"], name=f"{name}_output"),
+            weight=weight,
+            bias=bias,
+        )
+
+    def biased(self, name: str) -> tuple[Tensor, Tensor]:
+        weight = self.weights[f"{name}.weight"]
+        return weight, self.weights.get(f"{name}.bias", weight.new_zeros(len(weight)))
 
     def attention(self, name: str, index: int) -> Attention:
         config, options = self.config, self.options(name, index)

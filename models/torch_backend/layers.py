@@ -12,6 +12,7 @@ from torch import Tensor
 
 from models.encoder.sequence_layout import SequenceLayout
 from models.torch_backend.attention import AttentionFunction, AttentionOptions
+from models.torch_backend.convolution import ShortConvolution
 from models.torch_backend.linear import Linear
 from models.torch_backend.norm import Norm
 
@@ -80,12 +81,12 @@ class MixtureOfExperts:
 
 @dataclass(frozen=True)
 class Layer(ABC):
-    """Attention, feed-forward network and norms; subclasses arrange them.
+    """Attention, or a convolution in its place, feed-forward network and norms.
 
-    A norm that the model lacks is `identity`.
+    Subclasses arrange them. A norm that the model lacks is `identity`.
     """
 
-    attention: Attention
+    attention: Attention | ShortConvolution
     attention_norm: Norm
     ffn: FeedForward | MixtureOfExperts
     ffn_norm: Norm

@@ -1,0 +1,100 @@
+"""Tests of LFM2 against transformers."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from models import families
+from models.encoder.batch import Batch
+from models.errors import ModelError
+from tests.models.families.checkpoint import (
+    SIZES,
+    Case,
+    assert_equal_states,
+    assert_refused,
+    assert_same_bits,
+    assert_same_weights,
+    configure,
+    encoder,
+    texts,
+    write,
+)
+
+TYPES = ["conv", "full_attention", "conv"]
+SMALL = {**SIZES, "num_key_value_heads": 2, "block_multiple_of": 32}
+BIASED = {"conv_bias": True, "conv_L_cache": 5, "norm_eps": 0.05, "full_attn_idxs": [0]}
+CASES = [
+    Case("lfm2", {"layer_types": TYPES}, SMALL),
+    Case("lfm2", BIASED, SMALL),
+    Case("lfm2", {"layer_types": TYPES, "block_auto_adjust_ff_dim": False, "head_dim": 24}, SMALL),
+    Case("lfm2", {"layer_types": TYPES, "block_ffn_dim_multiplier": 1.7}, SMALL),
+    Case("lfm2", {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}}, SMALL),
+    Case("lfm2", {"layer_types": TYPES, "conv_L_cache": 1}, SMALL),
+]
+cases = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+@cases
+def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
+    assert_equal_states(write(case, tmp_path), tmp_path)
+
+
+@cases
+def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
+    write(case, tmp_path)
+    assert_same_bits(tmp_path)
+
+
+@pytest.mark.parametrize("case", CASES[:2], ids=str)
+def test_tokens_that_are_not_attended_to_count_as_zeros(case: Case, tmp_path: Path) -> None:
+    model: Any = write(case, tmp_path)
+    rows = [torch.cat([row, torch.full((4,), 5)]) for row in texts(99, (3, 17))]
+    batch = Batch.of([row.numpy() for row in rows]).without_attention_to_trailing(5)
+    found = encoder(tmp_path).states(batch, 3)
+    for row, mine in zip(rows, batch.split(found), strict=True):
+        mask = torch.ones_like(row)
+        mask[-4:] = 0
+        with torch.inference_mode():
+            (theirs,) = model(input_ids=row[None], attention_mask=mask[None]).last_hidden_state
+        atol = 1e-4 * float(theirs.abs().max())
+        torch.testing.assert_close(torch.from_numpy(mine), theirs, atol=atol, rtol=0)
+
+
+def test_older_configs_say_the_same(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    today = families.read(tmp_path)
+    configure(tmp_path, "layer_types", "intermediate_size", full_attn_idxs=[1], block_ff_dim=96)
+    assert families.read(tmp_path) == today
+    assert today.config.convolution_layers == (0, 2)
+
+
+def test_a_checkpoint_with_a_head_has_the_same_weights(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    assert_same_weights(tmp_path, lambda name: f"model.{name}", ("lm_head.weight",))
+
+
+def test_a_layer_has_the_tensors_of_its_kind(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    configure(tmp_path, layer_types=[*TYPES[:2], "full_attention"])
+    with pytest.raises(ModelError, match=r"layers\.2"):
+        encoder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"layer_types": ["sliding_attention"] * 3},
+        {"layer_types": TYPES[:2]},
+        {"is_causal": False},
+        {"use_bidirectional_attention": True},
+        {"architectures": ["Lfm2BidirectionalModel"]},
+        {"auto_map": {"AutoModel": "modeling_lfm2_bidirectional.Lfm2BidirectionalModel"}},
+    ],
+    ids=str,
+)
+def test_an_option_that_is_not_implemented_is_refused_by_name(
+    options: dict[str, object], tmp_path: Path
+) -> None:
+    assert_refused(CASES[0], options, tmp_path)
