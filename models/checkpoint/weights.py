@@ -152,13 +152,14 @@ def _parts(spec: CheckpointSpec, names: list[str], tensor: Tensor) -> Weights:
         tensor = tensor[: len(tensor) - spec.spare_rows]
     if kind in spec.transposed:
         tensor = tensor.T
-    return dict(zip(names, _split(spec, len(names), tensor), strict=True))
+    return dict(zip(names, _split(spec, names, tensor), strict=True))
 
 
-def _split(spec: CheckpointSpec, count: int, tensor: Tensor) -> list[Tensor]:
+def _split(spec: CheckpointSpec, names: list[str], tensor: Tensor) -> list[Tensor]:
+    count = len(names)
     if count == 1:
         return [tensor.contiguous()]
-    if not spec.by_head:
+    if not (spec.by_head and _kind(names[0]).startswith("query.")):
         return [part.contiguous() for part in tensor.tensor_split(count)]
     heads = tensor.view(-1, count, spec.config.head_size, *tensor.shape[1:])
     return [part.flatten(0, 1) for part in heads.unbind(1)]

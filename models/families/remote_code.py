@@ -11,6 +11,7 @@ REPLACED: Mapping[str, tuple[str, ...]] = {  # by family: classes of remote code
     "jina_bert": ("JinaBertModel",),
     "jina_embeddings_v3": ("XLMRobertaLoRA", "XLMRobertaModel"),
     "llama_bidirec": ("LlamaBidirectionalModel",),
+    "neobert": ("NeoBERT",),
     "new": ("GteModel", "NewModel"),
     "nomic_bert": ("NomicBertModel",),
     "voyage": ("Qwen3BidirectionalModel",),
