@@ -1,4 +1,4 @@
-"""Loads encoders with layers of their own: of LSTMs, and CANINE."""
+"""Loads encoders with layers of their own: of LSTMs, CANINE and MobileBERT."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,12 +8,13 @@ from torch import Tensor
 from models.checkpoint import weights
 from models.config.json_config import JsonConfig
 from models.encoder.device import resolve_device
-from models.families import canine, elmo, laser
+from models.families import canine, elmo, laser, mobilebert
 from models.folder import Folder
 from models.torch_backend.canine import CanineEncoder, CanineOptions
 from models.torch_backend.elmo import ElmoEncoder, ElmoOptions
 from models.torch_backend.linear import LinearFactory, TorchLinearFactory
 from models.torch_backend.lstm import Clips
+from models.torch_backend.mobilebert import MobileBertEncoder
 from models.torch_backend.recurrent import BiLstmEncoder
 from models.torch_backend.state_encoder import StateEncoder
 
@@ -46,10 +47,17 @@ def _canine(
     return CanineEncoder(folder.spec.config, options, tensors, linear, device)
 
 
+def _mobilebert(
+    folder: Folder, tensors: Mapping[str, Tensor], linear: LinearFactory, device: torch.device
+) -> StateEncoder:
+    return MobileBertEncoder(folder.spec.config, tensors, linear, device)
+
+
 ENCODERS: Mapping[str, _Build] = {
     canine.FAMILY: _canine,
     elmo.FAMILY: _elmo,
     laser.LSTM: _laser,
+    mobilebert.FAMILY: _mobilebert,
 }
 """The encoders with layers of their own by the family of their model."""
 

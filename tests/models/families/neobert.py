@@ -36,10 +36,10 @@ class Reference:
 
     def attention(self, name: str, x: Tensor) -> Tensor:
         size = x.shape[1] // self.heads
-        rows = self.tensors[f"{name}.qkv.weight"].split(3 * size)
+        rows = torch.split(self.tensors[f"{name}.qkv.weight"], 3 * size)
         mixed = []
         for head in rows:
-            query, key, value = (x @ part.T for part in head.split(size))
+            query, key, value = (x @ part.T for part in torch.split(head, size))
             scores = (turned(query) @ turned(key).T / size**0.5).softmax(dim=-1)
             mixed.append(scores @ value)
         return torch.cat(mixed, dim=-1) @ self.tensors[f"{name}.wo.weight"].T

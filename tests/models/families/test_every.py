@@ -54,7 +54,7 @@ def test_there_is_a_case_for_every_family() -> None:
     others |= {"llama_bidirec", "bidirectional_pplx_qwen3"}
     others |= {"doc2vec", "elmo", "laser2", "laser3"}  # see tests/models/convert
     others |= {"neobert"}  # which transformers lacks
-    others |= {"canine"}  # an encoder of its own: see test_canine
+    others |= {"canine", "mobilebert"}  # encoders of their own: see their tests
     twins = {"new": "gte", "camembert": "roberta", "xlm-roberta": "roberta"}
     known = {case.model_type for case in EVERY}
     assert {twins.get(name, name) for name in FAMILIES} - others <= known

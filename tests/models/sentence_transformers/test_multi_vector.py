@@ -222,7 +222,14 @@ def test_a_deberta_whose_queries_are_filled_without_attention_is_refused(tmp_pat
     reference = write_colbert(tmp_path, expansion=attended, model_type="deberta-v2")
     check(load(tmp_path / "model"), reference)
     edit(tmp_path / "model/sentence_bert_config.json", query_expansion=UNATTENDED)
-    with pytest.raises(ModelError, match="a DeBERTa without attention to the expansion"):
+    with pytest.raises(ModelError, match="deberta-v2 without attention to the expansion"):
+        Folder.read(tmp_path / "model")
+
+
+def test_a_canine_whose_queries_are_filled_without_attention_is_refused(tmp_path: Path) -> None:
+    write_colbert(tmp_path, expansion=UNATTENDED)
+    edit(tmp_path / "model/config.json", model_type="canine")
+    with pytest.raises(ModelError, match="canine without attention to the expansion"):
         Folder.read(tmp_path / "model")
 
 
