@@ -12,7 +12,7 @@ from models.checkpoint import safetensors_files
 from models.checksum import sha256
 from models.config.checkpoint_spec import CheckpointSpec, ImageSpec
 from models.errors import ModelError
-from models.families import canine, static, word_vectors
+from models.families import canine, longformer, static, word_vectors
 from models.images import preprocessing
 from models.images.preprocessing import Preprocessing
 from models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
@@ -232,9 +232,12 @@ def _check_multi_vector(
         raise ModelError(f"{path}: a multi-vector model has no pooling: leave it {AUTO!r}")
     expansion = multi_vector.expansion
     # A DeBERTa's code lets tokens that are not attended to attend to nothing, and clears their
-    # vectors; a CANINE's masks whole molecules.
+    # vectors; a CANINE's masks whole molecules, a Longformer's lets them attend to nothing.
     family = spec.config.family
-    is_other = isinstance(spec.config.positions, Disentangled) or family == canine.FAMILY
+    is_other = isinstance(spec.config.positions, Disentangled) or family in (
+        canine.FAMILY,
+        longformer.FAMILY,
+    )
     if expansion and not expansion.attended and is_other:
         raise ModelError(
             f"{path}: {family} without attention to the expansion of queries is not supported"

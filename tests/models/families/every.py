@@ -12,7 +12,7 @@ from tests.models.tiny import VOCABULARY, write_tokenizer
 
 _TESTED = (
     *("albert", "bert", "bloom", "clip", "deberta", "distilbert", "dpr", "electra", "ernie"),
-    *("esm", "eurobert", "lfm2", "luke", "roformer"),
+    *("esm", "eurobert", "lfm2", "longformer", "luke", "roformer"),
     *("gemma", "gpt2", "gpt_neo", "gpt_neox", "gptj", "gte", "jina_v3", "llama", "modernbert"),
     *("mpnet", "mpt", "nomic", "qwen", "roberta", "t5", "xlnet"),
 )

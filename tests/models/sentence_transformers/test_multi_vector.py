@@ -226,10 +226,13 @@ def test_a_deberta_whose_queries_are_filled_without_attention_is_refused(tmp_pat
         Folder.read(tmp_path / "model")
 
 
-def test_a_canine_whose_queries_are_filled_without_attention_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", ["canine", "longformer"])
+def test_other_queries_that_are_filled_without_attention_are_refused(
+    family: str, tmp_path: Path
+) -> None:
     write_colbert(tmp_path, expansion=UNATTENDED)
-    edit(tmp_path / "model/config.json", model_type="canine")
-    with pytest.raises(ModelError, match="canine without attention to the expansion"):
+    edit(tmp_path / "model/config.json", model_type=family)
+    with pytest.raises(ModelError, match=f"{family} without attention to the expansion"):
         Folder.read(tmp_path / "model")
 
 
