@@ -1,6 +1,7 @@
 """A model of this process as a TextEncoder."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from models.embedder import Embedder
 from models.errors import EmptyTextError, UnsplittableTextError
 from models.vectors import Floats
-from service.bulk.text_encoder import Advance
+from service.bulk.text_encoder import Advance, Pending
 
 _CHUNK = 1024  # texts between two updates of the progress
 
@@ -39,7 +40,14 @@ class LocalModel:
             "prompt": sentence.default_prompt if self.prompt is None else self.prompt,
         }
 
+    def begin(self, texts: Sequence[str], advance: Advance) -> Pending:
+        """As TextEncoder.begin, with all of the vectors at once."""
+        computed: Future[tuple[Floats, Mapping[int, str]]] = Future()
+        computed.set_result(self.embed(texts, advance))
+        return computed
+
     def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
+        """Vectors (B, dim) of texts, and those rejected: see Encoded."""
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         rejected: dict[int, str] = {}
         for start in range(0, len(texts), _CHUNK):

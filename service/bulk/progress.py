@@ -19,6 +19,7 @@ class Progress:
     clock: Callable[[], float] = time.monotonic
     _start: tuple[float, float] | None = field(default=None, init=False)
     _texts: int = field(default=0, init=False)
+    _done: float = field(default=0.0, init=False)
     _printed: float = field(default=0.0, init=False)
 
     def begin(self, done: float) -> None:
@@ -28,8 +29,14 @@ class Progress:
             self._start = self._printed, done
 
     def update(self, texts: int, done: float | None) -> None:
-        """Count texts as embedded. done: share of the input; None if its length is not known."""
+        """Count texts as embedded.
+
+        done: share of the input; None if its length is not known. The largest counts: the last
+        texts of a window may come after the first of the next one.
+        """
         self._texts += texts
+        if done is not None:
+            done = self._done = max(self._done, done)
         if self.stream is not None:
             wait = _SECONDS_BETWEEN[self.stream.isatty()]
             if self.clock() - self._printed >= wait:

@@ -10,8 +10,8 @@ import numpy as np
 
 from models.outputs.names import DENSE
 from models.vectors import Floats
-from service.bulk.dispatch import WorkerFailed
 from service.bulk.errors import BulkError
+from service.bulk.worker import WorkerFailed
 from service.client import Client, RequestFailed
 
 IN_FLIGHT = 8  # requests to a server

@@ -1,20 +1,16 @@
 """Running servers as a TextEncoder."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import Any
 
-from models.vectors import Floats
 from service.bulk.dispatch import Dispatcher
 from service.bulk.errors import BulkError
 from service.bulk.server_worker import IN_FLIGHT, ServerWorker, describe_model
-from service.bulk.text_encoder import Advance
 from service.client import Client, RequestFailed, request_builders
 
-_TEXTS = 64  # of a request
+_TEXTS, _CHARACTERS = 64, 16384  # of a request, which has one text at least
 _RETRIES = 1  # of the client: another server may be free
 _FAILURE_TIMEOUT = 120.0  # seconds without a success of any server after which a run ends
 
@@ -37,7 +33,7 @@ def connect(
     api_key: str | None,
     prompt: str | None,
     failure_timeout: float = _FAILURE_TIMEOUT,
-) -> Iterator["ServersEncoder"]:
+) -> Iterator[Dispatcher]:
     """Connect to servers of one model. Raises BulkError if one cannot be reached or differs.
 
     prompt: None for the model's. failure_timeout: seconds of failures of all that end a run.
@@ -59,30 +55,7 @@ def connect(
             servers.append(ServerWorker(url, client, description, pool, prompt))
             if servers[-1].description != servers[0].description:
                 raise BulkError(f"{url} has another model or precision than {urls[0]}")
-        yield ServersEncoder(servers, prompt, failure_timeout)
-
-
-@dataclass(frozen=True)
-class ServersEncoder:
-    """A TextEncoder that shares texts among servers.
-
-    prompt: None for the model's. failure_timeout: seconds of failures of all that end a run.
-    """
-
-    servers: Sequence[ServerWorker]
-    prompt: str | None
-    failure_timeout: float
-
-    @property
-    def dim(self) -> int:
-        return int(self.description["dimension"])
-
-    @property
-    def description(self) -> Mapping[str, Any]:
-        description = self.servers[0].description
-        return description if self.prompt is None else {**description, "prompt": self.prompt}
-
-    def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
-        return Dispatcher(self.servers, self.dim, _TEXTS, self.failure_timeout).embed(
-            texts, advance
-        )
+        description = dict(servers[0].description)
+        if prompt is not None:
+            description["prompt"] = prompt
+        yield Dispatcher(servers, description, _TEXTS, _CHARACTERS, failure_timeout)

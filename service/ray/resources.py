@@ -1,5 +1,6 @@
 """The processors and GPUs of the actors of a cluster."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,11 @@ import ray
 
 from service.bulk.errors import BulkError
 
+_NODE_GROUP = "ray.io/node-group"
+"""A label of nodes that Ray's autoscaler or KubeRay has started: there may be others later."""
+
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Resources:
@@ -15,6 +21,19 @@ class Resources:
 
     cpus: int = 1
     gpus: int = 0
+
+    @classmethod
+    def of_node(cls, node: Mapping[str, Any]) -> "Resources":
+        """All that one of ray.nodes() has."""
+        total = node["Resources"]
+        return cls(int(total.get("CPU", 0)), int(total.get("GPU", 0)))
+
+    def __str__(self) -> str:
+        return f"{self.cpus} processors and {self.gpus} GPUs"
+
+    def fit(self, node: "Resources") -> bool:
+        """Whether a node has as many."""
+        return self.cpus <= node.cpus and self.gpus <= node.gpus
 
 
 def plan_actors(
@@ -28,18 +47,39 @@ def plan_actors(
     By default an actor for each GPU; without any, one for each node, with all its processors.
     nodes: of ray.nodes(). cpus: of each actor; alone it fills the nodes. on_cpus: not to use GPUs.
     """
-    totals = [node["Resources"] for node in nodes if node["Alive"]]
-    gpus = sum(int(total.get("GPU", 0)) for total in totals)
+    totals = [Resources.of_node(node) for node in nodes if node["Alive"]]
+    gpus = sum(total.gpus for total in totals)
     if gpus and not on_cpus:
         return [Resources(cpus or 1, 1)] * (actors or gpus)
-    processors = [int(total.get("CPU", 0)) for total in totals]
+    processors = [total.cpus for total in totals]
+    if actors is not None and cpus is not None:
+        return [Resources(cpus)] * actors
     if not any(processors):
         raise BulkError("the Ray cluster has neither processors nor GPUs")
     if actors is not None:
-        return [Resources(cpus or max(1, sum(processors) // actors))] * actors
+        share = min(
+            sum(processors) // actors, max(processors)
+        )  # more than a node has is never free
+        return [Resources(max(1, share))] * actors
     if cpus is not None:
         return [Resources(cpus)] * max(1, sum(count // cpus for count in processors))
     return [Resources(count) for count in processors if count]
+
+
+def check_nodes(nodes: Sequence[Mapping[str, Any]], plan: Sequence[Resources]) -> None:
+    """Raise BulkError if no node has what an actor needs; only warn if there may be others later.
+
+    nodes: of ray.nodes().
+    """
+    alive = [node for node in nodes if node["Alive"]]
+    totals = [Resources.of_node(node) for node in alive]
+    for needed in dict.fromkeys(plan):
+        if not any(needed.fit(total) for total in totals):
+            largest = max(totals, key=lambda total: (min(total.gpus, needed.gpus), total.cpus))
+            problem = f"an actor needs {needed}, and the largest node has {largest}"
+            if not any(_NODE_GROUP in node["Labels"] for node in alive):
+                raise BulkError(f"{problem}: give --actor-cpus that a node has")
+            log.warning("%s: waiting for the cluster to start another", problem)
 
 
 def actor_defaults() -> dict[str, Any]:

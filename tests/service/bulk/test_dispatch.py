@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from models.vectors import Floats
-from service.bulk.dispatch import Dispatcher, WorkerDied, WorkerFailed
+from service.bulk.dispatch import Dispatcher, cut_into_calls
 from service.bulk.errors import BulkError
+from service.bulk.worker import WorkerDied, WorkerFailed
 
 TEXTS = ["a" * length for length in range(1, 21)]
 
@@ -46,10 +47,32 @@ class LengthWorker:
         self.events.append("failed")
 
 
+class LaggingWorker(LengthWorker):
+    """Ends a call when it gets the next one, or when it is asked to."""
+
+    def __init__(self) -> None:
+        super().__init__(max_running=2)
+        self.futures: list[Future[Any]] = []
+
+    def submit(self, texts: Sequence[str]) -> "Future[Any]":
+        if self.futures:
+            self.end_call()
+        self.calls.append(texts)
+        self.futures.append(Future())
+        return self.futures[-1]
+
+    def end_call(self) -> None:
+        self.futures[-1].set_result(self.calls[-1])
+
+
+def dispatch(*workers: LengthWorker, **options: Any) -> Dispatcher:
+    bounds = {"max_texts": 8, "max_characters": 1000, "failure_timeout": 60.0}
+    return Dispatcher(workers, {"dimension": 1}, **{**bounds, **options})
+
+
 def embed(*workers: LengthWorker, **options: Any) -> tuple[Floats, Mapping[int, str], list[int]]:
     counts: list[int] = []
-    dispatcher = Dispatcher(workers, dim=1, chunk=8, **{"failure_timeout": 60.0, **options})
-    return *dispatcher.embed(TEXTS, counts.append), counts
+    return *dispatch(*workers, **options).begin(TEXTS, counts.append).result(), counts
 
 
 def test_the_longest_texts_are_first_and_each_row_has_its_vector() -> None:
@@ -106,3 +129,32 @@ def test_a_worker_that_died_of_other_texts_does_not_end_the_run() -> None:
     worker = LengthWorker(WorkerDied("of 17"), WorkerDied("of 17"), WorkerFailed("of all"))
     vectors, _, _ = embed(worker)
     np.testing.assert_array_equal(vectors[:, 0], range(1, 21))
+
+
+def test_the_next_texts_begin_while_the_last_ones_are_computed() -> None:
+    worker = LaggingWorker()
+    dispatcher = dispatch(worker)
+    first = dispatcher.begin(TEXTS, lambda _: None)
+    assert len(worker.calls) == 3 and not first.done()
+    second = dispatcher.begin(TEXTS[:5], lambda _: None)
+    assert worker.calls[3:] == [TEXTS[:5]] and not second.done()
+    np.testing.assert_array_equal(first.result()[0][:, 0], range(1, 21))
+    assert first.done() and not second.done()
+    worker.end_call()
+    np.testing.assert_array_equal(second.result()[0][:, 0], range(1, 6))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "calls"),
+    [
+        ([], []),
+        ([200], [range(1)]),
+        ([1, 2, 3, 4, 5], [range(3), range(3, 5)]),
+        ([1, 30, 69, 70, 200, 300], [range(3), range(3, 4), range(4, 5), range(5, 6)]),
+        ([50, 50, 50], [range(2), range(2, 3)]),
+    ],
+)
+def test_a_call_has_few_long_texts_or_several_short_ones(
+    lengths: list[int], calls: list[range]
+) -> None:
+    assert cut_into_calls(lengths, max_texts=3, max_characters=100) == calls

@@ -68,3 +68,14 @@ def test_a_window_counts_repeated_texts_at_its_end() -> None:
     first, last = stream.getvalue().splitlines()
     assert first.startswith("4 texts") and "20.0%" in first
     assert last.startswith("10 texts") and "50.0%" in last
+
+
+def test_the_share_does_not_fall_when_the_last_texts_of_a_window_come_late() -> None:
+    stream, clock = io.StringIO(), Clock()
+    progress = Progress(stream, clock)
+    progress.begin(0)
+    first, second = WindowProgress(progress, 10, 0.0, 0.5), WindowProgress(progress, 10, 0.5, 1.0)
+    for clock.seconds, window, count in ((50, first, 8), (100, second, 2), (150, first, 2)):
+        window.advance(count)
+    shares = [line.split(", ")[2] for line in stream.getvalue().splitlines()]
+    assert shares == ["40.0%", "60.0%", "60.0%"]

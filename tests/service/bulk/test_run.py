@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from models.vectors import Floats
 from service.bulk.columns import Columns
 from service.bulk.errors import BulkError
 from service.bulk.local_model import LocalModel
 from service.bulk.run import Shard
-from service.bulk.text_encoder import Advance
+from service.bulk.text_encoder import Advance, Pending
 from tests.service.bulk.jobs import (
     contents,
     prose,
@@ -39,11 +38,11 @@ class StoppingModel:
         self._model, self._parts = model, parts
         self.dim, self.description = model.dim, model.description
 
-    def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
+    def begin(self, texts: Sequence[str], advance: Advance) -> Pending:
         self._parts -= 1
         if self._parts < 0:
             raise Stopped
-        return self._model.embed(texts, advance)
+        return self._model.begin(texts, advance)
 
 
 class CountingModel(StoppingModel):
@@ -51,9 +50,9 @@ class CountingModel(StoppingModel):
 
     windows = 0
 
-    def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
+    def begin(self, texts: Sequence[str], advance: Advance) -> Pending:
         self.windows += 1
-        return self._model.embed(texts, advance)
+        return self._model.begin(texts, advance)
 
 
 def manifest(folder: Path, name: str = "_manifest.json") -> Any:

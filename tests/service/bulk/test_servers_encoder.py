@@ -1,5 +1,6 @@
 """Running servers as an encoder: the same vectors, back-pressure, and servers that fail."""
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -40,7 +41,7 @@ def test_vectors_are_those_of_the_same_model_here(server: HttpServer, small: Loc
     texts = sorted({*prose(500)}, key=len)
     counts: list[int] = []
     with connect([server.url], None, "a copy of ") as servers:
-        vectors, rejected = servers.embed(texts, counts.append)
+        vectors, rejected = servers.begin(texts, counts.append).result()
         description = servers.description
     prompted = LocalModel(small.embedder, "small", "a copy of ")
     np.testing.assert_array_equal(vectors, prompted.embed(texts, lambda _: None)[0])
@@ -52,8 +53,17 @@ def test_no_more_than_eight_requests_are_in_flight(server: HttpServer, small: Lo
     texts = [str(number) for number in range(600)]
     with FaultyGateway(server.url) as gateway, connect([gateway.url], None, None) as servers:
         gateway.faults = [0.5] * 8
-        vectors, _ = servers.embed(texts, lambda _: None)
+        vectors, _ = servers.begin(texts, lambda _: None).result()
         assert 2 <= gateway.max_concurrent <= 8 < len(gateway.bodies)
+    np.testing.assert_array_equal(vectors, small.embedder.embed(texts))
+
+
+def test_a_request_has_few_long_texts(server: HttpServer, small: LocalModel) -> None:
+    texts = [f"{number} {'work ' * 1600}" for number in range(10, 18)]  # 8,000 characters each
+    with FaultyGateway(server.url) as gateway, connect([gateway.url], None, None) as servers:
+        vectors, _ = servers.begin(texts, lambda _: None).result()
+        sizes = sorted(len(json.loads(body)["inputs"]) for body in gateway.bodies)
+    assert sizes == [2, 2, 2, 2]
     np.testing.assert_array_equal(vectors, small.embedder.embed(texts))
 
 
@@ -63,7 +73,7 @@ def test_a_busy_server_is_asked_again_and_a_broken_connection_too(
     texts = sorted({*prose(300)}, key=len)
     with FaultyGateway(server.url) as gateway, connect([gateway.url], None, None) as servers:
         gateway.faults = [BUSY, BUSY, None]
-        vectors, _ = servers.embed(texts, lambda _: None)
+        vectors, _ = servers.begin(texts, lambda _: None).result()
         assert not gateway.faults
     np.testing.assert_array_equal(vectors, small.embedder.embed(texts))
 
@@ -77,7 +87,7 @@ def test_requests_of_a_server_that_fails_go_to_the_other(
         connect([gateway.url, server.url], None, None) as servers,
     ):
         gateway.faults = [GatewayResponse(503)] * 1000
-        vectors, _ = servers.embed(texts, lambda _: None)
+        vectors, _ = servers.begin(texts, lambda _: None).result()
     np.testing.assert_array_equal(vectors, small.embedder.embed(texts))
 
 
@@ -87,7 +97,7 @@ def test_a_request_is_sent_until_a_server_takes_it(server: HttpServer, small: Lo
         servers = stack.enter_context(connect([gateway.url for gateway in gateways], None, None))
         for gateway in gateways:
             gateway.faults = [GatewayResponse(500)] * 2
-        vectors, _ = servers.embed(["a"], lambda _: None)
+        vectors, _ = servers.begin(["a"], lambda _: None).result()
         assert sum(len(gateway.bodies) for gateway in gateways) == 11
     np.testing.assert_array_equal(vectors, small.embedder.embed(["a"]))
 
@@ -99,7 +109,7 @@ def test_a_run_ends_when_no_server_has_succeeded_for_long(server: HttpServer) ->
     ):
         gateway.faults = [GatewayResponse(500, b"broken")] * 10
         with pytest.raises(BulkError, match=rf"{gateway.url}: broken \(500"):
-            servers.embed(["a"], lambda _: None)
+            servers.begin(["a"], lambda _: None).result()
         assert gateway.faults
 
 
@@ -107,7 +117,7 @@ def test_a_refusal_ends_the_run(server: HttpServer) -> None:
     with FaultyGateway(server.url) as gateway, connect([gateway.url], None, None) as servers:
         gateway.faults = [GatewayResponse(403, b"forbidden")]
         with pytest.raises(BulkError, match=r"http.*forbidden \(403"):
-            servers.embed(["a"], lambda _: None)
+            servers.begin(["a"], lambda _: None).result()
 
 
 def test_a_text_at_fault_is_rejected_and_those_beside_it_embedded(tiny_bert: Folder) -> None:
@@ -115,8 +125,10 @@ def test_a_text_at_fault_is_rejected_and_those_beside_it_embedded(tiny_bert: Fol
         local_server(unframed(tiny_bert())) as server,
         connect([server.url], None, None) as servers,
     ):
-        vectors, rejected = servers.embed(["", "a", "\n", "work"], lambda _: None)
-        np.testing.assert_array_equal(vectors[[1, 3]], servers.embed(["a", "work"], print)[0])
+        vectors, rejected = servers.begin(["", "a", "\n", "work"], lambda _: None).result()
+        np.testing.assert_array_equal(
+            vectors[[1, 3]], servers.begin(["a", "work"], print).result()[0]
+        )
     assert {*rejected} == {0, 2} and "no tokens" in rejected[0] and "the text" in rejected[0]
 
 

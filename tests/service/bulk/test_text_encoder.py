@@ -1,13 +1,14 @@
 """A window of texts: each distinct one is computed once, in the order of lengths."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 
 from models.vectors import Floats
 from service.bulk.local_model import LocalModel
-from service.bulk.text_encoder import Advance, embed_window
+from service.bulk.text_encoder import Advance, Pending, embed_window
 
 
 class Lengths:
@@ -19,10 +20,12 @@ class Lengths:
     def __init__(self) -> None:
         self.computed: list[str] = []
 
-    def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
+    def begin(self, texts: Sequence[str], advance: Advance) -> Pending:
         self.computed += texts
         vectors = np.array([[len(text)] for text in texts], dtype=np.float32).reshape(-1, 1)
-        return vectors, {i: "loud" for i, text in enumerate(texts) if text.endswith("!")}
+        computed: Future[tuple[Floats, Mapping[int, str]]] = Future()
+        computed.set_result((vectors, {i: "loud" for i, t in enumerate(texts) if t.endswith("!")}))
+        return computed
 
 
 def test_each_distinct_text_is_computed_once_and_short_ones_first() -> None:

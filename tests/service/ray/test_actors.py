@@ -18,7 +18,7 @@ from service.bulk.local_model import LocalModel
 from service.ray.actors import connect
 from tests.conftest import Folder
 from tests.service.bulk.jobs import contents, prose, run_job, write_parquet
-from tests.service.ray.cluster import kill_process, ray_cluster
+from tests.service.ray.cluster import add_node_of_group, kill_process, ray_cluster
 from tests.service.server import MAX_ISA
 
 pytestmark = pytest.mark.full
@@ -46,8 +46,8 @@ def test_vectors_are_those_of_the_same_model_here(
     texts = sorted({*prose(3000), ""}, key=len)
     counts: list[int] = []
     with connect(cluster.address, settings, "a copy of ") as actors:
-        assert len(actors.actors) == 2 and actors.dim == 48
-        vectors, rejected = actors.embed(texts, counts.append)
+        assert len(actors.workers) == 2 and actors.dim == 48
+        vectors, rejected = actors.begin(texts, counts.append).result()
         description = actors.description
     prompted = LocalModel(small.embedder, "small", "a copy of ")
     np.testing.assert_array_equal(vectors, prompted.embed(texts, lambda _: None)[0])
@@ -79,20 +79,21 @@ def test_a_run_goes_on_when_a_part_of_the_cluster_is_killed(
 ) -> None:
     path, out = write_parquet(tmp_path / "in.parquet", 12000), tmp_path / "out"
     with connect(cluster.address, settings, None) as actors:
-        ray.get([actor.description_ref for actor in actors.actors])  # all have loaded the model
+        workers: list[Any] = [*actors.workers]
+        ray.get([worker.description_ref for worker in workers])  # all have loaded the model
         arguments, options = (actors, path, out), {"part_rows": 500}
         thread = threading.Thread(target=run_job, args=arguments, kwargs=options)
         thread.start()
         while not (out / "part-000000.parquet").exists():
             assert thread.is_alive()
             time.sleep(0.001)
-        before = [actor.handle for actor in actors.actors]
+        before = [worker.handle for worker in workers]
         kill(cluster)
         assert not (out / "part-000023.parquet").exists()
         if len(cluster.worker_nodes) < 2:
             cluster.add_node(num_cpus=1)
         thread.join(300)
-        assert [actor.handle for actor in actors.actors] != before
+        assert [worker.handle for worker in workers] != before
     run_job(small, path, tmp_path / "local", part_rows=500)
     assert contents(out) == contents(tmp_path / "local")
 
@@ -105,12 +106,76 @@ def test_a_model_that_cannot_be_loaded_ends_the_run(cluster: Cluster, tmp_path: 
         pass
 
 
+def kill_while_loading(times: int) -> threading.Thread:
+    """Kill an actor as soon as it is there, so many times."""
+
+    def kill() -> None:
+        for _ in range(times):
+            while True:
+                with suppress(LookupError):
+                    kill_process("ray::ModelActor")
+                    break
+                time.sleep(0.01)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    return thread
+
+
+def test_a_first_actor_that_dies_while_it_loads_is_started_again(
+    cluster: Cluster, settings: dict[str, Any], small: LocalModel
+) -> None:
+    killer = kill_while_loading(2)
+    with connect(cluster.address, settings, None, actors=1, cpus=1) as actors:
+        killer.join()
+        vectors, _ = actors.begin(["a"], lambda _: None).result()
+    np.testing.assert_array_equal(vectors, small.embedder.embed(["a"]))
+
+
+def test_actors_that_die_of_the_model_end_the_run(
+    cluster: Cluster, settings: dict[str, Any]
+) -> None:
+    killer = kill_while_loading(3)
+    with (
+        pytest.raises(BulkError, match="3 actors have died while they loaded the model: "),
+        connect(cluster.address, settings, None),
+    ):
+        pass
+    killer.join()
+
+
+def test_an_actor_that_no_node_can_hold_ends_the_run(
+    cluster: Cluster, settings: dict[str, Any]
+) -> None:
+    with (
+        pytest.raises(
+            BulkError, match="needs 64 processors and 0 GPUs, and the largest node has 1 "
+        ),
+        connect(cluster.address, settings, None, cpus=64),
+    ):
+        pass
+
+
+def test_a_cluster_that_grows_is_waited_for(
+    cluster: Cluster, settings: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    added = [add_node_of_group(cluster, "small")]
+    grow = threading.Timer(1, lambda: added.append(cluster.add_node(num_cpus=2)))
+    grow.start()
+    with connect(cluster.address, settings, None, actors=1, cpus=2) as actors:
+        assert actors.dim == 48
+    assert "an actor needs 2 processors and 0 GPUs, and the largest node has 1 " in caplog.text
+    for node in added:
+        cluster.remove_node(node)
+
+
 def test_a_node_with_another_model_ends_the_run(cluster: Cluster, settings: dict[str, Any]) -> None:
     with connect(cluster.address, settings, None) as actors:
-        for actor in actors.actors:
-            actor.fingerprint = "another"
+        workers: list[Any] = [*actors.workers]
+        for worker in workers:
+            worker.fingerprint = "another"
         with pytest.raises(BulkError, match="has another model or precision than the first"):
-            actors.embed(["a"], lambda _: None)
+            actors.begin(["a"], lambda _: None).result()
 
 
 def test_no_cluster_at_the_address_is_said() -> None:
