@@ -37,11 +37,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "workloads": {one.name: one.describe() for one in work},
     }
     job = Job(str(folder), str(args.home), "", args.threads, held_out)
-    told["engines"] = _compare(args, job, work)
+    told["engines"] = compare(args, job, work)
     return told
 
 
-def _compare(args: argparse.Namespace, job: Job, work: Sequence[Workload]) -> dict[str, Any]:
+def compare(args: argparse.Namespace, job: Job, work: Sequence[Workload]) -> dict[str, Any]:
+    """The settings, fidelity and seconds of each contestant."""
     chosen = [one for one in ALL if one is REFERENCE or options.wanted(one.name, args.only)]
     with ExitStack() as stack:
         log = stack.enter_context((args.home / "engines.log").open("w"))

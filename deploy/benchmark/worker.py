@@ -52,9 +52,8 @@ class Worker:
     def prepare(self, name: str, groups: Groups) -> Prepared:
         """Hand over a workload; the worker tries its settings on it."""
         told = self._ask(ask="prepare", name=name, of=groups)
-        rows = sum(map(len, groups))
-        vectors = np.frombuffer(base64.b64decode(told["vectors"]), dtype="<f4").reshape(rows, -1)
-        return Prepared(told["setting"], vectors)
+        vectors = np.frombuffer(base64.b64decode(told["vectors"]), dtype="<f4")
+        return Prepared(told["setting"], vectors.reshape(-1, told["width"]))
 
     def run(self, name: str, passes: int) -> list[float]:
         """Seconds of each group of a workload in each pass."""

@@ -13,18 +13,71 @@ class Graph(torch.nn.Module):
     attention: transformers' name of how it is written down; engines recognise different ones.
     """
 
+    model_class = "AutoModel"
+
     def __init__(self, folder: str, attention: str) -> None:
-        from transformers import AutoModel
+        import transformers
 
         super().__init__()
-        self.encoder: Any = AutoModel.from_pretrained(folder, attn_implementation=attention)
+        loader = getattr(transformers, self.model_class)
+        self.model: Any = loader.from_pretrained(folder, attn_implementation=attention)
         self.eval()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """(B, L) and (B, L) -> (B, D)."""
-        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask)[0]
+        hidden = self.model(input_ids=input_ids, attention_mask=attention_mask)[0]
         held = attention_mask.unsqueeze(-1).to(hidden.dtype)
         return torch.nn.functional.normalize((hidden * held).sum(1) / held.sum(1), dim=-1)
+
+
+class PairGraph(Graph):
+    """A reranker. Ids of the second text have the size of the vocabulary added, as here."""
+
+    model_class = "AutoModelForSequenceClassification"
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """(B, L) and (B, L) -> logits (B, 1)."""
+        size = self.model.config.vocab_size
+        second = (input_ids >= size).to(input_ids.dtype)
+        logits: Tensor = self.model(
+            input_ids=input_ids - size * second,
+            attention_mask=attention_mask,
+            token_type_ids=second,
+        )[0]
+        return logits
+
+
+class SpladeGraph(Graph):
+    """A masked language model, of whose logits the largest of all tokens are a text's weights."""
+
+    model_class = "AutoModelForMaskedLM"
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """(B, L) and (B, L) -> weights (B, V)."""
+        logits = self.model(input_ids=input_ids, attention_mask=attention_mask)[0]
+        held = attention_mask.unsqueeze(-1).to(logits.dtype)
+        return torch.log1p((torch.relu(logits) * held).amax(1))
+
+
+class ColbertGraph(Graph):
+    """The encoder with Stanford's projection of each token, normalised."""
+
+    def __init__(self, folder: str, attention: str) -> None:
+        from safetensors.torch import load_file
+        from transformers import AutoTokenizer
+
+        super().__init__(folder, attention)
+        self.mask_id = AutoTokenizer.from_pretrained(folder).mask_token_id
+        self.projection = load_file(str(Path(folder) / "model.safetensors"))["linear.weight"]
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """(B, L) and (B, L) -> (B, L, D)."""
+        attended = attention_mask * (input_ids != self.mask_id)  # not what expands a query
+        hidden = self.model(input_ids=input_ids, attention_mask=attended)[0]
+        return torch.nn.functional.normalize(hidden @ self.projection.T, dim=-1)
+
+
+GRAPHS = {"mean": Graph, "pair": PairGraph, "splade": SpladeGraph, "colbert": ColbertGraph}
 
 
 def example() -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 import onnxruntime as ort
 
 from deploy.benchmark.peers.batching import Floats, Ids, pad
-from deploy.benchmark.peers.graph import Graph, example, kept
+from deploy.benchmark.peers.graph import GRAPHS, example, kept
 from deploy.benchmark.peers.protocol import Job, serve
 
 _GRAPHS = ("plain", "fused")  # as exported; or through onnxruntime's own optimiser of transformers
@@ -64,18 +64,18 @@ def _graphs(job: Job) -> dict[str, Path]:
     folder = kept(job.cache, job.folder, "onnxruntime", ort.__version__)
     files = {graph: folder / f"{graph}.onnx" for graph in _GRAPHS}
     if not files["plain"].exists():
-        _export(job.folder, files["plain"])
+        _export(job, files["plain"])
     if not files["fused"].exists():
         _fuse(job.folder, files["plain"], files["fused"])
     return files
 
 
-def _export(folder: str, file: Path) -> None:
+def _export(job: Job, file: Path) -> None:
     import torch
 
     inputs = example()
     torch.onnx.export(
-        Graph(folder, "eager"),
+        GRAPHS[job.head](job.folder, "eager"),
         tuple(inputs.values()),
         str(file),
         input_names=list(inputs),

@@ -9,7 +9,7 @@ import numpy as np
 import openvino as ov
 
 from deploy.benchmark.peers.batching import Floats, Ids, pad
-from deploy.benchmark.peers.graph import Graph, example, kept
+from deploy.benchmark.peers.graph import GRAPHS, example, kept
 from deploy.benchmark.peers.protocol import Job, Refused, serve
 
 # Of what is not quantised. int8 alone leaves it to OpenVINO, which takes bfloat16 where it can;
@@ -64,7 +64,8 @@ def _float32(job: Job) -> Path:
     path = kept(job.cache, job.folder, "openvino", ov.__version__[:8]) / "float32.xml"
     if not path.exists():
         inputs = example()
-        model = ov.convert_model(Graph(job.folder, "sdpa"), example_input=inputs)
+        graph = GRAPHS[job.head](job.folder, "sdpa")
+        model = ov.convert_model(graph, example_input=inputs)
         ov.save_model(model, path, compress_to_fp16=False)
     return path
 

@@ -3,12 +3,15 @@
 import platform
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import torch
 
 from deploy.benchmark.peers.batching import Floats, Ids
 from deploy.benchmark.peers.protocol import Job, Refused, serve
 from models import Embedder
 from models.errors import ModelError
+from models.outputs.names import SPARSE
+from models.sentence_transformers.pooling import AUTO
 
 
 class Ours:
@@ -19,15 +22,25 @@ class Ours:
 
     def __init__(self, job: Job) -> None:
         torch.set_num_threads(job.threads)
+        pooling = "splade" if job.head == "splade" else AUTO
         try:
-            self._embedder = Embedder.load(job.folder, dtype=job.precision)
+            self._embedder = Embedder.load(job.folder, dtype=job.precision, pooling=pooling)
         except ModelError as error:
             raise Refused(str(error)) from None
         self._embedder.warm()
+        heads = {"splade": self._weights, "colbert": self._embedder.encode_tokens}
+        self._encode = heads.get(job.head, self._embedder.encode)
         self.about = {"python": platform.python_version(), "torch": torch.__version__}
 
     def encode(self, work: Sequence[Sequence[Ids]], mode: str) -> Iterable[Floats]:
-        return [self._embedder.encode(rows) for rows in work]
+        return [self._encode(rows) for rows in work]
+
+    def _weights(self, rows: Sequence[Ids]) -> Floats:
+        weights = np.zeros((len(rows), self._embedder.dim), dtype=np.float32)
+        for row, outputs in zip(weights, self._embedder.outputs(rows, [SPARSE]), strict=True):
+            assert outputs.sparse is not None
+            row[outputs.sparse.indices] = outputs.sparse.weights
+        return weights
 
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ class Refused(Exception):
 class Job:
     """What a worker is told at its start.
 
-    folder: the model. cache: where converted models may be kept. calibration: token ids.
+    folder: the model. cache: where converted models may be kept. calibration: token ids. head: one
+    of graph.GRAPHS.
     """
 
     folder: str
@@ -37,6 +38,7 @@ class Job:
     precision: str
     threads: int
     calibration: list[list[int]]
+    head: str = "mean"
 
 
 class Engine(Protocol):
@@ -55,7 +57,7 @@ class Engine(Protocol):
     def about(self) -> dict[str, Any]: ...
 
     def encode(self, work: Sequence[Sequence[Ids]], mode: str) -> Iterable[Floats]:
-        """The vectors of each batch, of length 1."""
+        """The vectors of each batch, of length 1: of rows (B, D), or of their tokens (B, L, D)."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ def serve(build: Callable[[Job], Engine]) -> None:
             workloads[name] = Workload(groups, best(engine, groups[:_TRIED]))
             vectors = np.concatenate([_encode(engine, g, workloads[name].setting) for g in groups])
             text = base64.b64encode(vectors.astype("<f4").tobytes()).decode()
-            answer(setting=asdict(workloads[name].setting), vectors=text)
+            setting = asdict(workloads[name].setting)
+            answer(setting=setting, vectors=text, width=vectors.shape[1])
         else:
             answer(seconds=timed(engine, workloads[name], question["passes"]))
 
@@ -143,6 +146,13 @@ def _pass(engine: Engine, groups: list[list[Ids]], setting: Setting) -> float:
 def _encode(engine: Engine, rows: list[Ids], setting: Setting) -> Floats:
     work = batches([len(row) for row in rows], setting.budget, padded=engine.padded)
     found = list(engine.encode([[rows[i] for i in batch] for batch in work], setting.mode))
+    if found[0][0].ndim == 2:
+        tokens = {
+            index: row
+            for batch, part in zip(work, found, strict=True)
+            for index, row in zip(batch, part, strict=True)
+        }
+        return np.concatenate([tokens[i][: len(row)] for i, row in enumerate(rows)])
     vectors = np.empty((len(rows), found[0].shape[1]), dtype=np.float32)
     for batch, part in zip(work, found, strict=True):
         vectors[batch] = part

@@ -1,6 +1,7 @@
 """Worker: sentence-transformers on torch in float32, the reference of every vector."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import sentence_transformers
 import torch
@@ -8,16 +9,25 @@ import torch
 from deploy.benchmark.peers.batching import Floats, Ids, pad
 from deploy.benchmark.peers.protocol import Job, serve
 
+_CLASSES = {
+    "mean": "SentenceTransformer",
+    "pair": "CrossEncoder",
+    "splade": "SparseEncoder",
+    "colbert": "MultiVectorEncoder",
+}
+_OUTPUTS = {"colbert": "token_embeddings", "pair": "scores"}
+
 
 class Reference:
-    """The modules of a SentenceTransformer, from token ids to vectors."""
+    """The modules of a model, from token ids to vectors."""
 
     modes = ("padded",)
     padded = True
 
     def __init__(self, job: Job) -> None:
         torch.set_num_threads(job.threads)
-        self._model = sentence_transformers.SentenceTransformer(job.folder, device="cpu").eval()
+        loader: Any = getattr(sentence_transformers, _CLASSES[job.head])
+        self._head, self._model = job.head, loader(job.folder, device="cpu").eval()
         self.about = {
             "sentence-transformers": sentence_transformers.__version__,
             "torch": torch.__version__,
@@ -29,8 +39,15 @@ class Reference:
     @torch.inference_mode()
     def _forward(self, rows: Sequence[Ids]) -> Floats:
         ids, mask = (torch.from_numpy(part) for part in pad(rows))
-        found = self._model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]
-        vectors: Floats = found.numpy()
+        features = {"input_ids": ids, "attention_mask": mask}
+        if self._head == "pair":  # see graph.PairGraph
+            size = self._model.config.vocab_size
+            features["token_type_ids"] = (ids >= size).long()
+            features["input_ids"] = ids % size
+        if self._head == "colbert":
+            features["attention_mask"] = mask * (ids != self._model.tokenizer.mask_token_id)
+        found = self._model(features)[_OUTPUTS.get(self._head, "sentence_embedding")]
+        vectors: Floats = found.reshape(len(rows), *found.shape[1:] or [1]).numpy()
         return vectors
 
 

@@ -40,5 +40,6 @@ def kill_process(name: str) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):  # it has ended since, as zombies have
             if " ".join(process.cmdline()).startswith(name):
                 process.kill()
+                process.wait()
                 return
     raise LookupError(name)

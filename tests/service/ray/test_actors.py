@@ -159,14 +159,22 @@ def test_an_actor_that_no_node_can_hold_ends_the_run(
 def test_a_cluster_that_grows_is_waited_for(
     cluster: Cluster, settings: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    added = [add_node_of_group(cluster, "small")]
-    grow = threading.Timer(1, lambda: added.append(cluster.add_node(num_cpus=2)))
-    grow.start()
-    with connect(cluster.address, settings, None, actors=1, cpus=2) as actors:
-        assert actors.dim == 48
-    assert "an actor needs 2 processors and 0 GPUs, and the largest node has 1 " in caplog.text
-    for node in added:
-        cluster.remove_node(node)
+    small, dims = add_node_of_group(cluster, "small"), list[int]()
+
+    def embed() -> None:
+        with connect(cluster.address, settings, None, actors=1, cpus=2) as actors:
+            dims.append(actors.dim)
+
+    thread = threading.Thread(target=embed)
+    thread.start()
+    while "an actor needs 2 processors and 0 GPUs, and the largest node has 1 " not in caplog.text:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    large = cluster.add_node(num_cpus=2, include_dashboard=False)
+    thread.join(120)
+    assert dims == [48]
+    cluster.remove_node(small)
+    cluster.remove_node(large)
 
 
 def test_a_node_with_another_model_ends_the_run(cluster: Cluster, settings: dict[str, Any]) -> None:
