@@ -1,7 +1,8 @@
 """Worker: this project's own engine."""
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ class Ours:
             raise Refused(str(error)) from None
         self._embedder.warm()
         heads = {"splade": self._weights, "colbert": self._embedder.encode_tokens}
-        self._encode = heads.get(job.head, self._embedder.encode)
+        self._encode: Callable[[Sequence[Ids]], Any] = heads.get(job.head, self._embedder.encode)
         self.about = {"python": platform.python_version(), "torch": torch.__version__}
 
     def encode(self, work: Sequence[Sequence[Ids]], mode: str) -> Iterable[Floats]:
