@@ -117,7 +117,7 @@ def kill_while_loading(times: int) -> threading.Thread:
                     break
                 time.sleep(0.01)
 
-    thread = threading.Thread(target=kill)
+    thread = threading.Thread(target=kill, daemon=True)
     thread.start()
     return thread
 
