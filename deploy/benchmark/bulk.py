@@ -72,7 +72,8 @@ def kills(texts: int, kills: int, part_rows: int, dtype: str) -> None:
         start = time.perf_counter()
         subprocess.run(undisturbed, check=True)
         seconds = time.perf_counter() - start
-        click.echo(f"undisturbed: {seconds:,.0f} s")
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        click.echo(f"undisturbed: {seconds:,.0f} s, at most {peak:,.0f} MiB")
         for _ in range(kills):
             moment = generator.uniform(0, 2 * seconds / (kills + 1))
             with subprocess.Popen(killed) as process:
