@@ -1,4 +1,4 @@
-"""Loads encoders with layers of their own: of LSTMs, CANINE and MobileBERT."""
+"""Loads encoders with layers of their own: of LSTMs, CANINE, MobileBERT, EmbeddingGemma 2."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,10 +8,11 @@ from torch import Tensor
 from models.checkpoint import weights
 from models.config.json_config import JsonConfig
 from models.encoder.device import resolve_device
-from models.families import canine, elmo, laser, mobilebert
+from models.families import canine, elmo, embedding_gemma2, laser, mobilebert
 from models.folder import Folder
 from models.torch_backend.canine import CanineEncoder, CanineOptions
 from models.torch_backend.elmo import ElmoEncoder, ElmoOptions
+from models.torch_backend.embedding_gemma2 import EmbeddingGemma2Encoder
 from models.torch_backend.linear import LinearFactory, TorchLinearFactory
 from models.torch_backend.lstm import Clips
 from models.torch_backend.mobilebert import MobileBertEncoder
@@ -47,6 +48,14 @@ def _canine(
     return CanineEncoder(folder.spec.config, options, tensors, linear, device)
 
 
+def _embedding_gemma2(
+    folder: Folder, tensors: Mapping[str, Tensor], linear: LinearFactory, device: torch.device
+) -> StateEncoder:
+    file = JsonConfig(folder.encoder / "config.json")
+    placeholders = embedding_gemma2.placeholders(file)
+    return EmbeddingGemma2Encoder(folder.spec.config, placeholders, tensors, linear, device)
+
+
 def _mobilebert(
     folder: Folder, tensors: Mapping[str, Tensor], linear: LinearFactory, device: torch.device
 ) -> StateEncoder:
@@ -56,6 +65,7 @@ def _mobilebert(
 ENCODERS: Mapping[str, _Build] = {
     canine.FAMILY: _canine,
     elmo.FAMILY: _elmo,
+    embedding_gemma2.FAMILY: _embedding_gemma2,
     laser.LSTM: _laser,
     mobilebert.FAMILY: _mobilebert,
 }

@@ -41,7 +41,9 @@ _KEYS: Mapping[Kind, str] = {
     "query_length document_length query_maxlen doc_maxlen length num_labels "
     "downsampling_rate upsampling_kernel_size num_hash_functions num_hash_buckets "
     "local_transformer_stride block_ff_dim block_multiple_of conv_L_cache "
-    "intra_bottleneck_size num_feedforward_networks",
+    "intra_bottleneck_size num_feedforward_networks "
+    "global_head_dim num_global_key_value_heads hidden_size_per_layer_input embedding_dim "
+    "sliding_window_pattern",
     _LIMIT: "layer_norm_eps layer_norm_epsilon norm_eps rms_norm_eps max_seq_length "
     "model_max_length max_length rotary_emb_fraction rotary_scaling_factor mscale mscale_all_dim",
     _POSITIVE: "rope_theta rotary_emb_base global_rope_theta local_rope_theta "

@@ -11,7 +11,7 @@ from models.families.rope import rotary
 from models.positions.schemes import Rotary
 
 _HEAD_SIZE = 256
-_SANDWICH = {
+SANDWICH = {
     **linear("layers.{}.post_attention_layernorm", "layers.{}.attention_output_norm"),
     **linear("layers.{}.pre_feedforward_layernorm", "layers.{}.ffn_norm"),
     **linear("layers.{}.post_feedforward_layernorm", "layers.{}.ffn_output_norm"),
@@ -32,7 +32,7 @@ def gemma2(options: JsonConfig) -> CheckpointSpec:
     causal = _is_causal(options, "Gemma2")
     return _spec(
         options,
-        _SANDWICH,
+        SANDWICH,
         **_later(options),
         causal=causal,
         windows=layer_windows(
@@ -55,7 +55,7 @@ def gemma3(options: JsonConfig) -> CheckpointSpec:
         causal, width = False, width and width // 2
     return _spec(
         options,
-        _SANDWICH | qwen.NORMS,
+        SANDWICH | qwen.NORMS,
         **_later(options),
         causal=causal,
         windows=layer_windows(options, causal, width, lambda layer: (layer + 1) % every > 0),

@@ -71,6 +71,22 @@ def read_pair_format(
     return replace(pair_format, default=pair_format.segments(prompt))
 
 
+def keeps_texts(folder: Path) -> bool:
+    """Whether the chat template of a folder renders a prompt and a text as they are, joined.
+
+    In messages of the roles system and user, whose contents are lists of typed parts.
+
+    Raises ModelError for a template that cannot be rendered.
+    """
+    source = _templates(folder).get(_DEFAULT)
+    if source is None:
+        return False
+    template = _Template(folder, source, {}, structured=True)
+    prompt, text = (f" \n{_MARKS[slot]}\n " for slot in (Slot.INSTRUCTION, Slot.DOCUMENT))
+    alone, prompted = {"user": text}, {"system": prompt, "user": text}
+    return template.render(alone) == text and template.render(prompted) == prompt + text
+
+
 def _templates(folder: Path) -> dict[str, str]:
     files = template_files(folder)
     if files:
@@ -120,9 +136,12 @@ class _Template:
         return tuple(_SLOTS.get(part, part) for part in parts if part)
 
     def _render(self, contents: Mapping[Slot, str]) -> str:
+        return self.render({_ROLES[slot]: s.format(_MARKS[slot]) for slot, s in contents.items()})
+
+    def render(self, contents: Mapping[str, str]) -> str:
+        """Render a message for each role, in order."""
         messages = [
-            {"role": _ROLES[slot], "content": self._content(text.format(_MARKS[slot]))}
-            for slot, text in contents.items()
+            {"role": role, "content": self._content(text)} for role, text in contents.items()
         ]
         options = {"tools": None, "documents": None, "add_generation_prompt": False}
         try:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
+from models.sentence_transformers import chat_template
 from models.tokenizer import truncation
 from models.tokenizer.truncation import Side
 from models.tokenizer.words.code_points import MAX_LENGTH, is_code_point_tokenizer
@@ -56,6 +57,8 @@ _IGNORED = {
 
 
 _FORMATS = (None, "flat", "structured")
+# Of transformers: they frame what a chat template renders with special tokens, as they do a text.
+_PROCESSORS = ("EmbeddingGemma2Processor",)
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ class TransformerOptions:
             max_length=int(min(max_length, encoder.max_tokens)),
             lowercase=bool(options.get("do_lower_case", False)),
             side=truncation.read_side(tokenizer),
-            chat_template=_chat_template(options, output),
+            chat_template=_chat_template(folder, options, output),
         )
 
 
@@ -133,11 +136,12 @@ def _options(folder: Path, output: Output) -> JsonConfig:
     return options
 
 
-def _chat_template(options: JsonConfig, output: Output) -> ChatTemplateOptions | None:
+def _chat_template(folder: Path, options: JsonConfig, output: Output) -> ChatTemplateOptions | None:
     method = _OUTPUTS[output][2]
     modality = options.nested("modality_config").get("message")
     if modality is None or output not in ("logits", "next_token"):
-        options.nested("modality_config").require("message", None)
+        if modality != {**method, "format": "structured"} or not _keeps_texts(folder):
+            options.nested("modality_config").require("message", None)
         options.require("processing_kwargs", None, {})
         return None
     message_format = modality.get("format")
@@ -151,6 +155,12 @@ def _chat_template(options: JsonConfig, output: Output) -> ChatTemplateOptions |
     return ChatTemplateOptions(
         message_format, {k: v for k, v in stated.items() if k != "restore_suffix"}
     )
+
+
+def _keeps_texts(folder: Path) -> bool:
+    # Whether a text in a message has the ids of the text alone: of a model of other media, too.
+    processor = JsonConfig.optional(folder / "processor_config.json").get("processor_class", "")
+    return processor in _PROCESSORS and chat_template.keeps_texts(folder)
 
 
 def _tokenizer_max_length(folder: Path, default: int) -> float:

@@ -96,3 +96,29 @@ def test_every_named_format_has_one_place_for_each_text(name: str) -> None:
         assert (before + after).count("QUERY") == 1 and "{" not in before + after
     assert "Find" in "".join(around(pair_format.segments("Find"), "QUERY"))
     assert name in CHOICES
+
+
+PARTS = "{% for part in message.content %}{{ part.text }}{% endfor %}"
+JOINED = f"{{% for message in messages %}}{PARTS}{{% endfor %}}"
+
+
+@pytest.mark.parametrize(
+    ("template", "kept"),
+    [
+        (JOINED, True),
+        (f"{{% if messages[0].role in ('system', 'user') %}}{JOINED}{{% endif %}}", True),
+        (f"{JOINED} ", False),
+        (f"{{% if messages[0].role == 'user' %}}{JOINED}{{% endif %}}", False),
+        (f"{{% if messages[0].role == 'system' %}}{JOINED}{{% endif %}}", False),
+        (JOINED.replace("part.text", "part.text | trim"), False),
+        (f"{{% for message in messages | reverse %}}{PARTS}{{% endfor %}}", False),
+        (ROLES, False),
+    ],
+)
+def test_a_template_may_keep_a_prompt_and_a_text(template: str, kept: bool, tmp_path: Path) -> None:
+    (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
+    assert chat_template.keeps_texts(tmp_path) == kept
+
+
+def test_a_folder_without_a_template_has_none_that_keeps_texts(tmp_path: Path) -> None:
+    assert not chat_template.keeps_texts(tmp_path)
