@@ -25,6 +25,10 @@ _STRINGS = Kind(
     lambda value: isinstance(value, dict) and _strings(value.values()),
 )
 _LIST = Kind("a list of strings", lambda value: isinstance(value, list) and _strings(value))
+_INDICES = Kind(
+    "a list of whole numbers",
+    lambda value: isinstance(value, list) and all(type(item) is int for item in value),
+)
 _EITHER = Kind("a string or a list of them", lambda v: _STRING.fits(v) or _LIST.fits(v))
 _REPEATED = Kind(
     "a list of [a list of strings, a whole number]",
@@ -51,6 +55,7 @@ _KEYS: Mapping[Kind, str] = {
     "high_freq_factor original_max_position_embeddings beta_fast beta_slow attention_factor "
     "query_pre_attn_scalar lora_alpha block_ffn_dim_multiplier",
     _LIST: "architectures layer_types lora_adaptations skiplist_words",
+    _INDICES: "full_attn_idxs",
     _EITHER: "pos_att_type skiplist_tasks",
     _REPEATED: "attention_types",
     _STRING: "model_type activation_function feed_forward_type default_prompt_name type path token",

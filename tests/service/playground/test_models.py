@@ -127,7 +127,7 @@ def test_links_lead_to_the_model_that_was_chosen_last_of_those_that_can_answer(
 ) -> None:
     page = open_view("similarity", several.url)
     choice(page).select_option("org/m3")
-    for view, model in (("Rerank", "reranker"), ("Sparse", "org/m3"), ("Images", "clip")):
+    for view, model in (("Classify", "classifier"), ("Rerank", "org/m3"), ("Images", "clip")):
         go(page, view)
         expect(choice(page)).to_have_value(model)
     go(page, "Similarity")

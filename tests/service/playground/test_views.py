@@ -211,8 +211,8 @@ def test_a_scheme_is_drawn_with_its_parameters(
     expected = np.array(server.post("/positions", body).json()[table], dtype=float)
     rows = expected[0] if expected.ndim == 3 else expected
     canvas = section.locator("canvas").first
-    size = [canvas.evaluate("canvas => canvas.height"), canvas.evaluate("canvas => canvas.width")]
-    assert size == list(rows.shape)
+    for side, size in zip(("height", "width"), rows.shape, strict=True):
+        expect(canvas).to_have_js_property(side, size)
     canvas.focus()
     page.keyboard.press("ArrowDown")
     readout = section.locator("figure .readout").first.text_content() or ""
