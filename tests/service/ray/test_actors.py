@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,27 +106,34 @@ def test_a_model_that_cannot_be_loaded_ends_the_run(cluster: Cluster, tmp_path: 
         pass
 
 
-def kill_while_loading(times: int) -> threading.Thread:
-    """Kill an actor as soon as it is there, so many times."""
+@contextmanager
+def killed_while_loading(times: float = float("inf")) -> Iterator[threading.Thread]:
+    """Kill an actor as soon as it is there, so many times, until the end: the thread that does."""
+    end = threading.Event()
 
     def kill() -> None:
-        for _ in range(times):
-            while True:
-                with suppress(LookupError):
-                    kill_process("ray::ModelActor")
-                    break
-                time.sleep(0.01)
+        left = times
+        while left and not end.wait(0.01):
+            with suppress(LookupError):
+                kill_process("ray::ModelActor")
+                left -= 1
 
-    thread = threading.Thread(target=kill, daemon=True)
+    thread = threading.Thread(target=kill)
     thread.start()
-    return thread
+    try:
+        yield thread
+    finally:
+        end.set()
+        thread.join()
 
 
 def test_a_first_actor_that_dies_while_it_loads_is_started_again(
     cluster: Cluster, settings: dict[str, Any], small: LocalModel
 ) -> None:
-    killer = kill_while_loading(2)
-    with connect(cluster.address, settings, None, actors=1, cpus=1) as actors:
+    with (
+        killed_while_loading(2) as killer,
+        connect(cluster.address, settings, None, actors=1, cpus=1) as actors,
+    ):
         killer.join()
         vectors, _ = actors.begin(["a"], lambda _: None).result()
     np.testing.assert_array_equal(vectors, small.embedder.embed(["a"]))
@@ -135,13 +142,12 @@ def test_a_first_actor_that_dies_while_it_loads_is_started_again(
 def test_actors_that_die_of_the_model_end_the_run(
     cluster: Cluster, settings: dict[str, Any]
 ) -> None:
-    killer = kill_while_loading(3)
     with (
+        killed_while_loading(),
         pytest.raises(BulkError, match="3 actors have died while they loaded the model: "),
         connect(cluster.address, settings, None),
     ):
         pass
-    killer.join()
 
 
 def test_an_actor_that_no_node_can_hold_ends_the_run(
