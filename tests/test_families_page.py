@@ -76,7 +76,7 @@ def test_what_is_listed_as_refused_is_refused_by_its_name(row: Row, tmp_path: Pa
 
 
 def test_without_the_option_the_model_is_served(tmp_path: Path) -> None:
-    """What is refused above is refused for the option alone."""
+    """Each row of options that are refused fails because of its option alone."""
     for model_type in {
         row["files"]["config.json"]["model_type"] for row in REFUSED if "files" in row
     }:

@@ -36,11 +36,11 @@ def parse_bands(text: str) -> list[Band]:
     Raises ModelError for another text; the last part, and no other, is of the rest.
     """
     matches = [_TIER.fullmatch(part.strip()) for part in text.split(",")]
-    found = [match.groups() for match in matches if match]
-    last = [rows == _REST for rows, _ in found]
-    if len(found) < len(matches) or last != [False] * (len(found) - 1) + [True]:
+    pairs = [match.groups() for match in matches if match]
+    is_rest = [rows == _REST for rows, _ in pairs]
+    if len(pairs) < len(matches) or is_rest != [False] * (len(pairs) - 1) + [True]:
         raise ModelError(f"{text!r} are no tiers: write them as 20000:300,50000:100,rest:25")
-    return [Band(None if rows == _REST else int(rows), int(size)) for rows, size in found]
+    return [Band(None if rows == _REST else int(rows), int(size)) for rows, size in pairs]
 
 
 def split_rows(rows: Floats, bands: Sequence[Band]) -> list[Tier]:

@@ -86,8 +86,8 @@ def _byte_tokenizer(original: Any) -> Any:
 
     added = sorted(original.added_tokens_decoder.items())
     special = {token.content: id for id, token in added}
-    letters = pre_tokenizers.ByteLevel.alphabet()
-    vocabulary = {letter: original.offset + _byte_for_letter(letter) for letter in letters}
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    vocabulary = {char: original.offset + _byte_of_character(char) for char in alphabet}
     rust = Rust(BPE({**special, **vocabulary}, [], unk_token=original.unk_token))
     rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     rust.decoder = decoders.ByteLevel()
@@ -101,10 +101,10 @@ def _byte_tokenizer(original: Any) -> Any:
     return wrap(tokenizer_object=rust, model_max_length=original.model_max_length, **roles)
 
 
-def _byte_for_letter(letter: str) -> int:
-    """Return the byte that a letter of ByteLevel's alphabet stands for."""
-    point = ord(letter)
-    return point if point < 256 else _UNPRINTABLE[point - 256]
+def _byte_of_character(character: str) -> int:
+    """Return the byte that a character of ByteLevel's alphabet stands for."""
+    code_point = ord(character)
+    return code_point if code_point < 256 else _UNPRINTABLE[code_point - 256]
 
 
 _OF_PYTHON = {"EsmTokenizer": _protein_tokenizer, "ByT5Tokenizer": _byte_tokenizer}

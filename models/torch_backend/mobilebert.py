@@ -23,7 +23,7 @@ from models.vectors import Floats
 
 @dataclass(frozen=True)
 class ElementwiseNorm:
-    """What takes the place of a norm: each feature times a number, plus another."""
+    """A scale and a shift of each feature in place of a norm: the paper's NoNorm. Both are (D,)."""
 
     weight: Tensor
     bias: Tensor

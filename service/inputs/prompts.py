@@ -66,8 +66,8 @@ class Prompts:
         if name is not None:
             return self._named(name)
         names = (*(() if task is None else (task,)), *(() if role is None else _NAMES[role]))
-        found = next((name for name in names if name in self._texts), None)
-        return self._default if found is None else Prompt(found, self._texts[found])
+        chosen = next((name for name in names if name in self._texts), None)
+        return self._default if chosen is None else Prompt(chosen, self._texts[chosen])
 
     def _named(self, name: str) -> Prompt:
         if name not in self._texts:

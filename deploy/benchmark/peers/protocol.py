@@ -145,15 +145,15 @@ def _pass(engine: Engine, groups: list[list[Ids]], setting: Setting) -> float:
 
 def _encode(engine: Engine, rows: list[Ids], setting: Setting) -> Floats:
     work = batches([len(row) for row in rows], setting.budget, padded=engine.padded)
-    found = list(engine.encode([[rows[i] for i in batch] for batch in work], setting.mode))
-    if found[0][0].ndim == 2:
+    outputs = list(engine.encode([[rows[i] for i in batch] for batch in work], setting.mode))
+    if outputs[0][0].ndim == 2:
         tokens = {
             index: row
-            for batch, part in zip(work, found, strict=True)
+            for batch, part in zip(work, outputs, strict=True)
             for index, row in zip(batch, part, strict=True)
         }
         return np.concatenate([tokens[i][: len(row)] for i, row in enumerate(rows)])
-    vectors = np.empty((len(rows), found[0].shape[1]), dtype=np.float32)
-    for batch, part in zip(work, found, strict=True):
+    vectors = np.empty((len(rows), outputs[0].shape[1]), dtype=np.float32)
+    for batch, part in zip(work, outputs, strict=True):
         vectors[batch] = part
     return vectors

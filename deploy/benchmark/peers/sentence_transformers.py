@@ -46,8 +46,8 @@ class Reference:
             features["input_ids"] = ids % size
         if self._head == "colbert":
             features["attention_mask"] = mask * (ids != self._model.tokenizer.mask_token_id)
-        found = self._model(features)[_OUTPUTS.get(self._head, "sentence_embedding")]
-        vectors: Floats = found.reshape(len(rows), *found.shape[1:] or [1]).numpy()
+        output = self._model(features)[_OUTPUTS.get(self._head, "sentence_embedding")]
+        vectors: Floats = output.reshape(len(rows), *output.shape[1:] or [1]).numpy()
         return vectors
 
 

@@ -13,14 +13,18 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from models import families
+from models.assembly.state_encoders import load_state_encoder
 from models.checkpoint import weights
 from models.config.json_config import read_json
+from models.cpu_backend.linear import row_exact_linear_factory
 from models.encoder.batch import Batch
 from models.encoder.encoder import Encoder
 from models.errors import ModelError
+from models.folder import Folder
 from models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from models.torch_backend.layer_builder import TorchLayers
 from models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
+from models.torch_backend.state_encoder import StateEncoder
 
 CPU = torch.device("cpu")
 LENGTHS = (3, 40, 1, 17, 16, 33)
@@ -116,6 +120,12 @@ def encoder(folder: Path, linear_factory: LinearFactory | None = None) -> TorchE
     return TorchEncoder(InputEmbeddings(spec.config, loaded, CPU), layers)
 
 
+def state_encoder(folder: Path) -> StateEncoder:
+    """Ours, of a family with layers of its own."""
+    linear = row_exact_linear_factory(frozenset())
+    return load_state_encoder(Folder.read(folder, "mean"), "cpu", linear)
+
+
 def texts(vocab_size: int, lengths: tuple[int, ...] = LENGTHS) -> list[Tensor]:
     """Random ids of several lengths; none of the first, which may be padding."""
     noise = torch.Generator().manual_seed(3)
@@ -136,6 +146,12 @@ def reference(model: Any, rows: list[Tensor]) -> list[tuple[Tensor, ...]]:
     return [(*each.hidden_states[:-1], each.last_hidden_state) for each in found]
 
 
+def assert_close(mine: Tensor, theirs: Tensor) -> None:
+    """Two tensors are equal to 1e-4 of the largest value."""
+    atol = 1e-4 * float(theirs.abs().max())
+    torch.testing.assert_close(mine, theirs, atol=atol, rtol=0)
+
+
 def assert_equal_states(model: Any, folder: Path, lengths: tuple[int, ...] = LENGTHS) -> None:
     """Every layer's states equal those of transformers, to 1e-4 of the largest."""
     config, ours = families.read(folder).config, encoder(folder)
@@ -143,8 +159,7 @@ def assert_equal_states(model: Any, folder: Path, lengths: tuple[int, ...] = LEN
     theirs = reference(model, rows)
     for layer in range(config.num_layers + 1):
         for mine, expected in zip(states(ours, rows, layer), theirs, strict=True):
-            scale = float(expected[layer].abs().max())
-            torch.testing.assert_close(mine, expected[layer][0], atol=1e-4 * scale, rtol=0)
+            assert_close(mine, expected[layer][0])
 
 
 def assert_same_bits(folder: Path, lengths: tuple[int, ...] = LENGTHS) -> None:

@@ -11,14 +11,11 @@ from torch import Tensor
 from transformers import CanineForSequenceClassification, CanineModel, CanineTokenizer
 
 from models import families
-from models.assembly.state_encoders import load_state_encoder
 from models.convert.folder import convert_folder
-from models.cpu_backend.linear import row_exact_linear_factory
 from models.embedder import Embedder
 from models.errors import ModelError
 from models.folder import Folder
-from models.torch_backend.state_encoder import StateEncoder
-from tests.models.families.checkpoint import Case, states, write
+from tests.models.families.checkpoint import Case, assert_close, state_encoder, states, write
 from tests.models.families.files import assert_refused, assert_same_weights, edit, loaded, rename
 
 SIZES = {
@@ -43,11 +40,6 @@ LENGTHS = (3, 4, 40, 1, 17, 16, 33, 140)
 TEXTS = ["A cat.", "", "日本語, ñ and 🙂\u0301", "a  \ue003b \ue000", "x" * 300, "tab\tnew\nline\0"]
 
 
-def encoder(folder: Path) -> StateEncoder:
-    linear = row_exact_linear_factory(frozenset())
-    return load_state_encoder(Folder.read(folder, "mean"), "cpu", linear)
-
-
 def texts() -> list[Tensor]:
     noise = torch.Generator().manual_seed(3)
     return [torch.randint(1, 0x110000, (length,), generator=noise) for length in LENGTHS]
@@ -63,8 +55,8 @@ def reference(model: Any, row: Tensor) -> list[Tensor]:
     missing = max(body.config.downsampling_rate - len(row), 0)
     ids = torch.nn.functional.pad(row, (0, missing))[None]
     mask = torch.nn.functional.pad(torch.ones_like(row), (0, missing))[None]
-    found = body(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
-    first, deep, last = found[:2], found[2:-2], found[-2:]
+    hidden = body(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+    first, deep, last = hidden[:2], hidden[2:-2], hidden[-2:]
     deep = [body._repeat_molecules(each, ids.shape[1]) for each in deep]
     return [each[0, : len(row)] for each in (*first, *deep, *last)]
 
@@ -72,18 +64,17 @@ def reference(model: Any, row: Tensor) -> list[Tensor]:
 @cases
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
     model, rows = write(case, tmp_path), texts()
-    ours, expected = encoder(tmp_path), [reference(model, row) for row in rows]
+    ours, expected = state_encoder(tmp_path), [reference(model, row) for row in rows]
     assert ours.config.num_layers == len(expected[0]) - 1
     for layer in range(ours.config.num_layers + 1):
         for mine, theirs in zip(states(ours, rows, layer), expected, strict=True):
-            scale = float(theirs[layer].abs().max())
-            torch.testing.assert_close(mine, theirs[layer], atol=1e-4 * scale, rtol=0)
+            assert_close(mine, theirs[layer])
 
 
 @cases
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
-    ours, rows = encoder(tmp_path), texts()
+    ours, rows = state_encoder(tmp_path), texts()
     for batch in (rows, rows[2:3] + rows[4:]):  # with and without padding
         together = states(ours, batch, ours.config.num_layers)
         for row, among in zip(batch, together, strict=True):

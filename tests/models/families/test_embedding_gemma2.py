@@ -8,18 +8,23 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 from transformers import AutoConfig, PreTrainedTokenizerFast
 
 from models import families
-from models.assembly.state_encoders import load_state_encoder
-from models.cpu_backend.linear import row_exact_linear_factory
 from models.embedder import Embedder
 from models.errors import ModelError
 from models.folder import Folder
 from models.sentence_transformers.chat_template import FILE as TEMPLATE
-from models.torch_backend.state_encoder import StateEncoder
-from tests.models.families.checkpoint import SIZES, Case, reference, states, texts, write
+from tests.models.families.checkpoint import (
+    SIZES,
+    Case,
+    assert_close,
+    reference,
+    state_encoder,
+    states,
+    texts,
+    write,
+)
 from tests.models.families.files import (
     assert_refused,
     assert_same_weights,
@@ -74,20 +79,10 @@ def text_model(model: Any) -> Any:
     return getattr(model, "language_model", model)
 
 
-def encoder(folder: Path) -> StateEncoder:
-    linear = row_exact_linear_factory(frozenset())
-    return load_state_encoder(Folder.read(folder, "mean"), "cpu", linear)
-
-
-def assert_close(mine: Tensor, theirs: Tensor) -> None:
-    atol = 1e-4 * float(theirs.abs().max())
-    torch.testing.assert_close(mine, theirs, atol=atol, rtol=0)
-
-
 @cases
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
     model, rows = write_model(case, tmp_path), texts(99)
-    ours, expected = encoder(tmp_path), reference(model, rows)
+    ours, expected = state_encoder(tmp_path), reference(model, rows)
     for layer in range(5):
         for mine, theirs in zip(states(ours, rows, layer), expected, strict=True):
             assert_close(mine, theirs[layer][0])
@@ -99,7 +94,7 @@ def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
 @cases
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write_model(case, tmp_path)
-    ours, rows = encoder(tmp_path), texts(99)
+    ours, rows = state_encoder(tmp_path), texts(99)
     for row, among in zip(rows, states(ours, rows, 5), strict=True):
         assert torch.equal(states(ours, [row], 5)[0], among)
 
@@ -196,21 +191,21 @@ def test_what_a_config_leaves_out_is_what_transformers_takes(tmp_path: Path) -> 
 def test_placeholders_of_other_media_are_padding_tokens(tmp_path: Path) -> None:
     model = write_model(CASES[3], tmp_path)
     row = torch.tensor([5, 90, 8, 91, 92, 0])
-    (mine,), ((*_, theirs),) = states(encoder(tmp_path), [row], 0), reference(model, [row])
+    (mine,), ((*_, theirs),) = states(state_encoder(tmp_path), [row], 0), reference(model, [row])
     assert torch.equal(mine[1], mine[5])
-    (last,) = states(encoder(tmp_path), [row], 5)
+    (last,) = states(state_encoder(tmp_path), [row], 5)
     assert_close(
         F.linear(last, model.language_model.embedding_projection.weight.detach()), theirs[0]
     )
     edit(tmp_path, image_token_id=89)
-    (mine,) = states(encoder(tmp_path), [row], 0)
+    (mine,) = states(state_encoder(tmp_path), [row], 0)
     assert not torch.equal(mine[1], mine[5])
 
 
 def test_a_text_encoder_alone_has_no_placeholders(tmp_path: Path) -> None:
     write_model(CASES[0], tmp_path)
     edit(tmp_path, image_token_id=90)
-    (mine,) = states(encoder(tmp_path), [torch.tensor([90, 0])], 0)
+    (mine,) = states(state_encoder(tmp_path), [torch.tensor([90, 0])], 0)
     assert not torch.equal(mine[0], mine[1])
 
 
@@ -257,7 +252,7 @@ def test_sizes_of_layers_may_be_those_of_all(tmp_path: Path) -> None:
     model = write_model(Case(TEXT, {}, {**SMALL, **same}), tmp_path)
     edit(tmp_path, per_layer_config={})
     row = torch.arange(6, 40)
-    (mine,), ((*_, theirs),) = states(encoder(tmp_path), [row], 5), reference(model, [row])
+    (mine,), ((*_, theirs),) = states(state_encoder(tmp_path), [row], 5), reference(model, [row])
     assert_close(F.linear(mine, model.embedding_projection.weight.detach()), theirs[0])
 
 

@@ -6,18 +6,23 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 from transformers import MobileBertForMaskedLM, MobileBertForSequenceClassification
 
 from models import families
-from models.assembly.state_encoders import load_state_encoder
-from models.cpu_backend.linear import row_exact_linear_factory
 from models.embedder import Embedder
 from models.encoder.batch import Batch
 from models.errors import ModelError
 from models.folder import Folder
-from models.torch_backend.state_encoder import StateEncoder
-from tests.models.families.checkpoint import SIZES, Case, reference, states, texts, write
+from tests.models.families.checkpoint import (
+    SIZES,
+    Case,
+    assert_close,
+    reference,
+    state_encoder,
+    states,
+    texts,
+    write,
+)
 from tests.models.families.files import assert_refused, assert_same_weights, edit, loaded, rename
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
@@ -32,20 +37,10 @@ cases = pytest.mark.parametrize("case", CASES, ids=str)
 TEXTS = ["the license", "a copyright of this work, such as it is", "x", "you " * 30]
 
 
-def encoder(folder: Path) -> StateEncoder:
-    linear = row_exact_linear_factory(frozenset())
-    return load_state_encoder(Folder.read(folder, "mean"), "cpu", linear)
-
-
-def assert_close(mine: Tensor, theirs: Tensor) -> None:
-    atol = 1e-4 * float(theirs.abs().max())
-    torch.testing.assert_close(mine, theirs, atol=atol, rtol=0)
-
-
 @cases
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
     model, rows = write(case, tmp_path), texts(99)
-    ours, expected = encoder(tmp_path), reference(model, rows)
+    ours, expected = state_encoder(tmp_path), reference(model, rows)
     for layer in range(ours.config.num_layers + 1):
         for mine, theirs in zip(states(ours, rows, layer), expected, strict=True):
             assert_close(mine, theirs[layer][0])
@@ -54,7 +49,7 @@ def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
 @cases
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
-    ours, rows = encoder(tmp_path), texts(99)
+    ours, rows = state_encoder(tmp_path), texts(99)
     for row, among in zip(rows, states(ours, rows, 3), strict=True):
         assert torch.equal(states(ours, [row], 3)[0], among)
 
@@ -63,8 +58,8 @@ def test_tokens_that_are_not_attended_to_have_no_weight(tmp_path: Path) -> None:
     model: Any = write(CASES[0], tmp_path)
     rows = [torch.cat([row, torch.full((4,), 5)]) for row in texts(99, (3, 17))]
     batch = Batch.of([row.numpy() for row in rows]).without_attention_to_trailing(5)
-    found = encoder(tmp_path).states(batch, 3)
-    for row, mine in zip(rows, batch.split(found), strict=True):
+    ours = state_encoder(tmp_path).states(batch, 3)
+    for row, mine in zip(rows, batch.split(ours), strict=True):
         mask = torch.ones_like(row)
         mask[-4:] = 0
         with torch.inference_mode():
