@@ -110,3 +110,13 @@ def test_only_what_is_requested_is_returned(folder: Path) -> None:
     embedder = load(folder)
     (outputs,) = embedder.outputs(embedder.tokenize(["work"]), [SPARSE])
     assert outputs.dense is None and outputs.sparse is not None
+
+
+def test_the_vectors_of_tokens_are_those_of_all_but_the_first(folder: Path) -> None:
+    embedder = load(folder)
+    ([*ids],) = embedder.tokenize(["the license"])
+    (outputs,) = embedder.outputs([ids], [MULTI])
+    assert embedder.multi_vector is not None and outputs.multi is not None
+    row = np.array(ids, dtype=np.int32)
+    vectors, kept_ids = embedder.multi_vector.select(outputs.multi, row, "document")
+    assert np.array_equal(vectors, outputs.multi) and kept_ids.tolist() == ids[1:]
