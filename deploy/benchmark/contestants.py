@@ -8,12 +8,14 @@ class Contestant:
     """environment: a file in requirements/, or None for the interpreter that runs the driver.
 
     precision: of the products, and if another one is meant than the engine's choice, of the rest.
+    head: of graph.GRAPHS, if it computes no other one.
     """
 
     name: str
     module: str
     environment: str | None
     precision: str
+    head: str | None = None
 
 
 REFERENCE = Contestant(
@@ -24,6 +26,7 @@ OURS = tuple(
     for precision in ("float32", "bfloat16", "int8")
 )
 PEERS = (
+    Contestant("Infinity, float32", "infinity", "infinity", "float32", head="pair"),
     Contestant("onnxruntime, float32", "onnxruntime", "onnxruntime", "float32"),
     *(
         Contestant(f"OpenVINO, {precision}", "openvino", "openvino", precision)

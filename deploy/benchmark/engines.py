@@ -43,7 +43,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def compare(args: argparse.Namespace, job: Job, work: Sequence[Workload]) -> dict[str, Any]:
     """The settings, fidelity and seconds of each contestant."""
-    chosen = [one for one in ALL if one is REFERENCE or options.wanted(one.name, args.only)]
+    able = [one for one in ALL if one.head in (None, job.head)]
+    chosen = [one for one in able if one is REFERENCE or options.wanted(one.name, args.only)]
     with ExitStack() as stack:
         log = stack.enter_context((args.home / "engines.log").open("w"))
         entries = contest.start(chosen, job, args.home, log, stack)

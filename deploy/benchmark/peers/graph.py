@@ -31,20 +31,21 @@ class Graph(torch.nn.Module):
 
 
 class PairGraph(Graph):
-    """A reranker. Ids of the second text have the size of the vocabulary added, as here."""
+    """A reranker. Ids of the second text have the size of the vocabulary added."""
 
     model_class = "AutoModelForSequenceClassification"
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """(B, L) and (B, L) -> logits (B, 1)."""
-        size = self.model.config.vocab_size
-        second = (input_ids >= size).to(input_ids.dtype)
-        logits: Tensor = self.model(
-            input_ids=input_ids - size * second,
-            attention_mask=attention_mask,
-            token_type_ids=second,
-        )[0]
+        features = split_pairs(input_ids, self.model.config.vocab_size)
+        logits: Tensor = self.model(**features, attention_mask=attention_mask)[0]
         return logits
+
+
+def split_pairs(ids: Tensor, vocab_size: int) -> dict[str, Tensor]:
+    """Ids with the size of the vocabulary added in the second text -> ids and their texts."""
+    second = (ids >= vocab_size).to(ids.dtype)
+    return {"input_ids": ids - vocab_size * second, "token_type_ids": second}
 
 
 class SpladeGraph(Graph):

@@ -7,6 +7,7 @@ import sentence_transformers
 import torch
 
 from deploy.benchmark.peers.batching import Floats, Ids, pad
+from deploy.benchmark.peers.graph import split_pairs
 from deploy.benchmark.peers.protocol import Job, serve
 
 _CLASSES = {
@@ -40,10 +41,8 @@ class Reference:
     def _forward(self, rows: Sequence[Ids]) -> Floats:
         ids, mask = (torch.from_numpy(part) for part in pad(rows))
         features = {"input_ids": ids, "attention_mask": mask}
-        if self._head == "pair":  # see graph.PairGraph
-            size = self._model.config.vocab_size
-            features["token_type_ids"] = (ids >= size).long()
-            features["input_ids"] = ids % size
+        if self._head == "pair":
+            features |= split_pairs(ids, self._model.config.vocab_size)
         if self._head == "colbert":
             features["attention_mask"] = mask * (ids != self._model.tokenizer.mask_token_id)
         output = self._model(features)[_OUTPUTS.get(self._head, "sentence_embedding")]
