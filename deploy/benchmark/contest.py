@@ -22,7 +22,7 @@ _PAUSE = 0.1  # seconds until the threads of the one before have stopped spinnin
 
 @dataclass
 class Entry:
-    """A contestant that runs, and what was found of it. rounds: workload -> a number a round."""
+    """A contestant that runs, and what was measured of it. rounds: workload -> a number a round."""
 
     contestant: Contestant
     worker: Worker
@@ -55,9 +55,9 @@ def prepare(entries: Sequence[Entry], work: Sequence[Workload]) -> None:
     for entry in entries:
         for workload in work:
             note(f"trying settings: {entry.contestant.name}, {workload.name}")
-            found = entry.worker.prepare(workload.name, workload.groups)
-            entry.settings[workload.name] = found.setting
-            entry.vectors[workload.name] = found.vectors
+            prepared = entry.worker.prepare(workload.name, workload.groups)
+            entry.settings[workload.name] = prepared.setting
+            entry.vectors[workload.name] = prepared.vectors
 
 
 def measure(entries: Sequence[Entry], work: Sequence[Workload], rounds: int) -> None:

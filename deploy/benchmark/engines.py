@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     work = workloads(tokenize, seed=args.seed, quick=args.quick)
     held_out = calibration(tokenize, seed=args.seed)
-    told: dict[str, Any] = {
+    results: dict[str, Any] = {
         "machine": machine.describe(),
         "model": folder.name,
         "threads": args.threads,
@@ -37,8 +37,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "workloads": {one.name: one.describe() for one in work},
     }
     job = Job(str(folder), str(args.home), "", args.threads, held_out)
-    told["engines"] = compare(args, job, work)
-    return told
+    results["engines"] = compare(args, job, work)
+    return results
 
 
 def compare(args: argparse.Namespace, job: Job, work: Sequence[Workload]) -> dict[str, Any]:

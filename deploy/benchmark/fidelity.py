@@ -17,9 +17,11 @@ class Fidelity:
     max_difference: float
 
 
-def fidelity(found: Mapping[str, Floats], wanted: Mapping[str, Floats]) -> Fidelity:
+def fidelity(vectors: Mapping[str, Floats], reference: Mapping[str, Floats]) -> Fidelity:
     """Cosines of the vectors of all workloads to the reference's, and the largest difference."""
-    ours, theirs = (np.concatenate([part[name] for name in wanted]) for part in (found, wanted))
+    ours, theirs = (
+        np.concatenate([part[name] for name in reference]) for part in (vectors, reference)
+    )
     lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
     cosines = (ours.astype(np.float64) * theirs).sum(axis=1) / lengths
     return Fidelity(float(cosines.min()), float(cosines.mean()), float(np.abs(ours - theirs).max()))

@@ -88,25 +88,24 @@ def compare(
     }
 
 
-def report(found: Mapping[str, Any]) -> str:
+def report(results: Mapping[str, Any]) -> str:
     """The numbers as a table for a person."""
     ours = {one.name for one in OURS}
     columns, header = [], [""]
-    for name, about in found["workloads"].items():
+    for name, about in results["workloads"].items():
         size = about["texts"] / about["groups"]
         rates = {
             engine: [size / seconds for seconds in each["seconds"][name]]
-            for engine, each in found["engines"].items()
+            for engine, each in results["engines"].items()
         }
         best = max(summary(each)["median"] for engine, each in rates.items() if engine not in ours)
         header += [f"{name}/s", "to the best peer"]
         columns.append([spread(summary(each), 1) for each in rates.values()])
         columns.append([f"{summary(each)['median'] / best:.2f}" for each in rates.values()])
-    columns.append([f"{e['fidelity']['max_difference']:.1e}" for e in found["engines"].values()])
-    title = (
-        f"{found['model']}, {found['threads']} threads, {found['rounds']} rounds; median (range)"
-    )
-    rows = [list(row) for row in zip(found["engines"], *columns, strict=True)]
+    columns.append([f"{e['fidelity']['max_difference']:.1e}" for e in results["engines"].values()])
+    model, threads, rounds = (results[name] for name in ("model", "threads", "rounds"))
+    title = f"{model}, {threads} threads, {rounds} rounds; median (range)"
+    rows = [list(row) for row in zip(results["engines"], *columns, strict=True)]
     return "\n".join(
-        [machine.line(found["machine"]), table(title, [*header, "largest difference"], rows)]
+        [machine.line(results["machine"]), table(title, [*header, "largest difference"], rows)]
     )

@@ -85,25 +85,25 @@ def send(
     others = [_start(url, other, bodies[other], _ENDLESS, accept) for other in load.beside]
     try:
         time.sleep(_AHEAD * len(others))
-        found = _result(_start(url, load, bodies[load], seconds, accept))
+        result = _result(_start(url, load, bodies[load], seconds, accept))
     finally:
         for other in others:
             other.send_signal(signal.SIGINT)
-    return found | {"beside": [_result(other) for other in others]}
+    return result | {"beside": [_result(other) for other in others]}
 
 
 def _start(
     url: str, load: Load, bodies: Path, seconds: int, accept: str
 ) -> "subprocess.Popen[str]":
     command = ["wrk", "-t1", f"-c{load.clients}", f"-d{seconds}s", f"--timeout={_TIMEOUT}s"]
-    told = [f"--script={_SCRIPT}", url, "--", str(bodies), accept]
-    return subprocess.Popen([*command, *told], stdout=subprocess.PIPE, text=True)
+    arguments = [f"--script={_SCRIPT}", url, "--", str(bodies), accept]
+    return subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True)
 
 
 def _result(wrk: "subprocess.Popen[str]") -> dict[str, Any]:
-    told, _ = wrk.communicate()
+    output, _ = wrk.communicate()
     if wrk.returncode:
         raise subprocess.CalledProcessError(wrk.returncode, wrk.args)
-    found: dict[str, Any] = json.loads(told.splitlines()[-1])
-    answered = found["requests"] - found["refused"]
-    return found | {"requests_per_second": answered / found["seconds"]}
+    result: dict[str, Any] = json.loads(output.splitlines()[-1])
+    answered = result["requests"] - result["refused"]
+    return result | {"requests_per_second": answered / result["seconds"]}

@@ -35,10 +35,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def line(told: dict[str, Any]) -> str:
+def line(description: dict[str, Any]) -> str:
     """The machine for a person."""
-    flags = " ".join(told["cpu_flags"])
-    return f"{told['cpu']} ({told['cpu_id']}; {flags}), {told['cores']} cores"
+    flags = " ".join(description["cpu_flags"])
+    return f"{description['cpu']} ({description['cpu_id']}; {flags}), {description['cores']} cores"
 
 
 def _cpuinfo() -> dict[str, str]:

@@ -16,13 +16,13 @@ from models.hub.sources import DEFAULT
 
 def parser(about: str | None, name: str) -> argparse.ArgumentParser:
     """The command line; name: how the file with the results begins."""
-    found = argparse.ArgumentParser(
+    command_line = argparse.ArgumentParser(
         description=about, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     home = Path(os.environ.get("BENCH_HOME", ROOT / ".bench"))
     today = datetime.datetime.now(datetime.UTC).date()
     file = Path(__file__).parent / "results" / f"{name}-{today}.json"
-    add = found.add_argument
+    add = command_line.add_argument
     add("--model", default=DEFAULT, help="a folder or a bundled name")
     add("--rounds", type=int, default=5, help="how often each contestant has its turn")
     add("--only", action="append", default=[], metavar="TEXT", help="contestants named so")
@@ -30,24 +30,24 @@ def parser(about: str | None, name: str) -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, help="another number, other texts")
     add("--home", type=Path, default=home, help="folder of the peers; also BENCH_HOME")
     add("--json", type=Path, default=file, metavar="FILE", help="where the results go")
-    return found
+    return command_line
 
 
 def main(
-    found: argparse.ArgumentParser,
+    command_line: argparse.ArgumentParser,
     run: Callable[[argparse.Namespace], dict[str, Any]],
     report: Callable[[dict[str, Any]], str],
 ) -> None:
-    """Run a benchmark as the command line says; keep what it found, and print its report."""
-    args = _parse(found)
-    told = run(args)
-    _write(args.json, told)
-    print(report(told))
+    """Run a benchmark as the command line says; keep its results, and print its report."""
+    args = _parse(command_line)
+    results = run(args)
+    _write(args.json, results)
+    print(report(results))
 
 
-def _parse(found: argparse.ArgumentParser) -> argparse.Namespace:
+def _parse(command_line: argparse.ArgumentParser) -> argparse.Namespace:
     # With paths that hold wherever a peer is started.
-    args = found.parse_args()
+    args = command_line.parse_args()
     args.home = args.home.resolve()
     args.home.mkdir(parents=True, exist_ok=True)
     return args
@@ -58,7 +58,7 @@ def wanted(name: str, only: Sequence[str]) -> bool:
     return not only or any(part.lower() in name.lower() for part in only)
 
 
-def _write(path: Path, told: dict[str, Any]) -> None:
+def _write(path: Path, results: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(told, indent=1) + "\n")
+    path.write_text(json.dumps(results, indent=1) + "\n")
     print(f"results: {path}", file=sys.stderr)

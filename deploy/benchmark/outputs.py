@@ -78,23 +78,23 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             for form in FORMS:
                 own = {kind: bodies[form.name]}
                 load.send(url, kind, own, 1, form.accept)
-                found = load.send(url, kind, own, args.seconds, form.accept)
-                rates[form.name].append(found["requests_per_second"])
-    told = {"machine": machine.describe(), "clients": args.clients, "dtype": args.dtype}
-    return {**told, "seconds": args.seconds, "bytes": sizes, "requests_per_second": rates}
+                measured = load.send(url, kind, own, args.seconds, form.accept)
+                rates[form.name].append(measured["requests_per_second"])
+    settings = {"machine": machine.describe(), "clients": args.clients, "dtype": args.dtype}
+    return {**settings, "seconds": args.seconds, "bytes": sizes, "requests_per_second": rates}
 
 
-def report(found: Mapping[str, Any]) -> str:
+def report(results: Mapping[str, Any]) -> str:
     """The numbers as a table for a person."""
-    rates = found["requests_per_second"]
+    rates = results["requests_per_second"]
     base = rates[FORMS[0].name]
     rows = []
     for name, values in rates.items():
         ratio = statistics.median(a / b for a, b in zip(values, base, strict=True))
-        size = str(found["bytes"][name])
+        size = str(results["bytes"][name])
         rows.append([name, size, spread(summary(values), 0), f"{ratio:.2f}"])
     header = ["", "bytes of an answer", "requests per second", "to JSON numbers"]
-    return "\n".join([machine.line(found["machine"]), table("forms of an answer", header, rows)])
+    return "\n".join([machine.line(results["machine"]), table("forms of an answer", header, rows)])
 
 
 def main() -> None:

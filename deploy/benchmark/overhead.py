@@ -63,8 +63,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _chosen(url: str) -> str:
-    told = httpx.get(url.replace("/v1/embeddings", "/info"), trust_env=False).raise_for_status()
-    return str(told.json()["engine"]["dtype"])
+    info = httpx.get(url.replace("/v1/embeddings", "/info"), trust_env=False).raise_for_status()
+    return str(info.json()["engine"]["dtype"])
 
 
 def _work(folder: Path, seed: int) -> Mapping[Load, Groups]:
@@ -72,8 +72,8 @@ def _work(folder: Path, seed: int) -> Mapping[Load, Groups]:
     tokenizer = Folder.read(folder).tokenizer()
 
     def rows(one: Load, count: int) -> list[list[int]]:
-        found = tokenizer.encode(load.texts(one.kind, count, seed))
-        return [[int(number) for number in row.ids] for row in found]
+        rows = tokenizer.encode(load.texts(one.kind, count, seed))
+        return [[int(number) for number in row.ids] for row in rows]
 
     busy = {one: [rows(one, count)] for one, count in _BUSY.items()}
     alone = {one: [[row] for row in rows(one, count)] for one, count in _ALONE.items()}
@@ -83,7 +83,7 @@ def _work(folder: Path, seed: int) -> Mapping[Load, Groups]:
 def _round(
     worker: Worker, url: str, bodies: Mapping[Load, Path], seconds: int
 ) -> dict[Load, dict[str, float]]:
-    found = {}
+    measured = {}
     for one in [*_BUSY, *_ALONE]:
         alone = statistics.median(worker.run(one.name, 1))
         load.send(url, one, bodies, _WARM)
@@ -91,10 +91,10 @@ def _round(
         sent = load.send(url, one, bodies, seconds)
         drain(url)
         if one in _BUSY:
-            found[one] = {"engine": _BUSY[one] / alone, "server": sent["requests_per_second"]}
+            measured[one] = {"engine": _BUSY[one] / alone, "server": sent["requests_per_second"]}
         else:
-            found[one] = {"engine": 1000 * alone, "server": 1000 * sent["p50"]}
-    return found
+            measured[one] = {"engine": 1000 * alone, "server": 1000 * sent["p50"]}
+    return measured
 
 
 def _turned(rounds: Sequence[Mapping[Load, dict[str, float]]], loads: Mapping[Load, int]) -> Rounds:
@@ -104,21 +104,21 @@ def _turned(rounds: Sequence[Mapping[Load, dict[str, float]]], loads: Mapping[Lo
     }
 
 
-def report(found: Mapping[str, Any]) -> str:
+def report(results: Mapping[str, Any]) -> str:
     """The numbers as tables for a person."""
     busy = [
         [name, _cell(engine), _cell(server), _cell(map(operator.truediv, server, engine), 2)]
-        for name, (engine, server) in _pairs(found["texts_per_second"])
+        for name, (engine, server) in _pairs(results["texts_per_second"])
     ]
     alone = [
         [name, _cell(engine, 2), _cell(server, 2), _cell(map(operator.sub, server, engine), 2)]
-        for name, (engine, server) in _pairs(found["p50_ms"])
+        for name, (engine, server) in _pairs(results["p50_ms"])
     ]
     return "\n".join(
         [
-            machine.line(found["machine"]),
-            f"{found['model']} in {found['dtype']}, {found['threads']} threads; median of the "
-            "rounds (lowest-highest)",
+            machine.line(results["machine"]),
+            f"{results['model']} in {results['dtype']}, {results['threads']} threads; "
+            "median of the rounds (lowest-highest)",
             table("texts per second", ["", "engine alone", "server", "share"], busy),
             table("p50 in milliseconds", ["", "engine alone", "server", "added"], alone),
         ]

@@ -13,8 +13,8 @@ def peaks(count: int) -> dict[str, float | None]:
     """The machine's rate of matrix products in GFLOP/s, by precision."""
     command = [sys.executable, "-m", "deploy.benchmark.peers.roofline", str(count)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    found: dict[str, float | None] = json.loads(done.stdout)
-    return found
+    peaks: dict[str, float | None] = json.loads(done.stdout)
+    return peaks
 
 
 def flop_per_token(folder: Path) -> float:

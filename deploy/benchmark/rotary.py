@@ -92,8 +92,8 @@ def turn(model: Any) -> None:
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
     def angles(x: Tensor, position_ids: Tensor, layer_type: str = "") -> tuple[Tensor, Tensor]:
-        told = config.rope_parameters
-        base = (told[layer_type] if layer_type else told)["rope_theta"]
+        parameters = config.rope_parameters
+        base = (parameters[layer_type] if layer_type else parameters)["rope_theta"]
         exponents = torch.arange(0, size, 2, dtype=torch.float64) / size
         turned = position_ids[..., None].double() * base**-exponents
         both = torch.cat((turned, turned), dim=-1)

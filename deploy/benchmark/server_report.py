@@ -10,40 +10,40 @@ from deploy.benchmark.tables import spread, summary, table
 Round = Mapping[str, Any]
 
 
-def report(found: Mapping[str, Any]) -> str:
+def report(results: Mapping[str, Any]) -> str:
     """All the tables."""
-    loads = list(next(iter(found["servers"].values()), {}))
+    loads = list(next(iter(results["servers"].values()), {}))
     return "\n".join(
         [
-            machine.line(found["machine"]),
-            f"{found['model']}, {found['threads']} threads, {found['rounds']} rounds of "
-            f"{found['seconds']} seconds; median of the rounds (lowest-highest)",
-            _table(found, loads, "requests per second", lambda one: one["requests_per_second"]),
-            _table(found, loads, "p50 in milliseconds", lambda one: 1000 * one["p50"], 1),
-            _table(found, loads, "p99 in milliseconds", lambda one: 1000 * one["p99"], 1),
-            _table(found, loads, "errors", lambda one: one["errors"]),
-            _table(found, loads, "requests per second of the loads beside", _beside),
-            _ratios(found, loads),
-            _fidelity(found),
+            machine.line(results["machine"]),
+            f"{results['model']}, {results['threads']} threads, {results['rounds']} rounds of "
+            f"{results['seconds']} seconds; median of the rounds (lowest-highest)",
+            _table(results, loads, "requests per second", lambda one: one["requests_per_second"]),
+            _table(results, loads, "p50 in milliseconds", lambda one: 1000 * one["p50"], 1),
+            _table(results, loads, "p99 in milliseconds", lambda one: 1000 * one["p99"], 1),
+            _table(results, loads, "errors", lambda one: one["errors"]),
+            _table(results, loads, "requests per second of the loads beside", _beside),
+            _ratios(results, loads),
+            _fidelity(results),
         ]
     )
 
 
-def ratios(found: Mapping[str, Any], name: str, load: str) -> list[float]:
+def ratios(results: Mapping[str, Any], name: str, load: str) -> list[float]:
     """Our requests per second to those of the best peer, in each round that both were in."""
     peers = [
-        _rates(found, peer, load)
-        for peer in found["peers"]
-        if load in found["servers"].get(peer, {})
+        _rates(results, peer, load)
+        for peer in results["peers"]
+        if load in results["servers"].get(peer, {})
     ]
     if not peers:
         return []
     best = max(peers, key=statistics.median)
-    return [ours / theirs for ours, theirs in zip(_rates(found, name, load), best, strict=False)]
+    return [ours / theirs for ours, theirs in zip(_rates(results, name, load), best, strict=False)]
 
 
-def _rates(found: Mapping[str, Any], name: str, load: str) -> list[float]:
-    return [one["requests_per_second"] for one in found["servers"][name].get(load, [])]
+def _rates(results: Mapping[str, Any], name: str, load: str) -> list[float]:
+    return [one["requests_per_second"] for one in results["servers"][name].get(load, [])]
 
 
 def _beside(one: Round) -> float:
@@ -51,7 +51,7 @@ def _beside(one: Round) -> float:
 
 
 def _table(
-    found: Mapping[str, Any],
+    results: Mapping[str, Any],
     loads: list[str],
     title: str,
     value: Callable[[Round], float],
@@ -59,7 +59,7 @@ def _table(
 ) -> str:
     rows = [
         [name, *(_cell([value(one) for one in of.get(load, [])], digits) for load in loads)]
-        for name, of in found["servers"].items()
+        for name, of in results["servers"].items()
     ]
     return table(title, ["", *loads], rows)
 
@@ -68,19 +68,19 @@ def _cell(values: list[float], digits: int) -> str:
     return spread(summary(values), digits) if values else "-"  # it failed before
 
 
-def _ratios(found: Mapping[str, Any], loads: list[str]) -> str:
+def _ratios(results: Mapping[str, Any], loads: list[str]) -> str:
     rows = []
-    for name in found["servers"]:
-        values = [ratios(found, name, load) for load in loads]
-        if name not in found["peers"] and all(values):
+    for name in results["servers"]:
+        values = [ratios(results, name, load) for load in loads]
+        if name not in results["peers"] and all(values):
             rows.append([name, *(_cell(each, 2) for each in values)])
     return table("requests per second, to the best peer's of the same round", ["", *loads], rows)
 
 
-def _fidelity(found: Mapping[str, Any]) -> str:
+def _fidelity(results: Mapping[str, Any]) -> str:
     rows = [
         [name, f"{of['min_cosine']:.6f}", f"{of['mean_cosine']:.6f}", f"{of['max_difference']:.1e}"]
-        for name, of in found["fidelity"].items()
+        for name, of in results["fidelity"].items()
     ]
     header = ["", "min cosine", "mean cosine", "max difference"]
     return table("vectors against sentence-transformers in float32", header, rows)

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """The whole comparison, as it is written to the file."""
     load.require()
     servers = [one for one in everyone(args) if options.wanted(one.name, args.only)]
-    told: dict[str, Any] = {
+    results: dict[str, Any] = {
         "machine": machine.describe(),
         "model": resolve(args.model).name,
         "threads": args.threads,
@@ -61,9 +61,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             except (Unavailable, httpx.HTTPError, subprocess.CalledProcessError) as reason:
                 note(f"skipped: {server.name}: {reason}")
                 servers.remove(server)
-    told["servers"] = rounds
-    told["fidelity"] = _fidelity(answers)
-    return told
+    results["servers"] = rounds
+    results["fidelity"] = _fidelity(answers)
+    return results
 
 
 def everyone(args: argparse.Namespace) -> list[Server | Elsewhere]:
@@ -89,16 +89,16 @@ def turn(
         for one in load.LOADS:
             load.send(url, one, bodies, _WARM)
             drain(url)
-            found = load.send(url, one, bodies, args.seconds)
+            measured = load.send(url, one, bodies, args.seconds)
             drain(url)
-            rounds.setdefault(server.name, {}).setdefault(one.name, []).append(found)
+            rounds.setdefault(server.name, {}).setdefault(one.name, []).append(measured)
 
 
 def _fidelity(answers: Mapping[str, Floats]) -> dict[str, Any]:
     if REFERENCE.name not in answers:
         return {}
     wanted = {"short": answers[REFERENCE.name]}
-    return {name: asdict(fidelity({"short": found}, wanted)) for name, found in answers.items()}
+    return {name: asdict(fidelity({"short": vectors}, wanted)) for name, vectors in answers.items()}
 
 
 def main() -> None:

@@ -55,9 +55,9 @@ class Elsewhere:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, given: str) -> "Elsewhere":
+    def parse(cls, argument: str) -> "Elsewhere":
         """NAME=URL; raises ArgumentTypeError."""
-        name, _, url = given.partition("=")
+        name, _, url = argument.partition("=")
         if not url.startswith("http"):
             raise argparse.ArgumentTypeError("give a name and a URL: NAME=http://…/v1/embeddings")
         return cls(name, url)
@@ -128,13 +128,15 @@ def running(server: Server, folder: Path, home: Path, count: int) -> Iterator[st
     """
     name = server.environment
     python = environments.python(home, name) if name else Path(sys.executable)
-    told = {key: text for key, text in os.environ.items() if not key.startswith("EMBEDDING_")}
-    told |= OFFLINE if server.own_threads else OFFLINE | threads(count)
+    environment = {
+        key: text for key, text in os.environ.items() if not key.startswith("EMBEDDING_")
+    }
+    environment |= OFFLINE if server.own_threads else OFFLINE | threads(count)
     with (home / "servers.log").open("a") as log:
         process = subprocess.Popen(
             [str(python.with_name(server.program)), *server.arguments(str(folder), str(_PORT))],
             cwd=ROOT,
-            env=told | {"EMBEDDING_THREADS": str(count)},
+            env=environment | {"EMBEDDING_THREADS": str(count)},
             stdout=log,
             stderr=log,
             start_new_session=True,  # so that its children can be stopped with it

@@ -9,12 +9,12 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> s
     """A title and aligned columns, the first to the left."""
     lines = [list(header), *map(list, rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    told = [
+    lines = [
         line[0].ljust(widths[0])
         + "".join(cell.rjust(width + 3) for cell, width in zip(line[1:], widths[1:], strict=True))
         for line in lines
     ]
-    return "\n".join(["", title, *told])
+    return "\n".join(["", title, *lines])
 
 
 def summary(values: Sequence[float]) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def summary(values: Sequence[float]) -> dict[str, Any]:
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
-def spread(told: dict[str, Any], digits: int = 0, unit: float = 1.0) -> str:
+def spread(figures: dict[str, Any], digits: int = 0, unit: float = 1.0) -> str:
     """Such a summary as 'median (min-max)'."""
-    median, low, high = (f"{told[key] * unit:.{digits}f}" for key in ("median", "min", "max"))
+    median, low, high = (f"{figures[key] * unit:.{digits}f}" for key in ("median", "min", "max"))
     return f"{median} ({low}-{high})"

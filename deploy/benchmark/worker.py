@@ -51,9 +51,9 @@ class Worker:
 
     def prepare(self, name: str, groups: Groups) -> Prepared:
         """Hand over a workload; the worker tries its settings on it."""
-        told = self._ask(ask="prepare", name=name, of=groups)
-        vectors = np.frombuffer(base64.b64decode(told["vectors"]), dtype="<f4")
-        return Prepared(told["setting"], vectors.reshape(-1, told["width"]))
+        response = self._ask(ask="prepare", name=name, of=groups)
+        vectors = np.frombuffer(base64.b64decode(response["vectors"]), dtype="<f4")
+        return Prepared(response["setting"], vectors.reshape(-1, response["width"]))
 
     def run(self, name: str, passes: int) -> list[float]:
         """Seconds of each group of a workload in each pass."""
@@ -70,10 +70,10 @@ class Worker:
         with contextlib.suppress(BrokenPipeError):  # it has died, so there is no answer either
             print(json.dumps(question), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
-        told: dict[str, Any] = json.loads(line) if line else {"refused": "it died; see the log"}
-        if "refused" in told:
-            raise Unavailable(told["refused"])
-        return told
+        response: dict[str, Any] = json.loads(line) if line else {"refused": "it died; see the log"}
+        if "refused" in response:
+            raise Unavailable(response["refused"])
+        return response
 
 
 def threads(count: int) -> dict[str, str]:

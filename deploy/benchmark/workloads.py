@@ -44,19 +44,19 @@ def workloads(tokenize: Tokenize, *, seed: int, quick: bool) -> list[Workload]:
     dice = random.Random(seed)
     corpus = Corpus(dice)
     share = 4 if quick else 1
-    found = []
+    work = []
     for name, words in WORDS.items():
         rows = tokenize([corpus.cut(*words) for _ in range(_TEXTS[name] // share)])
-        found.append(Workload(name, [rows], passes=1 if quick else 2, throughput=True))
+        work.append(Workload(name, [rows], passes=1 if quick else 2, throughput=True))
     queries = [[row] for row in _queries(corpus, tokenize, _GROUPS)]
-    found.append(Workload("query", queries, passes=10 // share, throughput=False))
+    work.append(Workload("query", queries, passes=10 // share, throughput=False))
     for size in _BATCHES:
         groups = [
             tokenize([corpus.cut(*WORDS["short"]) for _ in range(size)])
             for _ in range(_GROUPS // share)
         ]
-        found.append(Workload(f"batch of {size}", groups, passes=4, throughput=False))
-    return found
+        work.append(Workload(f"batch of {size}", groups, passes=4, throughput=False))
+    return work
 
 
 def calibration(tokenize: Tokenize, *, seed: int) -> list[list[int]]:

@@ -111,7 +111,7 @@ class Sender:
         return float(response.headers.get("retry-after", 0))
 
     def _sample(self, scheduled: float, lag: float, response: httpx.Response) -> Sample:
-        def told(name: str) -> int:
+        def header(name: str) -> int:
             return int(response.headers.get(name, 0))
 
         return Sample(
@@ -120,9 +120,9 @@ class Sender:
             total=self.now() - scheduled,
             outcome=str(response.status_code),
             texts=self._plan.texts_per_request,
-            tokens=told("x-tokens"),
-            truncated=told("x-truncated"),
-            phases={phase: told(f"x-{phase}-us") / 1e6 for phase in PHASES},
+            tokens=header("x-tokens"),
+            truncated=header("x-truncated"),
+            phases={phase: header(f"x-{phase}-us") / 1e6 for phase in PHASES},
         )
 
 
@@ -174,43 +174,43 @@ async def _flush(sender: Sender, put: Callable[[list[Sample]], None]) -> None:
         sender.samples = []
 
 
-def work(plan: Plan, begin: float, outbox: "mp.Queue[list[Sample] | float]") -> None:
-    """A process: sends, puts its samples into the outbox, then how much of a core it used."""
+def work(plan: Plan, begin: float, results_queue: "mp.Queue[list[Sample] | float]") -> None:
+    """A process: sends, puts its samples into the queue, then how much of a core it used."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     used = time.process_time()
-    asyncio.run(drive(plan, begin, outbox.put))
-    outbox.put((time.process_time() - used) / plan.duration)
+    asyncio.run(drive(plan, begin, results_queue.put))
+    results_queue.put((time.process_time() - used) / plan.duration)
 
 
 def run(plans: Sequence[Plan], progress: Callable[[list[Sample]], None]) -> "Run":
     """Carry the plans out, each in a process of its own."""
     context = mp.get_context("spawn")
-    outbox: mp.Queue[list[Sample] | float] = context.Queue()
+    results_queue: mp.Queue[list[Sample] | float] = context.Queue()
     begin = time.monotonic() + START
-    processes = [context.Process(target=work, args=(plan, begin, outbox)) for plan in plans]
+    processes = [context.Process(target=work, args=(plan, begin, results_queue)) for plan in plans]
     for process in processes:
         process.start()
-    found = Run()
+    run = Run()
     try:
-        while len(found.cores) < len(plans):
-            message = _receive(outbox, processes)
+        while len(run.cores) < len(plans):
+            message = _receive(results_queue, processes)
             if isinstance(message, float):
-                found.cores.append(message)
+                run.cores.append(message)
             else:
-                found.samples += message
-            progress(found.samples)
+                run.samples += message
+            progress(run.samples)
     finally:
         for process in processes:
             process.terminate()
-    return found
+    return run
 
 
 def _receive(
-    outbox: "mp.Queue[list[Sample] | float]", processes: Sequence[Any]
+    results_queue: "mp.Queue[list[Sample] | float]", processes: Sequence[Any]
 ) -> list[Sample] | float:
     while True:
         try:
-            return outbox.get(timeout=1)
+            return results_queue.get(timeout=1)
         except queue.Empty:
             if any(process.exitcode for process in processes):
                 raise SystemExit("a process of the load test died") from None
@@ -224,14 +224,14 @@ class Run:
     cores: list[float] = field(default_factory=list)
 
 
-def report(plan: Plan, found: Run) -> dict[str, Any]:
+def report(plan: Plan, run: Run) -> dict[str, Any]:
     """Numbers of the run after its warm-up; times in milliseconds, of good answers only."""
-    window = [sample for sample in found.samples if sample.scheduled >= plan.warmup]
+    window = [sample for sample in run.samples if sample.scheduled >= plan.warmup]
     good = [sample for sample in window if sample.good]
     # What was answered in the time, whenever it came: an overloaded server's queue is no rate.
     answered = [
         sample
-        for sample in found.samples
+        for sample in run.samples
         if sample.good and plan.warmup <= sample.scheduled + sample.total < plan.duration
     ]
     seconds = plan.duration - plan.warmup
@@ -244,7 +244,7 @@ def report(plan: Plan, found: Run) -> dict[str, Any]:
         "tokens_per_second": sum(sample.tokens for sample in answered) / seconds,
         "truncated_texts": sum(sample.truncated for sample in good),
         "milliseconds": {name: spread(values) for name, values in phases(good).items()},
-        "client_cores": max(found.cores),
+        "client_cores": max(run.cores),
     }
 
 

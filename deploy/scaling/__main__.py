@@ -76,11 +76,11 @@ def table(rows: Sequence[tuple[str, Outcome]]) -> str:
         "| rule | p99 holds again after | p99 over the bound | refused | servers, mean |",
         "|---|---|---|---|---|",
     ]
-    for name, found in rows:
-        recovered = f"{found.recovered:.0f} s" if found.recovered else "at once"
+    for name, result in rows:
+        recovered = f"{result.recovered:.0f} s" if result.recovered else "at once"
         lines.append(
-            f"| {name} | {recovered} | {found.seconds:.0f} s | {found.refused:.2%} "
-            f"| {found.servers:.1f} |"
+            f"| {name} | {recovered} | {result.seconds:.0f} s | {result.refused:.2%} "
+            f"| {result.servers:.1f} |"
         )
     return "\n".join(lines)
 

@@ -105,12 +105,12 @@ def _cost(url: str, folder: Path, fields: Mapping[str, str], seconds: int) -> Co
     bodies = load.write(folder, fields, seed=0)
     load.send(url, _LOAD, bodies, _WARM)
     before = _cpu_seconds()
-    found = load.send(url, _LOAD, bodies, seconds)
-    if found["refused"]:
-        raise SystemExit(f"{found['refused']} requests were refused: close other programs")
+    result = load.send(url, _LOAD, bodies, seconds)
+    if result["refused"]:
+        raise SystemExit(f"{result['refused']} requests were refused: close other programs")
     spent = {role: after - before[role] for role, after in _cpu_seconds().items()}
     body = bodies[_LOAD].read_text().partition("\n")[0].encode()
-    each = {role: value / found["requests"] for role, value in spent.items()}
+    each = {role: value / result["requests"] for role, value in spent.items()}
     return Cost(**each, **_sizes(url, body))
 
 

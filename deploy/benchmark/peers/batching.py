@@ -15,16 +15,16 @@ def batches(lengths: Sequence[int], budget: int, *, padded: bool) -> list[list[i
 
     padded: count what the batch takes once each row is as long as the longest.
     """
-    found: list[list[int]] = []
+    parts: list[list[int]] = []
     total = budget + 1  # so that the first row opens a batch
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):
         length = lengths[index]
-        total = length * (len(found[-1]) + 1) if padded and found else total + length
-        if not found or total > budget:
-            found.append([])
+        total = length * (len(parts[-1]) + 1) if padded and parts else total + length
+        if not parts or total > budget:
+            parts.append([])
             total = length
-        found[-1].append(index)
-    return found
+        parts[-1].append(index)
+    return parts
 
 
 def pad(rows: Sequence[Ids]) -> tuple[Integers, Integers]:

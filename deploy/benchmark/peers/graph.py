@@ -88,7 +88,7 @@ def example() -> dict[str, Tensor]:
     return {"input_ids": torch.full_like(mask, 1000), "attention_mask": mask}
 
 
-def kept(cache: str, folder: str, *parts: str) -> Path:
+def conversion_folder(cache: str, folder: str, *parts: str) -> Path:
     """The folder for what was converted, by model and by whatever else decides the result."""
     path = Path(cache) / "converted" / "-".join((Path(folder).name, *parts))
     path.mkdir(parents=True, exist_ok=True)

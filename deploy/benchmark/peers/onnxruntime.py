@@ -8,7 +8,7 @@ from typing import Any
 import onnxruntime as ort
 
 from deploy.benchmark.peers.batching import Floats, Ids, pad
-from deploy.benchmark.peers.graph import GRAPHS, example, kept
+from deploy.benchmark.peers.graph import GRAPHS, conversion_folder, example
 from deploy.benchmark.peers.protocol import Job, serve
 
 _GRAPHS = ("plain", "fused")  # as exported; or through onnxruntime's own optimiser of transformers
@@ -49,8 +49,8 @@ class OnnxRuntime:
 def _run(session: Any, rows: Sequence[Ids]) -> Floats:
     ids, mask = pad(rows)
     [vectors] = session.run(None, {"input_ids": ids, "attention_mask": mask})
-    found: Floats = vectors
-    return found
+    result: Floats = vectors
+    return result
 
 
 def _session(file: Path, threads: int) -> Any:
@@ -61,7 +61,7 @@ def _session(file: Path, threads: int) -> Any:
 
 
 def _graphs(job: Job) -> dict[str, Path]:
-    folder = kept(job.cache, job.folder, "onnxruntime", ort.__version__)
+    folder = conversion_folder(job.cache, job.folder, "onnxruntime", ort.__version__)
     files = {graph: folder / f"{graph}.onnx" for graph in _GRAPHS}
     if not files["plain"].exists():
         _export(job, files["plain"])

@@ -9,7 +9,7 @@ import numpy as np
 import openvino as ov
 
 from deploy.benchmark.peers.batching import Floats, Ids, pad
-from deploy.benchmark.peers.graph import GRAPHS, example, kept
+from deploy.benchmark.peers.graph import GRAPHS, conversion_folder, example
 from deploy.benchmark.peers.protocol import Job, Refused, serve
 
 # Of what is not quantised. int8 alone leaves it to OpenVINO, which takes bfloat16 where it can;
@@ -48,20 +48,20 @@ class OpenVINO:
     def encode(self, work: Sequence[Sequence[Ids]], mode: str) -> Iterable[Floats]:
         if mode == "latency":
             return [self._request.infer(pad(rows), share_inputs=True)[0].copy() for rows in work]
-        found: dict[int, Floats] = {}
-        self._queue.set_callback(partial(_keep, found))
+        outputs: dict[int, Floats] = {}
+        self._queue.set_callback(partial(_keep, outputs))
         for index in reversed(range(len(work))):  # the longest first, so that none is left alone
             self._queue.start_async(pad(work[index]), index)
         self._queue.wait_all()
-        return [found[index] for index in range(len(work))]
+        return [outputs[index] for index in range(len(work))]
 
 
-def _keep(found: dict[int, Floats], request: Any, index: int) -> None:
-    found[index] = request.get_output_tensor().data.copy()
+def _keep(outputs: dict[int, Floats], request: Any, index: int) -> None:
+    outputs[index] = request.get_output_tensor().data.copy()
 
 
 def _float32(job: Job) -> Path:
-    path = kept(job.cache, job.folder, "openvino", ov.__version__[:8]) / "float32.xml"
+    path = conversion_folder(job.cache, job.folder, "openvino", ov.__version__[:8]) / "float32.xml"
     if not path.exists():
         inputs = example()
         graph = GRAPHS[job.head](job.folder, "sdpa")
@@ -73,7 +73,7 @@ def _float32(job: Job) -> Path:
 def _int8(job: Job) -> Path:
     import nncf
 
-    path = kept(job.cache, job.folder, "openvino", ov.__version__[:8]) / "int8.xml"
+    path = conversion_folder(job.cache, job.folder, "openvino", ov.__version__[:8]) / "int8.xml"
     if not path.exists():
         texts = [pad([np.array(row, np.int32)]) for row in job.calibration]
         model = nncf.quantize(

@@ -42,7 +42,7 @@ class Job:
 
 
 class Engine(Protocol):
-    """What is measured. modes: ways to run a list of batches, the best of which is found by trial.
+    """What is measured. modes: ways to run a list of batches, the best of which is chosen by trial.
 
     padded: whether a batch takes as much as its longest row in every row. about: versions.
     """
@@ -81,8 +81,8 @@ def serve(build: Callable[[Job], Engine]) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # libraries that print must not disturb the answers
 
-    def answer(**told: Any) -> None:
-        print(json.dumps(told), file=answers, flush=True)
+    def answer(**fields: Any) -> None:
+        print(json.dumps(fields), file=answers, flush=True)
 
     try:
         engine = build(Job(**json.loads(sys.stdin.readline())))
@@ -107,12 +107,12 @@ def serve(build: Callable[[Job], Engine]) -> None:
 
 def best(engine: Engine, groups: list[list[Ids]]) -> Setting:
     """The setting that embeds the groups fastest, by a short trial."""
-    found: dict[Setting, float] = {}
+    seconds: dict[Setting, float] = {}
     for setting in _settings(engine, groups):
         first = _pass(engine, groups, setting)
-        if first < _HOPELESS * min(found.values(), default=first):
-            found[setting] = min(_pass(engine, groups, setting) for _ in range(2))
-    return min(found, key=found.__getitem__)
+        if first < _HOPELESS * min(seconds.values(), default=first):
+            seconds[setting] = min(_pass(engine, groups, setting) for _ in range(2))
+    return min(seconds, key=seconds.__getitem__)
 
 
 def timed(engine: Engine, workload: Workload, passes: int) -> list[float]:

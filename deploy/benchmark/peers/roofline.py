@@ -53,9 +53,9 @@ def peak(build: Callable[[int, int, int], Callable[[], object]]) -> float | None
 if __name__ == "__main__":
     torch.set_num_threads(int(sys.argv[1]))
     with torch.inference_mode():
-        found = {
+        peaks = {
             "float32": peak(lambda *shape: floating(torch.float32, *shape)),
             "bfloat16": peak(lambda *shape: floating(torch.bfloat16, *shape)),
             "int8": peak(integer),
         }
-    print(json.dumps(found))
+    print(json.dumps(peaks))
