@@ -50,12 +50,17 @@ def start(
     return entries
 
 
-def prepare(entries: Sequence[Entry], work: Sequence[Workload]) -> None:
-    """Let each find its best settings, alone."""
-    for entry in entries:
+def prepare(entries: list[Entry], work: Sequence[Workload]) -> None:
+    """Let each find its best settings, alone; those that die are left out, by name."""
+    for entry in [*entries]:
         for workload in work:
             note(f"trying settings: {entry.contestant.name}, {workload.name}")
-            prepared = entry.worker.prepare(workload.name, workload.groups)
+            try:
+                prepared = entry.worker.prepare(workload.name, workload.groups)
+            except Unavailable as reason:
+                note(f"left out: {entry.contestant.name}: {reason}")
+                entries.remove(entry)
+                break
             entry.settings[workload.name] = prepared.setting
             entry.vectors[workload.name] = prepared.vectors
 

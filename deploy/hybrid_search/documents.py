@@ -2,8 +2,9 @@
 
 import ast
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 _DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -16,17 +17,33 @@ class Document:
     query: str
     text: str
 
+    def texts(self) -> tuple[str, str]:
+        """Return both parts."""
+        return self.query, self.text
+
 
 def read_documents(limit: int) -> list[Document]:
     """Return the first so many documents, in the order of module names."""
-    folder = Path(sysconfig.get_path("stdlib"))
-    docstrings = (text for path in sorted(folder.glob("*.py")) for text in _docstrings(path))
-    documents = [document for text in docstrings if (document := _split(text))]
-    return documents[:limit]
+    modules = Path(sysconfig.get_path("stdlib")).glob("*.py")
+    return [*islice(_documents(modules), limit)]
+
+
+def training_documents() -> Iterator[Document]:
+    """Yield the documents of all packages that are installed beside the standard library."""
+    return _documents(Path(sysconfig.get_path("purelib")).rglob("*.py"))
+
+
+def _documents(modules: Iterable[Path]) -> Iterator[Document]:
+    docstrings = (text for path in sorted(modules) for text in _docstrings(path))
+    return (document for text in docstrings if (document := _split(text)))
 
 
 def _docstrings(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    try:
+        module = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):  # of another version of Python, or a template
+        return
+    for node in ast.walk(module):
         if isinstance(node, _DOCUMENTED) and (text := ast.get_docstring(node)):
             yield text
 

@@ -15,7 +15,7 @@ from models.sentence_transformers.sparse import QueryWeights
 from models.tokenizer.tokenizer import Tokenizer
 from models.vectors import Floats
 
-_IGNORED_ROLES = ("cls", "eos", "pad", "unk")  # of tokens that mean nothing in every text
+_IGNORED_ROLES = ("cls", "sep", "eos", "pad", "unk")  # of tokens that mean nothing in every text
 
 
 class QueryVectors:
@@ -54,8 +54,7 @@ class TokenWeightVectors:
         shapes = {"weight": (1, hidden_size), "bias": (1,)}
         tensors = weights.read_file(folder / TOKEN_WEIGHTS, shapes)
         self._weight, self._bias = tensors["weight"].numpy(), tensors["bias"].numpy()
-        ignored = (tokenizer.special_id(role) for role in _IGNORED_ROLES)
-        self._ignored = [id for id in ignored if id is not None]
+        self._ignored = ignored_ids(tokenizer)
 
     def __call__(self, ids: npt.NDArray[np.integer], states: Floats) -> SparseVector:
         """Weigh the tokens of a text. ids: (T,). states: of the last layer, (T, D)."""
@@ -66,6 +65,12 @@ class TokenWeightVectors:
         np.maximum.at(largest, occurrences, weights)
         chosen = (largest > 0) & ~np.isin(tokens, self._ignored)
         return SparseVector(tokens[chosen].astype(np.int32), largest[chosen])
+
+
+def ignored_ids(tokenizer: Tokenizer) -> list[int]:
+    """Return the ids of tokens that have no weight."""
+    ids = (tokenizer.special_id(role) for role in _IGNORED_ROLES)
+    return [id for id in ids if id is not None]
 
 
 def _read_tensor(folder: Path, vocab_size: int) -> Floats:

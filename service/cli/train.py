@@ -14,6 +14,7 @@ from service.cli.options import model_folder, options, read
 from service.cli.train_options import (
     EXTRA,
     corpus_and_output,
+    head_options,
     number,
     output_option,
     sentence_options,
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 def train() -> None:
     """Train small models from a file of texts, for `serve` to serve.
 
-    Needs the extra 'train': pip install 'embedding-service[train]'.
+    All but `heads` need the extra 'train': pip install 'embedding-service[train]'.
     """
 
 
@@ -118,6 +119,31 @@ def distill(output: Path, dimensions: int, **flags: Any) -> None:
         from models.training.distill import distill as distill_model
 
         distill_model(source, folder, dimensions)
+    click.echo(output)
+
+
+@train.command()
+@click.argument("model")
+@corpus_and_output
+@head_options
+@options("revision", "cache")
+def heads(
+    model: str, corpus: Path, output: Path, revision: Any, cache: Any, **choices: Any
+) -> None:
+    """Add sparse vectors and vectors of tokens to MODEL, whose dense vectors stay as they are.
+
+    MODEL is a folder, or organisation/name on a hub, of an encoder. CORPUS is a .tsv or a .jsonl of
+    pairs (anchor, positive and perhaps negative): a query, a text that it should find, and one that
+    it should not.
+    """
+    from models.new_folder import new_folder
+    from models.training.corpus import open_corpus
+    from models.training.heads import HeadTraining, train_heads
+    from models.training.pairs import Pairs
+
+    settings = read({"model": model, "revision": revision, "cache": cache})
+    with _reporting(), new_folder(output) as folder, open_corpus(corpus) as texts:
+        train_heads(model_folder(settings), Pairs(texts), folder, HeadTraining(**choices))
     click.echo(output)
 
 

@@ -113,3 +113,15 @@ def sentence_options(command: F) -> F:
         ),
         _SEED,
     )
+
+
+def head_options(command: F) -> F:
+    """Add the options of layers over the states of tokens."""
+    return decorate(
+        command,
+        number("--max-length", 128, "Tokens of a text that are read in training."),
+        number("--epochs", 2, "Passes over the corpus."),
+        number("--batch-size", 32, "Rows of a batch, in which each is compared with all."),
+        number("--learning-rate", 1e-3, "The first; it falls to 0."),
+        _SEED,
+    )

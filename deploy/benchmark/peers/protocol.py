@@ -17,6 +17,7 @@ import numpy as np
 from deploy.benchmark.peers.batching import Floats, Ids, batches
 
 _BUDGETS = (2048, 1024, 512, 4096, 256, 128)  # tokens of one forward pass, likely ones first
+_LARGEST_BUDGETS = {"splade": 1024}  # by head: logits of all words take 120 KB for each token
 _TRIED = 4  # groups of a workload that settings are tried on
 _HOPELESS = 1.5  # times the best: a setting as slow as this at first sight is not tried again
 
@@ -85,18 +86,21 @@ def serve(build: Callable[[Job], Engine]) -> None:
         print(json.dumps(fields), file=answers, flush=True)
 
     try:
-        engine = build(Job(**json.loads(sys.stdin.readline())))
+        job = Job(**json.loads(sys.stdin.readline()))
+        engine = build(job)
     except Refused as reason:
         answer(refused=str(reason))
         return
     answer(about=engine.about)
+    largest = _LARGEST_BUDGETS.get(job.head, max(_BUDGETS))
     workloads: dict[str, Workload] = {}
     for line in sys.stdin:
         question = json.loads(line)
         name = question["name"]
         if question["ask"] == "prepare":
             groups = [[np.array(row, dtype=np.int32) for row in group] for group in question["of"]]
-            workloads[name] = Workload(groups, best(engine, groups[:_TRIED]))
+            budgets = [each for each in _BUDGETS if each <= largest]
+            workloads[name] = Workload(groups, best(engine, groups[:_TRIED], budgets))
             vectors = np.concatenate([_encode(engine, g, workloads[name].setting) for g in groups])
             text = base64.b64encode(vectors.astype("<f4").tobytes()).decode()
             setting = asdict(workloads[name].setting)
@@ -105,10 +109,10 @@ def serve(build: Callable[[Job], Engine]) -> None:
             answer(seconds=timed(engine, workloads[name], question["passes"]))
 
 
-def best(engine: Engine, groups: list[list[Ids]]) -> Setting:
+def best(engine: Engine, groups: list[list[Ids]], budgets: Sequence[int]) -> Setting:
     """The setting that embeds the groups fastest, by a short trial."""
     seconds: dict[Setting, float] = {}
-    for setting in _settings(engine, groups):
+    for setting in _settings(engine, groups, budgets):
         first = _pass(engine, groups, setting)
         if first < _HOPELESS * min(seconds.values(), default=first):
             seconds[setting] = min(_pass(engine, groups, setting) for _ in range(2))
@@ -127,9 +131,9 @@ def timed(engine: Engine, workload: Workload, passes: int) -> list[float]:
     return times
 
 
-def _settings(engine: Engine, groups: list[list[Ids]]) -> Iterable[Setting]:
+def _settings(engine: Engine, groups: list[list[Ids]], budgets: Sequence[int]) -> Iterable[Setting]:
     seen = []
-    for budget in _BUDGETS:
+    for budget in budgets:
         cut = [batches([len(row) for row in g], budget, padded=engine.padded) for g in groups]
         if cut not in seen:  # a larger budget may change nothing
             seen.append(cut)

@@ -1,5 +1,6 @@
 """`embedding-service train`, to models that the server reads."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,6 +71,17 @@ def test_distill_writes_a_table_of_the_tokens(
     folder = Folder.read(out)
     assert (folder.spec.config.family, folder.dim) == ("model2vec", 7)
     assert "exists already" in run("distill", model, "-o", out, status=1)
+
+
+def test_heads_adds_outputs_to_a_model(tiny_bert: Callable[..., Path], tmp_path: Path) -> None:
+    out, pairs = tmp_path / "heads", tmp_path / "pairs.jsonl"
+    rows = [{"anchor": f"query {n}", "positive": f"text {n}"} for n in range(4)]
+    pairs.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    options = ("--epochs", 1, "--batch-size", 2, "--max-length", 8, "--learning-rate", 0.1)
+    output = run("heads", tiny_bert(), pairs, "-o", out, *options)
+    assert "step 2 of 2: loss" in output and output.endswith(f"\n{out}\n")
+    assert Folder.read(out).outputs == ("dense", "sparse", "multi")
+    assert "exists already" in run("heads", tiny_bert(), pairs, "-o", out, status=1)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

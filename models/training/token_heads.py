@@ -1,0 +1,88 @@
+"""Linear layers over the states of tokens: sparse vectors and vectors of tokens, as of BGE-M3.
+
+Chen et al. 2024, arXiv 2402.03216.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+_TEMPERATURE = 0.02  # divides mean cosines, as in the paper
+
+
+@dataclass(frozen=True)
+class TokenStates:
+    """The tokens of N texts, T together: their ids (T,), states (T, D) and texts' numbers (T,)."""
+
+    ids: Tensor
+    states: Tensor
+    texts: Tensor
+    count: int
+
+    def lengths(self) -> list[int]:
+        """Return the number of tokens of each text."""
+        lengths: list[int] = torch.bincount(self.texts, minlength=self.count).tolist()
+        return lengths
+
+
+class TokenHeads(torch.nn.Module):
+    """A linear layer for the weight of each token (D -> 1), and one for its vector (D -> D).
+
+    At first all weights are 1, and vectors are the states.
+    """
+
+    def __init__(self, width: int, ignored: Sequence[int]) -> None:
+        """ignored: ids of tokens without a weight."""
+        super().__init__()
+        self._ignored = torch.tensor(ignored, dtype=torch.int64)
+        self.weight, self.vector = torch.nn.Linear(width, 1), torch.nn.Linear(width, width)
+        torch.nn.init.zeros_(self.weight.weight)
+        torch.nn.init.ones_(self.weight.bias)
+        torch.nn.init.eye_(self.vector.weight)
+        torch.nn.init.zeros_(self.vector.bias)
+
+    def loss(self, anchors: TokenStates, candidates: TokenStates) -> Tensor:
+        """Compute how badly each anchor's scores tell its candidate, of the same number: ().
+
+        The mean cross-entropy of sparse and of multi-vector scores.
+        """
+        target = torch.arange(anchors.count)
+        sparse = self.sparse_scores(anchors, candidates)
+        multi = self.maxsim_scores(anchors, candidates) / _TEMPERATURE
+        return (F.cross_entropy(sparse, target) + F.cross_entropy(multi, target)) / 2
+
+    def sparse_scores(self, anchors: TokenStates, candidates: TokenStates) -> Tensor:
+        """Compute dot products of sparse vectors: (anchors, candidates)."""
+        vocabulary = torch.unique(torch.cat([anchors.ids, candidates.ids]))
+        vectors = (self._sparse(texts, vocabulary) for texts in (anchors, candidates))
+        left, right = vectors
+        return left @ right.T
+
+    def maxsim_scores(self, anchors: TokenStates, candidates: TokenStates) -> Tensor:
+        """Compute MaxSim, divided by the number of the anchor's vectors: (anchors, candidates)."""
+        documents = self._vectors(candidates)
+        lengths = torch.tensor([len(rows) for rows in documents])
+        padded = pad_sequence(documents, batch_first=True)
+        padding = torch.arange(padded.shape[1]) >= lengths[:, None]
+        scores = []
+        for query in self._vectors(anchors):
+            cosines = torch.einsum("qd,ckd->cqk", query, padded)
+            cosines = cosines.masked_fill(padding[:, None], -torch.inf)
+            scores.append(cosines.amax(2).mean(1))
+        return torch.stack(scores)
+
+    def _sparse(self, texts: TokenStates, vocabulary: Tensor) -> Tensor:
+        # Of a token that occurs again the largest weight, in a column of the batch's own ids.
+        weights = F.relu(self.weight(texts.states)).flatten()
+        weights = weights.masked_fill(torch.isin(texts.ids, self._ignored), 0)
+        cells = texts.texts * len(vocabulary) + torch.searchsorted(vocabulary, texts.ids)
+        empty = weights.new_zeros(texts.count * len(vocabulary))
+        return empty.scatter_reduce(0, cells, weights, "amax").view(texts.count, -1)
+
+    def _vectors(self, texts: TokenStates) -> list[Tensor]:
+        vectors = F.normalize(self.vector(texts.states), dim=-1)
+        return [rows[1:] for rows in vectors.split(texts.lengths())]  # as they are served

@@ -1,0 +1,169 @@
+"""Trained heads of sparse vectors and of vectors of tokens: what they learn, how it is served."""
+
+import logging
+import random
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from tokenizers import Tokenizer
+
+from models.embedder import Embedder
+from models.errors import ModelError
+from models.outputs.names import DENSE, MULTI, SPARSE
+from models.outputs.text_outputs import TextOutputs, common_entries, over_entries
+from models.training.corpus import open_corpus
+from models.training.heads import HeadTraining, train_heads
+from models.training.pairs import Pairs
+from models.vectors import Floats, maxsim
+from tests.models.sparse_encoder import write_bge_m3
+
+WORDS = [
+    *("apple", "river", "stone", "paper", "garden", "window"),
+    *("bridge", "candle", "copper", "desert", "forest", "hammer"),
+]
+TRAINING = HeadTraining(max_length=32, epochs=6, batch_size=12, learning_rate=0.02)
+
+
+def query(word: str) -> str:
+    return f"could you please tell me something about the {word}"
+
+
+def document(word: str, other: str) -> str:
+    """A text about a word, with few words of the query."""
+    return f"{word}: a kind of {other} thing"
+
+
+def distraction(word: str) -> str:
+    """A text about a word, with most words of every query."""
+    return f"could you please tell me about something else, the {word}"
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """For each word its query, its document, and a distraction by another word."""
+    chosen = random.Random(1)
+    others = [chosen.choice([o for o in WORDS if o != word]) for word in WORDS]
+    return [
+        (query(word), document(word, "new"), distraction(other))
+        for word, other in zip(WORDS, others, strict=True)
+    ]
+
+
+def train(source: Path, target: Path, lines: list[str], training: HeadTraining = TRAINING) -> Path:
+    path = target.parent / "pairs.tsv"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    target.mkdir()
+    with open_corpus(path) as corpus:
+        train_heads(source, Pairs(corpus), target, training)
+    return target
+
+
+@pytest.fixture(scope="module")
+def trained(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The default model with heads that were trained on some words."""
+    target = tmp_path_factory.mktemp("heads") / "model"
+    return train(minilm_folder, target, ["\t".join(row) for row in rows()])
+
+
+def outputs(embedder: Embedder, texts: list[str]) -> list[TextOutputs]:
+    return embedder.outputs(embedder.tokenize(texts), [DENSE, SPARSE, MULTI])
+
+
+def sparse_scores(queries: list[TextOutputs], documents: list[TextOutputs]) -> Floats:
+    vectors = [text.sparse for text in queries + documents if text.sparse]
+    matrix = over_entries(vectors, common_entries(vectors))
+    scores: Floats = matrix[: len(queries)] @ matrix[len(queries) :].T
+    return scores
+
+
+def multi_scores(queries: list[TextOutputs], documents: list[TextOutputs]) -> Floats:
+    scores = [
+        [maxsim(q.multi, d.multi) / len(q.multi) for d in documents if d.multi is not None]
+        for q in queries
+        if q.multi is not None
+    ]
+    return np.array(scores, dtype=np.float32)
+
+
+def test_other_words_count_after_the_training(trained: Path, minilm_folder: Path) -> None:
+    untrained = train(
+        minilm_folder,
+        trained.parent / "untrained",
+        ["a\tb", "c\td"],
+        HeadTraining(epochs=1, batch_size=2, learning_rate=1e-9),
+    )
+    words = ["castle", "engine", "monkey", "rocket"]  # none of the training's
+    queries = [query(word) for word in words]
+    texts = [document(word, "old") for word in words]
+    texts += [distraction(word) for word in ("ladder", "kitten", "pepper", "signal")]
+    margins = []  # of the right document to the best of the others
+    for folder in (untrained, trained):
+        embedder = Embedder.load(folder, device="cpu", dtype="float32")
+        left, scored = outputs(embedder, queries), outputs(embedder, texts)
+        for scores in (sparse_scores(left, scored), multi_scores(left, scored)):
+            right = scores.diagonal().copy()
+            np.fill_diagonal(scores, -np.inf)
+            margins.append(float((right - scores.max(axis=1)).min()))
+    sparse, multi, trained_sparse, trained_multi = margins
+    assert sparse < 0 < trained_sparse
+    assert multi < 0 < trained_multi
+
+
+def test_dense_vectors_stay_the_same(trained: Path, minilm_folder: Path) -> None:
+    texts = [query("apple"), document("apple", "new")]
+    models = (Embedder.load(folder, device="cpu") for folder in (minilm_folder, trained))
+    before, after = (model.embed(texts) for model in models)
+    np.testing.assert_array_equal(before, after)
+
+
+def test_the_server_computes_what_was_trained(trained: Path) -> None:
+    tensors = load_file(trained / "sparse_linear.safetensors")
+    embedder = Embedder.load(trained, device="cpu", dtype="float32")
+    [ids] = embedder.tokenize(["a river, a river"])
+    [states] = embedder.hidden([ids])
+    weights = torch.relu(torch.from_numpy(states) @ tensors["weight"][0] + tensors["bias"])
+    [text] = embedder.outputs([ids], [SPARSE])
+    expected = {id: max(w for i, w in zip(ids, weights, strict=True) if i == id) for id in ids}
+    assert text.sparse is not None
+    special = {embedder.tokenizer.special_id(role) for role in ("cls", "sep")}
+    chosen = {id: float(w) for id, w in expected.items() if w > 0 and id not in special}
+    assert dict(zip(text.sparse.indices, text.sparse.weights, strict=True)) == pytest.approx(
+        chosen, rel=1e-5
+    )
+
+
+def test_progress_is_logged(
+    minilm_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "models.training")
+    lines = [f"text {number}\tanswer {number}" for number in range(5)]
+    training = HeadTraining(epochs=2, batch_size=2)
+    train(minilm_folder, tmp_path / "model", lines, training)
+    logs = [re.sub(r"\d\.\d{4}", "N", record.getMessage()) for record in caplog.records]
+    # The fifth pair of each epoch has no other to be compared with.
+    assert logs == [f"step {number} of 4: loss N" for number in range(1, 5)]
+
+
+def test_a_batch_needs_several_pairs(minilm_folder: Path, tmp_path: Path) -> None:
+    lines = ["one\tanother", "one\ta third"]  # of the same anchor
+    with pytest.raises(ModelError, match=r"pairs\.tsv: a batch compares several pairs"):
+        train(minilm_folder, tmp_path / "model", lines)
+
+
+def test_a_model_with_these_outputs_is_refused(tmp_path: Path) -> None:
+    source = write_bge_m3(tmp_path / "m3")
+    with pytest.raises(ModelError, match="with dense vectors alone"):
+        train(source, tmp_path / "model", ["a\tb", "c\td"])
+
+
+def test_a_table_without_layers_is_refused(minilm_folder: Path, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(minilm_folder / "tokenizer.json"))
+    table = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=8)])
+    table.save_pretrained(str(tmp_path / "table"), create_model_card=False)
+    with pytest.raises(ModelError, match="take a model that embeds by layers"):
+        train(tmp_path / "table", tmp_path / "model", ["a\tb", "c\td"])
