@@ -54,6 +54,8 @@ def _sizes(folder: Folder) -> Iterator[tuple[int, bool]]:
     headers, images = safetensors_files.headers(encoder), folder.images
     for spec in [folder.spec, *([images.encoder] if images else [])]:
         yield from _encoder_sizes(spec, headers)
+    if folder.spec.latents:
+        yield folder.spec.latents.size, True
     for module in folder.sentence.modules:
         if not isinstance(module, WithoutWeights) and not module.has_own_file:
             yield sum(map(prod, module.shapes.values())), False

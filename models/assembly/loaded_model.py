@@ -14,10 +14,11 @@ from models.cpu_backend import library
 from models.cpu_backend.linear import row_exact_linear_factory
 from models.encoder.device import resolve_device
 from models.encoder.encoder import Encoder
+from models.encoder.latents import load_latent_weights
 from models.encoder.pooled_vector_head import PooledVectorHead
 from models.families import doc2vec, word_vectors
 from models.folder import Folder
-from models.precision.encoder_factory import EncoderFactory
+from models.precision.encoder_factory import AddHead, EncoderFactory
 from models.precision.reference_sentences import (
     ReferenceSentenceEmbedder,
     Vectors,
@@ -29,8 +30,9 @@ from models.sentence_transformers.sparse import Splade
 from models.tokenizer.tokenizer import Tokenizer
 from models.torch_backend.doc2vec import Doc2VecEncoder
 from models.torch_backend.encoder import InputEmbeddings
+from models.torch_backend.latent_attention import LatentAttention, LatentAttentionEncoder
 from models.torch_backend.linear import LinearFactory
-from models.torch_backend.splade import SpladeHead
+from models.torch_backend.splade import SpladeEncoder, SpladeHead
 from models.torch_backend.state_encoder import StateEncoder
 from models.torch_backend.token_head import TokenHead
 from models.torch_backend.word_vectors import WordVectorEncoder
@@ -83,8 +85,8 @@ class LoadedModel:
             embeddings = InputEmbeddings(config, tensors, resolve_device(device))
             compared = _compared_vectors(folder, head)
             sentences = ReferenceSentenceEmbedder(tokenizer, config.vocab_size, compared)
-            splade = _splade_head_builder(folder, embeddings)
-            factory = EncoderFactory(tensors, embeddings, sentences, splade, cpu_features)
+            add_head = _head_of_states(folder, embeddings)
+            factory = EncoderFactory(tensors, embeddings, sentences, add_head, cpu_features)
             choice = build_in_precision(factory, dtype, sentences, trials)
             images = ImageEmbedder.load(folder, embeddings.device, choice.dtype, cpu_features)
         torch.cuda.empty_cache()  # frees what the other precisions took
@@ -139,10 +141,15 @@ def _compared_vectors(folder: Folder, head: PooledVectorHead | TokenHead) -> Vec
     return pooled_vectors_function(compared, folder.sentence.pooling)
 
 
-def _splade_head_builder(
-    folder: Folder, embeddings: InputEmbeddings
-) -> Callable[[LinearFactory], SpladeHead] | None:
-    splade, hidden_size = folder.sentence.sparse, folder.spec.config.hidden_size
-    if not isinstance(splade, Splade):
-        return None
-    return SpladeHead.builder(splade, folder.encoder, embeddings.tokens, hidden_size)
+def _head_of_states(folder: Folder, embeddings: InputEmbeddings) -> AddHead | None:
+    splade, config = folder.sentence.sparse, folder.spec.config
+    device, layers = embeddings.device, config.num_layers
+    if isinstance(splade, Splade):
+        build = SpladeHead.builder(splade, folder.encoder, embeddings.tokens, config.hidden_size)
+        return lambda encoder, linear: SpladeEncoder(encoder, build(linear), layers)
+    if folder.spec.latents is not None:
+        tensors = load_latent_weights(folder.encoder, folder.spec.latents)
+        return lambda encoder, linear: LatentAttentionEncoder(
+            encoder, LatentAttention(tensors, linear, device), layers
+        )
+    return None

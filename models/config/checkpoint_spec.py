@@ -64,6 +64,7 @@ class CheckpointSpec:
     shapes: of our tensors whose shape does not follow from `config`.
     images: the image encoder of a checkpoint of texts and images.
     adapters: of a checkpoint with matrices as torch parametrizes them; None for other checkpoints.
+    latents: trained vectors that each token attends to after the layers; None without.
     """
 
     config: EncoderConfig
@@ -79,6 +80,7 @@ class CheckpointSpec:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     images: "ImageSpec | None" = None
     adapters: Adapters | None = None
+    latents: "LatentSpec | None" = None
 
     def with_adapter(self, name: str) -> "CheckpointSpec":
         """Return this spec with an adapter of a name, or `none`.
@@ -137,6 +139,30 @@ class CheckpointSpec:
     def _strip(self, name: str) -> str:
         prefix = next((prefix for prefix in self.prefixes if name.startswith(prefix)), "")
         return name.removeprefix(prefix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatentSpec:
+    """Attention of the last states of tokens to trained vectors, and a feed-forward network.
+
+    prefix: of the names of its tensors. width: of the states. count: of the trained vectors.
+    heads, head_size: of the attention. inner: features of the network. include_prompt, normalize:
+    whether prompt tokens are pooled, and vectors have unit length, where no modules.json says it.
+    """
+
+    prefix: str
+    width: int
+    count: int
+    heads: int
+    head_size: int
+    inner: int
+    include_prompt: bool
+    normalize: bool
+
+    @property
+    def size(self) -> int:
+        """Numbers in the matrices that are computed with, see models.encoder.latents."""
+        return self.width * (2 * self.heads * self.count + 3 * self.inner)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ REPLACED: Mapping[str, tuple[str, ...]] = {  # by family: classes of remote code
     "neobert": ("NeoBERT",),
     "new": ("GteModel", "NewModel"),
     "nomic_bert": ("NomicBertModel",),
+    "nvembed": ("NVEmbedModel",),
     "voyage": ("Qwen3BidirectionalModel",),
 }
 

@@ -25,22 +25,23 @@ from models.torch_backend.linear import (
     ObserverLinearFactory,
     torch_linear_factory,
 )
-from models.torch_backend.splade import SpladeEncoder, SpladeHead
+
+AddHead = Callable[[Encoder, LinearFactory], Encoder]
 
 
 @dataclass(frozen=True)
 class EncoderFactory:
     """Builds one model's encoder in a precision.
 
-    calibrate: runs the reference sentences through an encoder, for int8. splade: builds the head
-    of an encoder whose vectors are weights of the vocabulary, from linear layers in a precision.
+    calibrate: runs the reference sentences through an encoder, for int8. add_head: puts behind an
+    encoder what is computed of its states in its precision, by linear layers; None: nothing.
     cpu_features: the CPU features that may be used, see models.cpu_backend.library.
     """
 
     weights: Weights
     embeddings: InputEmbeddings
     calibrate: Callable[[Encoder], object]
-    splade: Callable[[LinearFactory], SpladeHead] | None = None
+    add_head: AddHead | None = None
     cpu_features: frozenset[str] = field(default_factory=library.features)
 
     @property
@@ -98,9 +99,7 @@ class EncoderFactory:
         return self._with_head(encoder, kernels)
 
     def _with_head(self, encoder: Encoder, linear: LinearFactory) -> Encoder:
-        if self.splade is None:
-            return encoder
-        return SpladeEncoder(encoder, self.splade(linear), self.embeddings.config.num_layers)
+        return encoder if self.add_head is None else self.add_head(encoder, linear)
 
     def _position_hooks(self) -> PositionHooks:
         config, like = self.embeddings.config, self.embeddings.tokens

@@ -38,6 +38,7 @@ class SentenceConfig:
     tokenizer's files say. pooling, pooling_source, include_prompt: see PoolingChoice; the pooling
     is () for a model without a vector of a text. modules: applied after the pooling, in order.
     normalize: whether vectors get unit length in the end.
+    prefix_in_prompt: whether the special tokens before a text count as those of its prompt.
     file_only: whether only tokenizer.json counts, and texts get no special tokens.
     keep_unknown: whether unknown tokens remain. end, padded: see Projection.
     sparse: how sparse vectors are computed; None without. word_weights: the folder, relative to the
@@ -48,6 +49,7 @@ class SentenceConfig:
     pooling: tuple[str, ...] = ("mean",)
     pooling_source: Source = "model"
     include_prompt: bool = True
+    prefix_in_prompt: bool = True
     modules: tuple[Module, ...] = ()
     normalize: bool = False
     lowercase: bool = False
@@ -84,6 +86,8 @@ class SentenceConfig:
         width = projected[0].outputs if projected else encoder.hidden_size * len(choice.modes)
         following = [*projected, *modules.read_vector_modules(folder, entries, width)]
         normalize = following[-1:] == [Normalize()]
+        # Without modules.json, the options of the model's own code.
+        own = spec.latents if choice.source == "assumed" else None
         card = JsonConfig.optional(folder / CARD)
         prompts: dict[str, str] = card.get("prompts", {})
         is_table = entries[0].kind in TABLES
@@ -96,9 +100,10 @@ class SentenceConfig:
             max_length=options.max_length,
             pooling=choice.modes,
             pooling_source=choice.source,
-            include_prompt=choice.include_prompt,
+            include_prompt=own.include_prompt if own else choice.include_prompt,
+            prefix_in_prompt=spec.latents is None,
             modules=tuple(following[:-1] if normalize else following),
-            normalize=normalize,
+            normalize=own.normalize if own else normalize,
             end=choice.projection.end if choice.projection else None,
             padded=choice.projection is not None and choice.projection.padded,
             sparse=read_sparse(folder, entries, encoder, choice),
@@ -135,7 +140,10 @@ class SentenceConfig:
 
     def prompt_token_count(self, prompt: str, tokenizer: Tokenizer) -> int:
         """Return how many tokens of a text with a prompt are left out of the pooling."""
-        return 0 if self.include_prompt or not prompt else tokenizer.prompt_length(prompt)
+        if self.include_prompt or not prompt:
+            return 0
+        length = tokenizer.prompt_length(prompt)
+        return length if self.prefix_in_prompt else length - len(tokenizer.prefix)
 
     def vector_width(self, encoder: EncoderConfig) -> int:
         """Return the number of dimensions of a vector."""

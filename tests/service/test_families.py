@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from models.vectors import normalize
+from tests.models.families import nvembed_files
 from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY, write_model
 from tests.service.local_server import local_server
@@ -67,3 +69,22 @@ def test_every_family_is_served(case: Case, tmp_path: Path) -> None:
         if has_position_part
         else "has no position part" in position_part.text
     )
+
+
+def test_nv_embed_is_served_with_its_prompt(tmp_path: Path) -> None:
+    reference = nvembed_files.write(tmp_path)
+    texts, instruction = nvembed_files.TEXTS[:2], nvembed_files.INSTRUCTION
+    rows = nvembed_files.published_ids(tmp_path, texts, instruction)
+    count = nvembed_files.published_instruction_length(tmp_path, instruction)
+    chunks = {"inputs": ["the license", "of work"], "late_chunking": True}
+    with local_server(tmp_path) as server:
+        vectors = server.client.post("/embed", json={"inputs": texts, "prompt_name": "query"})
+        late = server.client.post("/embed", json=chunks)
+        positions = server.client.post("/positions", json={"count": 4}).json()
+    expected = normalize(reference.vectors(rows, count).numpy())
+    np.testing.assert_allclose(vectors.json(), expected, atol=1e-5)
+    # The row of both chunks begins and ends with a special token, which belongs to neither.
+    (states,) = reference.states(nvembed_files.published_ids(tmp_path, ["the license of work"]))[-1]
+    means = torch.stack([states[1:3].mean(dim=0), states[3:5].mean(dim=0)])
+    np.testing.assert_allclose(late.json(), normalize(means.numpy()), atol=1e-5)
+    assert positions["scheme"] == "rotary"

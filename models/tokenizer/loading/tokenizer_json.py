@@ -1,13 +1,19 @@
 """Load tokenizer.json or a vocabulary, and apply the options of the JSON files beside it."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer, processors
 
+from models.config.json_config import JsonConfig
 from models.tokenizer.loading import added_tokens, class_overrides
 from models.tokenizer.loading.added_tokens import AddedTokens
 from models.tokenizer.loading.tokenizer_class import TokenizerClass
 from models.tokenizer.segmented import readers
+
+_ENDED = ("nvembed",)  # model types whose own code puts eos_token behind each text
+_TEMPLATE = "TemplateProcessing"
 
 
 def load(folder: Path) -> Tokenizer:
@@ -23,8 +29,7 @@ def load(folder: Path) -> Tokenizer:
     if override is not None:
         override(rust, added)
     added.add(rust)
-    # The classes of transformers ignore add_eos_token, and use the file's template.
-    if tokenizer_class.custom and added.options.get("add_eos_token"):
+    if _adds_eos(folder, tokenizer_class, added):
         _append_eos(rust, added.name("eos"))
     return rust
 
@@ -46,11 +51,29 @@ def _from_file(folder: Path) -> Tokenizer:
     return Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
+def _adds_eos(folder: Path, tokenizer_class: TokenizerClass, added: AddedTokens) -> bool:
+    if JsonConfig.optional(folder / "config.json").get("model_type", "") in _ENDED:
+        return True
+    # The classes of transformers ignore add_eos_token, and use the file's template.
+    return tokenizer_class.custom and bool(added.options.get("add_eos_token"))
+
+
 def _append_eos(rust: Tokenizer, eos: str) -> None:
     if rust.encode("").tokens[-1:] == [eos]:
         return
-    template = processors.TemplateProcessing(
-        single=["$A", eos], special_tokens=[(eos, rust.token_to_id(eos))]
-    )
-    steps = [] if rust.post_processor is None else [rust.post_processor]
-    rust.post_processor = processors.Sequence([*steps, template])
+    steps = [] if rust.post_processor is None else _steps(rust.post_processor)
+    # A template behind another would take the tokens around a text for further texts.
+    if not steps or steps[-1]["type"] != _TEMPLATE:
+        steps += _steps(processors.TemplateProcessing(single=["$A"], special_tokens=[]))
+    steps[-1]["single"].append({"SpecialToken": {"id": eos, "type_id": 0}})
+    token = {"id": eos, "ids": [rust.token_to_id(eos)], "tokens": [eos]}
+    steps[-1]["special_tokens"][eos] = token
+    ended = processors.Sequence([])
+    ended.__setstate__(json.dumps({"type": "Sequence", "processors": steps}).encode())
+    rust.post_processor = ended
+
+
+def _steps(post_processor: processors.PostProcessor) -> list[dict[str, Any]]:
+    state = json.loads(post_processor.__getstate__())
+    steps: list[dict[str, Any]] = state["processors"] if state["type"] == "Sequence" else [state]
+    return steps

@@ -173,6 +173,20 @@ def test_eos_is_appended_only_once(tmp_path: Path) -> None:
     assert [token.text for token in ended.tokens("of")] == ["of", EOS]
 
 
+def test_eos_is_appended_behind_the_tokens_of_a_template(tmp_path: Path) -> None:
+    plain = Tokenizer(qwen(tmp_path), 64).encode(TEXTS)
+    folder = qwen(tmp_path, auto_map=OWN["pair"], add_eos_token=True)
+    rust = Rust.from_file(str(folder / "tokenizer.json"))
+    first = rust.token_to_id("of")
+    rust.post_processor = processors.TemplateProcessing(
+        single=["of", "$A"], special_tokens=[("of", first)]
+    )
+    rust.save(str(folder / "tokenizer.json"))
+    ended = Tokenizer(folder, 64)
+    assert (ended.prefix, [ended.name(id) for id in ended.suffix]) == ([first], [EOS])
+    assert [ended.strip(row) for row in ended.encode(TEXTS)] == [row.ids for row in plain]
+
+
 def test_a_class_of_transformers_appends_eos_only_if_its_file_does(tmp_path: Path) -> None:
     assert_same(qwen(tmp_path, add_eos_token=True))
 
