@@ -49,7 +49,7 @@ from models.families import (
     t5,
     xlnet,
 )
-from models.families.remote_code import refuse_unknown_code
+from models.families.remote_code import refuse_undescribed, refuse_unknown_code
 
 FAMILIES: Mapping[str, Callable[[JsonConfig], CheckpointSpec]] = {  # by model_type
     "albert": albert.read,
@@ -121,6 +121,7 @@ def read(folder: Path) -> CheckpointSpec:
     Raises ModelError that names an unknown family or an option that is not supported.
     """
     options = JsonConfig(folder / "config.json")
+    refuse_undescribed(options)
     family = options.choice("model_type", FAMILIES, "")
     variant = options.get("model_type", ""), options.get("position_embedding_type", "")
     try:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from models.config.json_config import JsonConfig
+from models.errors import ModelError
 
 REPLACED: Mapping[str, tuple[str, ...]] = {  # by family: classes of remote code that it computes
     "bidirectional_pplx_qwen3": ("PPLXQwen3Model",),
@@ -17,6 +18,27 @@ REPLACED: Mapping[str, tuple[str, ...]] = {  # by family: classes of remote code
     "nvembed": ("NVEmbedModel",),
     "voyage": ("Qwen3BidirectionalModel",),
 }
+
+
+_PLAMO = (
+    "what PLaMo-Embedding-1B computes, which tokens it pools, and how its tokenizer splits words"
+)
+_ONLY_CODE: Mapping[str, str] = {  # by model_type or class: what nothing but that code tells
+    "jasper_vl": "how Jasper reads texts and images, and which of its matrices follow the pooling",
+    "plamo": _PLAMO,
+    "PlamoBiModel": _PLAMO,
+}
+
+
+def refuse_undescribed(options: JsonConfig) -> None:
+    """Raise ModelError that says why for a model that only code of its own describes."""
+    names = [options.get("model_type", ""), *options.get("architectures", [])]
+    for name in names:
+        if name in _ONLY_CODE:
+            raise ModelError(
+                f"{options.path}: {name} is not supported: only code of the model, which is not "
+                f"run, says {_ONLY_CODE[name]}"
+            )
 
 
 def refuse_unknown_code(options: JsonConfig, family: str) -> None:

@@ -1,5 +1,6 @@
 """Tests of checkpoints that name code of their own."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,23 @@ def test_code_that_a_family_equals_is_not_needed(model_type: str, tmp_path: Path
 def test_code_for_another_task_is_not_needed(tmp_path: Path) -> None:
     code = {"AutoModelForMaskedLM": "modeling_own.OwnBertForMaskedLM"}
     families.read(coded(tmp_path, "bert", code))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"model_type": "plamo"}, "what PLaMo-Embedding-1B computes"),
+        (
+            {"model_type": "other", "architectures": ["PlamoBiModel"]},
+            "what PLaMo-Embedding-1B computes",
+        ),
+        ({"model_type": "jasper_vl"}, "how Jasper reads texts"),
+    ],
+    ids=str,
+)
+def test_a_model_that_only_its_code_describes_is_refused_with_that_reason(
+    options: dict[str, object], named: str, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(options), encoding="utf-8")
+    with pytest.raises(ModelError, match=f"only code of the model, which is not run, says {named}"):
+        families.read(tmp_path)
