@@ -19,7 +19,7 @@ OUTSIDE_ENGINE = [path for path in SERVICE if "engine" not in path.parts]
 ORDER = {
     "models": "errors checksum vectors neighbors outputs positions config tables checkpoint images "
     "tokenizer sentence_transformers encoder torch_backend cpu_backend precision families folder "
-    "word_table footprint new_folder convert compress training hub assembly embedder",
+    "word_table footprint new_folder convert compress hub assembly embedder training",
     "service": "settings errors process engine request inputs "
     "inference metrics tracing batches api http client bulk context playground routers "
     "fastapi_app app uvicorn_adapter server plots evaluation ray cli asgi ray_serve __main__",

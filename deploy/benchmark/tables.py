@@ -7,12 +7,12 @@ from typing import Any
 
 def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A title and aligned columns, the first to the left."""
-    lines = [list(header), *map(list, rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    cells = [list(header), *map(list, rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     lines = [
-        line[0].ljust(widths[0])
-        + "".join(cell.rjust(width + 3) for cell, width in zip(line[1:], widths[1:], strict=True))
-        for line in lines
+        row[0].ljust(widths[0])
+        + "".join(cell.rjust(width + 3) for cell, width in zip(row[1:], widths[1:], strict=True))
+        for row in cells
     ]
     return "\n".join(["", title, *lines])
 

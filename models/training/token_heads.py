@@ -85,4 +85,4 @@ class TokenHeads(torch.nn.Module):
 
     def _vectors(self, texts: TokenStates) -> list[Tensor]:
         vectors = F.normalize(self.vector(texts.states), dim=-1)
-        return [rows[1:] for rows in vectors.split(texts.lengths())]  # as they are served
+        return [rows[1:] for rows in torch.split(vectors, texts.lengths())]  # as served
