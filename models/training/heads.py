@@ -36,13 +36,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class HeadTraining:
-    """Options of `train_heads`. max_length: tokens of a text that are read in training."""
+    """Options of `train_heads`.
+
+    max_length: tokens of a text that are read in training. dtype: of the encoder.
+    """
 
     max_length: int = 128
     epochs: int = 2
     batch_size: int = 32
     learning_rate: float = 1e-3
     seed: int = 1
+    dtype: str = "auto"
 
 
 def train_heads(source: Path, pairs: Pairs, folder: Path, training: HeadTraining) -> None:
@@ -54,7 +58,7 @@ def train_heads(source: Path, pairs: Pairs, folder: Path, training: HeadTraining
     model = Folder.read(source)
     if model.outputs != (DENSE,) or not model.spec.config.num_layers:
         raise ModelError(f"{source}: take a model that embeds by layers, with dense vectors alone")
-    embedder = Embedder.load(source, device="cpu")
+    embedder = Embedder.load(source, device="cpu", dtype=training.dtype)
     heads = TokenHeads(model.spec.config.hidden_size, ignored_ids(embedder.tokenizer))
     _train(heads, _StateReader(embedder, training.max_length), _distinct(pairs), training)
     for file in model.files():

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 _TEMPERATURE = 0.02  # divides mean cosines, as in the paper
 
@@ -64,16 +63,11 @@ class TokenHeads(torch.nn.Module):
 
     def maxsim_scores(self, anchors: TokenStates, candidates: TokenStates) -> Tensor:
         """Compute MaxSim, divided by the number of the anchor's vectors: (anchors, candidates)."""
-        documents = self._vectors(candidates)
-        lengths = torch.tensor([len(rows) for rows in documents])
-        padded = pad_sequence(documents, batch_first=True)
-        padding = torch.arange(padded.shape[1]) >= lengths[:, None]
-        scores = []
-        for query in self._vectors(anchors):
-            cosines = torch.einsum("qd,ckd->cqk", query, padded)
-            cosines = cosines.masked_fill(padding[:, None], -torch.inf)
-            scores.append(cosines.amax(2).mean(1))
-        return torch.stack(scores)
+        queries, documents = self._vectors(anchors), self._vectors(candidates)
+        cosines = torch.cat(queries) @ torch.cat(documents).T
+        nearest = [part.amax(1) for part in torch.split(cosines, [*map(len, documents)], dim=1)]
+        by_query = torch.split(torch.stack(nearest, dim=1), [*map(len, queries)])
+        return torch.stack([part.mean(0) for part in by_query])
 
     def _sparse(self, texts: TokenStates, vocabulary: Tensor) -> Tensor:
         # Of a token that occurs again the largest weight, in a column of the batch's own ids.

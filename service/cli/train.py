@@ -126,9 +126,9 @@ def distill(output: Path, dimensions: int, **flags: Any) -> None:
 @click.argument("model")
 @corpus_and_output
 @head_options
-@options("revision", "cache")
-def heads(
-    model: str, corpus: Path, output: Path, revision: Any, cache: Any, **choices: Any
+@options("revision", "cache", "dtype")
+def heads(  # noqa: PLR0913 - click passes them by name
+    *, model: str, corpus: Path, output: Path, revision: Any, cache: Any, dtype: Any, **choices: Any
 ) -> None:
     """Add sparse vectors and vectors of tokens to MODEL, whose dense vectors stay as they are.
 
@@ -141,9 +141,10 @@ def heads(
     from models.training.heads import HeadTraining, train_heads
     from models.training.pairs import Pairs
 
-    settings = read({"model": model, "revision": revision, "cache": cache})
+    settings = read({"model": model, "revision": revision, "cache": cache, "dtype": dtype})
+    training = HeadTraining(**choices, dtype=settings.dtype)
     with _reporting(), new_folder(output) as folder, open_corpus(corpus) as texts:
-        train_heads(model_folder(settings), Pairs(texts), folder, HeadTraining(**choices))
+        train_heads(model_folder(settings), Pairs(texts), folder, training)
     click.echo(output)
 
 

@@ -27,7 +27,7 @@ WORDS = [
     *("apple", "river", "stone", "paper", "garden", "window"),
     *("bridge", "candle", "copper", "desert", "forest", "hammer"),
 ]
-TRAINING = HeadTraining(max_length=32, epochs=6, batch_size=12, learning_rate=0.02)
+TRAINING = HeadTraining(max_length=32, epochs=6, batch_size=12, learning_rate=0.02, dtype="float32")
 
 
 def query(word: str) -> str:
@@ -95,7 +95,7 @@ def test_other_words_count_after_the_training(trained: Path, minilm_folder: Path
         minilm_folder,
         trained.parent / "untrained",
         ["a\tb", "c\td"],
-        HeadTraining(epochs=1, batch_size=2, learning_rate=1e-9),
+        HeadTraining(epochs=1, batch_size=2, learning_rate=1e-9, dtype="float32"),
     )
     words = ["castle", "engine", "monkey", "rocket"]  # none of the training's
     queries = [query(word) for word in words]
@@ -116,7 +116,9 @@ def test_other_words_count_after_the_training(trained: Path, minilm_folder: Path
 
 def test_dense_vectors_stay_the_same(trained: Path, minilm_folder: Path) -> None:
     texts = [query("apple"), document("apple", "new")]
-    models = (Embedder.load(folder, device="cpu") for folder in (minilm_folder, trained))
+    models = (
+        Embedder.load(folder, device="cpu", dtype="float32") for folder in (minilm_folder, trained)
+    )
     before, after = (model.embed(texts) for model in models)
     np.testing.assert_array_equal(before, after)
 
@@ -142,7 +144,7 @@ def test_progress_is_logged(
 ) -> None:
     caplog.set_level(logging.INFO, "models.training")
     lines = [f"text {number}\tanswer {number}" for number in range(5)]
-    training = HeadTraining(epochs=2, batch_size=2)
+    training = HeadTraining(epochs=2, batch_size=2, dtype="float32")
     train(minilm_folder, tmp_path / "model", lines, training)
     logs = [re.sub(r"\d\.\d{4}", "N", record.getMessage()) for record in caplog.records]
     # The fifth pair of each epoch has no other to be compared with.
