@@ -160,9 +160,17 @@ def _split(spec: CheckpointSpec, names: list[str], tensor: Tensor) -> list[Tenso
     if count == 1:
         return [tensor.contiguous()]
     if not (spec.by_head and _kind(names[0]).startswith("query.")):
-        return [part.contiguous() for part in tensor.tensor_split(count)]
+        return [part.contiguous() for part in tensor.tensor_split(_borders(spec.config, names))]
     heads = tensor.view(-1, count, spec.config.head_size, *tensor.shape[1:])
     return [part.flatten(0, 1) for part in heads.unbind(1)]
+
+
+def _borders(config: EncoderConfig, names: list[str]) -> int | tuple[int, ...]:
+    # The rows where a fused tensor is split; a number stands for equal parts.
+    if [_kind(name).partition(".")[0] for name in names] != ["query", "key", "value"]:
+        return len(names)
+    query, key = (n * config.head_size for n in (config.num_heads, config.num_kv_heads))
+    return query, query + key
 
 
 def _without_mapping(name: str, tensor: Tensor) -> Tensor:

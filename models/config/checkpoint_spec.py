@@ -52,7 +52,7 @@ class CheckpointSpec:
     """An encoder's configuration, and how its family lays out a checkpoint.
 
     tensors: name in the checkpoint ('{}' is the layer number) -> our name, or several separated by
-    '|' for equal parts of the rows.
+    '|' for parts of the rows: equal ones, except where there are fewer heads of keys and values.
     unused: patterns of names that inference does not need.
     prefixes: of all names in checkpoints saved with a task head.
     absent: names that `tensors` implies, but this checkpoint does not have.

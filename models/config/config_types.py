@@ -29,6 +29,10 @@ _INDICES = Kind(
     "a list of whole numbers",
     lambda value: isinstance(value, list) and all(type(item) is int for item in value),
 )
+_FACTORS = Kind(
+    "a list of numbers above 0",
+    lambda value: isinstance(value, list) and all(map(_POSITIVE.fits, value)),
+)
 _EITHER = Kind("a string or a list of them", lambda v: _STRING.fits(v) or _LIST.fits(v))
 _REPEATED = Kind(
     "a list of [a list of strings, a whole number]",
@@ -56,6 +60,7 @@ _KEYS: Mapping[Kind, str] = {
     "query_pre_attn_scalar lora_alpha block_ffn_dim_multiplier",
     _LIST: "architectures layer_types lora_adaptations skiplist_words",
     _INDICES: "full_attn_idxs",
+    _FACTORS: "short_factor long_factor",
     _EITHER: "pos_att_type skiplist_tasks",
     _REPEATED: "attention_types",
     _STRING: "model_type activation_function feed_forward_type default_prompt_name type path token",

@@ -118,7 +118,8 @@ class KernelEncoder:
         tables = self._tables(batch)
         angles = [cache.tables(max_length) for cache in self._rope_caches]
         rotations = _Rotations(*map(_rotation, angles))
-        positions = batch.positions if angles else batch.ids  # not read without rotations
+        caches = self._rope_caches  # two of them have equal rows
+        rows = caches[0].rows(batch) if caches else batch.ids  # not read without rotations
         final_norm = layers.final_norm if num_layers == len(layers.layers) else Norm()
         call = ForwardCall(
             config=addressof(self._config),
@@ -128,7 +129,7 @@ class KernelEncoder:
             embedding_tables=addressof(tables),
             position_bias=PositionBias(None if bias is None else bias.data_ptr(), max_length),
             rotations=addressof(rotations),
-            positions=positions.ctypes.data,
+            positions=rows.ctypes.data,
             token_ids=batch.ids.ctypes.data,
             lengths=batch.lengths.ctypes.data,
             key_counts=None if batch.key_counts is None else batch.key_counts.ctypes.data,

@@ -27,7 +27,7 @@ def kernels_support(config: EncoderConfig, weights: Weights) -> bool:
             not config.softcap,
             _has_kernel(config.positions),
             config.local_positions is None
-            or (_is_rotary(config.positions) and _is_rotary(config.local_positions)),
+            or _have_equal_rows(config.positions, config.local_positions),
             all(
                 len(weight) == config.head_size
                 for name, weight in weights.items()
@@ -44,3 +44,11 @@ def _has_kernel(scheme: Scheme) -> bool:
 def _is_rotary(scheme: Scheme) -> bool:
     # Dynamic scaling rotates each text differently.
     return isinstance(scheme, Rotary) and scheme.scaling.kind != "dynamic"
+
+
+def _have_equal_rows(*schemes: Scheme) -> bool:
+    # Rows of LongRoPE depend on its original length, and a token has one row for all layers.
+    return all(
+        isinstance(scheme, Rotary) and scheme.scaling.kind not in ("dynamic", "longrope")
+        for scheme in schemes
+    )

@@ -7,7 +7,7 @@ from models.config.checkpoint_spec import CheckpointSpec, linear
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.families.decoder import is_causal, layer_windows, sliding_window
-from models.families.rope import rotary
+from models.families.rope import original_positions, rotary
 
 _MINISTRAL3_ROPE = {
     **{"rope_type": "yarn", "rope_theta": 1_000_000.0, "factor": 16.0},
@@ -121,9 +121,7 @@ def ministral3(options: JsonConfig) -> CheckpointSpec:
         causal=causal,
         windows=windows,
         norm_eps=options.get("rms_norm_eps", 1e-5),
-        max_positions=rope.get(
-            "original_max_position_embeddings", options["max_position_embeddings"]
-        ),
+        max_positions=original_positions(options, rope),
         limited=True,
     )
     return spec(encoder, tensors(False, False, False))

@@ -1,10 +1,13 @@
 """RoPE settings in config.json, in the current keys and those of older releases."""
 
+from typing import Any
+
 from models.config.json_config import JsonConfig
 from models.positions import tables
 from models.positions.schemes import Rotary, Scaling
 
-_KINDS = ("default", "linear", "dynamic", "yarn", "llama3")
+_KINDS = ("default", "linear", "dynamic", "yarn", "llama3", "longrope")
+_ORIGINAL = "original_max_position_embeddings"
 
 
 def rotary(
@@ -27,11 +30,22 @@ def rotary(
     scaling = settings.get("rope_type", settings.get("type", "default"))
     if scaling not in _KINDS:
         raise settings.unsupported("rope_type", scaling, _KINDS)
+    dim = _rotated_features(options, settings, head_size, share, scaling)
+    beside = options.without(_ORIGINAL) if kind else options
     return Rotary(
-        dim=_rotated_features(options, settings, head_size, share, scaling),
+        dim=dim,
         base=float(settings.get("rope_theta", base if kind else options.get("rope_theta", base))),
-        scaling=Scaling() if scaling == "default" else _scaling(options, scaling, settings),
+        scaling=Scaling() if scaling == "default" else _scaling(beside, scaling, settings, dim),
     )
+
+
+def original_positions(options: JsonConfig, settings: JsonConfig) -> Any:
+    """Return the maximum tokens of a text in the training.
+
+    As in transformers, the key beside the settings has priority over that among them.
+    """
+    nested = settings.get(_ORIGINAL, options["max_position_embeddings"])
+    return options.get(_ORIGINAL, nested)
 
 
 def _settings(options: JsonConfig, kind: str) -> JsonConfig:
@@ -57,10 +71,14 @@ def _rotated_features(
     return head_size
 
 
-def _scaling(options: JsonConfig, kind: str, settings: JsonConfig) -> Scaling:
-    max_positions = options["max_position_embeddings"]
-    original = settings.get("original_max_position_embeddings", max_positions)
+def _scaling(options: JsonConfig, kind: str, settings: JsonConfig, dim: int) -> Scaling:
+    max_positions, original = (
+        options["max_position_embeddings"],
+        original_positions(options, settings),
+    )
     factor = float(settings.get("factor", max_positions / original))
+    if kind == "longrope":
+        return _longrope(settings, factor, original, dim // 2)
     if kind == "llama3":
         fast, slow = settings["high_freq_factor"], settings["low_freq_factor"]
         return Scaling(kind=kind, factor=factor, original=original, fast=fast, slow=slow)
@@ -69,7 +87,7 @@ def _scaling(options: JsonConfig, kind: str, settings: JsonConfig) -> Scaling:
             kind=kind,
             factor=factor,
             original=original,
-            magnitude=_magnitude(factor, settings),
+            magnitude=_yarn_magnitude(factor, settings),
             fast=settings.get("beta_fast", 32.0),
             slow=settings.get("beta_slow", 1.0),
             whole=settings.get("truncate", True),
@@ -77,7 +95,26 @@ def _scaling(options: JsonConfig, kind: str, settings: JsonConfig) -> Scaling:
     return Scaling(kind=kind, factor=factor, original=max_positions)
 
 
-def _magnitude(factor: float, settings: JsonConfig) -> float:
+def _longrope(settings: JsonConfig, factor: float, original: Any, pairs: int) -> Scaling:
+    if type(original) is not int or original < 2:
+        raise settings.unsupported(_ORIGINAL, original, "a whole number above 1")
+    short, long = (tuple(settings[name]) for name in ("short_factor", "long_factor"))
+    if not len(short) == len(long) == pairs:
+        raise settings.unsupported(
+            "short_factor, long_factor", f"{len(short)}, {len(long)} numbers", f"{pairs} in each"
+        )
+    magnitude = settings.get("attention_factor", tables.longrope_magnitude(factor, original))
+    return Scaling(
+        kind="longrope",
+        factor=factor,
+        original=original,
+        magnitude=float(magnitude),
+        short=short,
+        long=long,
+    )
+
+
+def _yarn_magnitude(factor: float, settings: JsonConfig) -> float:
     if (stated := settings.get("attention_factor")) is not None:
         return float(stated)
     mscale, mscale_all = settings.get("mscale"), settings.get("mscale_all_dim")

@@ -42,12 +42,14 @@ class Scaling:
     """Scaling of rotary frequencies, for texts longer than those of the training.
 
     kind: default (none), linear, dynamic (NTK by the length of the text), ntk (for any length),
-    yarn (arXiv 2309.00071) or llama3 (arXiv 2407.21783).
+    yarn (arXiv 2309.00071), llama3 (arXiv 2407.21783) or longrope (arXiv 2402.13753).
     factor: divides frequencies. original: maximum tokens of a text in the training.
     magnitude: multiplies cosine and sine.
     fast, slow: turns within `original` tokens. yarn and llama3 leave frequencies with more than
     `fast` turns as they are, divide those with fewer than `slow`, and mix both in between.
     whole: whether yarn rounds the first and last column of the mix.
+    short, long: of longrope: divide the frequency of each pair in texts of up to `original` tokens,
+    and in longer ones.
     """
 
     kind: str = "default"
@@ -57,6 +59,8 @@ class Scaling:
     fast: float = 32.0
     slow: float = 1.0
     whole: bool = True
+    short: tuple[float, ...] = ()
+    long: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

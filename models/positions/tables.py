@@ -42,7 +42,7 @@ def transformer_xl(positions: Ints, dim: int, base: float = 10000.0) -> Floats:
 def rotary(positions: Ints, scheme: Rotary, length: int = 0) -> tuple[Floats, Floats]:
     """Cosine and sine of the rotation of each pair of features: twice (P, dim/2).
 
-    length: tokens of the text, on which dynamic scaling depends.
+    length: tokens of the text, on which dynamic scaling and LongRoPE depend.
 
     Su et al. 2021, "RoFormer" (arXiv 2104.09864), equation 34. Pair i is columns (2i, 2i+1) in
     the paper's layout and (i, i + dim/2) in the layout of GPT-NeoX and Llama.
@@ -63,6 +63,10 @@ def frequencies(scheme: Rotary, length: int = 0) -> Doubles:
         stretch = scaling.factor * length / scaling.original - (scaling.factor - 1)
         base *= stretch ** (scheme.dim / (scheme.dim - 2))
     plain = base ** (-np.arange(0, scheme.dim, 2, dtype=np.float64) / scheme.dim)
+    if scaling.kind == "longrope":  # Ding et al. 2024 (arXiv 2402.13753), section 3
+        is_long = length > scaling.original
+        divided: Doubles = plain / np.array(scaling.long if is_long else scaling.short)
+        return divided
     if scaling.kind == "ntk":  # kexue.fm/archives/9706, equation 6
         plain *= scaling.factor ** (-np.arange(1, len(plain) + 1) / len(plain))
     unscaled = _unscaled_share(scaling, plain, scheme)
@@ -101,6 +105,14 @@ def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
     Peng et al. 2023, "YaRN" (arXiv 2309.00071), equation 22.
     """
     return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+
+def longrope_magnitude(factor: float, original: int) -> float:
+    """The multiplier of cosine and sine for a context of `factor` times `original` tokens.
+
+    Ding et al. 2024, "LongRoPE" (arXiv 2402.13753), as in the code of Phi-3.
+    """
+    return math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
 
 
 def alibi_slopes(heads: int, steepest: float = 8.0) -> Floats:

@@ -37,6 +37,7 @@ _SCALING_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "ntk": ("factor",),
     "yarn": ("factor", "original", "magnitude", "fast", "slow", "whole"),
     "llama3": ("factor", "original", "fast", "slow"),
+    "longrope": ("original", "length", "magnitude"),
 }
 
 
@@ -46,7 +47,8 @@ class PositionEncoding:
 
     dim: of the vectors. heads, causal: of the bias that is added to attention scores.
     bidirectional: whether buckets tell keys before a query from those after it. trained: whether
-    the model was trained with exactly this scheme. length: of the text, for dynamic scaling.
+    the model was trained with exactly this scheme. length: of the text, for dynamic scaling and
+    LongRoPE.
     """
 
     name: str

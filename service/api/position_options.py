@@ -135,6 +135,12 @@ def _check(scheme: Scheme, encoding: PositionEncoding) -> None:
                     f"dim is {encoding.dim}; rotary needs an even number, {min_dim} or more",
                     param="dim",
                 )
+            if scaling.kind == "longrope" and encoding.dim != 2 * len(scaling.long):
+                raise BadRequest(
+                    f"dim is {encoding.dim}; the model has a factor for each of "
+                    f"{len(scaling.long)} pairs",
+                    param="dim",
+                )
             if scaling.kind in ("llama3", "yarn") and scaling.fast <= scaling.slow:
                 raise BadRequest("fast must be more than slow", param="fast")
         case TransformerXL() if encoding.dim % 2:

@@ -7,7 +7,7 @@ import torch
 
 from models.checkpoint.weights import Weights
 from models.config.encoder_config import EncoderConfig
-from models.positions.schemes import Alibi, Buckets, Learned, Rotary, Scheme
+from models.positions.schemes import Alibi, Buckets, Learned, Rotary, Scaling, Scheme
 
 VOCABULARY = 100
 Size = TypeVar("Size")
@@ -68,6 +68,12 @@ def llama(**different: Any) -> EncoderConfig:
     return modern(**{**fields, **different})
 
 
+LONGROPE = Rotary(
+    dim=48,
+    scaling=Scaling(
+        kind="longrope", original=20, magnitude=1.2, short=(1.5,) * 24, long=(3.0, 0.5) * 12
+    ),
+)
 KINDS = {
     "bert": shape(),
     "roberta": shape(input_positions=Learned(offset=4)),  # token 3 has no position
@@ -87,6 +93,7 @@ KINDS = {
     "scaled": modern(token_scale=3.0, scale=0.3),
     "llama": llama(),
     "one head of keys": llama(num_kv_heads=1, causal=False),
+    "longrope": llama(positions=LONGROPE, windows=()),
     "gemma": llama(heads=3, num_kv_heads=1, head_size=128, hidden=192, arrangement="sandwich"),
 }
 NORMED = {"llama", "one head of keys", "gemma"}  # each head of queries and keys is

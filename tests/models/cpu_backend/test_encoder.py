@@ -25,7 +25,7 @@ from models.torch_backend.linear import ACTIVATIONS
 from models.vectors import Floats
 from tests.models.built import BUILT, kernels
 from tests.models.cpu_backend.pair import CPU, Pair, Rounded, batch, error
-from tests.models.shapes import KINDS, VOCABULARY, modern, random_weights, shape
+from tests.models.shapes import KINDS, LONGROPE, VOCABULARY, modern, random_weights, shape
 
 CLOSE = {"float32": 2e-6, "bfloat16": 0.015, "int8": 0.05}  # of the length of what is expected
 
@@ -262,6 +262,7 @@ def test_int8_rounds_as_its_twin_does(kernels: str, dtype: str) -> None:
         shape(positions=TransformerXL()),
         modern(positions=Alibi()),
         modern(local_positions=Alibi()),
+        modern(local_positions=replace(LONGROPE, dim=32)),
     ],
 )
 def test_what_the_kernels_cannot_compute_is_left_to_torch(config: EncoderConfig) -> None:

@@ -3,6 +3,7 @@
 import torch
 
 from models.cpu_backend.rope_cache import RopeCache, paired_order
+from models.encoder.batch import Batch
 from models.encoder.position_hooks import Rotary as Twin
 from models.encoder.sequence_layout import SequenceLayout
 from models.positions.schemes import Alibi, Rotary, Scaling
@@ -46,3 +47,18 @@ def test_tables_grow_with_the_longest_text() -> None:
     long = turns.tables(short.shape[1] + 1)
     assert long.shape[1] > short.shape[1]
     assert torch.equal(long[:, : short.shape[1]], short)
+
+
+def test_long_texts_of_longrope_have_rows_of_their_own() -> None:
+    scaling = Scaling(kind="longrope", original=6, short=(1.0,) * 4, long=(2.0,) * 4)
+    cache = RopeCache(Rotary(dim=8, scaling=scaling), 8)
+    short = cache.tables(6)
+    both = cache.tables(7)
+    assert short.shape[1] == 6 and torch.equal(both[:, :6], short)
+    plain, halved = (
+        RopeCache(Rotary(dim=8, scaling=Scaling(kind="linear", factor=factor)), 8).tables(7)
+        for factor in (1.0, 2.0)
+    )
+    batch = Batch.of([[1] * 6, [1] * 7, [1]])
+    expected = torch.cat([plain[:, :6], halved[:, :7], plain[:, :1]], dim=1)
+    torch.testing.assert_close(both[:, torch.from_numpy(cache.rows(batch))], expected)

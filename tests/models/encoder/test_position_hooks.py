@@ -38,6 +38,7 @@ SCALINGS = [
     Scaling(kind="yarn", factor=4.0, original=20, magnitude=1.2),
     Scaling(kind="llama3", factor=8.0, original=20, fast=4.0, slow=1.0),
 ]
+LONGROPE = Scaling(kind="longrope", original=20, short=(1.0,) * 8, long=(2.0, 4.0) * 4)
 
 
 def random(*shape: int) -> Tensor:
@@ -163,8 +164,9 @@ def test_a_magnitude_multiplies_what_is_turned() -> None:
     torch.testing.assert_close(turn(larger, query, query)[0], 1.5 * turn(scheme, query, query)[0])
 
 
-def test_the_text_s_own_length_decides_how_dynamic_scaling_stretches() -> None:
-    scheme = schemes.Rotary(dim=16, scaling=SCALINGS[2])
+@pytest.mark.parametrize("scaling", [SCALINGS[2], LONGROPE], ids=lambda scaling: scaling.kind)
+def test_the_text_s_own_length_decides_how_angles_are_stretched(scaling: Scaling) -> None:
+    scheme = schemes.Rotary(dim=16, scaling=scaling)
     texts = [random(length, 2, 16) for length in (20, 40)]
     layout = SequenceLayout([20, 40], CPU)
     rows = torch.cat([*texts, random(layout.rows - 60, 2, 16)])

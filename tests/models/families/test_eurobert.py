@@ -41,6 +41,6 @@ def test_the_older_key_of_the_base_is_read(tmp_path: Path) -> None:
 def test_an_unknown_scaling_is_refused(tmp_path: Path) -> None:
     write(Case("eurobert", SPECIAL), tmp_path)
     edit(tmp_path, "rope_parameters")
-    with pytest.raises(ModelError, match="rope_type = 'longrope' is not supported"):
-        edit(tmp_path, rope_scaling={"rope_type": "longrope"})
+    with pytest.raises(ModelError, match="rope_type = 'proportional' is not supported"):
+        edit(tmp_path, rope_scaling={"rope_type": "proportional"})
         families.read(tmp_path)

@@ -24,7 +24,7 @@ CASES = [
     Case("gpt_neox", {"rope_parameters": {**HALF, "rope_type": "linear", "factor": 4.0}}),
 ]
 REFUSED: list[dict[str, object]] = [
-    {"rope_scaling": {"type": "longrope"}, "rope_parameters": None},
+    {"rope_scaling": {"type": "proportional"}, "rope_parameters": None},
     {"architectures": ["GPTNeoXBiModel"]},
 ]
 cases = pytest.mark.parametrize("case", CASES, ids=str)
@@ -66,5 +66,5 @@ def test_a_checkpoint_with_a_head_and_stored_masks_has_the_same_weights(tmp_path
 def test_an_option_that_is_not_implemented_is_refused_by_name(
     options: dict[str, object], tmp_path: Path
 ) -> None:
-    named = {"rope_scaling": "rope_type = 'longrope'"}
+    named = {"rope_scaling": "rope_type = 'proportional'"}
     assert_refused(CASES[0], options, tmp_path, named.get(next(iter(options)), ""))

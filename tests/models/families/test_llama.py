@@ -101,6 +101,8 @@ def test_a_window_that_is_not_told_is_that_of_transformers(tmp_path: Path) -> No
 def test_a_ministral3_reads_no_text_whose_queries_would_be_scaled(tmp_path: Path) -> None:
     write(Case("ministral3", MINISTRAL3), tmp_path)
     assert families.read(tmp_path).config.max_tokens == 64
+    configure(tmp_path, original_max_position_embeddings=32)
+    assert families.read(tmp_path).config.max_tokens == 32
 
 
 BIDIRECTIONAL = {
@@ -151,7 +153,7 @@ def test_code_that_may_see_both_sides_is_refused_until_the_config_tells(
         ("llama", {"sliding_window": 8}, "sliding_window"),
         ("llama", {"is_causal": "no"}, "is_causal"),
         ("llama", {"hidden_act": "xielu"}, "hidden_act = 'xielu'"),
-        ("llama", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type = 'longrope'"),
+        ("llama", {"rope_parameters": {"rope_type": "proportional"}}, "rope_type = 'proportional'"),
         ("mistral", {"layer_types": ["full_attention"] * 3}, "layer_types"),
         *(
             (name, {"use_bidirectional_attention": True}, "use_bidirectional_attention")

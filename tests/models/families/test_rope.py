@@ -16,6 +16,14 @@ BY_LAYER = {
     "full_attention": {"rope_type": "default", "rope_theta": 500.0},
     "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
 }
+ORIGINAL = "original_max_position_embeddings"
+YARN = {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, ORIGINAL: 16}
+LLAMA3 = {**YARN, "rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LONGROPE = {
+    **{"rope_type": "longrope", "rope_theta": 500.0, "factor": 4.0, ORIGINAL: 16},
+    **{"short_factor": [1.0, 1.5] * 4, "long_factor": [2.0, 3.0] * 4},
+}
+BY_LENGTH = {"full_attention": LONGROPE}
 HEADS = {"num_key_value_heads": 2}
 SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep")}
 MODERNBERT = {"local_attention": 10, **SPECIAL}
@@ -42,6 +50,9 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("llama", {}, {"rope_parameters": {**TURNS, "partial_rotary_factor": 0.5}}),
     ("modernbert", MODERNBERT, {"partial_rotary_factor": 0.5}),
     ("gpt_neox", {}, {"rope_parameters": {**TURNS, "partial_rotary_factor": 0.5}}),
+    *(("llama", {}, {"rope_parameters": each, ORIGINAL: 32}) for each in (YARN, LLAMA3, LONGROPE)),
+    ("llama", {}, {"rope_scaling": {**LONGROPE, "attention_factor": 0.8}}),
+    ("gemma3_text", GEMMA3, {"rope_parameters": {**BY_LAYER, **BY_LENGTH}, ORIGINAL: 32}),
 ]
 
 

@@ -131,6 +131,26 @@ def test_stretched_frequencies_equal_those_of_transformers(
         assert scheme.scaling.magnitude == pytest.approx(magnitude, rel=1e-6)
 
 
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_frequencies_of_longrope_equal_those_of_transformers(share: float) -> None:
+    short, long = ([1 + step * pair for pair in range(int(32 * share))] for step in (0.1, 0.7))
+    config = LlamaConfig(
+        hidden_size=128,
+        num_attention_heads=2,
+        max_position_embeddings=512,
+        rope_parameters={
+            **{"rope_type": "longrope", "rope_theta": 5000.0, "partial_rotary_factor": share},
+            **{"short_factor": short, "long_factor": long, "original_max_position_embeddings": 128},
+        },
+    )
+    scheme = rope.rotary(JsonConfig(Path("config.json"), config.to_dict()), 64, share=1.0)
+    compute: Any = ROPE_INIT_FUNCTIONS["longrope"]
+    for length in (1, 128, 129, 700):
+        theirs, magnitude = compute(config, torch.device("cpu"), seq_len=length)
+        assert_allclose(frequencies(scheme, length), theirs.numpy(), rtol=1e-6)
+        assert scheme.scaling.magnitude == pytest.approx(magnitude, rel=1e-6)
+
+
 def test_yarn_rounds_its_columns_unless_told_not_to() -> None:
     yarn = Scaling(kind="yarn", factor=4.0, original=128)
     by_default, rounded, exact = (

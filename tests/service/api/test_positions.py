@@ -153,6 +153,10 @@ def config(**different: Any) -> EncoderConfig:
     return EncoderConfig(**{**sizes, **rest, **different})
 
 
+LONGROPE = Rotary(
+    dim=4,
+    scaling=Scaling(kind="longrope", original=9, magnitude=1.5, short=(1.0, 2.0), long=(4.0, 8.0)),
+)
 MODELS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"input_positions": Sinusoidal(base=500.0), "embedding_size": 32}, {"dim": 32, "base": 500.0}),
     (
@@ -162,6 +166,11 @@ MODELS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (
         {"positions": Rotary(dim=8, scaling=Scaling(kind="linear", factor=3.0))},
         {"dim": 8, "base": 1e4, "interleaved": False, "scaling": "linear", "factor": 3.0},
+    ),
+    (
+        {"positions": LONGROPE},
+        {"dim": 4, "base": 1e4, "interleaved": False, "scaling": "longrope"}
+        | {"original": 9, "length": 16, "magnitude": 1.5},
     ),
     (
         {"positions": Alibi(steepest=4.0), "causal": True},
@@ -261,6 +270,19 @@ def test_extreme_options_give_finite_numbers(scheme: str, scaling: str) -> None:
             assert all(np.isfinite(table).all() for table in tables_of(requested)), requested
 
 
+@pytest.mark.parametrize("length", [9, 10])
+def test_longrope_divides_by_the_factors_of_the_length(length: int) -> None:
+    encoding = PositionsRequest(positions=[3], length=length).encoding(config(positions=LONGROPE))
+    factors = np.array([1.0, 2.0] if length == 9 else [4.0, 8.0])
+    cosines = compute_tables(encoding.scheme, encoding)["cos"]
+    np.testing.assert_allclose(cosines[0], 1.5 * np.cos([3.0, 0.03] / factors), rtol=1e-6)
+
+
+def test_longrope_of_another_width_is_refused() -> None:
+    with pytest.raises(BadRequest, match="a factor for each of 2 pairs"):
+        PositionsRequest(dim=8).encoding(config(positions=LONGROPE))
+
+
 def test_a_layer_has_the_scheme_of_its_own() -> None:
     whole, local = Rotary(dim=16, base=160_000.0), Rotary(dim=16)
     table, windows = Learned(), (None, 5, 5)
@@ -278,7 +300,7 @@ def test_every_scheme_and_scaling_of_a_model_can_be_requested() -> None:
     schemes = {"none", "mpnet", *(scheme.name for scheme in Scheme.__subclasses__())}
     assert set(get_args(SchemeName)) == schemes
     kinds = PositionsRequest.model_json_schema()["properties"]["scaling"]["anyOf"][0]["enum"]
-    assert set(kinds) == {*rope._KINDS, "ntk"}
+    assert set(kinds) == {*rope._KINDS, "ntk"} - {"longrope"}  # whose factors a request has not
 
 
 @pytest.mark.parametrize(
