@@ -51,7 +51,8 @@ _KEYS: Mapping[Kind, str] = {
     "local_transformer_stride block_ff_dim block_multiple_of conv_L_cache "
     "intra_bottleneck_size num_feedforward_networks "
     "global_head_dim num_global_key_value_heads hidden_size_per_layer_input embedding_dim "
-    "sliding_window_pattern num_latents_value num_cross_heads cross_dim_head latent_dim",
+    "sliding_window_pattern num_latents_value num_cross_heads cross_dim_head latent_dim "
+    "block_size num_random_blocks",
     _LIMIT: "layer_norm_eps layer_norm_epsilon norm_eps rms_norm_eps max_seq_length "
     "model_max_length max_length rotary_emb_fraction rotary_scaling_factor mscale mscale_all_dim",
     _POSITIVE: "rope_theta rotary_emb_base global_rope_theta local_rope_theta "

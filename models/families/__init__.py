@@ -9,6 +9,7 @@ from models.errors import ModelError
 from models.families import (
     albert,
     bert,
+    big_bird,
     bloom,
     canine,
     clip,
@@ -56,6 +57,7 @@ FAMILIES: Mapping[str, Callable[[JsonConfig], CheckpointSpec]] = {  # by model_t
     "albert": albert.read,
     "bert": bert.read,
     "bidirectional_pplx_qwen3": qwen.pplx,
+    "big_bird": big_bird.read,
     "bloom": bloom.read,
     "camembert": roberta.read,
     "canine": canine.read,

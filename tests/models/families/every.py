@@ -11,7 +11,18 @@ from tests.models.families.checkpoint import Case, write
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 _TESTED = (
-    *("albert", "bert", "bloom", "clip", "deberta", "distilbert", "dpr", "electra", "ernie"),
+    *(
+        "albert",
+        "bert",
+        "big_bird",
+        "bloom",
+        "clip",
+        "deberta",
+        "distilbert",
+        "dpr",
+        "electra",
+        "ernie",
+    ),
     *("esm", "eurobert", "lfm2", "longformer", "luke", "roformer"),
     *("gemma", "gpt2", "gpt_neo", "gpt_neox", "gptj", "gte", "jina_v3", "llama", "modernbert"),
     *("mpnet", "mpt", "nomic", "phi3", "qwen", "roberta", "t5", "xlnet"),
