@@ -1,4 +1,4 @@
-"""Loads encoders with layers of their own: of LSTMs, CANINE, MobileBERT, EmbeddingGemma 2."""
+"""Loads encoders with layers of their own: LSTMs, CANINE, Funnel, MobileBERT and others."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,11 +8,12 @@ from torch import Tensor
 from models.checkpoint import weights
 from models.config.json_config import JsonConfig
 from models.encoder.device import resolve_device
-from models.families import canine, elmo, embedding_gemma2, laser, mobilebert
+from models.families import canine, elmo, embedding_gemma2, funnel, laser, mobilebert
 from models.folder import Folder
 from models.torch_backend.canine import CanineEncoder, CanineOptions
 from models.torch_backend.elmo import ElmoEncoder, ElmoOptions
 from models.torch_backend.embedding_gemma2 import EmbeddingGemma2Encoder
+from models.torch_backend.funnel import FunnelEncoder, FunnelOptions
 from models.torch_backend.linear import LinearFactory, TorchLinearFactory
 from models.torch_backend.lstm import Clips
 from models.torch_backend.mobilebert import MobileBertEncoder
@@ -56,6 +57,18 @@ def _embedding_gemma2(
     return EmbeddingGemma2Encoder(folder.spec.config, placeholders, tensors, linear, device)
 
 
+def _funnel(
+    folder: Folder, tensors: Mapping[str, Tensor], linear: LinearFactory, device: torch.device
+) -> StateEncoder:
+    file = JsonConfig(folder.encoder / "config.json")
+    options = FunnelOptions(
+        layers=funnel.layers(file),
+        first=funnel.layers_of_first_block(file),
+        decoder_layers=funnel.decoder_layers(file),
+    )
+    return FunnelEncoder(folder.spec.config, options, tensors, linear, device)
+
+
 def _mobilebert(
     folder: Folder, tensors: Mapping[str, Tensor], linear: LinearFactory, device: torch.device
 ) -> StateEncoder:
@@ -66,6 +79,7 @@ ENCODERS: Mapping[str, _Build] = {
     canine.FAMILY: _canine,
     elmo.FAMILY: _elmo,
     embedding_gemma2.FAMILY: _embedding_gemma2,
+    funnel.FAMILY: _funnel,
     laser.LSTM: _laser,
     mobilebert.FAMILY: _mobilebert,
 }

@@ -52,7 +52,7 @@ _KEYS: Mapping[Kind, str] = {
     "intra_bottleneck_size num_feedforward_networks "
     "global_head_dim num_global_key_value_heads hidden_size_per_layer_input embedding_dim "
     "sliding_window_pattern num_latents_value num_cross_heads cross_dim_head latent_dim "
-    "block_size num_random_blocks",
+    "block_size num_random_blocks d_head num_decoder_layers",
     _LIMIT: "layer_norm_eps layer_norm_epsilon norm_eps rms_norm_eps max_seq_length "
     "model_max_length max_length rotary_emb_fraction rotary_scaling_factor mscale mscale_all_dim",
     _POSITIVE: "rope_theta rotary_emb_base global_rope_theta local_rope_theta "
@@ -60,7 +60,7 @@ _KEYS: Mapping[Kind, str] = {
     "high_freq_factor original_max_position_embeddings beta_fast beta_slow attention_factor "
     "query_pre_attn_scalar lora_alpha block_ffn_dim_multiplier",
     _LIST: "architectures layer_types lora_adaptations skiplist_words",
-    _INDICES: "full_attn_idxs",
+    _INDICES: "full_attn_idxs block_sizes block_repeats",
     _FACTORS: "short_factor long_factor",
     _EITHER: "pos_att_type skiplist_tasks",
     _REPEATED: "attention_types",

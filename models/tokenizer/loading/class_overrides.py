@@ -37,7 +37,7 @@ def override_nothing(rust: Tokenizer, added: AddedTokens) -> None:
 _OVERRIDES: Mapping[str, Override] = {
     **dict.fromkeys(("bert", "distilbert", "electra", "ernie", "nomicbert"), override_normalizer),
     **dict.fromkeys(("mobilebert", "mpnet", "dpr", "dprquestionencoder"), override_normalizer),
-    "dprcontextencoder": override_normalizer,
+    **dict.fromkeys(("dprcontextencoder", "funnel"), override_normalizer),
     **dict.fromkeys(("roberta", "gpt2", "gptj", "gptneo"), override_prefix_space),
     **dict.fromkeys(("qwen2", "qwen3", "clip", "cliptextmodel", "xlmroberta"), override_nothing),
     **dict.fromkeys(("camembert", "t5", "mt5", "albert", "xlnet", "debertav2"), override_nothing),
