@@ -22,6 +22,7 @@ from models.sentence_transformers.pooling import AUTO
 from models.tokenizer.cooperative import run_to_completion
 from models.tokenizer.formatted_pairs import pair_encoder
 from models.tokenizer.pairs import Pair
+from models.tokenizer.truncation import TruncatedIds
 from models.torch_backend.token_head import TokenHead
 from models.vectors import Floats, normalize
 
@@ -106,8 +107,7 @@ class Embedder:
 
         prompt: by default the model's. The ids are truncated to max_length.
         """
-        prompt = self.sentence.default_prompt if prompt is None else prompt
-        return [row.ids for row in self.tokenizer.encode([prompt + text for text in texts])]
+        return [row.ids for row in self._encode_texts(texts, prompt)]
 
     def encode(
         self, ids: Rows, *, normalized: bool | None = None, prompt_token_counts: Sequence[int] = ()
@@ -178,14 +178,15 @@ class Embedder:
     ) -> Floats:
         """Embed any number of texts, `budget` tokens at a time: -> (B, dim).
 
-        prompt: text before each of them, by default the model's.
-        Raises EmptyTextError and UnsplittableTextError.
+        prompt: text before each of them, or the instruction of a model that reads texts in a chat
+        template; by default the model's.
+        Raises EmptyTextError, PromptTooLongError and UnsplittableTextError.
         """
         prompt = self.sentence.default_prompt if prompt is None else prompt
         side = self.tokenizer.side
         prompt_token_count = self.sentence.prompt_token_count(prompt, self.tokenizer)
         limit = self.tokenizer.count_limit(prompt_token_count, side)
-        rows = self.tokenizer.encode([prompt + text for text in texts], count_limit=limit)
+        rows = self._encode_texts(texts, prompt, limit)
         for index, row in enumerate(rows):
             if len(row.ids) < self.config.min_tokens:
                 raise EmptyTextError(index)
@@ -252,6 +253,17 @@ class Embedder:
         pixels = [self._preprocessing.pixels(image, max_pixels) for image in images]
         vectors = self.encode_images(pixels)
         return normalize(vectors) if self.sentence.normalize else vectors
+
+    def _encode_texts(
+        self, texts: Sequence[str], prompt: str | None, count_limit: float = 0
+    ) -> list[TruncatedIds]:
+        sentence, tokenizer = self.sentence, self.tokenizer
+        before = sentence.before_text(sentence.default_prompt if prompt is None else prompt)
+        rows = tokenizer.encode([before + text for text in texts], count_limit=count_limit)
+        if sentence.text_format is None:
+            return rows
+        start = run_to_completion(tokenizer.ids_without_special(before))
+        return [tokenizer.with_start(row, start, tokenizer.side) for row in rows]
 
     def _encode_all(self, rows: Rows, prompt_token_counts: Sequence[int], budget: int) -> Floats:
         vectors = np.empty((len(rows), self.dim), dtype=np.float32)

@@ -41,3 +41,11 @@ class InstructionTooLongError(ValueError):
 
     def __init__(self) -> None:
         super().__init__("the instruction takes more than half of the tokens that the model reads")
+
+
+class PromptTooLongError(ValueError):
+    """A prompt that leaves no room for a text. max_length: tokens that the model reads."""
+
+    def __init__(self, max_length: int) -> None:
+        super().__init__(f"the prompt takes the {max_length} tokens that the model reads")
+        self.max_length = max_length

@@ -148,6 +148,7 @@ class Folder:
             side=sentence.side,
             file_only=sentence.file_only,
             special_tokens=self.pair_format is None,
+            text_after=sentence.text_format.after if sentence.text_format else "",
             keep_unknown=sentence.keep_unknown,
             markers=self.multi_vector.markers if self.multi_vector else (),
             max_chunk_size=max_chunk_size,
@@ -210,8 +211,9 @@ class Folder:
         options += sparse_files(self.path, self.sentence.sparse)
         options.append(self.encoder / word_vectors.OPTIONS)
         options += preprocessing.files(self.encoder) if self.preprocessing else []
-        if self.pair_format:
+        if self.pair_format or self.sentence.text_format:
             options += chat_template.template_files(self.encoder)
+            options.append(self.encoder / chat_template.PROCESSOR_FILE)
         return sorted({*weights, *loader.files(self.encoder), *filter(Path.is_file, options)})
 
     def fingerprint(self) -> str:

@@ -16,6 +16,8 @@ from models.tokenizer.loading.added_tokens import AddedTokens
 from models.tokenizer.pair_format import PairFormat, Segments, Slot
 
 FILE = "chat_template.jinja"
+PROCESSOR_FILE = "chat_template.json"
+"""Of a processor of several media, which takes it before the others."""
 _NAMED = "additional_chat_templates"
 _DEFAULT = "default"
 # Characters without a meaning, which no template has.
@@ -50,16 +52,7 @@ def read_pair_format(
 
     Raises ModelError for a template that cannot be rendered, or lacks a query or a document.
     """
-    variables = dict(variables)
-    name = variables.pop("chat_template", _DEFAULT)
-    templates = _templates(folder)
-    if name not in templates:
-        raise ModelError(f"{folder} has no chat template {name!r}; it has {sorted(templates)}")
-    source = templates[name]
-    structured = any(part in source for part in _STRUCTURED)
-    if message_format is not None:
-        structured = message_format == "structured"
-    template = _Template(folder, source, variables, structured)
+    template = _template(folder, _templates(folder), variables, message_format)
     instructed = template.segments(Slot.INSTRUCTION, Slot.QUERY, Slot.DOCUMENT)
     pair_format = PairFormat(
         template.segments(Slot.QUERY, Slot.DOCUMENT),
@@ -69,6 +62,19 @@ def read_pair_format(
     if not prompt or pair_format.instructed is None:
         return pair_format
     return replace(pair_format, default=pair_format.segments(prompt))
+
+
+def read_processor_template(
+    folder: Path, variables: Mapping[str, Any], message_format: str | None
+) -> "Template | None":
+    """Read the chat template of a processor of several media; None if it has none.
+
+    For the other arguments see read_pair_format. Raises ModelError for one that cannot be rendered.
+    """
+    templates = _templates(folder)
+    if (path := folder / PROCESSOR_FILE).exists():
+        templates = {_DEFAULT: JsonConfig(path)["chat_template"]}
+    return _template(folder, templates, variables, message_format) if templates else None
 
 
 def keeps_texts(folder: Path) -> bool:
@@ -81,10 +87,27 @@ def keeps_texts(folder: Path) -> bool:
     source = _templates(folder).get(_DEFAULT)
     if source is None:
         return False
-    template = _Template(folder, source, {}, structured=True)
+    template = Template(folder, source, {}, structured=True)
     prompt, text = (f" \n{_MARKS[slot]}\n " for slot in (Slot.INSTRUCTION, Slot.DOCUMENT))
     alone, prompted = {"user": text}, {"system": prompt, "user": text}
     return template.render(alone) == text and template.render(prompted) == prompt + text
+
+
+def _template(
+    folder: Path,
+    templates: Mapping[str, str],
+    variables: Mapping[str, Any],
+    message_format: str | None,
+) -> "Template":
+    variables = dict(variables)
+    name = variables.pop("chat_template", _DEFAULT)
+    if name not in templates:
+        raise ModelError(f"{folder} has no chat template {name!r}; it has {sorted(templates)}")
+    source = templates[name]
+    structured = any(part in source for part in _STRUCTURED)
+    if message_format is not None:
+        structured = message_format == "structured"
+    return Template(folder, source, variables, structured)
 
 
 def _templates(folder: Path) -> dict[str, str]:
@@ -100,7 +123,9 @@ def _templates(folder: Path) -> dict[str, str]:
     return {} if stated is None else {_DEFAULT: stated}
 
 
-class _Template:
+class Template:
+    """A chat template with its variables."""
+
     def __init__(
         self, folder: Path, source: str, variables: Mapping[str, Any], structured: bool
     ) -> None:
@@ -119,8 +144,12 @@ class _Template:
         except TemplateError as error:
             raise self._broken(error) from None
         self._variables = {**_special_tokens(folder), **variables}
+
+    @property
+    def strips(self) -> bool:
+        """Whether white space around queries and documents is removed."""
         spaced = self._render({Slot.QUERY: " {} ", Slot.DOCUMENT: " {} "})
-        self.strips = not all(f" {_MARKS[slot]} " in spaced for slot in (Slot.QUERY, Slot.DOCUMENT))
+        return not all(f" {_MARKS[slot]} " in spaced for slot in (Slot.QUERY, Slot.DOCUMENT))
 
     def segments(self, *slots: Slot) -> Segments:
         """Render messages with a slot in each, in order."""

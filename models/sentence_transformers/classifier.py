@@ -13,7 +13,7 @@ from models.sentence_transformers.classification_heads import (
     ClassificationHead,
     classification_head,
 )
-from models.sentence_transformers.generative import CLASS_SUFFIX, next_token_head
+from models.sentence_transformers.generative import CLASS_SUFFIXES, next_token_head
 from models.sentence_transformers.modules import Entry
 from models.sentence_transformers.prompts import default_prompt
 from models.sentence_transformers.refusals import CARD
@@ -81,7 +81,7 @@ class ClassifierOptions:
         if class_name.endswith(_CLASS_SUFFIX):
             output, labels = "logits", _labels(options)
             head = classification_head(options, config, path, len(labels))
-        elif class_name.endswith(CLASS_SUFFIX):
+        elif class_name.endswith(CLASS_SUFFIXES):
             next_token = next_token_head(folder, entries, config, rerank_format)
             if next_token is None:
                 return None
@@ -104,7 +104,7 @@ def _refuse_cross_encoder(folder: Path, options: JsonConfig, class_name: str) ->
     if card.get("model_type", "") == "CrossEncoder":
         raise ModelError(
             f"{options.path}: a CrossEncoder of the class {class_name} is not supported, only "
-            f"those whose class ends in {_CLASS_SUFFIX} or {CLASS_SUFFIX}"
+            f"those whose class ends in {_CLASS_SUFFIX} or {CLASS_SUFFIXES[0]}"
         )
 
 

@@ -13,12 +13,15 @@ from models.sentence_transformers.rerank_formats import FORMATS
 from models.sentence_transformers.vector_modules import LogitScore
 from models.tokenizer.loading import loader
 
-CLASS_SUFFIX = "ForCausalLM"
+CLASS_SUFFIXES = ("ForCausalLM", "Qwen3VLForConditionalGeneration")
 _OUTPUT_TABLE = "lm_head.weight"
-_TOKEN_TABLES = ("model.embed_tokens.weight", "embed_tokens.weight")
+_TOKEN_TABLES = tuple(
+    f"{prefix}embed_tokens.weight"
+    for prefix in ("model.", "", "model.language_model.", "language_model.")
+)
 # By family: whether the output table is that of the input by default.
 _TIED = {
-    **dict.fromkeys(("llama", "mistral", "ministral3", "qwen2", "qwen3"), False),
+    **dict.fromkeys(("llama", "mistral", "ministral3", "qwen2", "qwen3", "qwen3_vl"), False),
     **dict.fromkeys(("gemma", "gemma2", "gemma3_text"), True),
 }
 _ANSWERS = ("yes", "no")

@@ -142,5 +142,7 @@ def _assumed(folder: Path) -> str:
         )
     if options.get("model_type") == "dpr":  # as its own code
         return "cls"
+    if options.get("model_type") == "qwen3_vl":  # as its authors' code
+        return "lasttoken"
     causal = name.endswith("ForCausalLM") and options.get("is_causal", True)
     return "lasttoken" if causal else "mean"

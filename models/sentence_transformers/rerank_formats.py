@@ -34,6 +34,11 @@ class RerankFormat:
         return PairFormat(default, instructed)
 
 
+_QWEN3_SYSTEM = (
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
+    'the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n'
+    "<|im_start|>user\n"
+)
 _MXBAI_SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 _MXBAI_INSTRUCTION = "instruction: {instruction}\n"
 _MXBAI = (
@@ -46,11 +51,15 @@ _MXBAI = (
 )
 FORMATS: Mapping[str, RerankFormat] = {  # by model, as each is published
     "qwen3-reranker": RerankFormat(  # Zhang et al. 2025, arXiv 2506.05176
-        text="<|im_start|>system\nJudge whether the Document meets the requirements based on the "
-        'Query and the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>'
-        "\n<|im_start|>user\n<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {document}"
-        "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
+        text=f"{_QWEN3_SYSTEM}<Instruct>: {{instruction}}\n<Query>: {{query}}\n"
+        "<Document>: {document}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
         instruction="Given a web search query, retrieve relevant passages that answer the query",
+        answers=("yes", "no"),
+    ),
+    "qwen3-vl-reranker": RerankFormat(  # as github.com/QwenLM/Qwen3-VL-Embedding has it
+        text=f"{_QWEN3_SYSTEM}<Instruct>: {{instruction}}<Query>:{{query}}\n<Document>:{{document}}"
+        "<|im_end|>\n<|im_start|>assistant\n",
+        instruction="Given a search query, retrieve relevant candidates that answer the query.",
         answers=("yes", "no"),
     ),
     "bge-reranker-v2-gemma": RerankFormat(  # Chen et al. 2024, arXiv 2402.03216

@@ -24,8 +24,10 @@ from models.sentence_transformers.pooling import (
 from models.sentence_transformers.prompts import default_prompt
 from models.sentence_transformers.refusals import CARD
 from models.sentence_transformers.sparse import Sparse, read_sparse
+from models.sentence_transformers.text_template import INSTRUCTIONS, VARIABLES, read_text_format
 from models.sentence_transformers.transformer import Output, TransformerOptions
 from models.sentence_transformers.vector_modules import Dense, LogitScore, Module, Normalize
+from models.tokenizer.text_format import TextFormat
 from models.tokenizer.tokenizer import Tokenizer
 from models.tokenizer.truncation import Side
 
@@ -42,7 +44,8 @@ class SentenceConfig:
     file_only: whether only tokenizer.json counts, and texts get no special tokens.
     keep_unknown: whether unknown tokens remain. end, padded: see Projection.
     sparse: how sparse vectors are computed; None without. word_weights: the folder, relative to the
-    model's, with a weight for each word of a table; None without.
+    model's, with a weight for each word of a table; None without. text_format: what is around a
+    text, whose instruction its prompt is; None for a text alone, which follows its prompt.
     """
 
     max_length: int
@@ -62,6 +65,7 @@ class SentenceConfig:
     word_weights: str | None = None
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt: str = ""
+    text_format: TextFormat | None = None
 
     @classmethod
     def read(
@@ -96,6 +100,9 @@ class SentenceConfig:
         else:
             path = folder / entries[0].path
             options = TransformerOptions.read(path, encoder, _output(choice))
+        as_published = encoder.family in INSTRUCTIONS and not (folder / "modules.json").exists()
+        text_format = _text_format(folder / entries[0].path, options, as_published)
+        instruction = INSTRUCTIONS[encoder.family] if as_published and text_format else ""
         return cls(
             max_length=options.max_length,
             pooling=choice.modes,
@@ -103,7 +110,7 @@ class SentenceConfig:
             include_prompt=own.include_prompt if own else choice.include_prompt,
             prefix_in_prompt=spec.latents is None,
             modules=tuple(following[:-1] if normalize else following),
-            normalize=own.normalize if own else normalize,
+            normalize=own.normalize if own else normalize or bool(instruction),
             end=choice.projection.end if choice.projection else None,
             padded=choice.projection is not None and choice.projection.padded,
             sparse=read_sparse(folder, entries, encoder, choice),
@@ -113,7 +120,8 @@ class SentenceConfig:
             word_weights=_word_weights(folder, entries, choice),
             keep_unknown=encoder.family != "model2vec",
             prompts=prompts,
-            default_prompt=default_prompt(card),
+            default_prompt=default_prompt(card) or instruction,
+            text_format=text_format,
         )
 
     @classmethod
@@ -138,9 +146,16 @@ class SentenceConfig:
             default_prompt=prompts["document"],
         )
 
+    def before_text(self, prompt: str) -> str:
+        """Return what is put before a text with a prompt; "" for none."""
+        return prompt if self.text_format is None else self.text_format.before(prompt)
+
     def prompt_token_count(self, prompt: str, tokenizer: Tokenizer) -> int:
-        """Return how many tokens of a text with a prompt are left out of the pooling."""
-        if self.include_prompt or not prompt:
+        """Return how many tokens of a text with a prompt are left out of the pooling.
+
+        None of those around a text, as in sentence-transformers.
+        """
+        if self.include_prompt or not prompt or self.text_format is not None:
             return 0
         length = tokenizer.prompt_length(prompt)
         return length if self.prefix_in_prompt else length - len(tokenizer.prefix)
@@ -166,6 +181,18 @@ def _of_classifier(
         lowercase=options.lowercase,
         side=options.side,
     )
+
+
+def _text_format(
+    encoder: Path, options: TransformerOptions, as_published: bool
+) -> TextFormat | None:
+    """Read the format of texts. as_published: whether the files beside the encoder lack it."""
+    template = options.chat_template
+    if as_published:
+        return read_text_format(encoder, VARIABLES, None)
+    if template is None:
+        return None
+    return read_text_format(encoder, template.variables, template.format)
 
 
 def _word_weights(folder: Path, entries: Sequence[Entry], choice: PoolingChoice) -> str | None:

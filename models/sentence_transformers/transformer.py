@@ -8,6 +8,7 @@ from typing import Any, Literal
 from models.config.encoder_config import EncoderConfig
 from models.config.json_config import JsonConfig
 from models.sentence_transformers import chat_template
+from models.sentence_transformers.text_template import INSTRUCTIONS
 from models.tokenizer import truncation
 from models.tokenizer.truncation import Side
 from models.tokenizer.words.code_points import MAX_LENGTH, is_code_point_tokenizer
@@ -44,7 +45,9 @@ _OUTPUTS = {  # the task, the name of the output, and the method of the model
         {"method": "forward", "method_output_name": "logits"},
     ),
 }
+_MULTIMODAL_TASK = "any-to-any"  # of a language model that also reads other media
 _UNSUPPORTED = ("tokenizer_name_or_path",)
+_OTHER_MEDIA = ("image", "video")
 _MULTI_VECTOR = ("query_length", "document_length", "query_expansion")
 # Options of loading, speed and padding, which do not change vectors.
 _IGNORED = {
@@ -53,6 +56,7 @@ _IGNORED = {
     *("torch_dtype", "trust_remote_code", "unpad_inputs", "use_cache", "use_fast"),
     *("use_memory_efficient_attention", "use_safetensors"),
     *("clean_up_tokenization_spaces", "padding_side"),
+    *("max_pixels", "min_pixels"),  # of images, which models of messages do not read here
 }
 
 
@@ -100,7 +104,10 @@ class TransformerOptions:
 
         Raises ModelError for an unsupported option that might change vectors.
         """
-        options = _options(folder, output)
+        options = _options(folder, output, encoder.family)
+        reads_messages = output in ("logits", "next_token") or (
+            output == "states" and encoder.family in INSTRUCTIONS and not multi_vector
+        )
         for name in () if multi_vector else _MULTI_VECTOR:
             options.require(name, None, {})
         key = "tokenizer_args" if "tokenizer_args" in options else "processor_kwargs"
@@ -111,7 +118,7 @@ class TransformerOptions:
             max_length=int(min(max_length, encoder.max_tokens)),
             lowercase=bool(options.get("do_lower_case", False)),
             side=truncation.read_side(tokenizer),
-            chat_template=_chat_template(folder, options, output),
+            chat_template=_chat_template(folder, options, output, reads_messages),
         )
 
 
@@ -120,11 +127,14 @@ def options_file(folder: Path) -> Path | None:
     return next((path for name in NAMES if (path := folder / name).exists()), None)
 
 
-def _options(folder: Path, output: Output) -> JsonConfig:
+def _options(folder: Path, output: Output, family: str) -> JsonConfig:
     file = options_file(folder)
     options = JsonConfig(file) if file else JsonConfig(folder, {})
     task, name, method = _OUTPUTS[output]
-    options.require("transformer_task", task)
+    tasks = (
+        (task, _MULTIMODAL_TASK) if output == "next_token" and family in INSTRUCTIONS else (task,)
+    )
+    options.require("transformer_task", *tasks)
     options.require("module_output_name", name)
     modalities = options.get("modality_config", {"text": method})
     if modalities.get("text") != method:
@@ -136,10 +146,12 @@ def _options(folder: Path, output: Output) -> JsonConfig:
     return options
 
 
-def _chat_template(folder: Path, options: JsonConfig, output: Output) -> ChatTemplateOptions | None:
+def _chat_template(
+    folder: Path, options: JsonConfig, output: Output, reads_messages: bool
+) -> ChatTemplateOptions | None:
     method = _OUTPUTS[output][2]
     modality = options.nested("modality_config").get("message")
-    if modality is None or output not in ("logits", "next_token"):
+    if modality is None or not reads_messages:
         if modality != {**method, "format": "structured"} or not _keeps_texts(folder):
             options.nested("modality_config").require("message", None)
         options.require("processing_kwargs", None, {})
@@ -147,7 +159,8 @@ def _chat_template(folder: Path, options: JsonConfig, output: Output) -> ChatTem
     message_format = modality.get("format")
     if {**modality, "format": None} != {**method, "format": None} or message_format not in _FORMATS:
         raise options.unsupported("modality_config", modality, {**method, "format": "flat"})
-    variables = options.nested_only("processing_kwargs", ("chat_template",)).nested("chat_template")
+    allowed = ("chat_template", *_OTHER_MEDIA)
+    variables = options.nested_only("processing_kwargs", allowed).nested("chat_template")
     variables.require("restore_suffix", True)
     for key in ("max_length", "padding", "truncation", "return_tensors"):
         variables.require(key, None)

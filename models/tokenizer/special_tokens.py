@@ -1,12 +1,15 @@
 """The special tokens that a tokenizer puts around every text."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
 from typing import TypeVar
 
 import tokenizers
+from tokenizers import processors
 
+from models.errors import ModelError
 from models.tokenizer.truncation import Side
 
 T = TypeVar("T")
@@ -61,3 +64,34 @@ def sample_text(rust: tokenizers.Tokenizer) -> str:
         if not all(rust.encode(text or "").special_tokens_mask):
             return text or ""
     return ""
+
+
+def append_text(rust: tokenizers.Tokenizer, text: str) -> None:
+    """Make the tokens of a text special tokens after every other text, before those at its end.
+
+    Raises ModelError unless the first of them is an added one, at which any text before it ends.
+    """
+    encoding, special = rust.encode(text, add_special_tokens=False), SpecialTokens.detect(rust)
+    first = rust.get_added_tokens_decoder().get(next(iter(encoding.ids), -1))
+    if first is None or first.lstrip or first.single_word or special.prefix:
+        raise ModelError(
+            f"the chat template ends with {text!r}, which the tokenizer does not tell from a text "
+            "before it, or it puts a special token before that"
+        )
+    ids = [*encoding.ids, *special.suffix]
+    end = {"id": "end", "ids": ids, "tokens": [rust.id_to_token(id) for id in ids]}
+    template = processors.TemplateProcessing(single="$A end", special_tokens=[end])
+    rust.post_processor = processors.Sequence([*_offset_steps(rust), template])
+
+
+def _offset_steps(rust: tokenizers.Tokenizer) -> list[processors.ByteLevel]:
+    # Those that trim the offsets of tokens, and add none.
+    if rust.post_processor is None:
+        return []
+    state = json.loads(rust.post_processor.__getstate__())
+    names = ("add_prefix_space", "trim_offsets", "use_regex")
+    return [
+        processors.ByteLevel(**{name: step[name] for name in names})
+        for step in state.get("processors", [state])
+        if step["type"] == "ByteLevel"
+    ]

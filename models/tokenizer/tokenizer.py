@@ -3,18 +3,19 @@
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 
-from models.errors import ModelError
+from models.errors import ModelError, PromptTooLongError
 from models.tokenizer.chunked import ChunkedTokenizer
 from models.tokenizer.cooperative import Cooperative, run_to_completion
 from models.tokenizer.excerpts import ExcerptTokenizer, max_excerpt_size
 from models.tokenizer.loading import loader
 from models.tokenizer.pair_template import PairTemplate
 from models.tokenizer.pipeline import unknown_id
-from models.tokenizer.special_tokens import SpecialTokens, sample_text
+from models.tokenizer.special_tokens import SpecialTokens, append_text, sample_text
 from models.tokenizer.split_points import SplitPoints
 from models.tokenizer.token import Token, ids_of, tokens_of
 from models.tokenizer.truncation import Side, TruncatedIds
@@ -44,19 +45,22 @@ class Tokenizer:
         keep_unknown: bool = True,
         markers: Sequence[str] = (),
         special_tokens: bool = True,
+        text_after: str = "",
         chunk_size: int = _CHUNK_SIZE,
         max_chunk_size: int = sys.maxsize,
     ) -> None:
         """side: None for that of the folder's files. keep_unknown: keep tokens of unknown words.
 
         file_only: ignore the files beside tokenizer.json, and add no special tokens.
-        special_tokens: whether to put any around a text. markers: of queries and documents, see
-        loader.register_markers. chunk_size: characters that are tokenized at once, or up to twice
-        as many. max_chunk_size: characters of a text that cannot be split, at least as many as
-        max_length tokens need.
+        special_tokens: whether to put any around a text. text_after: is put after every text, as
+        special tokens. markers: of queries and documents, see loader.register_markers.
+        chunk_size: characters that are tokenized at once, or up to twice as many. max_chunk_size:
+        characters of a text that cannot be split, at least as many as max_length tokens need.
         """
         loaded = loader.load(folder, file_only, lowercase, special_tokens)
         loader.register_markers(loaded.rust, markers)
+        if text_after:
+            append_text(loaded.rust, text_after)
         self._rust, self.side = loaded.rust, side or loaded.side
         self._special_by_role = loaded.special
         self._dropped_id = None if keep_unknown else self._unknown_id
@@ -114,6 +118,23 @@ class Tokenizer:
     ) -> TruncatedIds:
         """Truncate ids to max_length, by default the model's; special tokens around them remain."""
         return self._excerpts.truncate(ids, side or self.side, max_length or self.max_length)
+
+    def with_start(
+        self, row: TruncatedIds, start: Sequence[int], side: Side, max_length: int | None = None
+    ) -> TruncatedIds:
+        """Return a row that begins with ids that are never cut off, as `start` of a chat template.
+
+        side, max_length: with which it was truncated. Raises PromptTooLongError if there is no room
+        for a text beside them.
+        """
+        limit = max_length or self.max_length
+        if not row.dropped or not start:
+            return row
+        if len(start) + len(self._special_tokens) >= limit:
+            raise PromptTooLongError(limit)
+        if side == "right":
+            return row
+        return replace(row, ids=[*start, *row.ids[len(start) :]])
 
     def strip(self, row: TruncatedIds) -> Sequence[int]:
         """Return the ids of a text without the special tokens around them."""

@@ -76,7 +76,7 @@ def router(models: ModelChoice[InputReader], max_texts: int, max_tokens: int) ->
     async def tokenize(context: Context, body: TokenizeRequest) -> Any:
         reader, texts = models.choose(body.model, body.task), text_list(body.inputs)
         check_input_count(len(texts), max_texts)
-        special, prompt = body.add_special_tokens, reader.resolve_prompt(body.prompt_options()).text
+        special, prompt = body.add_special_tokens, reader.before_text(body.prompt_options())
         steps = _tokenize(reader, texts, prompt, special, max_tokens)
         size = sum(map(len, texts)) + len(texts) * len(prompt)
         context.memory.grow(_BYTES_PER_CHARACTER * size)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from models.embedder import Embedder
-from models.errors import EmptyTextError, UnsplittableTextError
+from models.errors import EmptyTextError, PromptTooLongError, UnsplittableTextError
 from models.vectors import Floats
+from service.bulk.errors import BulkError
 from service.bulk.text_encoder import Advance, Pending
 
 _CHUNK = 1024  # texts between two updates of the progress
@@ -71,7 +72,10 @@ class LocalModel:
         return rejected
 
     def _vectors(self, texts: Sequence[str]) -> Floats:
-        return self.embedder.embed(texts, prompt=self.prompt, budget=self.budget)
+        try:
+            return self.embedder.embed(texts, prompt=self.prompt, budget=self.budget)
+        except PromptTooLongError as error:
+            raise BulkError(f"{error}: shorten it") from None
 
     def _reason(self, text: str) -> str | None:
         """Return why a text has no vector; None if it has one."""

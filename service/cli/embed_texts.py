@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 from models.embedder import Embedder
-from models.errors import EmptyTextError
+from models.errors import EmptyTextError, PromptTooLongError
 from models.vectors import Floats
 from service.bulk.errors import BulkError
 from service.bulk.loading import check_dense
@@ -33,7 +33,7 @@ def embed(embedder: Embedder, texts: Sequence[str], prompt: str | None) -> Float
 def embed_chunks(texts: Sequence[str], embed_chunk: Callable[[Sequence[str]], Floats]) -> Floats:
     """Embed texts chunk by chunk, with a progress bar: -> (B, dim).
 
-    Raises ClickException for an EmptyTextError.
+    Raises ClickException for an EmptyTextError or a PromptTooLongError.
     """
     arrays = []
     with click.progressbar(length=len(texts), label="embedding", file=sys.stderr) as bar:
@@ -45,6 +45,8 @@ def embed_chunks(texts: Sequence[str], embed_chunk: Callable[[Sequence[str]], Fl
                 raise click.ClickException(
                     f"line {line} has no tokens, and the model needs one: take it out"
                 ) from None
+            except PromptTooLongError as error:
+                raise click.ClickException(f"{error}: shorten it") from None
             bar.update(len(chunk))
     return np.concatenate(arrays)
 

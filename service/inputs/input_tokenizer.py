@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.errors import UnsplittableTextError
+from models.errors import PromptTooLongError, UnsplittableTextError
 from models.sentence_transformers.sentence import SentenceConfig
 from models.tokenizer.cooperative import Cooperative
 from models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
@@ -53,6 +53,8 @@ class InputTokenizer:
         """Tokenize inputs. first_index: of the first one. Raises BadRequest, TooLarge."""
         try:
             return (yield from self._read(inputs, prompt, options, first_index))
+        except PromptTooLongError as error:
+            raise prompt_too_long_error(error.max_length) from None
         except UnsplittableTextError as error:  # such a text is long, and alone in its group
             raise unsplittable_text_error(error, first_index) from None
 
@@ -77,13 +79,26 @@ class InputTokenizer:
         results, count_limit = [], self.max_counted_tokens(options)
         for index, text in enumerate(texts, first_index):
             try:
-                ids, tokens = yield from self._tokenizer.encode_with_tokens(
+                ids, tokens = yield from self._encode_with_tokens(
                     text, prompt, self._side(options), count_limit
                 )
+            except PromptTooLongError as error:
+                raise prompt_too_long_error(error.max_length) from None
             except UnsplittableTextError as error:
                 raise unsplittable_text_error(error, index) from None
             results.append((self.checked_row(index, ids, options), tokens))
         return results
+
+    def _encode_with_tokens(
+        self, text: str, prompt: str, side: Side, count_limit: float
+    ) -> Cooperative[tuple[TruncatedIds, list[Token]]]:
+        row, tokens = yield from self._tokenizer.encode_with_tokens(text, prompt, side, count_limit)
+        start = yield from self._template_start(prompt)
+        restored = self._tokenizer.with_start(row, start, side)
+        if restored is not row:
+            outside = [Token(id, self._tokenizer.name(id), False, None, None) for id in start]
+            tokens = [*outside, *tokens[len(start) :]]
+        return restored, tokens
 
     def read_chunks(
         self, chunks: Sequence[str], prompt: str, options: InputOptions
@@ -123,6 +138,7 @@ class InputTokenizer:
         prompt_token_count, rows = self._sentence.prompt_token_count(prompt, self._tokenizer), []
         side, limit = self._side(options), self.max_counted_tokens(options, prompt_token_count)
         encoded = iter((yield from self._tokenizer.encode_cooperatively(texts, side, limit)))
+        start = yield from self._template_start(prompt)
         for index, item in enumerate(inputs, first_index):
             if isinstance(item, PreparedImage):
                 rows.append(item.row())
@@ -136,9 +152,17 @@ class InputTokenizer:
                 continue
             if options.max_length is not None:
                 ids = self._cut(ids, side, options.max_length, prompt_token_count)
+            if is_text:
+                ids = self._tokenizer.with_start(ids, start, side, options.max_length)
             prompt_tokens = ids.remaining(prompt_token_count, side) if is_text else 0
             rows.append(self.checked_row(index, ids, options, prompt_tokens))
         return rows
+
+    def _template_start(self, prompt: str) -> Cooperative[Sequence[int]]:
+        # The ids before a text that are never cut off: those of a chat template.
+        if self._sentence.text_format is None:
+            return ()
+        return (yield from self._tokenizer.ids_without_special(prompt))
 
     def _cut(
         self, ids: TruncatedIds, side: Side, max_length: int, prompt_token_count: int

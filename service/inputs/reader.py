@@ -117,7 +117,7 @@ class InputReader:
         """
         for texts in (len(chunks), context.texts + len(chunks)):
             check_input_count(texts, self._max_texts)
-        prompt = self.resolve_prompt(options).text
+        prompt = self.before_text(options)
         to_tokenize = sum(map(len, chunks), len(prompt))
         steps = self._input_tokenizer.read_chunks(chunks, prompt, options)
         document = await self.run_steps(context, steps, size + len(prompt), to_tokenize)
@@ -150,6 +150,10 @@ class InputReader:
             options.prompt, options.prompt_name, options.role, options.task
         )
 
+    def before_text(self, options: InputOptions) -> str:
+        """Return what is put before each text of the request: its prompt, or more around that."""
+        return self.sentence.before_text(self.resolve_prompt(options).text)
+
     async def _tokenize_all(  # noqa: PLR0913, PLR0917 - of one call
         self,
         context: RequestContext,
@@ -161,7 +165,7 @@ class InputReader:
     ) -> list[R]:
         """added: number of characters that are put around each input."""
         check_input_count(len(inputs), self._max_texts)
-        prompt = self.resolve_prompt(options).text
+        prompt = self.before_text(options)
         added += len(prompt)
         size = sum(map(len, inputs)) + len(inputs) * added
         if size <= _MAX_INLINE_CHARACTERS:

@@ -107,12 +107,18 @@ class Settings(BaseSettings):
         "between, or all: the field task of a request chooses, and each has an engine.",
     )
     rerank_format: Literal[
-        "auto", "pair", "qwen3-reranker", "bge-reranker-v2-gemma", "mxbai-rerank-v2"
+        "auto",
+        "pair",
+        "qwen3-reranker",
+        "qwen3-vl-reranker",
+        "bge-reranker-v2-gemma",
+        "mxbai-rerank-v2",
     ] = Field(
         default="auto",
         description="Text in which a reranker reads a query and a document, and a language model "
-        "as a reranker: qwen3-reranker, bge-reranker-v2-gemma, mxbai-rerank-v2, pair (as the "
-        "tokenizer joins two texts), or auto: as the model's files say.",
+        "as a reranker: qwen3-reranker, qwen3-vl-reranker, bge-reranker-v2-gemma, "
+        "mxbai-rerank-v2, pair (as the tokenizer joins two texts), or auto: as the model's files "
+        "say.",
     )
     threads: int = Field(
         default=0, ge=0, le=1024, description="CPU threads of the engine; 0: as many as allotted."

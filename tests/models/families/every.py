@@ -25,7 +25,7 @@ _TESTED = (
     ),
     *("esm", "eurobert", "lfm2", "longformer", "luke", "roformer"),
     *("gemma", "gpt2", "gpt_neo", "gpt_neox", "gptj", "gte", "jina_v3", "llama", "modernbert"),
-    *("mpnet", "mpt", "nomic", "phi3", "qwen", "roberta", "t5", "xlnet"),
+    *("mpnet", "mpt", "nomic", "phi3", "qwen", "qwen3_vl", "roberta", "t5", "xlnet"),
 )
 _MODULES = [import_module(f"tests.models.families.test_{name}") for name in _TESTED]
 

@@ -48,7 +48,7 @@ every = pytest.mark.parametrize("case", EVERY, ids=str)
 
 
 def test_there_is_a_case_for_every_family() -> None:
-    others = {"clip"}  # another file around clip_text_model's
+    others = {"clip", "qwen3_vl"}  # other files around clip_text_model's and qwen3_vl_text's
     others |= {"siglip"}  # whose texts are padded: see test_image_embedder
     # Which transformers lacks: a Llama and a Qwen 3 that are not causal.
     others |= {"llama_bidirec", "bidirectional_pplx_qwen3"}

@@ -1,10 +1,17 @@
 """A model of this process: its description, and texts without tokens."""
 
+from pathlib import Path
+
+import click
 import numpy as np
+import pytest
 
 from models.embedder import Embedder
+from service.bulk.errors import BulkError
 from service.bulk.local_model import LocalModel
+from service.cli import embed_texts
 from tests.conftest import Folder
+from tests.models.qwen3_vl import write_qwen3_vl
 from tests.models.tiny import unframed
 
 
@@ -27,3 +34,12 @@ def test_a_prompt_is_put_before_each_text_and_described(small: LocalModel) -> No
 def test_the_description_names_the_fingerprint_precision_and_dimension(small: LocalModel) -> None:
     assert small.description["fingerprint"] == small.embedder.fingerprint
     assert small.description["precision"] == "float32" and small.description["dimension"] == 48
+
+
+def test_an_instruction_that_leaves_no_room_ends_the_run(tmp_path: Path) -> None:
+    write_qwen3_vl(tmp_path)
+    embedder, prompt = Embedder.load(tmp_path, device="cpu", dtype="float32"), "any work " * 60
+    with pytest.raises(BulkError, match="takes the 128 tokens that the model reads: shorten it"):
+        LocalModel(embedder, "m", prompt).embed(["a"], lambda _: None)
+    with pytest.raises(click.ClickException, match="takes the 128 tokens"):
+        embed_texts.embed(embedder, ["a"], prompt)
