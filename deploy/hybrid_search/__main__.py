@@ -34,7 +34,7 @@ def main(
         click.echo(f"{'stage':<24}first  in 10  MRR@10   ({len(corpus)} documents)")
         stages = [["words"], ["dense"], ["words", "dense"]]
         if sparse:
-            stages += [["sparse"], ["words", "dense", "sparse"]]
+            stages += [["sparse"], ["words", "dense", "sparse"], ["dense", "sparse"]]
         for names in stages:
             report(" + ".join(names), [search.rank(i, names) for i in range(len(corpus))])
         if reranker:

@@ -77,8 +77,7 @@ def test_heads_adds_outputs_to_a_model(tiny_bert: Callable[..., Path], tmp_path:
     out, pairs = tmp_path / "heads", tmp_path / "pairs.jsonl"
     rows = [{"anchor": f"query {n}", "positive": f"text {n}"} for n in range(4)]
     pairs.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    options = ("--epochs", 1, "--batch-size", 2, "--max-length", 8, "--learning-rate", 0.1)
-    options += ("--dtype", "float32")
+    options = ("--epochs", 1, "--batch-size", 2, "--max-length", 8, "--dtype", "float32")
     output = run("heads", tiny_bert(), pairs, "-o", out, *options)
     assert "step 2 of 2: loss" in output and output.endswith(f"\n{out}\n")
     assert Folder.read(out).outputs == ("dense", "sparse", "multi")
