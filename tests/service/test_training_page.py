@@ -39,9 +39,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_the_page_has_every_command() -> None:
-    assert sorted(BY_NAME) == ["distill", "sentences", "tokenizer", "words"]
-    [served] = re.findall(r"^embedding-service serve --model (\S+)$", TEXT, re.MULTILINE)
-    assert BY_NAME["sentences"].split()[4] == served
+    assert sorted(BY_NAME) == ["distill", "heads", "sentences", "tokenizer", "words"]
+    served = re.findall(r"^embedding-service serve --model (\S+)$", TEXT, re.MULTILINE)
+    assert [BY_NAME["sentences"].split()[4], BY_NAME["heads"].split()[5]] == served
 
 
 def test_texts_about_one_topic_are_alike_as_the_page_says(folder: Path) -> None:
@@ -61,6 +61,15 @@ def test_words_that_are_used_alike_are_neighbours(folder: Path) -> None:
     groups = re.findall(r'"([a-z ]+?)"', TEXT)
     classes = [next({*g.split()} for g in groups if w in g.split()) for w in words]
     assert all(found <= group for found, group in zip(nearest, classes, strict=True))
+
+
+def test_a_model_of_dense_vectors_has_learnt_other_outputs(folder: Path) -> None:
+    body = {"inputs": "The goat wants the straw.", "outputs": ["dense", "sparse", "multi"]}
+    with local_server(folder / "minilm-heads") as server:
+        response = server.client.post("/embed", json=body).json()
+    tokens = {"the", "goat", "wants", "straw", "."}
+    assert 0 < len(response["sparse"][0]["indices"]) <= len(tokens)
+    assert len(response["embeddings"][0]) == len(response["multi"][0][0]) == 384
 
 
 def test_the_table_has_learnt_from_the_model(folder: Path) -> None:
