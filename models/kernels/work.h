@@ -231,6 +231,7 @@ class Work {
         if (row >= first) embed(tables, ids[row], position, width, eps(), space_.x + row * width);
       }
     }
+    if (!call_.num_layers) return;  // there is no memory for more
     if (space_.output_sum != space_.x)
       std::memset(space_.output_sum + first * width, 0, (last - first) * width * sizeof(float));
   }

@@ -239,6 +239,12 @@ def memory(more: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
+@kernels
+def test_a_long_text_before_the_first_layer_equals_its_twin(kernels: str, dtype: str) -> None:
+    pair, long = Pair.of(kernels, dtype, "gemma"), batch([60_000])
+    assert error(pair.ours.states(long, 0), pair.twin.states(long, 0)) < 1e-6
+
+
 @pytest.mark.parametrize(("kernels", "dtype"), [p for p in BUILT if "int8" in p.values])
 def test_int8_rounds_as_its_twin_does(kernels: str, dtype: str) -> None:
     pair, given = Pair(kernels, dtype, shape(128, 4, 192, layers=1)), batch([9, 30])
