@@ -8,11 +8,10 @@ from torch import Tensor
 from models.checkpoint import weights
 from models.config.json_config import JsonConfig
 from models.encoder.device import resolve_device
-from models.families import canine, elmo, embedding_gemma2, funnel, laser, mobilebert
+from models.families import canine, elmo, funnel, laser, mobilebert
 from models.folder import Folder
 from models.torch_backend.canine import CanineEncoder, CanineOptions
 from models.torch_backend.elmo import ElmoEncoder, ElmoOptions
-from models.torch_backend.embedding_gemma2 import EmbeddingGemma2Encoder
 from models.torch_backend.funnel import FunnelEncoder, FunnelOptions
 from models.torch_backend.linear import LinearFactory, TorchLinearFactory
 from models.torch_backend.lstm import Clips
@@ -49,14 +48,6 @@ def _canine(
     return CanineEncoder(folder.spec.config, options, tensors, linear, device)
 
 
-def _embedding_gemma2(
-    folder: Folder, tensors: Mapping[str, Tensor], linear: LinearFactory, device: torch.device
-) -> StateEncoder:
-    file = JsonConfig(folder.encoder / "config.json")
-    placeholders = embedding_gemma2.placeholders(file)
-    return EmbeddingGemma2Encoder(folder.spec.config, placeholders, tensors, linear, device)
-
-
 def _funnel(
     folder: Folder, tensors: Mapping[str, Tensor], linear: LinearFactory, device: torch.device
 ) -> StateEncoder:
@@ -78,7 +69,6 @@ def _mobilebert(
 ENCODERS: Mapping[str, _Build] = {
     canine.FAMILY: _canine,
     elmo.FAMILY: _elmo,
-    embedding_gemma2.FAMILY: _embedding_gemma2,
     funnel.FAMILY: _funnel,
     laser.LSTM: _laser,
     mobilebert.FAMILY: _mobilebert,

@@ -62,7 +62,7 @@ def check_shapes(
     The kernels check no bounds. shapes: of tensors whose shape does not follow from the config.
     """
     for name, tensor in weights.items():
-        expected = (shapes or {}).get(name) or _shape(_kind(name), len(tensor), config)
+        expected = (shapes or {}).get(name) or _shape(name, len(tensor), config)
         if tensor.shape != expected:
             shape = tuple(tensor.shape)
             raise ModelError(f"{name} has the shape {shape}; by config.json it is {expected}")
@@ -150,6 +150,8 @@ def _parts(spec: CheckpointSpec, names: list[str], tensor: Tensor) -> Weights:
     if kind == "token_table":
         tensor = tensor.view(-1, tensor.shape[-1])  # a class token is a single vector
         tensor = tensor[: len(tensor) - spec.spare_rows]
+        for id, other in spec.placeholders.items():
+            tensor[id] = tensor[other]  # in memory; a mapped file stays as it is
     if kind in spec.transposed:
         tensor = tensor.T
     return dict(zip(names, _split(spec, names, tensor), strict=True))
@@ -193,9 +195,15 @@ def _kind(name: str) -> str:
     return re.sub(r"^layers\.\d+\.", "", name)
 
 
-def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
+def _layer(name: str) -> int:
+    layer = re.match(r"layers\.(\d+)\.", name)
+    return int(layer.group(1)) if layer else 0
+
+
+def _shape(name: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
     width, inner, narrow = config.hidden_size, config.intermediate_size, config.embedding_size
-    query, key = (n * config.head_size for n in (config.num_heads, config.num_kv_heads))
+    kind, heads = _kind(name), config.heads(_layer(name))
+    query, key = heads.count * heads.size, heads.kv_count * heads.size
     offset = config.input_positions.offset if isinstance(config.input_positions, Learned) else 0
     span = config.positions.span if isinstance(config.positions, Disentangled) else 0
     buckets = config.positions.buckets if isinstance(config.positions, Buckets) else 0
@@ -232,7 +240,7 @@ def _shape(kind: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
     name, _, part = kind.partition(".")
     if name in ("query_norm", "key_norm"):  # over all heads together, or each head
         all_heads = query if name == "query_norm" else key
-        return (all_heads if rows == all_heads else config.head_size,)
+        return (all_heads if rows == all_heads else heads.size,)
     shape = matrices.get(name.removeprefix("position_"), (query, width))
     if "norm" in name:
         return (width,)

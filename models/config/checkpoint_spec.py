@@ -61,6 +61,7 @@ class CheckpointSpec:
     norm_shift: added to the weight of every norm.
     projection: computes the sentence vector in place of a pooling.
     spare_rows: rows at the end of the token table that are not read.
+    placeholders: ids whose vector is that of another id.
     shapes: of our tensors whose shape does not follow from `config`.
     images: the image encoder of a checkpoint of texts and images.
     adapters: of a checkpoint with matrices as torch parametrizes them; None for other checkpoints.
@@ -77,6 +78,7 @@ class CheckpointSpec:
     norm_shift: float = 0.0
     projection: Projection | None = None
     spare_rows: int = 0
+    placeholders: Mapping[int, int] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     images: "ImageSpec | None" = None
     adapters: Adapters | None = None

@@ -7,6 +7,18 @@ from models.positions.schemes import Scheme
 UNLIMITED = 1 << 20  # tokens, more than any request may have
 
 
+@dataclass(frozen=True)
+class Heads:
+    """Heads of a layer's attention.
+
+    count, kv_count: of queries, and of keys and values. size: features of each.
+    """
+
+    count: int
+    kv_count: int
+    size: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
     """Sizes and options of a transformer encoder; a size of 0 stands for its usual value.
@@ -14,6 +26,8 @@ class EncoderConfig:
     max_positions: tokens that the model was trained for, and rows of a table of positions.
     embedding_size: width of the tables; they are projected to hidden_size if it differs.
     num_kv_heads: heads of keys and values, each shared by several query heads.
+    local_head_size, local_kv_heads: those of layers with a window, if they differ.
+    normed_values: whether each head of values is normalised, without a weight.
     arrangement: of the norms. post: after each sum. pre: before each part (attention, feed-forward
     network). sandwich: before and after each part. parallel: before, and both parts read the same
     input. shared: parallel with a single norm. twice: post, and the attention's output is added to
@@ -55,6 +69,9 @@ class EncoderConfig:
     embedding_size: int = 0
     head_size: int = 0
     num_kv_heads: int = 0
+    local_head_size: int = 0
+    local_kv_heads: int = 0
+    normed_values: bool = False
     distinct_layers: int = 0
     expert_layers: tuple[int, ...] = ()
     experts: int = 0
@@ -82,13 +99,14 @@ class EncoderConfig:
         self._fill("head_size", self.hidden_size // self.num_heads)
         self._fill("embedding_size", self.hidden_size)
         self._fill("num_kv_heads", self.num_heads)
+        self._fill("local_head_size", self.head_size)
+        self._fill("local_kv_heads", self.num_kv_heads)
         self._fill("distinct_layers", self.num_layers)
         self._fill("scale", self.head_size**-0.5)
         self._fill("windows", (None,) * self.num_layers)
-        if self.num_heads % self.num_kv_heads:
-            raise ValueError(
-                f"{self.num_heads} heads do not divide among {self.num_kv_heads} of keys"
-            )
+        for kv_heads in (self.num_kv_heads, self.local_kv_heads):
+            if self.num_heads % kv_heads:
+                raise ValueError(f"{self.num_heads} heads do not divide among {kv_heads} of keys")
 
     def _fill(self, name: str, value: object) -> None:
         if not getattr(self, name):
@@ -115,6 +133,12 @@ class EncoderConfig:
         """Maximum tokens of a text: only a table of positions limits them, in most models."""
         has_limit = self.limited or "position" in self.input_parts
         return self.max_positions if has_limit else UNLIMITED
+
+    def heads(self, layer: int) -> Heads:
+        """Return the heads of a layer's attention."""
+        if not self.windows or self.windows[layer] is None:  # some tables have no layers
+            return Heads(self.num_heads, self.num_kv_heads, self.head_size)
+        return Heads(self.num_heads, self.local_kv_heads, self.local_head_size)
 
     def scheme(self, layer: int) -> Scheme:
         """Return the position scheme of a layer's attention."""

@@ -25,13 +25,32 @@ class PartNorms(ctypes.Structure):
     _fields_ = [(name, Norm) for name in ("input", "output", "sum")]
 
 
+class InputGate(ctypes.Structure):
+    """See layers.h. Null matrices stand for no gate."""
+
+    _fields_ = [
+        *((name, Matrix) for name in ("features", "down", "up")),
+        ("features_norm", Norm),
+        ("norms", PartNorms),
+        ("scale", c_double),
+    ]
+
+
+class Heads(ctypes.Structure):
+    """See layers.h."""
+
+    _fields_ = [(name, c_int64) for name in ("count", "kv_count", "size")]
+
+
 class Layer(ctypes.Structure):
     """See layers.h."""
 
     _fields_ = [
         *((name, Matrix) for name in ("qkv", "output", "up", "down")),
-        *((name, Norm) for name in ("query_norm", "key_norm")),
+        ("heads", Heads),
+        *((name, Norm) for name in ("query_norm", "key_norm", "value_norm")),
         *((name, PartNorms) for name in ("attention_norms", "ffn_norms")),
+        ("gate", InputGate),
         *((name, c_int64) for name in ("rotation_index", "window")),
     ]
 
@@ -40,8 +59,9 @@ class KernelConfig(ctypes.Structure):
     """See layers.h."""
 
     _fields_ = [
-        *((name, c_int64) for name in ("hidden_size", "num_heads", "num_kv_heads", "head_size")),
-        ("intermediate_size", c_int64),
+        ("hidden_size", c_int64),
+        ("heads", Heads),
+        *((name, c_int64) for name in ("intermediate_size", "gate_size")),
         *((name, c_int64) for name in ("arrangement", "activation", "gated", "causal")),
         *((name, c_double) for name in ("scale", "norm_eps")),
     ]
@@ -117,8 +137,8 @@ class RowMaximumCall(ctypes.Structure):
 
 _STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # by the function with their sizes
     "encoder_abi": [
-        *(Matrix, Norm, PartNorms, Layer, KernelConfig, EmbeddingTables, PositionBias, Rotation),
-        ForwardCall,
+        *(Matrix, Norm, PartNorms, InputGate, Heads, Layer, KernelConfig, EmbeddingTables),
+        *(PositionBias, Rotation, ForwardCall),
     ],
     "linear_abi": [Matrix, Linear, LinearCall, RowMaximumCall],
 }

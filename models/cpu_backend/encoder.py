@@ -10,6 +10,7 @@ from torch import Tensor
 from models.cpu_backend.abi import (
     EmbeddingTables,
     ForwardCall,
+    Heads,
     KernelConfig,
     Norm,
     PositionBias,
@@ -39,9 +40,12 @@ class KernelEncoder:
         """position_hooks: of the attention in layers that see the whole text."""
         config, self._position_hooks = embeddings.config, position_hooks
         self._embeddings, self._layers, self._width = embeddings, layers, config.hidden_size
-        schemes = (config.positions, config.local_positions)  # indexed by Layer.rotation_index
+        schemes = (  # indexed by Layer.rotation_index
+            (config.positions, config.head_size),
+            (config.local_positions, config.local_head_size),
+        )
         self._rope_caches = [
-            RopeCache(scheme, config.head_size) for scheme in schemes if isinstance(scheme, Rotary)
+            RopeCache(scheme, size) for scheme, size in schemes if isinstance(scheme, Rotary)
         ]
         table = embeddings.positions.table
         # A segment's vector is added to the table once; pairs have a second table for the other.
@@ -60,10 +64,13 @@ class KernelEncoder:
         )
         self._config = KernelConfig(
             hidden_size=config.hidden_size,
-            num_heads=config.num_heads,
-            num_kv_heads=config.num_kv_heads,
-            head_size=config.head_size,
+            heads=Heads(
+                config.num_heads,
+                max(config.num_kv_heads, config.local_kv_heads),
+                max(config.head_size, config.local_head_size),
+            ),
             intermediate_size=config.intermediate_size,
+            gate_size=layers.gate_size,
             arrangement=list(NORMS).index(config.arrangement),
             activation=ACTIVATIONS[config.activation].number,
             gated=config.gated,

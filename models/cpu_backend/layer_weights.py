@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 
 from models.checkpoint.weights import Weights
-from models.config.encoder_config import EncoderConfig
-from models.cpu_backend.abi import Layer, Matrix, Norm, PartNorms
+from models.config.encoder_config import EncoderConfig, Heads
+from models.cpu_backend import abi
+from models.cpu_backend.abi import InputGate, Layer, Matrix, Norm, PartNorms
 from models.cpu_backend.library import kernel
 from models.cpu_backend.prepack import WeightPacker, interleave_panels
 from models.cpu_backend.rope_cache import paired_order
+from models.torch_backend.input_gate import gate_features
 from models.torch_backend.layer_builder import fused_weight_and_bias
 
 NORMS: Mapping[str, Mapping[str, str]] = {  # by arrangement: the norms of a layer's parts
@@ -40,6 +42,7 @@ class LayerWeights:
         self.run = kernel(isa, f"encode_{dtype}")
         build = _Builder(config, weights, WeightPacker(dtype, input_magnitudes))
         self.layers = (Layer * config.num_layers)(*map(build.layer, range(config.num_layers)))
+        self.gate_size = len(weights.get("gates_norm.weight", ()))
         self.embedding_norm, self.final_norm = build.norm("norm"), build.norm("final_norm")
         self._packer = build.packer  # owns the memory; the weights themselves are freed
 
@@ -52,27 +55,29 @@ class _Builder:
 
     def layer(self, index: int) -> Layer:
         config, name = self.config, f"layers.{index}"
-        scheme, window = config.scheme(index), config.windows[index]
-        order = paired_order(scheme, config.head_size)
+        scheme, window, heads = config.scheme(index), config.windows[index], config.heads(index)
+        order = paired_order(scheme, heads.size)
         return Layer(
-            qkv=self._heads(name, order),
+            qkv=self._heads(name, heads, order),
             output=self._matrix(name, "output"),
             up=self._gated(name) if config.gated else self._matrix(name, "up"),
             down=self._matrix(name, "down"),
+            heads=abi.Heads(heads.count, heads.kv_count, heads.size),
             query_norm=self.norm(f"{name}.query_norm", order),
             key_norm=self.norm(f"{name}.key_norm", order),
+            value_norm=self._value_norm(heads),
             attention_norms=self._norms(f"{name}.attention"),
             ffn_norms=self._norms(f"{name}.ffn"),
+            gate=self._gate(name, index),
             rotation_index=scheme is config.local_positions,
             window=_UNLIMITED if window is None else window,
         )
 
-    def _heads(self, layer: str, order: Tensor) -> Matrix:
+    def _heads(self, layer: str, heads: Heads, order: Tensor) -> Matrix:
         # Scores do not depend on the order of features, if queries and keys have the same one.
-        config = self.config
         weight, bias = fused_weight_and_bias(self.weights, layer, "qkv")
-        rotated = config.num_heads + config.num_kv_heads
-        rows = torch.arange(len(weight)).view(-1, config.head_size)
+        rotated = heads.count + heads.kv_count
+        rows = torch.arange(len(weight)).view(-1, heads.size)
         rows[:rotated] = rows[:rotated, order]
         rows = rows.flatten()
         return self.packer.matrix(weight[rows], bias[rows], f"{layer}.qkv")
@@ -86,6 +91,27 @@ class _Builder:
         return self.packer.matrix(
             *fused_weight_and_bias(self.weights, layer, name), f"{layer}.{name}"
         )
+
+    def _gate(self, layer: str, index: int) -> InputGate:
+        if "gates.weight" not in self.weights:
+            return InputGate()
+        features = gate_features(self.config, self.weights, index)
+        return InputGate(
+            features=self._unbiased(features, f"{layer}.gate_features"),
+            down=self._unbiased(self.weights[f"{layer}.gate_down.weight"], f"{layer}.gate_down"),
+            up=self._unbiased(self.weights[f"{layer}.gate_up.weight"], f"{layer}.gate_up"),
+            features_norm=self.norm("gates_norm"),
+            norms=PartNorms(output=self.norm(f"{layer}.gate_norm")),
+            scale=self.weights[f"{layer}.scale"].item(),
+        )
+
+    def _unbiased(self, weight: Tensor, name: str) -> Matrix:
+        return self.packer.matrix(weight, weight.new_zeros(len(weight)), name)
+
+    def _value_norm(self, heads: Heads) -> Norm:
+        if not self.config.normed_values:
+            return Norm()
+        return Norm(*map(self.packer.retain, (torch.ones(heads.size), torch.zeros(heads.size))))
 
     def _norms(self, part: str) -> PartNorms:
         names = NORMS[self.config.arrangement]

@@ -11,6 +11,7 @@ _SUPPORTED_TENSORS = {
     *("token_table", "position_table", "segment_table", "bias_table", "norm", "final_norm"),
     *("query", "key", "value", "output", "gate", "up", "down", "query_norm", "key_norm"),
     *("attention_norm", "ffn_norm", "attention_output_norm", "ffn_output_norm"),
+    *("gates", "gates_norm", "gate_down", "gate_up", "gate_norm", "scale"),
 }
 
 
@@ -19,8 +20,9 @@ def kernels_support(config: EncoderConfig, weights: Weights) -> bool:
     tensors = {re.sub(r"^layers\.\d+\.|\.(weight|bias)$", "", name) for name in weights}
     return tensors <= _SUPPORTED_TENSORS and all(
         (
-            config.hidden_size % 64 == config.intermediate_size % 64 == config.head_size % 32 == 0,
-            config.num_heads * config.head_size % 64 == 0,
+            config.hidden_size % 64 == config.intermediate_size % 64 == 0,
+            all(_heads_fit(config, weights, layer) for layer in range(config.num_layers)),
+            _gates_fit(config, weights),
             config.embedding_size == config.hidden_size,
             config.distinct_layers == config.num_layers,
             config.arrangement in NORMS,
@@ -28,13 +30,20 @@ def kernels_support(config: EncoderConfig, weights: Weights) -> bool:
             _has_kernel(config.positions),
             config.local_positions is None
             or _have_equal_rows(config.positions, config.local_positions),
-            all(
-                len(weight) == config.head_size
-                for name, weight in weights.items()
-                if name.endswith(("query_norm.weight", "key_norm.weight"))
-            ),
         )
     )
+
+
+def _heads_fit(config: EncoderConfig, weights: Weights, layer: int) -> bool:
+    heads = config.heads(layer)
+    names = (f"layers.{layer}.{part}_norm.weight" for part in ("query", "key"))
+    by_head = all(len(weights[name]) == heads.size for name in names if name in weights)
+    return heads.size % 32 == heads.count * heads.size % 64 == 0 and by_head
+
+
+def _gates_fit(config: EncoderConfig, weights: Weights) -> bool:
+    norm = weights.get("gates_norm.weight")
+    return norm is None or (len(norm) % 64 == 0 and config.arrangement == "sandwich")
 
 
 def _has_kernel(scheme: Scheme) -> bool:

@@ -15,10 +15,29 @@ struct PartNorms {
   Norm input, output, sum;
 };
 
+// A third part of a layer: a bottleneck of x, times features of the vectors of the tokens, which
+// are normalised. Null matrices without one.
+struct InputGate {
+  Matrix features, down, up;
+  Norm features_norm;
+  PartNorms norms;
+  double scale;  // multiplies the layer's result
+};
+
+// Of a layer's attention.
+struct Heads {
+  int64_t count, kv_count, size;  // H, key heads, Dh
+
+  long width() const { return count * size; }  // of the attention's output
+  long qkv_width() const { return (count + 2 * kv_count) * size; }
+};
+
 struct Layer {
   Matrix qkv, output, up, down;  // a gated up alternates panels of gate and up
-  Norm query_norm, key_norm;     // of each head, or null
+  Heads heads;
+  Norm query_norm, key_norm, value_norm;  // of each head, or null
   PartNorms attention_norms, ffn_norms;
+  InputGate gate;
   int64_t rotation_index;  // into the call's rotations
   int64_t window;          // tokens visible on each side
 };
@@ -27,17 +46,15 @@ enum class Arrangement : int64_t { post, pre, sandwich };
 
 // The numbers of EncoderConfig that the kernels read.
 struct KernelConfig {
-  int64_t hidden_size, num_heads, num_kv_heads, head_size;  // D, H, key heads, Dh
-  int64_t intermediate_size;                                // of the feed-forward network
+  int64_t hidden_size;        // D
+  Heads heads;                // the most of any layer
+  int64_t intermediate_size;  // of the feed-forward network
+  int64_t gate_size;          // P, features of an input gate; 0 without one
   Arrangement arrangement;
   Activation activation;
   int64_t gated, causal;
   double scale;  // of the scores
   double norm_eps;
-
-  long attention_width() const { return num_heads * head_size; }  // of its output
-  // Of a row of queries, keys and values.
-  long qkv_width() const { return (num_heads + 2 * num_kv_heads) * head_size; }
 };
 
 struct ForwardCall {
@@ -111,19 +128,24 @@ struct Space {
   Value* qkv;
   typename Parts<Kind>::Stage* stage;  // values before they become wide operands
   Rows<Kind> wide;                     // operands up to the feed-forward network's width
+  float* inputs;                       // what the first layer reads, for input gates
+  float* features;                     // (tokens, P)
 
   Space(Arena& arena, const KernelConfig& config, long tokens, bool layers) {
     const long rows = layers ? tokens + SLACK : 0;
-    const long widest = std::max<long>(config.attention_width(), config.intermediate_size);
+    const long widest =
+        std::max({config.heads.width(), config.intermediate_size, config.gate_size});
     const bool post = config.arrangement == Arrangement::post;
     const bool sandwich = config.arrangement == Arrangement::sandwich;
     x = arena.take<float>((tokens + SLACK) * config.hidden_size);
     output_sum = sandwich ? arena.take<float>(rows * config.hidden_size) : x;
     narrow = post ? take(arena, rows, config.hidden_size, x)
                   : take<void>(arena, rows, config.hidden_size);
-    qkv = arena.take<Value>(rows * config.qkv_width());
+    qkv = arena.take<Value>(rows * config.heads.qkv_width());
     stage = arena.take<typename Parts<Kind>::Stage>(rows * widest);
     wide = take(arena, rows, widest, stage);
+    inputs = arena.take<float>(config.gate_size ? rows * config.hidden_size : 0);
+    features = arena.take<float>(rows * config.gate_size);
   }
 
  private:
@@ -148,9 +170,10 @@ struct Desk {
   float* aside;  // (tokens, 16 or Dh) results that wait for the rest of their rows
 
   Desk(Arena& arena, const KernelConfig& config, long tokens, long longest, bool layers)
-      : head(arena, layers ? longest : 0, config.head_size),
+      : head(arena, layers ? longest : 0, config.heads.size),
         row(arena.take<float>(config.hidden_size)),
-        aside(arena.take<float>((layers ? tokens : 0) * std::max<long>(PANEL, config.head_size))) {}
+        aside(arena.take<float>((layers ? tokens : 0) *
+                                std::max<long>(PANEL, config.heads.size))) {}
 };
 
 }  // namespace

@@ -21,14 +21,20 @@ class Work {
 
   void run() {
     embed_rows();
-    read_rows(reader(0));
-    me_.wait();
+    read_rows(reader(0), space_.x);
     for (long i = 0; i < call_.num_layers; i++) {
       const Layer& layer = call_.layers[i];
       mix(layer, i + 1 == call_.num_layers && call_.pools_one_row());
       settle_rows(layer.attention_norms, {&layer.ffn_norms.input, &layer.up});
       feed_forward(layer);
-      settle_rows(layer.ffn_norms, reader(i + 1));
+      if (config_.gate_size) {
+        featurise(layer.gate);
+        settle_rows(layer.ffn_norms, {&layer.gate.norms.input, &layer.gate.down});
+        multiply_gate(layer.gate);
+        settle_rows(layer.gate.norms, reader(i + 1), static_cast<float>(layer.gate.scale));
+      } else {
+        settle_rows(layer.ffn_norms, reader(i + 1));
+      }
     }
     if (call_.states) copy_rows();
     pool_sequences();
@@ -51,10 +57,12 @@ class Work {
   // Single: of each sequence only the row of the token goes on that is pooled.
   void mix(const Layer& layer, bool single) {
     project(layer);
-    const long stride = config_.qkv_width(), size = config_.head_size;
-    const long width = config_.attention_width();
-    const long shared = config_.num_heads / config_.num_kv_heads;
-    const auto [first, last] = me_.share(config_.num_heads);
+    const Heads& heads = layer.heads;
+    const long stride = heads.qkv_width(), size = heads.size, width = heads.width();
+    const long shared = heads.count / heads.kv_count;
+    const auto [first, last] = me_.share(heads.count);
+    auto space = desk_.head;
+    space.size = size;
     const auto* queries = space_.qkv;
     auto* out = space_.stage;
     for (long i = part_.first; i < part_.last; i++) {
@@ -62,13 +70,13 @@ class Work {
       const AttentionMask mask{keys_seen, layer.window, config_.causal != 0};
       const Range wanted = single ? call_.pooled_row(i) : Range{0, length};
       const auto* keys = queries + width;
-      const auto* values = keys + config_.num_kv_heads * size;
+      const auto* values = keys + heads.kv_count * size;
       for (long head = first; head < last; head++) {
         const long key = head / shared * size;
         if (head == first || head % shared == 0)
-          desk_.head.pack(keys + key, values + key, stride, keys_seen);
+          space.pack(keys + key, values + key, stride, keys_seen);
         attend(queries + head * size, stride, wanted, mask, head, call_.position_bias,
-               static_cast<float>(config_.scale), desk_.head, [&](long row, long d, Floats y) {
+               static_cast<float>(config_.scale), space, [&](long row, long d, Floats y) {
                  store(out + (row - wanted.first) * width + head * size + d, y);
                });
       }
@@ -83,44 +91,45 @@ class Work {
 
   void keep_pooled() {
     if (me_.rank == 0) {
-      const long width = config_.hidden_size;
-      const float* rows = space_.x;
-      for (long i = part_.first; i < part_.last; rows += call_.lengths[i++] * width)
-        std::memmove(space_.x + (i - part_.first) * width, rows + call_.pooled_row(i).first * width,
-                     width * sizeof(float));
+      keep_pooled(space_.x);
+      if (config_.gate_size) keep_pooled(space_.inputs);
     }
     rows_ = part_.last - part_.first;
     me_.wait();
   }
 
+  void keep_pooled(float* all) const {
+    const long width = config_.hidden_size;
+    const float* rows = all;
+    for (long i = part_.first; i < part_.last; rows += call_.lengths[i++] * width)
+      std::memmove(all + (i - part_.first) * width, rows + call_.pooled_row(i).first * width,
+                   width * sizeof(float));
+  }
+
   // Queries, keys and values of some heads.
   void project(const Layer& layer) {
-    const long before = config_.num_heads + config_.num_kv_heads;
-    const auto queries = me_.share(config_.num_heads), keys = me_.share(config_.num_kv_heads);
-    write_rotated(layer, layer.query_norm, queries);
-    write_rotated(layer, layer.key_norm,
-                  {config_.num_heads + keys.first, config_.num_heads + keys.last});
-    write(layer.qkv, {before + keys.first, before + keys.last});
-    if (config_.num_kv_heads < config_.num_heads) me_.wait();  // keys may be another thread's
-  }
-
-  void write(const Matrix& qkv, Range heads) {
-    const long stride = config_.qkv_width();
-    auto* out = space_.qkv;
-    product(qkv, space_.narrow, 0, part_.tokens, config_.hidden_size, of(heads),
-            [&](long row, long column, Floats y) { store(out + row * stride + column, y); });
-  }
-
-  // Normalises and rotates heads of queries or keys, if the model does.
-  void write_rotated(const Layer& layer, const Norm& norm, Range heads) {
+    const long count = layer.heads.count, before = count + layer.heads.kv_count;
+    const auto queries = me_.share(count), keys = me_.share(layer.heads.kv_count);
     const Rotation& rotation = call_.rotations[layer.rotation_index];
-    if (norm) return write_normalised(layer, norm, heads);
-    if (!rotation) return write(layer.qkv, heads);
-    const auto size = static_cast<uint32_t>(config_.head_size);
-    const long stride = config_.qkv_width();
+    write(layer, layer.query_norm, rotation, queries);
+    write(layer, layer.key_norm, rotation, {count + keys.first, count + keys.last});
+    write(layer, layer.value_norm, {nullptr, nullptr}, {before + keys.first, before + keys.last});
+    if (layer.heads.kv_count < count) me_.wait();  // keys may be another thread's
+  }
+
+  // Normalises and rotates them, if the model does.
+  void write(const Layer& layer, const Norm& norm, const Rotation& rotation, Range heads) {
+    if (norm) return write_normalised(layer, norm, rotation, heads);
+    const auto size = static_cast<uint32_t>(layer.heads.size);
+    const Range wanted{heads.first * size, heads.last * size};
+    const long stride = layer.heads.qkv_width();
     const int64_t* positions = call_.positions + part_.offset;
     auto* out = space_.qkv;
-    product(layer.qkv, space_.narrow, 0, part_.tokens, config_.hidden_size, of(heads),
+    if (!rotation)
+      return product(
+          layer.qkv, space_.narrow, 0, part_.tokens, config_.hidden_size, wanted,
+          [&](long row, long column, Floats y) { store(out + row * stride + column, y); });
+    product(layer.qkv, space_.narrow, 0, part_.tokens, config_.hidden_size, wanted,
             [&](long row, long column, Floats y) {
               const long feature = static_cast<uint32_t>(column) % size;
               store(out + row * stride + column,
@@ -128,21 +137,21 @@ class Work {
             });
   }
 
-  void write_normalised(const Layer& layer, const Norm& norm, Range heads) {
-    const Rotation& rotation = call_.rotations[layer.rotation_index];
-    const long size = config_.head_size;
+  void write_normalised(const Layer& layer, const Norm& norm, const Rotation& rotation,
+                        Range heads) {
+    const long size = layer.heads.size, stride = layer.heads.qkv_width();
     float* aside = desk_.aside;
     for (long head = heads.first; head < heads.last; head++) {
       const long before = head * size;
-      product(layer.qkv, space_.narrow, 0, part_.tokens, config_.hidden_size, of({head, head + 1}),
-              [&](long row, long column, Floats y) {
+      product(layer.qkv, space_.narrow, 0, part_.tokens, config_.hidden_size,
+              {before, before + size}, [&](long row, long column, Floats y) {
                 store(aside + row * size + column - before, y);
               });
       for (long row = 0; row < part_.tokens; row++) {
         float* x = aside + row * size;
         normalise(x, size, norm, eps(), x);
         const long start = rotation ? call_.positions[part_.offset + row] * size : 0;
-        auto* out = space_.qkv + row * config_.qkv_width() + before;
+        auto* out = space_.qkv + row * stride + before;
         for (long d = 0; d < size; d += W)
           store(out + d, rotation ? rotation.turn(load(x + d), start + d) : load(x + d));
       }
@@ -186,6 +195,33 @@ class Work {
             });
   }
 
+  // The features of the tokens, by which the gate multiplies.
+  void featurise(const InputGate& gate) {
+    const long inner = config_.gate_size;
+    float* out = space_.features;
+    read_rows({&gate.norms.input, &gate.features}, space_.inputs);
+    product(gate.features, space_.narrow, 0, rows_, config_.hidden_size, columns(inner),
+            [&](long row, long column, Floats y) { store(out + row * inner + column, y); });
+    me_.wait();
+    const auto [first, last] = me_.share(rows_);
+    for (long row = first; row < last; row++)
+      normalise(out + row * inner, inner, gate.features_norm, eps(), out + row * inner);
+  }
+
+  void multiply_gate(const InputGate& gate) {
+    const long inner = config_.gate_size;
+    const float* features = space_.features;
+    auto* out = space_.stage;
+    product(gate.down, space_.narrow, 0, rows_, config_.hidden_size, columns(inner),
+            [&](long row, long column, Floats y) APART {
+              const long place = row * inner + column;
+              store(out + place, activated(y) * load(features + place));
+            });
+    me_.wait();
+    stage_rows(gate.up, 0, rows_, inner);
+    add(gate.up, 0, rows_, inner);
+  }
+
   INLINE Floats activated(Floats y) const { return activate<Kind::exact>(y, config_.activation); }
 
   // output_sum += a product of wide operands, which begin with those of `row`.
@@ -212,9 +248,6 @@ class Work {
     const auto [first, last] = me_.share(count / COLUMNS);
     return {first * COLUMNS, last * COLUMNS};
   }
-  Range of(Range heads) const {
-    return {heads.first * config_.head_size, heads.last * config_.head_size};
-  }
   float eps() const { return static_cast<float>(config_.norm_eps); }
 
   void embed_rows() {
@@ -234,6 +267,9 @@ class Work {
     if (!call_.num_layers) return;  // there is no memory for more
     if (space_.output_sum != space_.x)
       std::memset(space_.output_sum + first * width, 0, (last - first) * width * sizeof(float));
+    if (config_.gate_size)
+      std::memcpy(space_.inputs + first * width, space_.x + first * width,
+                  (last - first) * width * sizeof(float));
   }
 
   void copy_rows() {
@@ -258,34 +294,36 @@ class Work {
   // The number of rows of a sequence that may be pooled.
   long pooled_rows(long length) const { return rows_ == part_.tokens ? length : 1; }
 
-  void settle_rows(const PartNorms& norms, Reader next) {
+  // Scale: of the sums of parts that a norm comes after.
+  void settle_rows(const PartNorms& norms, Reader next, float scale = 1.0f) {
     const long width = config_.hidden_size;
     const auto [first, last] = me_.share(rows_);
     for (long row = first; row < last; row++) {
       float *x = space_.x + row * width, *output_sum = space_.output_sum + row * width;
-      if (output_sum != x) add_row(norms.output, output_sum, x);
+      if (output_sum != x) add_row(norms.output, output_sum, x, scale);
       normalise(x, width, norms.sum, eps(), x);
-      read_row(next, row);
+      read_row(next, space_.x, row);
     }
     me_.wait();
   }
 
   // Clears the memory for the next part's output.
-  void add_row(const Norm& norm, float* output_sum, float* x) {
+  void add_row(const Norm& norm, float* output_sum, float* x, float scale) {
     normalise(output_sum, config_.hidden_size, norm, eps(), output_sum);
     for (long d = 0; d < config_.hidden_size; d += W) {
-      store(x + d, load(x + d) + load(output_sum + d));
+      store(x + d, (load(x + d) + load(output_sum + d)) * scale);
       store(output_sum + d, Floats{});
     }
   }
 
-  void read_rows(Reader reader) {
-    const auto [first, last] = me_.share(part_.tokens);
-    for (long row = first; row < last; row++) read_row(reader, row);
+  void read_rows(Reader reader, float* rows) {
+    const auto [first, last] = me_.share(rows_);
+    for (long row = first; row < last; row++) read_row(reader, rows, row);
+    me_.wait();
   }
 
-  INLINE void read_row(Reader reader, long row) {
-    float* x = space_.x + row * config_.hidden_size;
+  INLINE void read_row(Reader reader, float* rows, long row) {
+    float* x = rows + row * config_.hidden_size;
     const bool apart = reader.matrix && config_.arrangement != Arrangement::post;
     float* read = apart ? aside(row) : x;
     normalise(x, config_.hidden_size, *reader.norm, eps(), read);

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from models.checkpoint.weights import Weights
-from models.config.encoder_config import EncoderConfig
+from models.config.encoder_config import EncoderConfig, Heads
 from models.encoder.position_tensors import layer_position_hooks
 from models.encoder.sequence_layout import SequenceLayout, rounded_rows
 from models.torch_backend.attention import AttentionFunction, AttentionOptions, padded_attention
 from models.torch_backend.convolution import ShortConvolution
 from models.torch_backend.flash_attention import FlashAttention, choose_attention
+from models.torch_backend.input_gate import input_gates
 from models.torch_backend.layers import (
     LAYER_CLASSES,
     Attention,
@@ -22,7 +23,7 @@ from models.torch_backend.layers import (
     MixtureOfExperts,
 )
 from models.torch_backend.linear import Linear, LinearFactory
-from models.torch_backend.norm import AllHeadsNorm, Norm, build_norm
+from models.torch_backend.norm import AllHeadsNorm, Norm, RMSNorm, build_norm, identity
 
 ChooseAttention = Callable[[AttentionOptions, int, torch.dtype, torch.device], AttentionFunction]
 """Chooses a layer's attention by its options, head size, dtype and device."""
@@ -43,6 +44,7 @@ class TorchLayers:
         self._device, self._width = device, config.hidden_size
         build = _Builder(config, weights, linear_factory, device, attention)
         self._layers = [build.layer(i) for i in range(config.num_layers)]
+        self._gates = input_gates(config, weights, linear_factory, device)
         mixers = [layer.attention for layer in self._layers]
         self._attentions = [mixer for mixer in mixers if isinstance(mixer, Attention)]
         self._final = build.norm("final_norm")
@@ -65,8 +67,11 @@ class TorchLayers:
 
     def __call__(self, hidden: Tensor, layout: SequenceLayout, num_layers: int) -> Tensor:
         """Apply the first `num_layers` layers, and the final norm after all: (T, D) -> (T, D)."""
-        for layer in self._layers[:num_layers]:
+        tokens = hidden
+        for index, layer in enumerate(self._layers[:num_layers]):
             hidden = layer(hidden, layout)
+            if self._gates:
+                hidden = self._gates[index](hidden, tokens)
         return self._final(hidden) if num_layers == len(self) else hidden
 
     @torch.inference_mode()
@@ -156,16 +161,17 @@ class _Builder:
         return weight, self.weights.get(f"{name}.bias", weight.new_zeros(len(weight)))
 
     def attention(self, name: str, index: int) -> Attention:
-        config, options = self.config, self.options(name, index)
+        heads, options = self.config.heads(index), self.options(name, index)
         return Attention(
             qkv=self.linear(name, "qkv"),
             output=self.linear(name, "output"),
-            query_norm=self.head_norm(f"{name}.query_norm"),
-            key_norm=self.head_norm(f"{name}.key_norm"),
-            heads=(config.num_heads, config.num_kv_heads, config.num_kv_heads),
+            query_norm=self.head_norm(f"{name}.query_norm", heads),
+            key_norm=self.head_norm(f"{name}.key_norm", heads),
+            value_norm=self.value_norm(heads),
+            heads=(heads.count, heads.kv_count, heads.kv_count),
             options=options,
             attend=self.choose_attention(
-                options, config.head_size, self.linear_factory.dtype, self.device
+                options, heads.size, self.linear_factory.dtype, self.device
             ),
         )
 
@@ -183,10 +189,16 @@ class _Builder:
     def norm(self, name: str) -> Norm:
         return build_norm(self.config, self.weights, name, self.device, self.linear_factory.dtype)
 
-    def head_norm(self, name: str) -> Norm:
+    def head_norm(self, name: str, heads: Heads) -> Norm:
         norm, weight = self.norm(name), self.weights.get(f"{name}.weight")
-        all_heads = weight is not None and len(weight) != self.config.head_size
+        all_heads = weight is not None and len(weight) != heads.size
         return AllHeadsNorm(norm) if all_heads else norm
+
+    def value_norm(self, heads: Heads) -> Norm:
+        if not self.config.normed_values:
+            return identity
+        ones = torch.ones(heads.size, dtype=self.linear_factory.dtype, device=self.device)
+        return RMSNorm(ones, self.config.norm_eps)
 
     def up(self, layer: str) -> Linear:
         name, activation = f"{layer}.up", self.config.activation

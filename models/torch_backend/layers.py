@@ -29,6 +29,7 @@ class Attention:
     output: Linear
     query_norm: Norm
     key_norm: Norm
+    value_norm: Norm
     heads: tuple[int, int, int]
     options: AttentionOptions
     attend: AttentionFunction
@@ -37,7 +38,7 @@ class Attention:
         """(T, D) -> (T, D)."""
         qkv = self.qkv(x).view(len(x), sum(self.heads), -1)
         query, key, value = torch.split(qkv, list(self.heads), dim=1)
-        query, key = self.query_norm(query), self.key_norm(key)
+        query, key, value = self.query_norm(query), self.key_norm(key), self.value_norm(value)
         query, key = self.options.positions.rotate(query, key, layout)
         return self.output(self.attend(query, key, value, layout, self.options), residual=residual)
 

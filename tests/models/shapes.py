@@ -1,6 +1,6 @@
 """Shapes of encoders that are compiled as a whole, and random weights for them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -95,12 +95,26 @@ KINDS = {
     "one head of keys": llama(num_kv_heads=1, causal=False),
     "longrope": llama(positions=LONGROPE, windows=()),
     "gemma": llama(heads=3, num_kv_heads=1, head_size=128, hidden=192, arrangement="sandwich"),
+    "gates": llama(
+        num_kv_heads=1,
+        local_head_size=32,
+        local_kv_heads=2,
+        normed_values=True,
+        local_positions=Rotary(dim=32, base=100.0),
+        windows=(5, None, 40),
+        causal=False,
+        arrangement="sandwich",
+    ),
 }
-NORMED = {"llama", "one head of keys", "gemma"}  # each head of queries and keys is
+NORMED = {"llama", "one head of keys", "gemma", "gates"}  # each head of queries and keys is
+GATES = {"gates": 128}  # width of the gate of each layer by its input
 
 
-def random_weights(config: EncoderConfig, normed: bool = False) -> Weights:
-    """So large that a wrong activation, bias or norm shows. normed: so are the heads."""
+def random_weights(config: EncoderConfig, normed: bool = False, gate: int = 0) -> Weights:
+    """So large that a wrong activation, bias or norm shows. normed: so are the heads.
+
+    gate: width of the gate of each layer by its input.
+    """
     noise = torch.Generator().manual_seed(3)
     weights = {}
     for name, size in _tables(config).items():
@@ -113,7 +127,19 @@ def random_weights(config: EncoderConfig, normed: bool = False) -> Weights:
         weights[f"{name}.weight"] = 1 + 0.3 * torch.randn(width, generator=noise)
         if config.norm == "layer":
             weights[f"{name}.bias"] = 0.3 * torch.randn(width, generator=noise)
-    return weights
+    return weights | (_gates(config, gate, noise) if gate else {})
+
+
+def _gates(config: EncoderConfig, gate: int, noise: torch.Generator) -> Weights:
+    width, layers = config.hidden_size, range(config.num_layers)
+    found = {"gates.weight": torch.randn(len(layers) * gate, width, generator=noise)}
+    found["gates_norm.weight"] = 1 + 0.3 * torch.randn(gate, generator=noise)
+    for name in (f"layers.{layer}" for layer in layers):
+        found[f"{name}.gate_down.weight"] = 0.1 * torch.randn(gate, width, generator=noise)
+        found[f"{name}.gate_up.weight"] = 0.1 * torch.randn(width, gate, generator=noise)
+        found[f"{name}.gate_norm.weight"] = 1 + 0.3 * torch.randn(width, generator=noise)
+        found[f"{name}.scale"] = 0.8 + 0.1 * torch.randn(1, generator=noise)
+    return found
 
 
 def _tables(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
@@ -130,8 +156,12 @@ def _tables(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
 
 
 def _matrices(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
-    width, inner = config.hidden_size, config.intermediate_size
-    query, key = (n * config.head_size for n in (config.num_heads, config.num_kv_heads))
+    return _each([_layer_matrices(config, layer) for layer in range(config.num_layers)])
+
+
+def _layer_matrices(config: EncoderConfig, layer: int) -> dict[str, tuple[int, int]]:
+    width, inner, heads = config.hidden_size, config.intermediate_size, config.heads(layer)
+    query, key = heads.count * heads.size, heads.kv_count * heads.size
     sizes = {
         "query": (query, width),
         "key": (key, width),
@@ -140,23 +170,27 @@ def _matrices(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
         "up": (inner, width),
         "down": (width, inner),
     }
-    if config.gated:
-        sizes["gate"] = sizes["up"]
-    return _each(config, sizes)
+    return sizes | ({"gate": sizes["up"]} if config.gated else {})
 
 
 def _norms(config: EncoderConfig, normed: bool) -> Mapping[str, int]:
-    width, sizes = config.hidden_size, {}
+    layers = [_layer_norms(config, layer, normed) for layer in range(config.num_layers)]
+    final = {} if config.arrangement == "post" else {"final_norm": config.hidden_size}
+    return {"norm": config.hidden_size, **final, **_each(layers)}
+
+
+def _layer_norms(config: EncoderConfig, layer: int, normed: bool) -> dict[str, int]:
+    width, size, sizes = config.hidden_size, config.heads(layer).size, {}
     for part in ("attention", "ffn"):
         sizes[f"{part}_norm"] = width
         if config.arrangement == "sandwich":
             sizes[f"{part}_output_norm"] = width
-    if normed:
-        sizes |= {"query_norm": config.head_size, "key_norm": config.head_size}
-    final = {} if config.arrangement == "post" else {"final_norm": width}
-    return {"norm": width, **final, **_each(config, sizes)}
+    return sizes | ({"query_norm": size, "key_norm": size} if normed else {})
 
 
-def _each(config: EncoderConfig, sizes: Mapping[str, Size]) -> dict[str, Size]:
-    layers = range(config.num_layers)
-    return {f"layers.{i}.{name}": size for i in layers for name, size in sizes.items()}
+def _each(layers: Sequence[Mapping[str, Size]]) -> dict[str, Size]:
+    return {
+        f"layers.{index}.{name}": size
+        for index, sizes in enumerate(layers)
+        for name, size in sizes.items()
+    }

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from models.config.encoder_config import Heads
 from models.positions.schemes import Learned, Rotary, Sinusoidal
 from tests.models.config.shape import shape
 
@@ -61,3 +62,12 @@ def test_a_layer_that_sees_only_near_tokens_may_have_a_scheme_of_its_own() -> No
 def test_without_one_all_layers_share_theirs() -> None:
     config = shape(positions=Rotary(dim=4), windows=(None, 5, 5))
     assert {config.scheme(i) for i in range(3)} == {Rotary(dim=4)}
+
+
+def test_a_layer_that_sees_only_near_tokens_may_have_heads_of_its_own() -> None:
+    wide = {"head_size": 32, "num_kv_heads": 1, "windows": (None, 5, 5)}
+    config = shape(**wide, local_head_size=16, local_kv_heads=2)
+    assert [config.heads(i) for i in range(3)] == [Heads(4, 1, 32), *[Heads(4, 2, 16)] * 2]
+    assert {shape(**wide).heads(i) for i in range(3)} == {Heads(4, 1, 32)}
+    with pytest.raises(ValueError, match="4 heads do not divide among 3 of keys"):
+        shape(**wide, local_kv_heads=3)

@@ -19,7 +19,7 @@ from models.torch_backend.layer_builder import TorchLayers
 from models.torch_backend.linear import LinearFactory, ObserverLinearFactory, TorchLinearFactory
 from models.torch_backend.quantization import quantize_weight
 from models.vectors import Floats
-from tests.models.shapes import KINDS, NORMED, VOCABULARY, random_weights
+from tests.models.shapes import GATES, KINDS, NORMED, VOCABULARY, random_weights
 
 CPU = torch.device("cpu")
 
@@ -56,7 +56,8 @@ class Pair:
     @classmethod
     def of(cls, kernels: str, dtype: str, kind: str) -> "Pair":
         """Of one of KINDS."""
-        return cls(kernels, dtype, KINDS[kind], random_weights(KINDS[kind], kind in NORMED))
+        weights = random_weights(KINDS[kind], kind in NORMED, GATES.get(kind, 0))
+        return cls(kernels, dtype, KINDS[kind], weights)
 
     def torch(self, linear_factory: LinearFactory) -> TorchEncoder:
         layers = TorchLayers(self.config, self.weights, linear_factory, CPU)

@@ -134,7 +134,7 @@ def test_the_one_token_that_is_pooled_has_the_bits_of_its_state(
 
 @kernels
 @pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("kind", ["bert", "biased", "modern", "llama", "gemma"])
+@pytest.mark.parametrize("kind", ["bert", "biased", "modern", "llama", "gemma", "gates"])
 @pytest.mark.full(after=12)
 def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
     kernels: str, dtype: str, threads: int, kind: str
@@ -241,8 +241,9 @@ def memory(more: int) -> Iterator[None]:
 
 @kernels
 def test_a_long_text_before_the_first_layer_equals_its_twin(kernels: str, dtype: str) -> None:
-    pair, long = Pair.of(kernels, dtype, "gemma"), batch([60_000])
-    assert error(pair.ours.states(long, 0), pair.twin.states(long, 0)) < 1e-6
+    for kind in ("gemma", "gates"):
+        pair, long = Pair.of(kernels, dtype, kind), batch([60_000])
+        assert error(pair.ours.states(long, 0), pair.twin.states(long, 0)) < 1e-6
 
 
 @pytest.mark.parametrize(("kernels", "dtype"), [p for p in BUILT if "int8" in p.values])
@@ -278,6 +279,16 @@ def test_what_the_kernels_cannot_compute_is_left_to_torch(config: EncoderConfig)
 @pytest.mark.parametrize("name", ["project.weight", "layers.1.relative.weight"])
 def test_weights_that_the_kernels_do_not_know_are_left_to_torch(name: str) -> None:
     assert not kernels_support(shape(), random_weights(shape()) | {name: torch.zeros(1)})
+
+
+def test_gates_that_the_kernels_cannot_compute_are_left_to_torch() -> None:
+    config = KINDS["gates"]
+    assert kernels_support(config, random_weights(config, gate=64))
+    assert not kernels_support(config, random_weights(config, gate=96))
+    other = replace(config, arrangement="pre")
+    assert not kernels_support(other, random_weights(other, gate=64))
+    local = replace(config, local_head_size=48)
+    assert not kernels_support(local, random_weights(local, gate=64))
 
 
 def test_a_norm_of_all_heads_together_is_left_to_torch() -> None:

@@ -11,16 +11,20 @@ import torch.nn.functional as F
 from transformers import AutoConfig, PreTrainedTokenizerFast
 
 from models import families
+from models.checkpoint import weights
+from models.config.encoder_config import Heads
+from models.cpu_backend.support import kernels_support
 from models.embedder import Embedder
 from models.errors import ModelError
 from models.folder import Folder
 from models.sentence_transformers.chat_template import FILE as TEMPLATE
+from tests.conftest import precisions
 from tests.models.families.checkpoint import (
     SIZES,
     Case,
     assert_close,
+    encoder,
     reference,
-    state_encoder,
     states,
     texts,
     write,
@@ -49,6 +53,9 @@ SMALL |= {
     "hidden_size_per_layer_input": 40,
     "embedding_dim": 48,
 }
+COMPILED = {**SMALL, "intermediate_size": 128, "head_dim": 32, "global_head_dim": 64}
+COMPILED |= {"hidden_size_per_layer_input": 64}
+LEAST = {"float32": 0.999999, "bfloat16": 0.998, "int8": 0.99}
 TEXT = "embedding_gemma2_text"
 WHOLE: dict[str, Any] = {"text_config": SMALL, "vision_config": None, "audio_config": None}
 WHOLE |= {"image_token_id": 90, "video_token_id": 91, "audio_token_id": 92}
@@ -56,9 +63,9 @@ CASES = [
     Case(TEXT, {}, SMALL),
     Case(TEXT, {"attention_bias": True, "hidden_activation": "silu", "pad_token_id": 7}, SMALL),
     Case(TEXT, {"num_global_key_value_heads": 4, "sliding_window_pattern": 6}, SMALL),
-    Case("embedding_gemma2", {}, WHOLE),
 ]
-cases = pytest.mark.parametrize("case", CASES, ids=str)
+OTHER_MEDIA = Case("embedding_gemma2", {}, WHOLE)
+cases = pytest.mark.parametrize("case", [*CASES, OTHER_MEDIA], ids=str)
 JOINED = (
     "{% for message in messages %}{% for part in message.content %}{{ part.text }}{% endfor %}"
     "{% endfor %}"
@@ -82,7 +89,7 @@ def text_model(model: Any) -> Any:
 @cases
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
     model, rows = write_model(case, tmp_path), texts(99)
-    ours, expected = state_encoder(tmp_path), reference(model, rows)
+    ours, expected = encoder(tmp_path), reference(model, rows)
     for layer in range(5):
         for mine, theirs in zip(states(ours, rows, layer), expected, strict=True):
             assert_close(mine, theirs[layer][0])
@@ -94,18 +101,20 @@ def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
 @cases
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write_model(case, tmp_path)
-    ours, rows = state_encoder(tmp_path), texts(99)
+    ours, rows = encoder(tmp_path), texts(99)
     for row, among in zip(rows, states(ours, rows, 5), strict=True):
         assert torch.equal(states(ours, [row], 5)[0], among)
 
 
-@pytest.mark.parametrize("case", [CASES[0], CASES[3]], ids=str)
+@pytest.mark.parametrize("case", [CASES[0], OTHER_MEDIA], ids=str)
 def test_a_text_has_the_mean_of_its_projected_states(case: Case, tmp_path: Path) -> None:
     sizes = {**SMALL, "vocab_size": len(VOCABULARY)}
     whole = {**WHOLE, "text_config": sizes}
-    model = write_model(Case(case.model_type, {}, whole if case is CASES[3] else sizes), tmp_path)
+    model = write_model(
+        Case(case.model_type, {}, whole if case is OTHER_MEDIA else sizes), tmp_path
+    )
     write_tokenizer(tmp_path)
-    embedder = Embedder.load(tmp_path, device="cpu")
+    embedder = Embedder.load(tmp_path, device="cpu", dtype="float32")
     rows = [torch.tensor(row) for row in embedder.tokenize(TEXTS)]
     expected = torch.stack([each[-1][0].mean(dim=0) for each in reference(model, rows)])
     vectors = embedder.embed(TEXTS)
@@ -141,7 +150,7 @@ def write_sentence_model(folder: Path) -> Any:
 
 def test_texts_in_messages_have_the_vectors_of_texts(tmp_path: Path) -> None:
     model = write_sentence_model(tmp_path)
-    embedder = Embedder.load(tmp_path, device="cpu")
+    embedder = Embedder.load(tmp_path, device="cpu", dtype="float32")
     vectors = torch.from_numpy(embedder.embed([f"such of {text}" for text in TEXTS]))
     processor = PreTrainedTokenizerFast.from_pretrained(tmp_path)
     rows = [torch.tensor(processor(f"such of {text}")["input_ids"]) for text in TEXTS]
@@ -168,7 +177,7 @@ def test_texts_in_other_messages_are_refused(file: str, tmp_path: Path) -> None:
 
 
 def test_other_encoders_of_the_checkpoint_are_not_read(tmp_path: Path) -> None:
-    write_model(CASES[3], tmp_path)
+    write_model(OTHER_MEDIA, tmp_path)
     before = loaded(tmp_path)
     towers = ("vision_tower", "audio_tower", "embed_vision", "embed_audio")
     others = {f"{tower}.layers.0.norm.weight": torch.zeros(3) for tower in towers}
@@ -185,27 +194,33 @@ def test_what_a_config_leaves_out_is_what_transformers_takes(tmp_path: Path) -> 
     (tmp_path / "config.json").write_text(json.dumps({"model_type": TEXT}), encoding="utf-8")
     assert families.read(tmp_path) == today
     assert today.config.windows == ((512,) * 5 + (None,)) * 4
-    assert today.shapes["layers.23.key.weight"] == (512, 512)
+    heads = [today.config.heads(layer) for layer in range(24)]
+    assert heads == ([Heads(4, 2, 256)] * 5 + [Heads(4, 1, 512)]) * 4
 
 
 def test_placeholders_of_other_media_are_padding_tokens(tmp_path: Path) -> None:
-    model = write_model(CASES[3], tmp_path)
+    model = write_model(OTHER_MEDIA, tmp_path)
     row = torch.tensor([5, 90, 8, 91, 92, 0])
-    (mine,), ((*_, theirs),) = states(state_encoder(tmp_path), [row], 0), reference(model, [row])
+    before = (tmp_path / "model.safetensors").read_bytes()
+    (mine,), ((*_, theirs),) = states(encoder(tmp_path), [row], 0), reference(model, [row])
     assert torch.equal(mine[1], mine[5])
-    (last,) = states(state_encoder(tmp_path), [row], 5)
+    assert (tmp_path / "model.safetensors").read_bytes() == before
+    (last,) = states(encoder(tmp_path), [row], 5)
     assert_close(
         F.linear(last, model.language_model.embedding_projection.weight.detach()), theirs[0]
     )
-    edit(tmp_path, image_token_id=89)
-    (mine,) = states(state_encoder(tmp_path), [row], 0)
+    edit(tmp_path, image_token_id=89, video_token_id=99)
+    (mine,) = states(encoder(tmp_path), [row], 0)
     assert not torch.equal(mine[1], mine[5])
+    edit(tmp_path, text_config={**SMALL, "model_type": TEXT, "pad_token_id": 99})
+    with pytest.raises(ModelError, match=r"text_config\.pad_token_id = 99"):
+        families.read(tmp_path)
 
 
 def test_a_text_encoder_alone_has_no_placeholders(tmp_path: Path) -> None:
     write_model(CASES[0], tmp_path)
     edit(tmp_path, image_token_id=90)
-    (mine,) = states(state_encoder(tmp_path), [torch.tensor([90, 0])], 0)
+    (mine,) = states(encoder(tmp_path), [torch.tensor([90, 0])], 0)
     assert not torch.equal(mine[0], mine[1])
 
 
@@ -231,7 +246,7 @@ def test_scaled_positions_are_refused(kind: str, tmp_path: Path) -> None:
 
 
 def test_another_text_encoder_is_refused(tmp_path: Path) -> None:
-    write_model(CASES[3], tmp_path)
+    write_model(OTHER_MEDIA, tmp_path)
     edit(tmp_path, text_config={**SMALL, "model_type": "gemma4_text"})
     with pytest.raises(ModelError, match=r"text_config\.model_type = 'gemma4_text'"):
         families.read(tmp_path)
@@ -252,7 +267,7 @@ def test_sizes_of_layers_may_be_those_of_all(tmp_path: Path) -> None:
     model = write_model(Case(TEXT, {}, {**SMALL, **same}), tmp_path)
     edit(tmp_path, per_layer_config={})
     row = torch.arange(6, 40)
-    (mine,), ((*_, theirs),) = states(state_encoder(tmp_path), [row], 5), reference(model, [row])
+    (mine,), ((*_, theirs),) = states(encoder(tmp_path), [row], 5), reference(model, [row])
     assert_close(F.linear(mine, model.embedding_projection.weight.detach()), theirs[0])
 
 
@@ -261,3 +276,21 @@ def test_rerankers_are_refused(tmp_path: Path) -> None:
     edit(tmp_path, architectures=["EmbeddingGemma2ForSequenceClassification"])
     with pytest.raises(ModelError, match="classification head of embedding_gemma2"):
         Folder.read(tmp_path)
+
+
+def test_the_compiled_encoder_is_faithful_in_every_precision(tmp_path: Path) -> None:
+    sizes = {**COMPILED, "vocab_size": len(VOCABULARY)}
+    model = write_model(Case(TEXT, {}, sizes), tmp_path)
+    write_tokenizer(tmp_path)
+    spec = families.read(tmp_path)
+    assert kernels_support(spec.config, weights.load(tmp_path, spec))
+    for dtype in precisions():
+        embedder = Embedder.load(tmp_path, device="cpu", dtype=dtype)
+        rows = [torch.tensor(row) for row in embedder.tokenize(TEXTS)]
+        expected = torch.stack([each[-1][0].mean(dim=0) for each in reference(model, rows)])
+        vectors = torch.from_numpy(embedder.embed(TEXTS))
+        if dtype == "float32":
+            assert_close(vectors, expected)
+        assert float(F.cosine_similarity(vectors, expected).min()) >= LEAST[dtype]
+        for text, vector in zip(TEXTS, vectors, strict=True):
+            assert np.array_equal(embedder.embed([text])[0], vector)
