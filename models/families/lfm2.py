@@ -1,4 +1,7 @@
-"""LFM2 (Amini et al. 2025, arXiv 2511.23404): short convolutions, and attention in some layers."""
+"""LFM2 (Amini et al. 2025, arXiv 2511.23404): short convolutions, and attention in some layers.
+
+LFM2.5-Embedding and -ColBERT: liquid.ai/blog/lfm2-5-retrievers.
+"""
 
 from models.config.checkpoint_spec import CheckpointSpec, linear
 from models.config.encoder_config import EncoderConfig
@@ -6,6 +9,7 @@ from models.config.json_config import JsonConfig
 from models.families.decoder import is_causal
 from models.families.rope import rotary
 
+_BIDIRECTIONAL = "Lfm2Bidirectional"
 _KINDS = ("full_attention", "conv")
 _ATTENTION = {
     **linear("layers.{}.self_attn.q_proj", "layers.{}.query"),
@@ -27,9 +31,13 @@ _TENSORS = {
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of an LFM2, whose tokens see only those before them."""
-    if not is_causal(options, "Lfm2"):
-        raise options.unsupported("is_causal", False, "true, as convolutions look back")
+    """Build the spec of an LFM2, whose tokens see those before them, or of LFM2.5's, which see all.
+
+    In the latter convolutions are centred, too.
+    """
+    causal = not _is_bidirectional(options)
+    if causal and not is_causal(options, "Lfm2"):
+        raise options.unsupported("is_causal", False, f"true, or a class {_BIDIRECTIONAL}…")
     options.require("use_bidirectional_attention", False)
     width, heads = options["hidden_size"], options["num_attention_heads"]
     head_size = options.get("head_dim", width // heads)
@@ -49,11 +57,13 @@ def read(options: JsonConfig) -> CheckpointSpec:
         norm="rms",
         norm_eps=options.get("norm_eps", 1e-5),
         arrangement="pre",
-        causal=True,
+        causal=causal,
         positions=rotary(options, head_size, base=1_000_000.0),
         convolution_layers=tuple(i for i, kind in enumerate(kinds) if kind == "conv"),
         convolution_width=options.get("conv_L_cache", 3),
     )
+    if not causal and config.convolution_width % 2 == 0:
+        raise options.unsupported("conv_L_cache", config.convolution_width, "an odd number")
     biased = options.get("conv_bias", False)
     convolution = {
         **linear("layers.{}.conv.in_proj", "layers.{}.convolution_input", biased),
@@ -64,12 +74,19 @@ def read(options: JsonConfig) -> CheckpointSpec:
         config=config,
         tensors=_TENSORS | _ATTENTION | convolution,
         unused=("lm_head.weight",),
-        prefixes=("model.",),
+        prefixes=("model.", "lfm2."),
         absent=frozenset(
             ours.format(index)
             for index, kind in enumerate(kinds)
             for ours in (_ATTENTION if kind == "conv" else convolution).values()
         ),
+    )
+
+
+def _is_bidirectional(options: JsonConfig) -> bool:
+    code = str(options.get("auto_map", {}).get("AutoModel", "")).rpartition(".")[2]
+    return any(
+        name.startswith(_BIDIRECTIONAL) for name in (code, *options.get("architectures", ()))
     )
 
 

@@ -11,6 +11,7 @@ REPLACED: Mapping[str, tuple[str, ...]] = {  # by family: classes of remote code
     "gte": ("GteModel", "NewModel"),
     "jina_bert": ("JinaBertModel",),
     "jina_embeddings_v3": ("XLMRobertaLoRA", "XLMRobertaModel"),
+    "lfm2": ("Lfm2BidirectionalModel",),
     "llama_bidirec": ("LlamaBidirectionalModel",),
     "neobert": ("NeoBERT",),
     "new": ("GteModel", "NewModel"),

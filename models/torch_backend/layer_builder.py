@@ -154,6 +154,7 @@ class _Builder:
             output=self.linear_factory(*parts["_output"], name=f"{name}_output"),
             weight=weight,
             bias=bias,
+            causal=self.config.causal,
         )
 
     def biased(self, name: str) -> tuple[Tensor, Tensor]:

@@ -62,6 +62,75 @@ def test_tokens_that_are_not_attended_to_count_as_zeros(case: Case, tmp_path: Pa
         assert_close(torch.from_numpy(mine), theirs)
 
 
+BIDIRECTIONAL = {
+    "architectures": ["Lfm2BidirectionalModel"],
+    "auto_map": {"AutoModel": "modeling_lfm2_bidirectional.Lfm2BidirectionalModel"},
+}
+
+
+def centred_convolution(layer: Any, x: torch.Tensor) -> torch.Tensor:
+    """Compute a convolution as LFM2.5's retrievers do, of the tokens on both sides."""
+    before, after, values = layer.in_proj(x).transpose(1, 2).chunk(3, dim=1)
+    kernel, bias = layer.conv.weight, layer.conv.bias
+    padding = kernel.shape[-1] // 2
+    mixed = torch.nn.functional.conv1d(
+        before * values, kernel, bias, padding=padding, groups=len(kernel)
+    )
+    output: torch.Tensor = layer.out_proj((after * mixed).transpose(1, 2))
+    return output
+
+
+@torch.inference_mode()
+def bidirectional_states(
+    model: Any, row: torch.Tensor, mask: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Compute the last states of a text by transformers' layers, whose tokens see all others."""
+    x = model.embed_tokens(row[None])
+    angles = model.rotary_emb(x, torch.arange(len(row))[None])
+    for layer in model.layers:
+        normed = layer.operator_norm(x)
+        if layer.is_attention_layer:
+            layer.self_attn.is_causal = False
+            mixed, _ = layer.self_attn(normed, angles, mask)
+        else:
+            mixed = centred_convolution(layer.conv, normed)
+        x = x + mixed
+        x = x + layer.feed_forward(layer.ffn_norm(x))
+    states: torch.Tensor = model.embedding_norm(x)[0]
+    return states
+
+
+@pytest.mark.parametrize("case", CASES[:2], ids=str)
+def test_tokens_of_the_retrievers_see_both_sides(case: Case, tmp_path: Path) -> None:
+    model = write(case, tmp_path)
+    configure(tmp_path, **BIDIRECTIONAL)
+    rows = texts(99, (1, 3, 17))
+    ours = encoder(tmp_path).states(Batch.of([row.numpy() for row in rows]), 3)
+    lengths = [len(row) for row in rows]
+    for row, mine in zip(rows, torch.split(torch.from_numpy(ours), lengths), strict=True):
+        assert_close(mine, bidirectional_states(model, row))
+    assert_same_bits(tmp_path)
+
+
+def test_convolutions_of_the_retrievers_read_tokens_that_are_not_attended_to(
+    tmp_path: Path,
+) -> None:
+    model = write(CASES[0], tmp_path)
+    configure(tmp_path, **BIDIRECTIONAL)
+    [text] = texts(99, (6,))
+    row = torch.cat([text, torch.full((4,), 5)])
+    batch = Batch.of([row.numpy()]).without_attention_to_trailing(5)
+    ours = torch.from_numpy(encoder(tmp_path).states(batch, 3))
+    mask = torch.zeros(1, 1, 1, len(row))
+    mask[..., -4:] = -torch.inf
+    assert_close(ours, bidirectional_states(model, row, mask))
+
+
+def test_masked_language_models_have_the_same_weights(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    assert_same_weights(tmp_path, lambda name: f"lfm2.{name}", ("lm_head.weight",))
+
+
 def test_older_configs_say_the_same(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     today = families.read(tmp_path)
@@ -89,8 +158,9 @@ def test_a_layer_has_the_tensors_of_its_kind(tmp_path: Path) -> None:
         {"layer_types": TYPES[:2]},
         {"is_causal": False},
         {"use_bidirectional_attention": True},
-        {"architectures": ["Lfm2BidirectionalModel"]},
-        {"auto_map": {"AutoModel": "modeling_lfm2_bidirectional.Lfm2BidirectionalModel"}},
+        {"architectures": ["Lfm2OtherModel"]},
+        {"auto_map": {"AutoModel": "modeling_lfm2_other.Lfm2OtherModel"}},
+        {"conv_L_cache": 4, "architectures": ["Lfm2BidirectionalModel"]},
     ],
     ids=str,
 )
