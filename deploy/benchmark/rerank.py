@@ -16,7 +16,7 @@ from models import Embedder
 from models.tokenizer.cooperative import run_to_completion
 from models.tokenizer.pairs import PairTokenizer
 
-_CONFIG = {
+CONFIG = {
     "architectures": ["BertForSequenceClassification"],
     "id2label": {"0": "relevance"},
     "sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"},
@@ -25,7 +25,7 @@ _CONFIG = {
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """The whole comparison, as it is written to the file."""
-    folder = heads.write_model(args, "reranker", _CONFIG, head_tensors)
+    folder = heads.write_model(args, "reranker", CONFIG, head_tensors)
     embedder = Embedder.load(folder, dtype="float32", device="cpu")
     tokenizer = PairTokenizer(embedder.tokenizer, embedder.config)
 

@@ -110,6 +110,8 @@ def _heads(options: JsonConfig, count: int, windows: tuple[int | None, ...]) -> 
         return [Heads(count, *wide) if window is None else local for window in windows]
     layers, nested = range(len(windows)), options.nested("per_layer_config")
     listed = options.get("per_layer_config", {})
+    if not all(key.isdecimal() for key in listed):
+        raise options.unsupported("per_layer_config", listed, "layers by their numbers")
     stated = {int(key): _stated_heads(nested, key, local) for key in listed}
     heads = [stated.get(layer, local) for layer in layers]
     kinds = {*zip(windows, heads, strict=True)}

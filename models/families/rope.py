@@ -101,7 +101,9 @@ def _longrope(settings: JsonConfig, factor: float, original: Any, pairs: int) ->
     short, long = (tuple(settings[name]) for name in ("short_factor", "long_factor"))
     if not len(short) == len(long) == pairs:
         raise settings.unsupported(
-            "short_factor, long_factor", f"{len(short)}, {len(long)} numbers", f"{pairs} in each"
+            "short_factor, long_factor",
+            f"{len(short)}, {len(long)} numbers",
+            f"{pairs} in each, by the head size and partial_rotary_factor",
         )
     magnitude = settings.get("attention_factor", tables.longrope_magnitude(factor, original))
     return Scaling(
