@@ -126,7 +126,7 @@ def _load(names: list[str], seconds: float) -> list[tuple[str, float]]:
     end = time.monotonic() + seconds
 
     def client(number: int) -> list[tuple[str, float]]:
-        times = []
+        times: list[tuple[str, float]] = []
         while time.monotonic() < end:
             name = names[(number + len(times)) % len(names)]
             times.append((name, _ask(name)))

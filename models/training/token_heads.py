@@ -70,12 +70,13 @@ class TokenHeads(torch.nn.Module):
         return torch.stack([part.mean(0) for part in by_query])
 
     def _sparse(self, texts: TokenStates, vocabulary: Tensor) -> Tensor:
-        # Of a token that occurs again the largest weight, in a column of the batch's own ids.
-        weights = F.relu(self.weight(texts.states)).flatten()
-        weights = weights.masked_fill(torch.isin(texts.ids, self._ignored), 0)
+        # Of a token that occurs again the largest weight, at least 0, in a column of the batch's
+        # own ids.
+        is_ignored = torch.isin(texts.ids, self._ignored)
+        weights = self.weight(texts.states).flatten().masked_fill(is_ignored, 0)
         cells = texts.texts * len(vocabulary) + torch.searchsorted(vocabulary, texts.ids)
-        empty = weights.new_zeros(texts.count * len(vocabulary))
-        return empty.scatter_reduce(0, cells, weights, "amax").view(texts.count, -1)
+        zeros = weights.new_zeros(texts.count * len(vocabulary))
+        return zeros.scatter_reduce(0, cells, weights, "amax").view(texts.count, -1)
 
     def _vectors(self, texts: TokenStates) -> list[Tensor]:
         vectors = F.normalize(self.vector(texts.states), dim=-1)
