@@ -76,7 +76,8 @@ class TokenHeads(torch.nn.Module):
         weights = self.weight(texts.states).flatten().masked_fill(is_ignored, 0)
         cells = texts.texts * len(vocabulary) + torch.searchsorted(vocabulary, texts.ids)
         zeros = weights.new_zeros(texts.count * len(vocabulary))
-        return zeros.scatter_reduce(0, cells, weights, "amax").view(texts.count, -1)
+        vectors: Tensor = zeros.scatter_reduce(0, cells, weights, "amax").view(texts.count, -1)
+        return vectors
 
     def _vectors(self, texts: TokenStates) -> list[Tensor]:
         vectors = F.normalize(self.vector(texts.states), dim=-1)
