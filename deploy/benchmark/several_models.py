@@ -22,7 +22,8 @@ from deploy.benchmark.machine import describe, line
 from deploy.benchmark.tables import table
 from models.hub.sources import resolve
 
-_URL, _KEY = "http://127.0.0.1:8091", "operator"
+_PORT, _KEY = 8091, "operator"
+_CLIENT = httpx.Client(base_url=f"http://127.0.0.1:{_PORT}", timeout=60, trust_env=False)
 _TEXT = "how are shared objects released"
 _REQUESTS: Mapping[str, tuple[str, dict[str, Any]]] = {  # by name of the model
     "dense": ("/embed", {"inputs": _TEXT}),
@@ -67,7 +68,7 @@ def _server(
         lines += [f"[{name}]", f"source = {json.dumps(str(folder))}", f'keep = "{kept}"', *pooling]
     file.write_text("\n".join(lines), encoding="utf-8")
     own = {"EMBEDDING_ADMIN_KEY": _KEY, "EMBEDDING_DTYPE": "float32"}
-    command = ["-m", "service", "serve", "--models-file", str(file), "--port", "8091"]
+    command = ["-m", "service", "serve", "--models-file", str(file), "--port", str(_PORT)]
     begin = time.perf_counter()
     with (args.home / "several_models.log").open("w") as log:
         process = subprocess.Popen([sys.executable, *command], env=os.environ | own, stderr=log)
@@ -84,7 +85,7 @@ def _server(
 
 def _status(path: str) -> int:
     with contextlib.suppress(httpx.TransportError):
-        return httpx.get(_URL + path, trust_env=False).status_code
+        return _CLIENT.get(path).status_code
     return 0
 
 
@@ -110,14 +111,13 @@ def _ask(name: str) -> float:
     """Send a request to a model and return its seconds. Raises HTTPError for any other status."""
     path, body = _REQUESTS[name]
     begin = time.perf_counter()
-    content = body | {"model": name}
-    httpx.post(_URL + path, json=content, timeout=60, trust_env=False).raise_for_status()
+    _CLIENT.post(path, json=body | {"model": name}).raise_for_status()
     return time.perf_counter() - begin
 
 
 def _unload_and_return(name: str) -> float:
     headers = {"authorization": f"Bearer {_KEY}"}
-    httpx.post(f"{_URL}/models/{name}/unload", headers=headers, trust_env=False).raise_for_status()
+    _CLIENT.post(f"/models/{name}/unload", headers=headers).raise_for_status()
     return _ask(name)
 
 
@@ -161,7 +161,7 @@ def report(results: Mapping[str, Any]) -> str:
         for name, one in results["models"].items()
     ]
     rates = [[name, f"{rate:.0f}"] for name, rate in results["requests_per_second"].items()]
-    crash = [[name, f"{value:.3g}"] for name, value in results["crash"].items()]
+    crash = [[name, f"{round(value, 2):,}"] for name, value in results["crash"].items()]
     header = ["", "first request, s", "after an unload, s", "private MB"]
     return "\n".join(
         [
