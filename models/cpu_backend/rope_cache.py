@@ -35,6 +35,8 @@ class RopeCache:
 
     def rows(self, batch: Batch) -> Integers:
         """Return each token's row in the tables: (T,)."""
+        if self._original == UNLIMITED:
+            return batch.positions
         first = np.where(batch.lengths > self._original, self._original, 0)
         rows: Integers = batch.positions + first.repeat(batch.lengths)
         return rows

@@ -48,3 +48,29 @@ class SequentialEncoder:
     def prefetch_depth(self) -> int:
         """None: the host takes part in every step."""
         return 0
+
+
+class EncoderWithHead(Encoder):
+    """Base of encoders that compute something of the states of another one."""
+
+    def __init__(self, encoder: Encoder, num_layers: int) -> None:
+        """num_layers: all of the encoder beneath."""
+        self._encoder, self._num_layers = encoder, num_layers
+
+    @property
+    def max_concurrent_batches(self) -> int:
+        """As of the encoder beneath."""
+        return self._encoder.max_concurrent_batches
+
+    @property
+    def prefetch_depth(self) -> int:
+        """As of the encoder beneath."""
+        return self._encoder.prefetch_depth
+
+    def states(self, batch: Batch, num_layers: int) -> Floats:
+        """Return the hidden states after the first `num_layers` layers: (T, D)."""
+        return self._encoder.states(batch, num_layers)
+
+    def warm(self) -> None:
+        """Prepare the encoder beneath."""
+        self._encoder.warm()

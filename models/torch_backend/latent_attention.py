@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from models.encoder.batch import Batch
-from models.encoder.encoder import Encoder
+from models.encoder.encoder import Encoder, EncoderWithHead
 from models.encoder.latents import LatentWeights
 from models.encoder.pooling import pool_batch
 from models.torch_backend.linear import LinearFactory
@@ -52,34 +52,21 @@ class LatentAttention:
         return LayerNorm(weight, bias, _EPS)
 
 
-class LatentAttentionEncoder(Encoder):
+class LatentAttentionEncoder(EncoderWithHead):
     """An encoder after whose last layer each token attends to latents."""
 
     def __init__(self, encoder: Encoder, attention: LatentAttention, num_layers: int) -> None:
-        self._encoder, self._attention, self._num_layers = encoder, attention, num_layers
-
-    @property
-    def max_concurrent_batches(self) -> int:
-        """As of the encoder beneath."""
-        return self._encoder.max_concurrent_batches
-
-    @property
-    def prefetch_depth(self) -> int:
-        """As of the encoder beneath."""
-        return self._encoder.prefetch_depth
+        super().__init__(encoder, num_layers)
+        self._attention = attention
 
     def states(self, batch: Batch, num_layers: int) -> Floats:
         """Return the states after the first `num_layers` layers, the last with the attention.
 
         -> (T, D).
         """
-        states = self._encoder.states(batch, num_layers)
+        states = super().states(batch, num_layers)
         return self._attention(states) if num_layers == self._num_layers else states
 
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last states, concatenating the poolings: (B, poolings * D)."""
         return pool_batch(self.states(batch, self._num_layers), batch, poolings)
-
-    def warm(self) -> None:
-        """Prepare the encoder beneath."""
-        self._encoder.warm()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from models.encoder.batch import Batch
-from models.encoder.encoder import Encoder
+from models.encoder.encoder import Encoder, EncoderWithHead
 from models.encoder.masked_lm import MaskedLMWeights, load_masked_lm_weights
 from models.outputs.text_outputs import SparseVector
 from models.sentence_transformers.sparse import Splade
@@ -84,25 +84,12 @@ class SpladeHead:
         return logs.log1p() if self._splade.log_twice else logs
 
 
-class SpladeEncoder(Encoder):
+class SpladeEncoder(EncoderWithHead):
     """An encoder whose pooled vectors are the weights of the vocabulary."""
 
     def __init__(self, encoder: Encoder, head: SpladeHead, num_layers: int) -> None:
-        self._encoder, self._head, self._num_layers = encoder, head, num_layers
-
-    @property
-    def max_concurrent_batches(self) -> int:
-        """As of the encoder beneath."""
-        return self._encoder.max_concurrent_batches
-
-    @property
-    def prefetch_depth(self) -> int:
-        """As of the encoder beneath."""
-        return self._encoder.prefetch_depth
-
-    def states(self, batch: Batch, num_layers: int) -> Floats:
-        """Return the hidden states after the first `num_layers` layers: (T, D)."""
-        return self._encoder.states(batch, num_layers)
+        super().__init__(encoder, num_layers)
+        self._head = head
 
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Return the weights of the vocabulary: (B, V). poolings: only splade."""
@@ -122,7 +109,3 @@ class SpladeEncoder(Encoder):
             lengths = batch.lengths[first : first + size]
             start, stop = stops[first] - lengths[0], stops[first + len(lengths) - 1]
             yield self._head(states[start:stop], lengths.tolist())
-
-    def warm(self) -> None:
-        """Prepare the encoder beneath."""
-        self._encoder.warm()
